@@ -1,0 +1,394 @@
+"""Problems of unsupervised sequential selection: a law of truth and outputs, and costs (thesis, ch. 2)."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weakfeedback.validate import cumulative_costs, number, vector
+
+if TYPE_CHECKING:
+    from weakfeedback.cascade.world import CascadeWorld
+
+# Decimal ties such as .1 + .2 against .3 must be ties, and must not count as dominance.
+TOLERANCE = 1e-12
+# The recipe ``bsc`` lists 2 ** (K + 1) rows.
+BSC_ARMS = 16
+
+
+class CascadeProblem:
+    """A cascade of K tests of rising cost whose errors are never revealed.
+
+    Setting
+    -------
+    In every round a vector (Y, Y^1, ..., Y^K) is drawn from a fixed law. The learner stops the cascade at an
+    arm i and pays the known cost C_i of arms 1 to i together, and 1 more if Y^i differs from Y.
+
+    What is hidden
+    --------------
+    The truth Y, in every round and for ever, the outputs of the arms after the chosen one, and the law.
+
+    What is seen
+    ------------
+    The outputs Y^1, ..., Y^i of the arms up to the chosen one. So disagreements of two arms can be counted,
+    errors cannot. The optimal arm can be learned if and only if weak dominance holds.
+
+    Regret
+    ------
+    ``gaps[i]`` = total_costs[i] - total_costs[optimal_arm] for every stop at arm i, with
+    total_costs = errors + costs. It is computed from the law (or from the empirical law of a data set), not
+    from the outcomes met. The optimal arm is the last of the minimisers; totals within 1e-12 are ties.
+
+    Arguments
+    ---------
+    outcomes : integers, shape (n, K + 1)
+        The possible rows (y, y1, ..., yK), truth first. Any number of labels.
+    probabilities : n numbers >= 0 that sum to 1
+        The probability of each row.
+    costs : K non-decreasing numbers >= 0
+        Cumulative costs: ``costs[i]`` is the total price of stopping at arm i.
+    tradeoff : number > 0, or one per arm
+        The factor lambda_i that turns cost into units of error. ``problem.costs`` is ``tradeoff * costs``,
+        which is what policies take. (They refuse falling costs, which unequal factors can give.)
+
+    Attributes
+    ----------
+    arms, costs, errors, total_costs, optimal_arm, gaps
+        K, lambda_i C_i, gamma_i, gamma_i + lambda_i C_i, i* and Delta_i. Arms count from 0.
+    disagreement : K x K array
+        p_ij, the probability that arms i and j give different outputs.
+    kappas, xis : K numbers
+        kappa_j and xi_j of the thesis (definitions before proposition MeanPulls), 0 at the optimal arm. Never
+        negative, except xi_j for j > i* where weak dominance fails.
+    rho, xi : float
+        Minima over j > i* of (C_j - C_i*) / p and of C_j - C_i* - p, with p the disagreement of i* and j;
+        infinite when the optimal arm is the last.
+    strong_dominance, weak_dominance : bool
+        Whether an arm that is right makes all later arms right, almost surely; whether xi > 1e-12.
+    lower_set, upper_set : tuple of arms
+        B^l = {i : C_i - C_j <= p_ij for all j < i} and B^h = {i : C_j - C_i > p_ij for all j > i}. A tie, to
+        within 1e-12, counts as equality.
+
+    References
+    ----------
+    A. Verma, Sequential Decision Problems with Weak Feedback, IIT Bombay 2021, sections 2.2 and 2.3.
+    M. K. Hanawal, C. Szepesvári, V. Saligrama, Unsupervised sequential sensor acquisition, AISTATS 2017.
+
+    Examples
+    --------
+    A dear test that corrects half of the errors of a cheap one, and makes none of its own:
+
+    >>> problem = CascadeProblem([[1, 1, 1], [1, 0, 1], [1, 0, 0]], [0.6, 0.2, 0.2], costs=[0.1, 0.4])
+    >>> problem
+    CascadeProblem(arms=2, optimal_arm=0, weak_dominance=True, xi=0.1)
+    >>> problem.errors.round(3).tolist(), problem.gaps.round(3).tolist()
+    ([0.4, 0.2], [0.0, 0.1])
+    """
+
+    setting = "cascade"
+
+    arms: int
+    costs: np.ndarray
+    errors: np.ndarray
+    disagreement: np.ndarray
+    total_costs: np.ndarray
+    optimal_arm: int
+    gaps: np.ndarray
+    kappas: np.ndarray
+    xis: np.ndarray
+    rho: float
+    xi: float
+    strong_dominance: bool
+    weak_dominance: bool
+    lower_set: tuple[int, ...]
+    upper_set: tuple[int, ...]
+    _rows: np.ndarray
+    _probabilities: np.ndarray
+    _cycled: bool
+
+    def __init__(self, outcomes: Any, probabilities: Any, costs: Any, tradeoff: Any = 1.0):
+        rows = _integers("outcomes", outcomes, "integer labels")
+        if rows.ndim != 2 or rows.shape[0] < 1 or rows.shape[1] < 2:
+            raise ValueError(f"outcomes must have shape (n, K + 1) with n >= 1 and K >= 1, got {rows.shape}")
+        law = vector("probabilities", probabilities, at_least=0.0, size=rows.shape[0])
+        total = math.fsum(law)
+        if abs(total - 1.0) > 1e-9:
+            raise ValueError(f"probabilities must sum to 1 (to within 1e-9), their sum is {total!r}")
+        self._settle(rows, law / total, False, costs, tradeoff)
+
+    @classmethod
+    def from_predictions(
+        cls, truth: Any, predictions: Any, costs: Any, tradeoff: Any = 1.0
+    ) -> CascadeProblem:
+        """Make the problem of a data set: its rows are served in turn, in an order shuffled per replication.
+
+        ``truth`` has n labels, ``predictions`` has shape (n, K), arm i's prediction of row r at [r, i].
+        Labels are integers, booleans or strings. Errors and disagreements are those of the data set, each
+        row 1/n.
+
+        >>> predictions = [["ill", "ill"], ["ill", "well"]]
+        >>> CascadeProblem.from_predictions(["ill", "well"], predictions, costs=[0.1, 0.3]).errors.tolist()
+        [0.5, 0.0]
+        """
+        problem = cls.__new__(cls)
+        rows = _encode(truth, predictions)
+        law = np.full(len(rows), 1.0 / len(rows))
+        problem._settle(rows, law, True, costs, tradeoff)
+        return problem
+
+    @classmethod
+    def bsc(cls, errors: Any, costs: Any, slip: Any = 0.05, tradeoff: Any = 1.0) -> CascadeProblem:
+        """Make a binary symmetric channel problem with exactly the given error rates.
+
+        Y is 1 with probability .7. Arm 1 errs with probability ``errors[0]``. Where it is right, every later
+        arm errs independently with probability ``slip``; where it errs, arm i errs with probability
+        (errors[i] - slip (1 - errors[0])) / errors[0]. The generator described in the thesis (section 2.6)
+        does not give the error rates of its table; this one does, and has its optimal arms and its column of
+        weak dominance for every slip up to .10. At most 16 arms, because all 2^(K+1) rows are listed.
+
+        >>> problem = CascadeProblem.bsc([0.3937, 0.2899, 0.1358], costs=[0.05, 0.1, 0.53])
+        >>> problem.optimal_arm, problem.weak_dominance, problem.strong_dominance
+        (1, True, False)
+        """
+        rates = vector("errors", errors, at_least=0.0)
+        if rates.size > BSC_ARMS:
+            raise ValueError(f"errors must be at most {BSC_ARMS} numbers, got {rates.size}")
+        if (rates > 1.0).any():
+            raise ValueError(f"errors must lie in [0, 1], got {errors!r}")
+        slip = number("slip", slip, at_least=0.0)
+        if slip > 1.0:
+            raise ValueError(f"slip must lie in [0, 1], got {slip!r}")
+        after_error = [_error_after_error(rates, slip, arm) for arm in range(1, rates.size)]
+        after_success = [slip] * (rates.size - 1)
+        rows, law = [], []
+        for flags in itertools.product((0, 1), repeat=rates.size + 1):
+            truth, first, *later = flags
+            chance = (0.3, 0.7)[truth] * (rates[0] if first else 1.0 - rates[0])
+            for wrong, rate in zip(later, after_error if first else after_success):
+                chance *= rate if wrong else 1.0 - rate
+            rows.append([truth] + [truth ^ wrong for wrong in (first, *later)])
+            law.append(chance)
+        return cls(rows, law, costs, tradeoff)
+
+    def _settle(self, rows: np.ndarray, law: np.ndarray, cycled: bool, costs: Any, tradeoff: Any) -> None:
+        """Compute every attribute and freeze the problem."""
+        arms = rows.shape[1] - 1
+        weighted = _weighted_costs(costs, tradeoff, arms)
+        errors, disagreement = _probabilities_of_difference(rows, law, cycled)
+        total = errors + weighted
+        best = int(np.flatnonzero(total <= total.min() + TOLERANCE)[-1])
+        # margin[i, j] = C_j - C_i - p_ij; every use below reads i < j only
+        margin = weighted[None, :] - weighted[:, None] - disagreement
+        kappas, xis = _kappas_and_xis(best, errors, disagreement, margin)
+        later = range(best + 1, arms)
+        xi = min((float(margin[best, j]) for j in later), default=math.inf)
+        right = (rows[:, 1:] == rows[:, :1])[law > 0.0]
+        self.__dict__.update(
+            arms=arms,
+            costs=weighted,
+            errors=errors,
+            disagreement=disagreement,
+            total_costs=total,
+            optimal_arm=best,
+            gaps=np.maximum(total - total[best], 0.0),
+            kappas=kappas,
+            xis=xis,
+            rho=min(
+                (_ratio(weighted[j] - weighted[best], disagreement[best, j]) for j in later), default=math.inf
+            ),
+            xi=xi,
+            strong_dominance=bool((right[:, :-1] <= right[:, 1:]).all()),
+            weak_dominance=xi > TOLERANCE,
+            lower_set=tuple(i for i in range(arms) if (margin[:i, i] <= TOLERANCE).all()),
+            upper_set=tuple(i for i in range(arms) if (margin[i, i + 1 :] > TOLERANCE).all()),
+            _rows=np.ascontiguousarray(rows, dtype=np.int64),
+            _probabilities=law,
+            _cycled=cycled,
+        )
+        self._freeze()
+
+    def _freeze(self) -> None:
+        for value in self.__dict__.values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a CascadeProblem cannot be changed, so {name} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a CascadeProblem cannot be changed, so {name} cannot be deleted")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # NumPy forgets the read-only flag in a pickle.
+        self.__dict__.update(state)
+        self._freeze()
+
+    def __copy__(self) -> CascadeProblem:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CascadeProblem:
+        return self
+
+    def __repr__(self) -> str:
+        return (
+            f"CascadeProblem(arms={self.arms}, optimal_arm={self.optimal_arm}, "
+            f"weak_dominance={self.weak_dominance}, xi={self.xi:.6g})"
+        )
+
+    def world(self) -> CascadeWorld:
+        """Return the hidden side of the simulation: what draws the rows."""
+        from weakfeedback.cascade.world import CascadeWorld
+
+        return CascadeWorld(self._rows, self._probabilities, self._cycled)
+
+    def measures(self, pulls: Any) -> dict[str, np.ndarray]:
+        """Turn pull counts, shape (..., K), into regret, cost and the counts of each arm, shape (...) each.
+
+        >>> problem = CascadeProblem([[1, 1, 1], [1, 0, 1]], [0.5, 0.5], costs=[0.25, 0.5])
+        >>> problem.measures([3, 5])["regret"].item(), problem.measures([3, 5])["cost"].item()
+        (0.75, 3.25)
+        """
+        counts = np.asarray(pulls)
+        if counts.ndim < 1 or counts.shape[-1] != self.arms or counts.dtype.kind not in "iu":
+            raise ValueError(
+                f"pulls must be integers of shape (..., {self.arms}), got {counts.dtype} {counts.shape}"
+            )
+        regret = np.zeros(counts.shape[:-1])
+        cost = np.zeros(counts.shape[:-1])
+        # in index order: the same bits however the counts are batched
+        for arm in range(self.arms):
+            regret += counts[..., arm] * self.gaps[arm]
+            cost += counts[..., arm] * self.costs[arm]
+        shares = {f"pulls_{arm}": counts[..., arm].copy() for arm in range(self.arms)}
+        return {"regret": regret, "cost": cost, **shares}
+
+    def digest(self) -> str:
+        """Return a hexadecimal fingerprint of everything that determines a simulation of this problem."""
+        head = f"{type(self).__name__} {self._rows.shape} {self._cycled}"
+        digest = hashlib.sha256(head.encode())
+        for array, kind in ((self._rows, "<i8"), (self._probabilities, "<f8"), (self.costs, "<f8")):
+            digest.update(array.astype(kind).tobytes())
+        return digest.hexdigest()
+
+
+def _weighted_costs(costs: Any, tradeoff: Any, arms: int) -> np.ndarray:
+    raw = cumulative_costs(costs)
+    if raw.size != arms:
+        raise ValueError(f"costs must be {arms} numbers, one per arm, got {raw.size}")
+    if isinstance(tradeoff, str) or not np.iterable(tradeoff):
+        factors = np.full(arms, number("tradeoff", tradeoff, above=0.0))
+    else:
+        factors = vector("tradeoff", tradeoff, size=arms)
+        if (factors <= 0.0).any():
+            raise ValueError(f"tradeoff must be > 0 for every arm, got {tradeoff!r}")
+    weighted = factors * raw
+    if not np.isfinite(weighted).all():
+        raise ValueError(f"tradeoff * costs must be finite, got {weighted.tolist()!r}")
+    return weighted
+
+
+def _probabilities_of_difference(
+    rows: np.ndarray, law: np.ndarray, cycled: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the error rates and the disagreement matrix, each entry rounded once."""
+
+    def probability(event: np.ndarray) -> float:
+        return np.count_nonzero(event) / len(event) if cycled else min(math.fsum(law[event].tolist()), 1.0)
+
+    arms = rows.shape[1] - 1
+    errors = np.array([probability(rows[:, i + 1] != rows[:, 0]) for i in range(arms)])
+    disagreement = np.zeros((arms, arms))
+    for i, j in itertools.combinations(range(arms), 2):
+        disagreement[i, j] = disagreement[j, i] = probability(rows[:, i + 1] != rows[:, j + 1])
+    return errors, disagreement
+
+
+def _kappas_and_xis(
+    best: int, errors: np.ndarray, disagreement: np.ndarray, margin: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    # Written out, xi_j is p - (C_i* - C_j) before the optimal arm and C_j - C_i* - p after it. The definition
+    # by way of Delta and kappa would add and subtract the error rates, and round on the way.
+    # Two arms that differ in being right differ in output, so kappa_j >= 0 for any number of labels.
+    kappas = np.zeros(len(errors))
+    xis = np.zeros(len(errors))
+    for j in range(len(errors)):
+        if j < best:
+            kappas[j] = max(disagreement[j, best] - (errors[j] - errors[best]), 0.0)
+            xis[j] = max(-margin[j, best], 0.0)
+        elif j > best:
+            kappas[j] = max(disagreement[best, j] - (errors[best] - errors[j]), 0.0)
+            xis[j] = margin[best, j]
+    return kappas, xis
+
+
+def _ratio(cost: float, probability: float) -> float:
+    return float(cost / probability) if probability > 0.0 else math.inf
+
+
+def _error_after_error(rates: np.ndarray, slip: float, arm: int) -> float:
+    """The probability that ``arm`` errs where arm 0 errs, in the recipe ``bsc``."""
+    needed = rates[arm] - slip * (1.0 - rates[0])
+    if rates[0] == 0.0 and abs(needed) <= TOLERANCE:
+        return 0.0
+    rate = needed / rates[0] if rates[0] > 0.0 else math.copysign(math.inf, needed)
+    if not -TOLERANCE <= rate <= 1.0 + TOLERANCE:
+        raise ValueError(
+            f"errors[{arm}] must be from slip * (1 - errors[0]) to that plus errors[0], "
+            f"got errors[{arm}]={rates[arm]:g}, errors[0]={rates[0]:g}, slip={slip:g}"
+        )
+    return min(max(rate, 0.0), 1.0)
+
+
+def _encode(truth: Any, predictions: Any) -> np.ndarray:
+    """Return the rows (truth, predictions) of a data set as integers."""
+    given = {"truth": _array("truth", truth), "predictions": _array("predictions", predictions)}
+    t, p = given["truth"], given["predictions"]
+    if t.ndim != 1 or p.ndim != 2 or len(t) < 1 or p.shape[0] != len(t) or p.shape[1] < 1:
+        raise ValueError(
+            "truth and predictions must have shapes (n,) and (n, K) with n >= 1 and K >= 1, "
+            f"got {t.shape} and {p.shape}"
+        )
+    text = {name: _is_text(values) for name, values in given.items()}
+    if text["truth"] != text["predictions"]:
+        raise ValueError("truth and predictions must both be strings or both be numbers, got one of each")
+    if text["truth"]:
+        both = np.column_stack([t.astype(str), p.astype(str)])
+        return np.unique(both, return_inverse=True)[1].reshape(both.shape).astype(np.int64)
+    allowed = "labels that are integers, booleans or strings"
+    return np.column_stack([_integers(name, values, allowed) for name, values in given.items()])
+
+
+def _array(name: str, values: Any) -> np.ndarray:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(
+            f"{name} must be a rectangular array of labels, got rows of different lengths"
+        ) from None
+
+
+def _is_text(values: np.ndarray) -> bool:
+    if values.dtype.kind == "O":
+        return all(isinstance(value, str) for value in values.flat)
+    return values.dtype.kind in "UT"
+
+
+def _integers(name: str, values: Any, allowed: str) -> np.ndarray:
+    """Return ``values`` as int64; refuse everything that is not a whole number."""
+    array = _array(name, values)
+    if array.dtype.kind == "O":
+        wrong = [value for value in array.flat if not isinstance(value, (bool, int, float, np.generic))]
+        if wrong:
+            raise ValueError(f"{name} must be {allowed}, got {wrong[0]!r}")
+        array = np.array(array.tolist()) if array.size else array
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be {allowed}, got an array of {array.dtype}")
+    if array.dtype.kind in "uf":
+        whole = (np.abs(array) < 2.0**63) & (array == np.floor(array))
+        if not whole.all():
+            raise ValueError(f"{name} must be {allowed}, got {array[~whole].flat[0].item()!r}")
+    return array.astype(np.int64)
