@@ -1,0 +1,40 @@
+"""The round loop of cascades: what is drawn, what is decided, what is shown (thesis, Algorithm 1)."""
+
+import numpy as np
+
+from weakfeedback.engine.loop import Loop
+
+HIDDEN = -1_000_000_007  # stands where a policy has no right to look
+
+
+def play(policy, world, world_rng, rng, marks, pulls, table):
+    """Play up to the round ``marks[-1]``, counting pulls per arm and copying the counts at each mark.
+
+    Return 0, or the round in which the policy chose an arm that does not exist.
+    """
+    K = pulls.size
+    outputs = np.empty(K, dtype=np.int64)
+    seen = np.empty(K, dtype=np.int64)
+    played = 0
+    for k in range(K):
+        played += pulls[k]
+    if played == 0:
+        world.begin(world_rng)
+    m = 0
+    for t in range(played + 1, marks[-1] + 1):
+        world.draw(outputs, world_rng)  # 1. the environment chooses (Y, Y^1, ..., Y^K)
+        arm = policy.select(rng)  # 2. the learner selects I_t
+        if arm < 0 or arm >= K:
+            return t
+        for k in range(K):
+            seen[k] = outputs[k] if k <= arm else HIDDEN
+        policy.update(arm, seen[: arm + 1], rng)  # 3. it observes Y^1, ..., Y^{I_t}, in a buffer of their own
+        pulls[arm] += 1
+        if t == marks[m]:
+            for k in range(K):
+                table[m, k] = pulls[k]
+            m += 1
+    return 0
+
+
+LOOP = Loop(play, entry=("select", "update"))

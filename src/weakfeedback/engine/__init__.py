@@ -1,0 +1,1 @@
+"""From plain objects to compiled simulations: lowering, seeds, replications, chunks, results."""

@@ -1,0 +1,266 @@
+"""Turn a plain Python object into a compiled struct whose methods are the class's own methods.
+
+A ``Blueprint`` reads ``vars(obj)``, makes a struct with the same fields and attaches to it the methods that are
+reachable from the names in ``entry``. Arrays are shared with the object; ``write_back`` brings replaced arrays and
+changed numbers home, so that ``vars(obj)`` is the whole state again. Nothing here knows any policy.
+"""
+
+import dis
+import functools
+import hashlib
+import inspect
+import threading
+import types as pytypes
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from numba import njit, types
+from numba.core import config, extending
+from numba.core.extending import overload
+from numba.experimental import structref
+
+from weakfeedback.engine.digest import CannotLower, constants_of, fingerprint, helper_of, reachable
+from weakfeedback.engine.fieldcheck import FieldChecked
+
+ENGINE = hashlib.sha256(
+    b"".join(Path(__file__).with_name(name).read_bytes() for name in ("lowering.py", "fieldcheck.py"))
+).hexdigest()
+METHOD_OPTIONS = {"forceinline": True, "error_model": "numpy", "pipeline_class": FieldChecked}
+_new: Any = structref.new
+_overload_method: Any = extending.overload_method
+_lock = threading.RLock()
+_structs: dict[tuple[str, str], type] = {}  # (class name, digest) -> struct class
+_helpers: dict[tuple[int, str], Any] = {}
+_kept: list[Any] = []  # functions whose id is a key of _helpers stay alive
+
+
+class _Absent(types.Opaque):
+    """In an index of the disk cache: the struct of a class not loaded here, or of another version of it."""
+
+    def __init__(self, *key: Any) -> None:
+        self.parts = key
+        super().__init__("{}@{}{}".format(*key))
+
+    def __reduce__(self) -> Any:
+        return _rebuild, self.parts
+
+
+def _rebuild(name: str, digest: str, fields: tuple) -> Any:
+    struct = _structs.get((name, digest))
+    return struct(fields) if struct else _Absent(name, digest, fields)
+
+
+class Blueprint:
+    """How objects like this one are compiled: made once, then ``build`` turns each copy into its compiled twin."""
+
+    def __init__(self, obj: Any, entry: tuple[str, ...]) -> None:
+        methods = reachable(type(obj), entry)
+        missing = [name for name in entry if name not in methods]
+        if missing:
+            raise CannotLower(f"{type(obj).__qualname__} has no method {missing[0]}()")
+        values = _values(obj)
+        self.methods = methods
+        self.fields = tuple(values)
+        with _lock:
+            struct, self.digest = _struct_class(type(obj), methods, self.fields)
+            self._type = struct(tuple((name, _typeof(value)) for name, value in values.items()))
+            self._build = _named(_build, self.digest)
+            self._read = _named(_read, self.digest)
+
+    def build(self, obj: Any) -> Any:
+        """The compiled twin of ``obj``; its arrays are shared."""
+        return self._build(self._type, tuple(_values(obj).values()))
+
+    def read(self, struct: Any) -> dict[str, Any]:
+        """The state of a compiled twin."""
+        return dict(zip(self.fields, self._read(struct)))
+
+    def write_back(self, struct: Any, obj: Any) -> None:
+        """Make ``vars(obj)`` the state of its compiled twin."""
+        for name, value in self.read(struct).items():
+            setattr(obj, name, value)
+
+
+def compiled_loop(function: Callable, *parts: Blueprint) -> Any:
+    """The loop compiled for these structs: one dispatcher, and so one file in the disk cache, per combination."""
+    with _lock:
+        return _named(function, "_".join(part.digest for part in parts))
+
+
+def _values(obj: Any) -> dict[str, Any]:
+    return {name: _field(obj, name, value) for name, value in vars(obj).items()}
+
+
+def _field(obj: Any, name: str, value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return value if value.flags.c_contiguous else np.ascontiguousarray(value)
+    if isinstance(value, (bool, float, np.bool_, np.floating, np.random.Generator)):
+        return value
+    if isinstance(value, (int, np.integer)) and -(2**63) <= value < 2**63:
+        return value
+    kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+    raise CannotLower(
+        f"the field {name!r} of {type(obj).__qualname__} is {kind}: use numbers, bools and arrays"
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _array_type(dtype: np.dtype, ndim: int, readonly: bool) -> Any:
+    return types.Array(numba.from_dtype(dtype), ndim, "C", readonly=readonly)
+
+
+def _typeof(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return _array_type(value.dtype, value.ndim, not value.flags.writeable)
+    return numba.typeof(value)
+
+
+def _struct_class(
+    cls: type, methods: dict[str, pytypes.FunctionType], fields: tuple[str, ...]
+) -> tuple[type, str]:
+    code = fingerprint(methods)
+    _check_names(cls, methods, fields)
+    name = f"{cls.__module__}.{cls.__qualname__}"
+    mode = f"{ENGINE}|{getattr(config, 'BOUNDSCHECK', None)}|{','.join(fields)}"  # a bounds-checked build is another build
+    digest = hashlib.sha256(f"{name}|{code}|{mode}".encode()).hexdigest()[:20]
+    if (name, digest) in _structs:
+        return _structs[name, digest], digest
+
+    class Struct(types.StructRef):
+        def __init__(self, fields: tuple) -> None:
+            super().__init__(fields)
+            self.name = f"{name}@{digest}{self._fields}"
+
+        def __reduce__(self) -> Any:
+            return _rebuild, (name, digest, self._fields)
+
+    Struct.__name__ = Struct.__qualname__ = cls.__qualname__
+    structref.register(Struct)
+    structref.define_boxing(Struct, type(cls.__name__, (structref.StructRefProxy,), {}))
+    for method, function in methods.items():
+        compilable = _compilable(function, code)
+        _overload_method(Struct, method, jit_options=METHOD_OPTIONS)(_template(compilable))
+    _structs[name, digest] = Struct
+    return Struct, digest
+
+
+def _check_names(cls: type, methods: dict[str, pytypes.FunctionType], fields: tuple[str, ...]) -> None:
+    """Refuse fields made outside ``__init__`` and constants of the class, by name."""
+    for method, function in methods.items():
+        for stored, name in _attributes(function):
+            if stored and name not in fields:
+                raise CannotLower(f"{method}() makes the field {name!r}: make every field in __init__")
+            known = name in fields or name in methods
+            constant = inspect.getattr_static(cls, name, None)
+            if not stored and not known and isinstance(constant, (bool, int, float, np.ndarray)):
+                raise CannotLower(f"{method}() reads {name!r} of the class: make it a field in __init__")
+
+
+def _attributes(function: pytypes.FunctionType) -> list[tuple[bool, str]]:
+    """Attribute names a function stores (True) or loads (False)."""
+    return [
+        (instruction.opname == "STORE_ATTR", instruction.argval)
+        for instruction in dis.get_instructions(function.__code__)
+        if instruction.opname in ("STORE_ATTR", "LOAD_ATTR", "LOAD_METHOD")
+    ]
+
+
+def _compilable(function: pytypes.FunctionType, code: str) -> pytypes.FunctionType:
+    """A copy of a function whose plain helper functions are compiled ones."""
+    scope = dict(function.__globals__)
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+    copy = pytypes.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, None)
+    for name, value, enclosed in list(constants_of(function)):
+        helper = helper_of(value)
+        if helper is None:
+            continue
+        if enclosed:
+            cells[name] = pytypes.CellType(_helper(helper, code))
+        else:
+            scope[name] = _helper(helper, code)
+    closure = tuple(cells[name] for name in function.__code__.co_freevars) or None
+    if closure:
+        copy = pytypes.FunctionType(
+            function.__code__, scope, function.__name__, function.__defaults__, closure
+        )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+def _helper(function: pytypes.FunctionType, code: str) -> Any:
+    key = (id(function), code)
+    if key not in _helpers:
+        _kept.append(function)
+        scope = dict(function.__globals__)
+        copy = pytypes.FunctionType(
+            function.__code__, scope, function.__name__, function.__defaults__, function.__closure__
+        )
+        _helpers[key] = njit(error_model="numpy", forceinline=True)(
+            copy
+        )  # first, so that a function may call itself
+        for name, value, _ in constants_of(function):
+            inner = helper_of(value)
+            if inner is not None:
+                scope[name] = _helper(inner, code)
+    return _helpers[key]
+
+
+def _template(function: pytypes.FunctionType) -> Callable:
+    """A function of the same signature that returns ``function``, as ``overload_method`` wants it."""
+    scope: dict[str, Any] = {"function": function}
+    words = []
+    for k, parameter in enumerate(inspect.signature(function).parameters.values()):
+        if parameter.default is inspect.Parameter.empty:
+            words.append(parameter.name)
+        else:
+            scope[f"default{k}"] = parameter.default
+            words.append(f"{parameter.name}=default{k}")
+    exec(f"def template({', '.join(words)}):\n    return function", scope)
+    return scope["template"]
+
+
+@functools.lru_cache(maxsize=4096)
+def _named(function: Callable, digest: str) -> Any:
+    """A compiled copy of a function under a name that carries the digest of its structs."""
+    source: Any = function
+    copy = pytypes.FunctionType(source.__code__, source.__globals__, source.__name__, source.__defaults__)
+    copy.__qualname__ = f"{source.__name__}_{hashlib.sha256(digest.encode()).hexdigest()[:16]}"
+    copy.__module__ = source.__module__
+    return njit(nogil=True, cache=True, error_model="numpy", boundscheck=None)(copy)
+
+
+def _fill(struct: Any, values: Any) -> None:
+    """Set every field of a struct (compiled only)."""
+
+
+@overload(_fill)
+def _fill_overload(struct, values):  # noqa: ARG001
+    scope: dict[str, Any] = {}
+    body = "".join(f"    struct.{name} = values[{k}]\n" for k, (name, _) in enumerate(struct._fields))
+    exec(f"def fill(struct, values):\n{body or '    pass'}", scope)
+    return scope["fill"]
+
+
+def _build(struct, values):
+    made = _new(struct)
+    _fill(made, values)
+    return made
+
+
+def _get(struct: Any) -> None:
+    """All fields of a struct as a tuple (compiled only)."""
+
+
+@overload(_get)
+def _get_overload(struct):
+    scope: dict[str, Any] = {}
+    body = "".join(f"struct.{name}, " for name, _ in struct._fields)
+    exec(f"def get(struct):\n    return ({body})", scope)
+    return scope["get"]
+
+
+def _read(struct):
+    return _get(struct)

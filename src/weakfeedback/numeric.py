@@ -1,0 +1,84 @@
+"""What policies share: small loops that give the same bits interpreted and compiled.
+
+A policy may import these names and nothing else of the package. Each function is written with
+scalar loops and ``math``: sums run in index order, ties go to the smaller index.
+"""
+
+import math
+
+import numpy as np
+
+__all__ = ["disagreements", "ordered_sum", "rank_down", "upper_bound"]
+
+
+def disagreements(outputs):
+    """Return the boolean matrix ``differ[i, j] = outputs[i] != outputs[j]``, filled for i < j.
+
+    >>> disagreements(np.array([1, 0, 1]))[0]
+    array([False,  True, False])
+    """
+    n = outputs.size
+    differ = np.zeros((n, n), dtype=np.bool_)
+    for i in range(n):
+        for j in range(i + 1, n):
+            differ[i, j] = outputs[i] != outputs[j]
+    return differ
+
+
+def upper_bound(count, tries, width):
+    """Return ``count / tries + sqrt(width / tries)``, infinite when there was no try.
+
+    >>> upper_bound(1.0, 4.0, 1.0)
+    0.75
+    """
+    if tries == 0:
+        return math.inf
+    return count / tries + math.sqrt(width / tries)
+
+
+def ordered_sum(values):
+    """Return the sum of ``values`` added from the first to the last (NumPy adds in pairs)."""
+    total = 0.0
+    for k in range(values.size):
+        total += values[k]
+    return total
+
+
+def rank_down(values):
+    """Return the indices of ``values`` from the largest to the smallest, ties to the smaller index.
+
+    >>> rank_down(np.array([0.2, 0.5, 0.2, 0.9]))
+    array([3, 1, 0, 2])
+    """
+    n = values.size
+    order = np.empty(n, dtype=np.int64)
+    for k in range(n):
+        order[k] = k
+    if n <= 64:
+        for a in range(1, n):
+            k = order[a]
+            b = a - 1
+            while b >= 0 and values[order[b]] < values[k]:
+                order[b + 1] = order[b]
+                b -= 1
+            order[b + 1] = k
+        return order
+    spare = np.empty(n, dtype=np.int64)
+    width = 1
+    while width < n:
+        for low in range(0, n, 2 * width):
+            middle = min(low + width, n)
+            high = min(low + 2 * width, n)
+            i = low
+            j = middle
+            for k in range(low, high):
+                if i < middle and (j >= high or values[order[i]] >= values[order[j]]):
+                    spare[k] = order[i]
+                    i += 1
+                else:
+                    spare[k] = order[j]
+                    j += 1
+        for k in range(n):
+            order[k] = spare[k]
+        width *= 2
+    return order

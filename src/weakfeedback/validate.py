@@ -1,0 +1,59 @@
+"""Plain checks of arguments: each raises one line that names the argument, its value and what is allowed."""
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+
+
+def number(name: str, value: Any, above: float = -math.inf, at_least: float = -math.inf) -> float:
+    """A finite real number, greater than ``above`` and not below ``at_least``."""
+    allowed = "a finite number"
+    if above > -math.inf:
+        allowed += f" > {above:g}"
+    if at_least > -math.inf:
+        allowed += f" >= {at_least:g}"
+    real = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+    if not real or not math.isfinite(value) or value <= above or value < at_least:
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    return float(value)
+
+
+def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """An integer from ``low`` to ``high`` (both allowed)."""
+    allowed = f"an integer >= {low}" if high is None else f"an integer from {low} to {high}"
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+    if not whole or value < low or (high is not None and value > high):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    return int(value)
+
+
+def vector(name: str, value: Any, at_least: float = -math.inf, size: int | None = None) -> np.ndarray:
+    """A fresh one-dimensional array of finite floats."""
+    allowed = "a sequence of finite numbers" if size is None else f"{size} finite numbers"
+    if at_least > -math.inf:
+        allowed += f" >= {at_least:g}"
+    try:
+        array = np.array(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
+    wrong = array.ndim != 1 or array.size == 0 or not np.isfinite(array).all() or (array < at_least).any()
+    if wrong or (size is not None and array.size != size):
+        raise ValueError(f"{name} must be {allowed}, got {_short(value)}")
+    return array
+
+
+def cumulative_costs(value: Any) -> np.ndarray:
+    """The costs C_1 <= ... <= C_K of stopping at each arm of a cascade."""
+    costs = vector("costs", value, at_least=0.0)
+    if (np.diff(costs) < 0).any():
+        raise ValueError(
+            f"costs must be cumulative (in all, for stopping at each arm), so never falling, got {_short(value)}"
+        )
+    return costs
+
+
+def _short(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 120 else text[:117] + "..."
