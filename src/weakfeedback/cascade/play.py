@@ -37,4 +37,18 @@ def play(policy, world, world_rng, rng, marks, pulls, table):
     return 0
 
 
-LOOP = Loop(play, entry=("select", "update"))
+def _fits(problem, policy):
+    arms = getattr(policy, "K", problem.arms)
+    if arms != problem.arms:
+        raise ValueError(f"{type(policy).__name__} was made for {arms} arms, the problem has {problem.arms}")
+
+
+LOOP = Loop(
+    play,
+    entry=("select", "update"),
+    world_entry=("begin", "draw"),
+    counters=lambda problem: tuple(f"pulls_{k}" for k in range(problem.arms)),
+    fits=_fits,
+    refusal=lambda problem: f"an arm from 0 to {problem.arms - 1}",
+    chunk_rounds=250_000,
+)

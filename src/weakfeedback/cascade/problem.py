@@ -13,6 +13,7 @@ from weakfeedback.validate import cumulative_costs, number, vector
 
 if TYPE_CHECKING:
     from weakfeedback.cascade.world import CascadeWorld
+    from weakfeedback.engine.loop import Loop
 
 # Decimal ties such as .1 + .2 against .3 must be ties, and must not count as dominance.
 TOLERANCE = 1e-12
@@ -244,6 +245,12 @@ class CascadeProblem:
         from weakfeedback.cascade.world import CascadeWorld
 
         return CascadeWorld(self._rows, self._probabilities, self._cycled)
+
+    def loop(self) -> Loop:
+        """Return the round loop of this setting."""
+        from weakfeedback.cascade.play import LOOP
+
+        return LOOP
 
     def measures(self, pulls: Any) -> dict[str, np.ndarray]:
         """Turn pull counts, shape (..., K), into regret, cost and the counts of each arm, shape (...) each.

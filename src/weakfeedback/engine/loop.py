@@ -2,11 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
 class Loop:
-    """The round loop of a setting and the methods it calls on a policy."""
+    """The round loop of a setting, the methods it calls on a policy, and what it counts.
+
+    ``play(policy, world, world_rng, rng, marks, counts, table)`` plays on to round ``marks[-1]``, adds to
+    ``counts`` and copies them into ``table`` at each mark; it returns 0, or the round of a decision that
+    is not allowed. A world has the methods ``begin(rng)`` and those named in ``world_entry``.
+    """
 
     play: Callable
     entry: tuple[str, ...]
+    world_entry: tuple[str, ...]
+    counters: Callable[[Any], tuple[str, ...]]  # problem -> names of the counts
+    fits: Callable[[Any, Any], None]  # (problem, policy): ValueError if they do not belong together
+    refusal: Callable[[Any], str]  # problem -> what a decision must be
+    chunk_rounds: int  # rounds of one policy in one chunk of replications

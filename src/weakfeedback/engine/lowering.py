@@ -124,7 +124,8 @@ def _struct_class(
     code = fingerprint(methods)
     _check_names(cls, methods, fields)
     name = f"{cls.__module__}.{cls.__qualname__}"
-    mode = f"{ENGINE}|{getattr(config, 'BOUNDSCHECK', None)}|{','.join(fields)}"  # a bounds-checked build is another build
+    # a bounds-checked build is another build: the setting has no effect on a warm cache otherwise
+    mode = f"{ENGINE}|{getattr(config, 'BOUNDSCHECK', None)}|{','.join(fields)}"
     digest = hashlib.sha256(f"{name}|{code}|{mode}".encode()).hexdigest()[:20]
     if (name, digest) in _structs:
         return _structs[name, digest], digest

@@ -1,0 +1,122 @@
+"""Finished chunks on disk: one Parquet file each, keyed by everything that determines its numbers.
+
+A store belongs to one problem, horizon, set of marks and seed; it is refused for any other. Policies and
+replications may come and go: a chunk is found again only if the policy's code and parameters, the problem,
+the range of replications and the versions of NumPy, Numba and this package are the same.
+"""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weakfeedback._version import __version__
+from weakfeedback.engine.chunk import Task
+from weakfeedback.engine.digest import CannotLower, fingerprint, reachable
+from weakfeedback.files import write_atomically
+
+FORMAT = 1
+
+
+class StoreMismatch(ValueError):
+    """The folder holds the chunks of another configuration."""
+
+
+class Store:
+    """A folder of finished chunks."""
+
+    def __init__(self, folder: str | Path, problem: Any, marks: np.ndarray, seed: int) -> None:
+        self.folder = Path(folder)
+        self.problem = problem
+        self.names = problem.loop().counters(problem)
+        self.configuration = {
+            "format": FORMAT,
+            "setting": problem.setting,
+            "problem": problem.digest(),
+            "horizon": int(marks[-1]),
+            "marks": hashlib.sha256(marks.tobytes()).hexdigest(),
+            "seed": seed,
+        }
+        loop = problem.loop()
+        world = problem.world()
+        self._world_code = fingerprint({"play": loop.play, **reachable(type(world), loop.world_entry)})
+        self._open()
+
+    def _open(self) -> None:
+        manifest = self.folder / "store.json"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if not manifest.exists():
+                if any(self.folder.glob("*.parquet")):
+                    raise StoreMismatch(
+                        f"store {self.folder} has chunks but no store.json: give another folder"
+                    )
+                text = json.dumps(self.configuration, indent=1)
+                write_atomically(manifest, lambda part: part.write_text(text))
+            found = json.loads(manifest.read_text())
+        except OSError as error:
+            raise ValueError(f"store {self.folder} cannot be used: {error.strerror or error}") from None
+        except json.JSONDecodeError:
+            raise StoreMismatch(
+                f"store {self.folder} has an unreadable store.json: give another folder"
+            ) from None
+        for name, value in self.configuration.items():
+            if found.get(name) != value:
+                raise StoreMismatch(
+                    f"store {self.folder} belongs to another configuration: its {name} is "
+                    f"{found.get(name)!r}, not {value!r}; give another folder"
+                )
+
+    def path(self, task: Task) -> Path | None:
+        """Where the chunk of a task is kept; None when its policy's code cannot be followed."""
+        try:
+            code = fingerprint(reachable(type(task.policy), self.problem.loop().entry))
+        except CannotLower:
+            return None
+        import numba
+
+        words = [f"{type(task.policy).__module__}.{type(task.policy).__qualname__}", code, self._world_code]
+        words += [json.dumps(self.configuration, sort_keys=True), str(task.first), str(task.last)]
+        words += [np.__version__, numba.__version__, __version__]
+        hasher = hashlib.sha256("|".join(words).encode())
+        for name, value in sorted(vars(task.policy).items()):
+            hasher.update(f"|{name}:".encode())
+            array = np.asarray(value)
+            hasher.update(f"{array.dtype.str}{array.shape}".encode())
+            hasher.update(repr(value).encode() if array.dtype == object else array.tobytes())
+        return self.folder / f"{hasher.hexdigest()[:40]}.parquet"
+
+    def get(self, task: Task) -> np.ndarray | None:
+        """The finished chunk of a task, or None."""
+        path = self.path(task)
+        if path is None or not path.exists():
+            return None
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            columns = pq.read_table(path, columns=list(self.names))
+        except (OSError, pa.ArrowInvalid):
+            return None  # a damaged file is made again
+        shape = (task.last - task.first, task.marks.size, len(self.names))
+        if columns.num_rows != shape[0] * shape[1]:
+            return None
+        flat = np.stack([columns[name].to_numpy() for name in self.names], axis=-1)
+        return flat.reshape(shape)
+
+    def put(self, task: Task, table: np.ndarray) -> None:
+        """Keep a finished chunk."""
+        path = self.path(task)
+        if path is None:
+            return
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        replications = np.repeat(np.arange(task.first, task.last), task.marks.size)
+        columns = {"replication": replications, "round": np.tile(task.marks, task.last - task.first)}
+        flat = table.reshape(-1, len(self.names))
+        columns.update((name, flat[:, k]) for k, name in enumerate(self.names))
+        rows = pa.table(columns).replace_schema_metadata({"policy": task.label, "version": __version__})
+        write_atomically(path, lambda part: pq.write_table(rows, part))
