@@ -292,7 +292,8 @@ def _weighted_costs(costs: Any, tradeoff: Any, arms: int) -> np.ndarray:
         factors = vector("tradeoff", tradeoff, size=arms)
         if (factors <= 0.0).any():
             raise ValueError(f"tradeoff must be > 0 for every arm, got {tradeoff!r}")
-    weighted = factors * raw
+    with np.errstate(over="ignore"):
+        weighted = factors * raw
     if not np.isfinite(weighted).all():
         raise ValueError(f"tradeoff * costs must be finite, got {weighted.tolist()!r}")
     return weighted
@@ -352,21 +353,19 @@ def _error_after_error(rates: np.ndarray, slip: float, arm: int) -> float:
 
 def _encode(truth: Any, predictions: Any) -> np.ndarray:
     """Return the rows (truth, predictions) of a data set as integers."""
-    given = {"truth": _array("truth", truth), "predictions": _array("predictions", predictions)}
-    t, p = given["truth"], given["predictions"]
+    t, p = _array("truth", truth), _array("predictions", predictions)
     if t.ndim != 1 or p.ndim != 2 or len(t) < 1 or p.shape[0] != len(t) or p.shape[1] < 1:
         raise ValueError(
             "truth and predictions must have shapes (n,) and (n, K) with n >= 1 and K >= 1, "
             f"got {t.shape} and {p.shape}"
         )
-    text = {name: _is_text(values) for name, values in given.items()}
-    if text["truth"] != text["predictions"]:
+    if _is_text(t) != _is_text(p):
         raise ValueError("truth and predictions must both be strings or both be numbers, got one of each")
-    if text["truth"]:
+    if _is_text(t):
         both = np.column_stack([t.astype(str), p.astype(str)])
         return np.unique(both, return_inverse=True)[1].reshape(both.shape).astype(np.int64)
     allowed = "labels that are integers, booleans or strings"
-    return np.column_stack([_integers(name, values, allowed) for name, values in given.items()])
+    return np.column_stack([_integers("truth", t, allowed), _integers("predictions", p, allowed)])
 
 
 def _array(name: str, values: Any) -> np.ndarray:
