@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from weakfeedback.cascade.protocol import Protocol
 from weakfeedback.engine.loop import Loop
 
 HIDDEN = -1_000_000_007  # stands where a policy has no right to look
@@ -51,4 +52,5 @@ LOOP = Loop(
     fits=_fits,
     refusal=lambda problem: f"an arm from 0 to {problem.arms - 1}",
     chunk_rounds=250_000,
+    protocol=Protocol(),
 )

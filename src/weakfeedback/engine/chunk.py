@@ -10,6 +10,19 @@ import numpy as np
 from weakfeedback.engine.digest import CannotLower
 from weakfeedback.engine.seeds import POLICY, WORLD, generator
 
+# the compiler's messages are long; a line with one of these is the one to show, the first sign first
+TELLING = (
+    "start it in __init__",
+    "Untyped global",
+    "Unknown attribute",
+    "Use of unsupported",
+    "Unsupported",
+    "Cannot unify",
+    "No conversion",
+    "No implementation of function",
+    "Invalid use of",
+)
+
 
 @dataclass(frozen=True)
 class Task:
@@ -112,7 +125,10 @@ def _reason(error: Exception, methods: dict[str, Any]) -> str:
                 lines
             ):
                 method = f"{name}() line {line}: "
-    wanted = "the field '.+: start it|Untyped global|Unknown attribute|Use of unsupported|Cannot unify|No implementation"
     lines_of_text = [line.strip(" -") for line in text.splitlines() if line.strip(" -")]
-    telling = [line for line in lines_of_text if re.search(wanted, line)] or lines_of_text
-    return method + telling[-1 if "No implementation" not in telling[-1] else 0]
+    lines_of_text = [line for line in lines_of_text if "<function template" not in line]
+    for sign in TELLING:
+        for line in reversed(lines_of_text):
+            if sign in line:
+                return method + line.removeprefix("TypingError: ")
+    return method + lines_of_text[0]

@@ -21,3 +21,4 @@ class Loop:
     fits: Callable[[Any, Any], None]  # (problem, policy): ValueError if they do not belong together
     refusal: Callable[[Any], str]  # problem -> what a decision must be
     chunk_rounds: int  # rounds of one policy in one chunk of replications
+    protocol: Any  # one round taken apart (draw, decide, show, learn), for the conformance checks
