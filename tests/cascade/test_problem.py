@@ -104,6 +104,13 @@ def test_decimal_ties_go_to_the_later_arm(differences, costs):
     assert 0.0 <= problem.gaps[0] < 1e-15
 
 
+def test_rounding_makes_no_negative_xi_before_the_optimal_arm():
+    problem = two_arms((0.0, 0.3, 0.0), [0.1, 0.4])
+    assert 0.3 - (0.4 - 0.1) < 0.0
+    assert problem.optimal_arm == 1
+    assert problem.xis.tolist() == [0.0, 0.0]
+
+
 def test_a_decimal_tie_of_cost_and_disagreement_is_not_dominance():
     problem = two_arms((0.3, 0.0, 0.0), [0.1, 0.4])
     assert 0.4 - 0.1 > 0.3  # so a comparison without tolerance would see dominance

@@ -56,7 +56,8 @@ def ucb_pulls(
     for j in range(problem.arms):
         square = float(problem.xis[j]) ** 2
         if j < best:
-            pulls[j] = series / (2.0 * square) if square > 0.0 else math.inf
+            # a tie, to the tolerance of the problem, may be played for ever
+            pulls[j] = series / (2.0 * square) if problem.xis[j] > TOLERANCE else math.inf
         elif j > best:
             pulls[j] = 1.0 + later / square
     if repaired and best < last:
@@ -87,7 +88,7 @@ def ucb_regret(
     return math.fsum(
         problem.gaps[j] * pulls[j]
         for j in range(problem.arms)
-        if j != problem.optimal_arm and problem.gaps[j] > 0.0
+        if j != problem.optimal_arm and problem.gaps[j] > TOLERANCE
     )
 
 
