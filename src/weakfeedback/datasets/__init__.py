@@ -1,0 +1,22 @@
+"""Data sets and the cascades made of them. Two are brought by the user, one comes with scikit-learn."""
+
+from weakfeedback.datasets.cascades import (
+    Predictions,
+    breast_cancer_cascade,
+    heart_cascade,
+    pima_cascade,
+)
+from weakfeedback.datasets.dataset import DataMissing, Dataset
+from weakfeedback.datasets.medical import load_breast_cancer, load_heart, load_pima
+
+__all__ = [
+    "DataMissing",
+    "Dataset",
+    "Predictions",
+    "breast_cancer_cascade",
+    "heart_cascade",
+    "load_breast_cancer",
+    "load_heart",
+    "load_pima",
+    "pima_cascade",
+]

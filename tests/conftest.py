@@ -1,0 +1,20 @@
+"""Fixtures shared by all tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+MEDICAL_FILES = ("pima-indians-diabetes.csv", "heart-disease-cleveland.csv")
+
+
+@pytest.fixture
+def medical_data() -> Path:
+    """The folder with the medical data sets, which are not part of the repository."""
+    folder = os.environ.get("WEAKFEEDBACK_DATA", "")
+    if not folder:
+        pytest.skip("the medical data sets are needed: set WEAKFEEDBACK_DATA to their folder")
+    lacking = [name for name in MEDICAL_FILES if not (Path(folder) / name).is_file()]
+    if lacking:
+        pytest.skip(f"WEAKFEEDBACK_DATA={folder} has no {' and no '.join(lacking)}")
+    return Path(folder)
