@@ -140,8 +140,9 @@ def ts_regret_leading(problem: CascadeProblem, horizon: int, epsilon: float) -> 
         sum over j > i* of (1 + epsilon) ln T Delta_j / d(p_j, p_j + xi_j)  +  O((K - i*) / epsilon^2),
 
     with p_j the disagreement of i* and j, and d the Kullback-Leibler divergence of Bernoulli laws. Only the first
-    part is returned; nothing is known of the constant in the second. p_j + xi_j is C_j - C_i*; where that is 1 or
-    more, no sample can exceed it, d is infinite and the arm adds nothing.
+    part is returned: the O hides unstated functions of the p_j and xi_j, also of the arms before i*.
+    p_j + xi_j is C_j - C_i*; where that is 1 or more, no sample can exceed it, d is infinite and the arm adds
+    nothing.
 
     Known to be wrong: the condition. USS-TS draws the samples of different pairs independently, so they are not
     transitive: with the costs (.05, .1, .53) of the thesis, 27 % of the draws from the prior are not.
