@@ -171,23 +171,8 @@ def _attributes(function: pytypes.FunctionType) -> list[tuple[bool, str]]:
 
 def _compilable(function: pytypes.FunctionType, code: str) -> pytypes.FunctionType:
     """A copy of a function whose plain helper functions are compiled ones."""
-    scope = dict(function.__globals__)
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
-    copy = pytypes.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, None)
-    for name, value, enclosed in list(constants_of(function)):
-        helper = helper_of(value)
-        if helper is None:
-            continue
-        if enclosed:
-            cells[name] = pytypes.CellType(_helper(helper, code))
-        else:
-            scope[name] = _helper(helper, code)
-    closure = tuple(cells[name] for name in function.__code__.co_freevars) or None
-    if closure:
-        copy = pytypes.FunctionType(
-            function.__code__, scope, function.__name__, function.__defaults__, closure
-        )
-    copy.__kwdefaults__ = function.__kwdefaults__
+    copy = _shell(function)
+    _equip(copy, code)
     return copy
 
 
@@ -195,18 +180,30 @@ def _helper(function: pytypes.FunctionType, code: str) -> Any:
     key = (id(function), code)
     if key not in _helpers:
         _kept.append(function)
-        scope = dict(function.__globals__)
-        copy = pytypes.FunctionType(
-            function.__code__, scope, function.__name__, function.__defaults__, function.__closure__
-        )
-        _helpers[key] = njit(error_model="numpy", forceinline=True)(
-            copy
-        )  # first, so that a function may call itself
-        for name, value, _ in constants_of(function):
-            inner = helper_of(value)
-            if inner is not None:
-                scope[name] = _helper(inner, code)
+        copy = _shell(function)
+        _helpers[key] = njit(error_model="numpy")(copy)  # known before its helpers are: it may call itself
+        _equip(copy, code)
     return _helpers[key]
+
+
+def _shell(function: pytypes.FunctionType) -> pytypes.FunctionType:
+    """A copy of a function with globals and cells of its own."""
+    cells = tuple(pytypes.CellType(cell.cell_contents) for cell in function.__closure__ or ())
+    scope = dict(function.__globals__)
+    copy = pytypes.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+def _equip(copy: pytypes.FunctionType, code: str) -> None:
+    """Put compiled helpers in the place of plain ones."""
+    cells = dict(zip(copy.__code__.co_freevars, copy.__closure__ or ()))
+    for name, value, enclosed in list(constants_of(copy)):
+        helper = helper_of(value)
+        if helper is not None and enclosed:
+            cells[name].cell_contents = _helper(helper, code)
+        elif helper is not None:
+            copy.__globals__[name] = _helper(helper, code)
 
 
 def _template(function: pytypes.FunctionType) -> Callable:
