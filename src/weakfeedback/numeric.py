@@ -14,10 +14,10 @@ __all__ = ["disagreements", "ordered_sum", "rank_down", "upper_bound"]
 def disagreements(outputs):
     """Return the boolean matrix ``differ[i, j] = outputs[i] != outputs[j]``, filled for i < j.
 
-    >>> disagreements(np.array([1, 0, 1]))[0]
+    >>> disagreements([1, 0, 1])[0]
     array([False,  True, False])
     """
-    n = outputs.size
+    n = len(outputs)
     differ = np.zeros((n, n), dtype=np.bool_)
     for i in range(n):
         for j in range(i + 1, n):

@@ -1,0 +1,84 @@
+"""Indices out of range: unchecked in compiled code, so one job runs with bounds checking and an empty cache."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+PROGRAM = textwrap.dedent(
+    """
+    import numpy as np
+    from weakfeedback import simulate
+    from weakfeedback.cascade import CascadeProblem
+    from weakfeedback.catalog import POLICIES
+    from weakfeedback.settings import SETTINGS
+
+
+    class Careless:
+        delay_safe = True
+
+        def __init__(self, arms):
+            self.K = arms
+            self.seen = np.zeros(arms)
+
+        def select(self, rng):
+            return 0
+
+        def update(self, arm, outputs, rng):
+            self.seen[self.K] += 1.0  # one past the end
+
+
+    for name, setting in SETTINGS.items():
+        problem = setting.default_problem()
+        policies = {p: setting.make(p, problem, setting.sample_options.get(p, {})) for p in POLICIES[name]}
+        results = simulate(problem, policies, horizon=150, replications=2)
+        assert all(how is True for how in results.compiled.values()), results.compiled
+        print(name, len(policies))
+    problem = CascadeProblem.bsc([0.4, 0.2], costs=[0.1, 0.2])
+    try:
+        simulate(problem, {"careless": Careless(2)}, horizon=10, replications=1)
+    except IndexError as error:
+        print("caught", error)
+    """
+)
+
+
+def run(folder, check):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
+    environment.pop("NUMBA_BOUNDSCHECK", None)
+    if check:
+        environment["NUMBA_BOUNDSCHECK"] = "1"
+    out = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROGRAM],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return out.stdout, out.stderr
+
+
+def test_no_policy_reads_out_of_range_and_the_control_is_caught(tmp_path):
+    out, err = run(tmp_path / "cache", check=True)
+    assert "cascade 5" in out, err
+    assert "caught" in out  # the negative control: without the check nobody would notice
+
+
+def test_the_setting_works_on_a_warm_cache_too(tmp_path):
+    """A bounds-checked build is another build, so an unchecked one in the cache is not taken for it."""
+    program = PROGRAM[PROGRAM.index("problem = Casc") :]
+    head = PROGRAM[: PROGRAM.index("for name, setting")]
+    for check, caught in ((False, False), (True, True)):
+        environment = {
+            **os.environ,
+            "NUMBA_CACHE_DIR": str(tmp_path),
+            "NUMBA_BOUNDSCHECK": "1" if check else "0",
+        }
+        out = subprocess.run(
+            [sys.executable, "-c", head + program],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert ("caught" in out.stdout) is caught

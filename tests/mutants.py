@@ -1,0 +1,30 @@
+"""Mutants: the source of a module with one edit, loaded under a name of its own."""
+
+import inspect
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+
+def mutate(module: Any, old: str, new: str, count: int = 1) -> types.ModuleType:
+    """A copy of a module in which the text ``old`` (found exactly ``count`` times) reads ``new``."""
+    source = inspect.getsource(module)
+    assert source.count(old) == count, f"{old!r} stands {source.count(old)} times in {module.__name__}"
+    name = f"{module.__name__}__mutant"
+    mutant = types.ModuleType(name)
+    sys.modules[name] = mutant
+    try:
+        exec(compile(source.replace(old, new), f"<mutant of {module.__name__}>", "exec"), mutant.__dict__)
+    finally:
+        del sys.modules[name]
+    return mutant
+
+
+def survives(battery: Callable[[], None]) -> bool:
+    """Whether a battery of tests finds nothing wrong."""
+    try:
+        battery()
+    except Exception:
+        return False
+    return True
