@@ -14,6 +14,7 @@ import numpy as np
 
 from weakfeedback.engine.chunk import Compiled, Interpreted
 from weakfeedback.engine.digest import CannotLower
+from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.seeds import POLICY, WORLD, generator
 from weakfeedback.engine.simulate import _separate_fields
 
@@ -50,7 +51,7 @@ class _Case:
 
     @property
     def loop(self) -> Any:
-        return self.problem.loop()
+        return loop_for(self.problem, self.make())
 
     def generators(self) -> tuple[np.random.Generator, np.random.Generator]:
         return generator(self.seed, 0, WORLD), generator(self.seed, 0, POLICY)
@@ -83,7 +84,7 @@ def check_policy(
     case = _Case(problem, lambda: factory(problem), rounds, seed)
     policy = case.make()
     report = CheckReport(type(policy).__name__)
-    problem.loop().fits(problem, policy)
+    loop_for(problem, policy).fits(problem, policy)
     for check in CHECKS:
         if check is compiled_as_interpreted and not compiled:
             continue
@@ -146,7 +147,7 @@ def select_learns_nothing(case: _Case) -> None:
     _, rng = case.generators()
     for t, row in enumerate(_hidden(case), start=1):
         before = _frozen(vars(policy))
-        decision = protocol.decide(policy, rng)
+        decision = _decide(protocol, policy, row, rng)
         _same_state(before, _frozen(vars(policy)), f"deciding in round {t}")
         protocol.learn(policy, decision, protocol.show(row, decision), rng)
 
@@ -156,11 +157,11 @@ def feedback_is_not_kept(case: _Case) -> None:
     policy, protocol = case.make(), case.loop.protocol
     _, rng = case.generators()
     for row in _hidden(case):
-        decision = protocol.decide(policy, rng)
+        decision = _decide(protocol, policy, row, rng)
         seen = protocol.show(row, decision)
         protocol.learn(policy, decision, seen, rng)
         for name, value in vars(policy).items():
-            for lent in (seen, decision):
+            for lent in (*(seen if isinstance(seen, tuple) else (seen,)), decision):
                 if (
                     isinstance(value, np.ndarray)
                     and isinstance(lent, np.ndarray)
@@ -203,7 +204,7 @@ def late_feedback_is_learned_right(case: _Case) -> None:
         deciding, learning = case.generators()
         waiting: list[tuple[Any, Any]] = []
         for row in _hidden(case):
-            decision = protocol.decide(late, deciding)
+            decision = _decide(protocol, late, row, deciding)
             waiting.append((decision, protocol.show(row, decision)))
             if len(waiting) > delay:
                 log.append(waiting.pop(0))
@@ -262,6 +263,12 @@ class _Spy:
             return copy.deepcopy(self.decisions[-1])
 
         return noted
+
+
+def _decide(protocol: Any, policy: Any, row: Any, rng: np.random.Generator) -> Any:
+    """Ask for a decision, after what the setting announces before it (a context)."""
+    announced = protocol.announce(row) if hasattr(protocol, "announce") else ()
+    return protocol.decide(policy, *announced, rng)
 
 
 def _hidden(case: _Case) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.engine.digest import CannotLower
+from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.seeds import POLICY, WORLD, generator
 
 # the compiler's messages are long; a line with one of these is the one to show, the first sign first
@@ -40,7 +41,7 @@ class Task:
 
 def run(task: Task) -> np.ndarray:
     """Play the task; the counts at each mark, shape (replications, marks, counts)."""
-    loop = task.problem.loop()
+    loop = loop_for(task.problem, task.policy)
     width = len(loop.counters(task.problem))
     table = np.zeros((task.last - task.first, task.marks.size, width), dtype=np.int64)
     player = Compiled(task.problem, task.policy) if task.compiled else Interpreted(task.problem)
@@ -72,12 +73,12 @@ class Interpreted:
     """Plays with the objects themselves."""
 
     def __init__(self, problem: Any) -> None:
-        self.loop = problem.loop()
+        self.problem = problem
 
     def play(self, policy: Any, world: Any, *rest: Any) -> tuple[int, dict[str, Any]]:
         """The round of a refused decision or 0, and the policy's state afterwards."""
         with np.errstate(divide="raise", invalid="raise"):  # silent NaN of array elements becomes an error
-            refused = self.loop.play(policy, world, *rest)
+            refused = loop_for(self.problem, policy).play(policy, world, *rest)
         return int(refused), vars(policy)
 
 
@@ -89,7 +90,7 @@ class Compiled:
 
         from weakfeedback.engine.lowering import Blueprint, compiled_loop
 
-        loop = problem.loop()
+        loop = loop_for(problem, policy)
         self.world = Blueprint(problem.world(), loop.world_entry)
         self.policy = Blueprint(policy, loop.entry)
         self.run = compiled_loop(loop.play, self.policy, self.world)

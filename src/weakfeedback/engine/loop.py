@@ -22,3 +22,14 @@ class Loop:
     refusal: Callable[[Any], str]  # problem -> what a decision must be
     chunk_rounds: int  # rounds of one policy in one chunk of replications
     protocol: Any  # one round taken apart (draw, decide, show, learn), for the conformance checks
+    with_truth: "Loop | None" = None  # the same setting for comparators with ``sees_truth = True``
+
+
+def loop_for(problem: Any, policy: Any) -> Loop:
+    """The loop that plays this policy: the problem's own, or the one that shows the truth to a comparator."""
+    loop: Loop = problem.loop()
+    if not getattr(policy, "sees_truth", False):
+        return loop
+    if loop.with_truth is None:
+        raise ValueError(f"{type(policy).__name__} must see the truth, which {problem!r} does not have")
+    return loop.with_truth

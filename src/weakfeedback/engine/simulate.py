@@ -13,6 +13,7 @@ import numpy as np
 
 from weakfeedback.engine.chunk import Compiled, Task, run
 from weakfeedback.engine.digest import CannotLower
+from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.results import Results
 from weakfeedback.engine.store import Store
 from weakfeedback.validate import integer
@@ -73,7 +74,7 @@ def simulate(
     rounds = mark_rounds(marks, horizon)
     loop = problem.loop()
     for policy in policies.values():
-        loop.fits(problem, policy)
+        loop_for(problem, policy).fits(problem, policy)
         _separate_fields(policy)
     how = {label: _try_to_compile(problem, label, policy, compiled) for label, policy in policies.items()}
     size = max(1, min(1000, loop.chunk_rounds // horizon))  # never a matter of workers

@@ -15,6 +15,7 @@ import numpy as np
 from weakfeedback._version import __version__
 from weakfeedback.engine.chunk import Task
 from weakfeedback.engine.digest import CannotLower, fingerprint, reachable
+from weakfeedback.engine.loop import loop_for
 from weakfeedback.files import write_atomically
 
 FORMAT = 1
@@ -39,9 +40,6 @@ class Store:
             "marks": hashlib.sha256(marks.tobytes()).hexdigest(),
             "seed": seed,
         }
-        loop = problem.loop()
-        world = problem.world()
-        self._world_code = fingerprint({"play": loop.play, **reachable(type(world), loop.world_entry)})
         self._open()
 
     def _open(self) -> None:
@@ -72,12 +70,15 @@ class Store:
     def path(self, task: Task) -> Path | None:
         """Where the chunk of a task is kept; None when its policy's code cannot be followed."""
         try:
-            code = fingerprint(reachable(type(task.policy), self.problem.loop().entry))
+            loop: Any = loop_for(self.problem, task.policy)
+            code = fingerprint(reachable(type(task.policy), loop.entry))
+            world = reachable(type(self.problem.world()), loop.world_entry)
+            rounds = fingerprint({"play": loop.play, **world})
         except CannotLower:
             return None
         import numba
 
-        words = [f"{type(task.policy).__module__}.{type(task.policy).__qualname__}", code, self._world_code]
+        words = [f"{type(task.policy).__module__}.{type(task.policy).__qualname__}", code, rounds]
         words += [json.dumps(self.configuration, sort_keys=True), str(task.first), str(task.last)]
         words += [np.__version__, numba.__version__, __version__]
         hasher = hashlib.sha256("|".join(words).encode())
