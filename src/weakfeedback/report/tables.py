@@ -1,0 +1,75 @@
+"""The numbers of the page: final values, paired comparisons, and how they are written."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weakfeedback.engine.results import Results
+
+
+def final_rows(results: Results, measure: str = "regret") -> list[dict[str, Any]]:
+    """One row per policy: mean of the last round, its 95 % interval, the replications."""
+    final = results.final(measure)
+    return [
+        {"policy": str(policy), **{name: float(row[name]) for name in ("mean", "low", "high")}}
+        | {"replications": int(row["replications"])}
+        for policy, row in final.iterrows()
+    ]
+
+
+def comparison_rows(results: Results, measure: str = "regret") -> list[dict[str, Any]]:
+    """One row per pair of policies; p-values are corrected by Holm's method over all of these pairs."""
+    from weakfeedback.experiments.judge import holm
+
+    pairs = [results.compare(a, b, measure) for a, b in itertools.combinations(results.policies, 2)]
+    corrected = holm([pair.p_value for pair in pairs]).tolist()
+    return [
+        {
+            "first": pair.first,
+            "second": pair.second,
+            "mean": pair.mean,
+            "low": pair.low,
+            "high": pair.high,
+            "p_value": pair.p_value,
+            "p_holm": p,
+        }
+        for pair, p in zip(pairs, corrected)
+    ]
+
+
+def number(value: float) -> str:
+    """Write a number for a table: enough digits to compare, none to stumble over.
+
+    >>> number(12345.6), number(43.456), number(0.01234), number(float("nan"))
+    ('12,346', '43.46', '0.0123', '–')
+    """
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    size = abs(value)
+    if size >= 1000:
+        text = f"{value:,.0f}"
+    elif size >= 100:
+        text = f"{value:.1f}"
+    elif size >= 1:
+        text = f"{value:.2f}"
+    else:
+        text = f"{value:.3g}"
+    return text.replace("-", "−") if "e" not in text else text
+
+
+def p_value(value: float) -> str:
+    """Write a p-value.
+
+    >>> p_value(0.2), p_value(1e-9), p_value(0.0123)
+    ('0.20', '< 0.0001', '0.012')
+    """
+    if math.isnan(value):
+        return "–"
+    if value < 1e-4:
+        return "< 0.0001"
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
