@@ -1,0 +1,233 @@
+"""The command line. Each command imports what it needs when it runs, so that the others start at once."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from weakfeedback._version import __version__
+from weakfeedback.terminal import FAILED, INTERRUPTED, Commands, Stop, console, print_json, writing_to
+
+app = typer.Typer(
+    cls=Commands,
+    name="weakfeedback",
+    invoke_without_command=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print machine-readable JSON (infinity is null).")]
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, help="How many at a time; all cores by default.")
+]
+
+
+def main() -> None:
+    """Run the command line and leave the process with its exit status."""
+    app(prog_name="weakfeedback")
+
+
+def print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"weakfeedback {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def start(
+    context: typer.Context,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Deciding well when you never see the reward: simulate, compare and check policies.
+
+    Examples:
+
+    weakfeedback list
+    weakfeedback run experiment.toml --out results/first
+    weakfeedback check my_policy.py:make --setting cascade
+
+    Exit status: 0 done, 2 wrong use or bad input, 130 interrupted, 1 anything else.
+    """
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command("list")
+def list_(json: Json = False) -> None:
+    """Show settings, policies, named instances and experiments.
+
+    Some instances need data that are not part of the package: set WEAKFEEDBACK_DATA to their folder.
+
+    Examples:
+
+    weakfeedback list
+    weakfeedback list --json | jq '.instances[].name'
+    """
+    from weakfeedback import listing
+
+    found = listing.everything()
+    if json:
+        print_json(found)
+    else:
+        listing.show(found, console())
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The experiment.", show_default=False)],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Where to write; results/NAME for NAME.toml by default.", metavar="DIR"),
+    ] = None,
+    workers: Workers = None,
+    json: Json = False,
+) -> None:
+    """Run an experiment of your own: a problem, policies, a horizon, replications.
+
+    Writes DIR/results.parquet, the page DIR/report/index.html and its figures.
+
+    Finished work is kept in DIR/store: a run that was stopped goes on when started again.
+
+    Examples:
+
+    weakfeedback run experiment.toml
+    weakfeedback run experiment.toml --out results/first --json
+
+    A small experiment file:
+
+    setting = "cascade"
+    instance = "bsc-1"
+    policies = ["USS-TS", { policy = "USS-UCB", alpha = 1.0 }]
+    horizon = 10000
+    replications = 100
+    """
+    from weakfeedback.engine.store import StoreMismatch
+    from weakfeedback.experiments.userfile import BadFile, read_experiment
+    from weakfeedback.experiments.userrun import run_file
+    from weakfeedback.terminal import tidy_warnings
+
+    try:
+        experiment = read_experiment(file)
+    except BadFile as error:
+        raise Stop(str(error)) from None
+    folder = out if out is not None else Path("results") / experiment.name
+    command = shlex.join(["weakfeedback", "run", str(file), "--out", str(folder)])
+    try:
+        with tidy_warnings(), writing_to(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            results, paths = run_file(experiment, folder, command, workers, progress=not json)
+    except StoreMismatch as error:
+        raise Stop(f"{error} with --out") from None
+    except KeyboardInterrupt:
+        raise Stop(
+            f"interrupted; what is finished is kept in {folder}: run the same command to go on", INTERRUPTED
+        ) from None
+    _tell(results, folder, paths, json)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What a run wrote.", show_default=False)],
+    json: Json = False,
+) -> None:
+    """Build the page and the figures again from stored results; nothing is simulated.
+
+    Examples:
+
+    weakfeedback report results/first
+    """
+    from weakfeedback.experiments.userrun import rebuild
+
+    if not folder.is_dir():
+        raise Stop(f"{folder}: no such folder; give the folder that a run wrote")
+    with writing_to(folder):
+        try:
+            results, paths = rebuild(folder)
+        except ValueError as error:
+            raise Stop(f"{error}; give the folder that a run wrote") from None
+    _tell(results, folder, paths, json)
+
+
+def _tell(results: Any, folder: Path, paths: list[Path], json: bool) -> None:
+    from weakfeedback.experiments.userrun import ROWS
+    from weakfeedback.listing import outcome, show_outcome
+
+    found = outcome(results, folder / ROWS, paths)
+    if json:
+        print_json(found)
+    else:
+        show_outcome(found, console())
+
+
+@app.command()
+def check(
+    factory: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:FACTORY",
+            help="A module (or a .py file) and the name of a function in it that takes a problem and returns a policy.",
+            show_default=False,
+        ),
+    ],
+    setting: Annotated[
+        str, typer.Option(help="The setting whose protocol the policy follows.", show_default=False)
+    ],
+) -> None:
+    """Check that a policy of your own keeps the protocol, and that its compiled twin does the same.
+
+    Exit status 1 if a check fails.
+
+    Examples:
+
+    weakfeedback check my_policy.py:make --setting cascade
+    weakfeedback check my_package.policies:make --setting cascade
+    """
+    from weakfeedback.checks import PolicyCheckError, check_policy
+    from weakfeedback.ownpolicy import load_factory
+    from weakfeedback.settings import SETTINGS
+
+    if setting not in SETTINGS:
+        raise Stop(f"--setting must be one of {', '.join(SETTINGS)}, got {setting!r}")
+    problem = SETTINGS[setting].default_problem()
+    make = load_factory(factory, problem)
+    try:
+        passed = check_policy(make, problem).passed
+    except PolicyCheckError as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(FAILED) from None
+    except ValueError as error:
+        raise Stop(f"{factory}: {error}") from None
+    for name in passed:
+        print(f"  passed  {name}")
+    print(f"{factory}: all {len(passed)} checks passed")
+
+
+@app.command("warm-up")
+def warm_up(workers: Workers = None) -> None:
+    """Compile every policy now, so that later runs start at once.
+
+    Examples:
+
+    weakfeedback warm-up
+    weakfeedback warm-up --workers 2
+    """
+    import time
+
+    from weakfeedback import warmup
+
+    start, count = time.perf_counter(), 0
+    for done in warmup.warm_up(workers):
+        count += not done.refused
+        verdict = f"not compiled: {done.refused}" if done.refused else f"{done.seconds:.1f} s"
+        print(f"  {done.setting:<12} {done.policy:<12} {verdict}", flush=True)
+    print(f"{count} policies ready in {time.perf_counter() - start:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Run an experiment of the user's own and write what came out: rows, page, figures."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import json
+import platform
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weakfeedback._version import __version__
+from weakfeedback.engine.results import Results
+from weakfeedback.engine.simulate import simulate
+from weakfeedback.report.page import Section, write_report
+
+if TYPE_CHECKING:
+    from weakfeedback.experiments.userfile import UserExperiment
+
+ROWS, PAGE, CHUNKS = "results.parquet", "report", "store"
+
+
+def run_file(
+    experiment: UserExperiment,
+    folder: Path,
+    command: str = "",
+    workers: int | None = None,
+    progress: bool = False,
+) -> tuple[Results, list[Path]]:
+    """Simulate and write ``results.parquet`` and ``report/`` into ``folder``.
+
+    Finished chunks are kept in ``folder/store``: a run that was stopped goes on where it was. The results of
+    an earlier run stay as they are until the new ones are complete. Return the results and the paths
+    written, the page first.
+    """
+    with ThreadPoolExecutor(workers) if workers else contextlib.nullcontext() as executor:
+        results = simulate(
+            experiment.problem,
+            experiment.policies,
+            horizon=experiment.horizon,
+            replications=experiment.replications,
+            seed=experiment.seed,
+            marks=experiment.marks,
+            executor=executor,
+            store=folder / CHUNKS,
+            progress=progress,
+        )
+    parameters = {label: json.dumps(found, sort_keys=True) for label, found in experiment.parameters.items()}
+    frame = results.frame
+    frame["experiment"] = experiment.name
+    frame["instance"] = experiment.instance or "own"
+    frame["parameters"] = frame["policy"].astype(str).map(parameters)
+    columns = ["experiment", "instance", "parameters"]
+    results.frame = frame.astype(dict.fromkeys(columns, "category"))
+    results.about.update(
+        experiment=experiment.name,
+        title=experiment.title,
+        instance=experiment.instance,
+        description=experiment.setting.describe_problem(experiment.problem),
+        command=command,
+        file=experiment.text,
+        versions=versions(),
+    )
+    results.save(folder / ROWS)
+    return results, report(results, folder)
+
+
+def rebuild(folder: Path) -> tuple[Results, list[Path]]:
+    """Write the page and the figures again from ``results.parquet``; return the results and the paths."""
+    results = Results.load(folder / ROWS)
+    return results, report(results, folder)
+
+
+def report(results: Results, folder: Path) -> list[Path]:
+    """Write the page and the figures of some results into ``folder/report``."""
+    title = results.about.get("title", folder.resolve().name)
+    key = re.sub(r"[^\w.-]+", "-", results.about.get("experiment", "results")).strip("-._") or "results"
+    return write_report(folder / PAGE, title, [Section(key, title, results)])
+
+
+def versions() -> dict[str, str]:
+    """What produced the numbers, by name."""
+    found: dict[str, Any] = {"weakfeedback": __version__, "Python": platform.python_version()}
+    found.update((name, importlib.metadata.version(name)) for name in ("numpy", "numba"))
+    return found

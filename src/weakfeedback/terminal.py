@@ -1,0 +1,140 @@
+"""How commands end and what they print: one line for a mistake, an exit status scripts can trust."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import math
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+DONE, FAILED, BAD_USE, INTERRUPTED = 0, 1, 2, 130
+
+
+class Stop(Exception):
+    """Ends a command with a message on standard error and an exit status."""
+
+    def __init__(self, message: str, status: int = BAD_USE) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Commands(TyperGroup):
+    """A group of commands whose errors are one line and an exit status, never a traceback."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run; with ``standalone_mode`` leave the process with the exit status."""
+        run = functools.partial(
+            super().main, args, prog_name, complete_var, False, windows_expand_args, **extra
+        )
+        if not standalone_mode:
+            return run()
+        sys.exit(self._status(run))
+
+    def _status(self, run: Callable[[], Any]) -> int:
+        try:
+            status = run()
+        except Stop as stop:
+            _complain(str(stop))
+            return stop.status
+        except (KeyboardInterrupt, typer.Abort):
+            status = INTERRUPTED
+        except Exception as error:
+            if hasattr(error, "format_message"):  # of the parser of arguments
+                return _wrong_use(error)
+            _show_traceback()
+            words = " ".join(str(error).split())
+            _complain(f"{type(error).__name__}: {words}" if words else type(error).__name__)
+            if not _debugging():
+                _complain("this should not have happened; set WEAKFEEDBACK_DEBUG=1 to see where it did")
+            return FAILED
+        if status == INTERRUPTED:
+            _complain("interrupted")
+        return status if isinstance(status, int) else DONE
+
+
+def _wrong_use(error: Any) -> int:
+    context = getattr(error, "ctx", None)
+    where = context.command_path if context is not None else "weakfeedback"
+    words = " ".join(error.format_message().split()).rstrip(".")
+    _complain(f"{words}; see `{where} --help`")
+    return BAD_USE
+
+
+def _complain(message: str) -> None:
+    print(f"weakfeedback: {message}", file=sys.stderr)
+
+
+def _debugging() -> bool:
+    return os.environ.get("WEAKFEEDBACK_DEBUG", "") not in ("", "0")
+
+
+def _show_traceback() -> None:
+    if _debugging():
+        traceback.print_exc()
+
+
+@contextlib.contextmanager
+def tidy_warnings() -> Iterator[None]:
+    """Show warnings as one line each, without the place in our code that gave them."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        _complain(f"warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+@contextlib.contextmanager
+def writing_to(folder: Path) -> Iterator[None]:
+    """Turn what the file system refuses (no permission, a full disk, a file in the way) into one line."""
+    try:
+        yield
+    except OSError as error:
+        _show_traceback()
+        raise Stop(f"{error.filename or folder}: {error.strerror or error}") from None
+
+
+def console() -> Console:
+    """Standard output: colours on a terminal only, and no lines cut short elsewhere."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
+
+
+def print_json(value: Any) -> None:
+    """Print machine-readable JSON; infinity and NaN are null."""
+    print(json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Path):
+        return str(value)
+    return value
