@@ -1,0 +1,43 @@
+"""A folder to work in, and a way to run commands in it."""
+
+import pytest
+from typer.testing import CliRunner
+
+from weakfeedback.cli import app
+
+SMALL = """
+setting = "cascade"
+instance = "bsc-1"
+policies = ["USS-TS", { policy = "USS-UCB", alpha = 1.0, label = "USS-UCB(1)" }]
+horizon = 200
+replications = 4
+seed = 3
+marks = 10
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty current directory, without the medical data sets."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("WEAKFEEDBACK_DATA", raising=False)
+    monkeypatch.delenv("WEAKFEEDBACK_DEBUG", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def small(folder):
+    """A small experiment file."""
+    path = folder / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+@pytest.fixture
+def call(folder):
+    """Run a command in this process."""
+
+    def run(*words):
+        return CliRunner().invoke(app, [str(word) for word in words], prog_name="weakfeedback")
+
+    return run
