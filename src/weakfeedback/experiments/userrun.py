@@ -47,24 +47,30 @@ def run_file(
             store=folder / CHUNKS,
             progress=progress,
         )
-    parameters = {label: json.dumps(found, sort_keys=True) for label, found in experiment.parameters.items()}
-    frame = results.frame
-    frame["experiment"] = experiment.name
-    frame["instance"] = experiment.instance or "own"
-    frame["parameters"] = frame["policy"].astype(str).map(parameters)
-    columns = ["experiment", "instance", "parameters"]
-    results.frame = frame.astype(dict.fromkeys(columns, "category"))
-    results.about.update(
-        experiment=experiment.name,
-        title=experiment.title,
-        instance=experiment.instance,
-        description=experiment.setting.describe_problem(experiment.problem),
-        command=command,
-        file=experiment.text,
-        versions=versions(),
-    )
+    results = _labelled(results, experiment, command)
     results.save(folder / ROWS)
     return results, report(results, folder)
+
+
+def _labelled(results: Results, experiment: UserExperiment, command: str) -> Results:
+    """The results with all that a reader of the rows or the page must know of the experiment."""
+    parameters = {label: json.dumps(found, sort_keys=True) for label, found in experiment.parameters.items()}
+    labels: dict[str, Any] = {
+        "experiment": experiment.name,
+        "instance": experiment.instance or "own",
+        "parameters": results.frame["policy"].astype(str).map(parameters),
+    }
+    about = {
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "instance": experiment.instance,
+        "description": experiment.setting.describe_problem(experiment.problem),
+        "command": command,
+        "file": experiment.text,
+        "versions": versions(),
+    }
+    frame = results.frame.assign(**labels).astype(dict.fromkeys(labels, "category"))
+    return Results(frame, results.compiled, results.about | about)
 
 
 def rebuild(folder: Path) -> tuple[Results, list[Path]]:
