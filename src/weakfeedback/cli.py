@@ -109,8 +109,8 @@ def run(
     """
     from weakfeedback.engine.store import StoreMismatch
     from weakfeedback.experiments.userfile import BadFile, read_experiment
-    from weakfeedback.experiments.userrun import run_file
-    from weakfeedback.terminal import tidy_warnings
+    from weakfeedback.experiments.userrun import CHUNKS, run_file
+    from weakfeedback.terminal import make_writable, tidy_warnings
 
     try:
         experiment = read_experiment(file)
@@ -120,7 +120,7 @@ def run(
     command = shlex.join(["weakfeedback", "run", str(file), "--out", str(folder)])
     try:
         with tidy_warnings(), writing_to(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_writable(folder / CHUNKS)
             results, paths = run_file(experiment, folder, command, workers, progress=not json)
     except StoreMismatch as error:
         raise Stop(f"{error} with --out") from None

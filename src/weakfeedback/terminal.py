@@ -116,6 +116,15 @@ def writing_to(folder: Path) -> Iterator[None]:
         raise Stop(f"{error.filename or folder}: {error.strerror or error}") from None
 
 
+def make_writable(folder: Path) -> None:
+    """Make a folder and see that files can be written into it, before any work is done for them."""
+    import tempfile
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+
+
 def console() -> Console:
     """Standard output: colours on a terminal only, and no lines cut short elsewhere."""
     from rich.console import Console

@@ -137,6 +137,22 @@ def test_a_file_where_the_folder_should_be(small, call):
     assert (small.parent / "out").read_text() == "mine"
 
 
+def test_a_file_where_the_store_should_be(small, call):
+    (small.parent / "out").mkdir()
+    (small.parent / "out" / "store").write_text("mine")
+    result = call("run", "small.toml", "--out", "out")
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert os.listdir(small.parent / "out") == ["store"]
+
+
+@pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written(small, call):
+    (small.parent / "out").mkdir(mode=0o555)
+    result = call("run", "small.toml", "--out", "out")
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert "Permission denied" in result.stderr
+
+
 def test_a_folder_without_results_cannot_be_reported(folder, call):
     (folder / "empty").mkdir()
     result = call("report", "empty")
