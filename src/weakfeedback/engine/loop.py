@@ -23,6 +23,9 @@ class Loop:
     chunk_rounds: int  # rounds of one policy in one chunk of replications
     protocol: Any  # one round taken apart (draw, decide, show, learn), for the conformance checks
     with_truth: "Loop | None" = None  # the same setting for comparators with ``sees_truth = True``
+    players: Callable[[Any], int] | None = (
+        None  # problem -> N: ``play`` gets lists of N policies and generators
+    )
 
 
 def loop_for(problem: Any, policy: Any) -> Loop:

@@ -1,0 +1,29 @@
+"""Checks of the players' options."""
+
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.multiplayer.opening import seating_length
+from weakfeedback.validate import integer
+
+
+def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """One of a few words."""
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def seating(seating_rounds: Any, arms: int, delta: float) -> int:
+    """The slots of orthogonalisation: T_RP of the thesis unless given."""
+    if seating_rounds is None:
+        return seating_length(arms, delta)
+    return integer("seating_rounds", seating_rounds, 1)

@@ -1,0 +1,101 @@
+"""The round loop of players who share arms: who meets whom, and what each of them is told (thesis, section 5.2)."""
+
+import numpy as np
+
+from weakfeedback.engine.loop import Loop
+from weakfeedback.multiplayer.protocol import Protocol
+
+IDLE = -1
+# the first counts; after them come K counts of uses and K counts of seats, by the arms' true numbers
+ROUNDS, COLLISIONS, SETTLED, SETTLED_AT, FIXED = 0, 1, 2, 3, 4
+
+
+def play(players, world, world_rng, rngs, marks, counts, table):
+    """Play up to the round ``marks[-1]``, count, and copy the counts at each mark.
+
+    Return 0, or the round in which a player chose an arm that does not exist. Once every player has settled
+    and stays where she is, the rounds to come are like the last one: they are counted without being played.
+    """
+    N = len(players)
+    K = (counts.size - FIXED) // 2
+    rewards = np.empty(K)
+    arms = np.empty(N, dtype=np.int64)
+    crowd = np.empty(K, dtype=np.int64)
+    resting = False
+    m = 0
+    if counts[ROUNDS] == 0:
+        world.begin(world_rng)
+    while counts[ROUNDS] < marks[-1]:
+        t = counts[ROUNDS] + 1
+        more = 1
+        if resting:
+            more = marks[m] - counts[ROUNDS]
+        else:
+            world.draw(rewards, world_rng)  # 1. every arm has a reward, whatever will be played
+            for k in range(K):
+                crowd[k] = 0
+            for n in range(N):  # 2. every player chooses an arm, or idles
+                arm = players[n].choose(rngs[n])
+                if arm < IDLE or arm >= K:
+                    return t
+                arms[n] = arm
+                if arm != IDLE:
+                    crowd[arm] += 1
+            resting = True
+            counts[SETTLED] = 0
+            for n in range(N):  # 3. each is told of her own arm, and of nothing else
+                player = players[n]
+                arm = int(arms[n])
+                collided = arm != IDLE and crowd[arm] > 1
+                reward = 0.0 if arm == IDLE or collided else float(rewards[arm])
+                player.observe(arm, reward, bool(collided), rngs[n])
+                counts[SETTLED] += player.settled
+                resting = resting and player.settled and player.arm == arm
+        counts[ROUNDS] += more
+        for k in range(K):
+            if crowd[k] == 1:
+                counts[FIXED + world.order[k]] += more
+            else:
+                counts[COLLISIONS] += more * crowd[k]
+        if counts[SETTLED] == N and counts[SETTLED_AT] == 0:
+            counts[SETTLED_AT] = t
+        if counts[ROUNDS] == marks[m]:
+            for k in range(K):
+                counts[FIXED + K + k] = 0
+            for n in range(N):
+                if players[n].settled and 0 <= players[n].arm < K:
+                    counts[FIXED + K + world.order[players[n].arm]] += 1
+            for k in range(counts.size):
+                table[m, k] = counts[k]
+            m += 1
+    return 0
+
+
+def counters(problem):
+    """The names of the counts."""
+    arms = range(problem.arms)
+    words = ("rounds", "collisions", "settled_players", "settled_at")
+    return (*words, *(f"used_{k}" for k in arms), *(f"seats_{k}" for k in arms))
+
+
+def _fits(problem, policy):
+    arms = getattr(policy, "K", problem.arms)
+    name = type(policy).__name__
+    if arms != problem.arms:
+        raise ValueError(f"{name} was made for {arms} arms, the problem has {problem.arms}")
+    for field in ("settled", "arm"):
+        if not isinstance(getattr(policy, field, None), (bool, int, np.integer, np.bool_)):
+            raise ValueError(f"{name} must have the fields settled (a bool) and arm (an integer)")
+
+
+LOOP = Loop(
+    play,
+    entry=("choose", "observe"),
+    world_entry=("begin", "draw"),
+    counters=counters,
+    fits=_fits,
+    refusal=lambda problem: f"an arm from 0 to {problem.arms - 1}, or -1 to idle",
+    chunk_rounds=1_000_000,
+    protocol=Protocol(),
+    players=lambda problem: problem.players,
+)

@@ -1,0 +1,179 @@
+"""Problems of several players on shared arms: means of the arms and the number of players (thesis, ch. 5)."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weakfeedback.multiplayer.options import flag, one_of
+from weakfeedback.validate import integer, vector
+
+if TYPE_CHECKING:
+    from weakfeedback.engine.loop import Loop
+    from weakfeedback.multiplayer.world import MultiplayerWorld
+
+TOLERANCE = 1e-12
+LAWS = ("bernoulli", "uniform", "beta")
+FIXED = 4  # rounds, collisions, settled players, round of settlement
+
+
+class MultiplayerProblem:
+    """N players who share K arms, cannot talk, and disturb each other on the same arm.
+
+    Setting
+    -------
+    In every round each player plays one arm or idles. An arm played by one player alone gives her its reward
+    in [0, 1], drawn anew each round. Players who meet on an arm collide and earn nothing. Idling earns nothing
+    and never collides.
+
+    What is hidden
+    --------------
+    The means, the rewards of all other arms, what the others play, and how many they are.
+
+    What is seen
+    ------------
+    Each player sees the reward of her own arm, or that she collided there; not with how many.
+
+    Regret
+    ------
+    The total mean of the N best arms in every round, less the means of the arms that were used without
+    collision. Collisions count once for every player involved.
+
+    Arguments
+    ---------
+    means : K >= 2 numbers in [0, 1]
+    players : integer from 1 to K
+    shuffle : bool
+        Whether each replication puts the means on the arms in a random order. (Protocols that go by the arms'
+        numbers can profit or suffer from a sorted one.)
+    rewards : "bernoulli", "uniform" or "beta"
+        0 or 1; uniform on the widest interval around the mean within [0, 1]; Beta(4 mean, 4 (1 - mean)).
+
+    Attributes
+    ----------
+    arms, players, means, optimal_value
+        K, N, the means in the order given, and the sum of the N largest.
+
+    References
+    ----------
+    A. Verma, Sequential Decision Problems with Weak Feedback, IIT Bombay 2021, section 5.2.
+
+    Examples
+    --------
+    >>> problem = MultiplayerProblem([0.9, 0.5, 0.7, 0.1], players=2)
+    >>> problem
+    MultiplayerProblem(arms=4, players=2, optimal_value=1.6, rewards='bernoulli')
+    """
+
+    setting = "multiplayer"
+
+    arms: int
+    players: int
+    means: np.ndarray
+    shuffle: bool
+    rewards: str
+    optimal_value: float
+    _best: np.ndarray
+
+    def __init__(self, means: Any, players: Any, shuffle: Any = True, rewards: Any = "bernoulli"):
+        array = vector("means", means, at_least=0.0)
+        if array.size < 2 or (array > 1.0).any():
+            raise ValueError(f"means must be at least two numbers in [0, 1], got {means!r}")
+        array.setflags(write=False)
+        best = np.sort(np.argsort(-array, kind="stable")[: integer("players", players, 1, array.size)])
+        best.setflags(write=False)
+        self.__dict__.update(
+            arms=array.size,
+            players=best.size,
+            means=array,
+            shuffle=flag("shuffle", shuffle),
+            rewards=one_of("rewards", rewards, LAWS),
+            optimal_value=float(sum(array[best].tolist())),
+            _best=best,
+        )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a MultiplayerProblem cannot be changed, so {name} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a MultiplayerProblem cannot be changed, so {name} cannot be deleted")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # NumPy forgets the read-only flag in a pickle.
+        self.__dict__.update(state)
+        self.means.setflags(write=False)
+        self._best.setflags(write=False)
+
+    def __copy__(self) -> MultiplayerProblem:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> MultiplayerProblem:
+        return self
+
+    def __repr__(self) -> str:
+        return (
+            f"MultiplayerProblem(arms={self.arms}, players={self.players}, "
+            f"optimal_value={self.optimal_value:.6g}, rewards={self.rewards!r})"
+        )
+
+    def world(self) -> MultiplayerWorld:
+        """Return the hidden side of the simulation: what draws the rewards."""
+        from weakfeedback.multiplayer.world import MultiplayerWorld
+
+        return MultiplayerWorld(self.means, LAWS.index(self.rewards), self.shuffle)
+
+    def loop(self) -> Loop:
+        """Return the round loop of this setting."""
+        from weakfeedback.multiplayer.play import LOOP
+
+        return LOOP
+
+    def measures(self, counts: Any) -> dict[str, np.ndarray]:
+        """Turn the counts of the round loop, shape (..., 4 + 2 K), into measures of shape (...).
+
+        regret
+            Of all rounds so far.
+        collisions
+            Once for every player involved.
+        settled_players
+            How many say that they have their final arm.
+        settled_at
+            The round in which the last of them did; the rounds so far, while some have not.
+        optimal
+            1 if all have settled, on different arms with the largest possible total mean (to 1e-12), else 0.
+        shortfall
+            ``optimal_value`` less the means of the arms on which exactly one player has settled; an end is
+            epsilon-optimal if all have settled and this is at most epsilon.
+        """
+        table = np.asarray(counts)
+        width = FIXED + 2 * self.arms
+        if table.ndim < 1 or table.shape[-1] != width or table.dtype.kind not in "iu":
+            raise ValueError(
+                f"counts must be integers of shape (..., {width}), got {table.dtype} {table.shape}"
+            )
+        rounds, collisions, settled, settled_at = (table[..., k] for k in range(FIXED))
+        regret = np.zeros(table.shape[:-1])
+        shortfall = np.zeros(table.shape[:-1])
+        # in index order: the same bits however the counts are batched
+        for k in range(self.arms):
+            due = int(k in self._best)
+            regret += (due * rounds - table[..., FIXED + k]) * self.means[k]
+            shortfall += (due - (table[..., FIXED + self.arms + k] == 1)) * self.means[k]
+        everybody = settled == self.players
+        return {
+            "regret": regret,
+            "collisions": collisions.copy(),
+            "settled_players": settled.copy(),
+            "settled_at": np.where(everybody, settled_at, rounds),
+            "optimal": (everybody & (shortfall <= TOLERANCE)).astype(np.int64),
+            "shortfall": shortfall,
+        }
+
+    def digest(self) -> str:
+        """Return a hexadecimal fingerprint of everything that determines a simulation of this problem."""
+        head = f"{type(self).__name__} {self.arms} {self.players} {self.shuffle} {self.rewards}"
+        digest = hashlib.sha256(head.encode())
+        digest.update(self.means.astype("<f8").tobytes())
+        return digest.hexdigest()

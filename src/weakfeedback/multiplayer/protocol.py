@@ -1,0 +1,73 @@
+"""One round of several players taken apart, for checks that must stand between its steps."""
+
+import numpy as np
+
+IDLE = -1
+
+
+class Script:
+    """A world that replays given rows: the order of the arms, then their rewards."""
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.served = 0
+        self.order = np.zeros(rows.shape[1] // 2, dtype=np.int64)
+
+    def begin(self, rng):
+        """Put the arms in order."""
+        for k in range(self.order.size):
+            self.order[k] = int(self.rows[0, k])
+
+    def draw(self, rewards, rng):
+        """Write the rewards of the next row."""
+        for k in range(rewards.size):
+            rewards[k] = self.rows[self.served, rewards.size + k]
+        self.served += 1
+
+
+class Protocol:
+    """Draw, decide, show and learn as separate steps; a decision is one arm for each player of a list."""
+
+    decides = "choose"  # the method that returns the decision
+
+    def record(self, problem, rounds, rng):
+        """What the world hides in so many rounds: one row (order, rewards) each."""
+        world = problem.world()
+        world.begin(rng)
+        rows = np.empty((rounds, 2 * problem.arms))
+        for row in rows:
+            rewards = np.empty(problem.arms)
+            world.draw(rewards, rng)
+            row[: problem.arms] = world.order
+            row[problem.arms :] = rewards
+        return rows
+
+    def script(self, hidden):
+        """A world that replays what was recorded."""
+        return Script(hidden)
+
+    def decide(self, players, rngs):
+        """Ask every player for her arm."""
+        return [player.choose(rng) for player, rng in zip(players, rngs)]
+
+    def show(self, row, arms):
+        """What each player may see of a row: her reward and whether she collided."""
+        rewards = row[row.size // 2 :]
+        seen = []
+        for arm in arms:
+            collided = arm != IDLE and arms.count(arm) > 1
+            seen.append((0.0 if arm == IDLE or collided else float(rewards[arm]), collided))
+        return seen
+
+    def learn(self, players, arms, seen, rngs):
+        """Tell each player of her own arm."""
+        for player, arm, (reward, collided), rng in zip(players, arms, seen, rngs):
+            player.observe(arm, reward, collided, rng)
+
+    def scramble(self, row, arms, rng):
+        """Another row that shows the same: only arms with exactly one player keep their reward."""
+        other = row.copy()
+        for k in range(row.size // 2):
+            if list(arms).count(k) != 1:
+                other[row.size // 2 + k] = rng.random()
+        return other
