@@ -1,0 +1,27 @@
+"""Dividing a budget under censored feedback: censored semi-bandits, network utility (thesis, chapter 4)."""
+
+from weakfeedback.allocation.compiled import knapsack
+from weakfeedback.allocation.csb_dt import CsbDt
+from weakfeedback.allocation.csb_du import CsbDu
+from weakfeedback.allocation.csb_mk import CsbMk
+from weakfeedback.allocation.csb_sk import CsbSk
+from weakfeedback.allocation.csb_st import CsbSt
+from weakfeedback.allocation.csb_su import CsbSu
+from weakfeedback.allocation.known_thresholds import KnownThresholds
+from weakfeedback.allocation.num_mk import NumMk
+from weakfeedback.allocation.num_sk import NumSk
+from weakfeedback.allocation.problem import AllocationProblem
+
+__all__ = [
+    "AllocationProblem",
+    "CsbDt",
+    "CsbDu",
+    "CsbMk",
+    "CsbSk",
+    "CsbSt",
+    "CsbSu",
+    "KnownThresholds",
+    "NumMk",
+    "NumSk",
+    "knapsack",
+]

@@ -1,0 +1,79 @@
+"""The round loop of allocations: what is drawn, what is given, what is shown (thesis, section 4.2, Algorithm 1)."""
+
+import numpy as np
+
+from weakfeedback.allocation.protocol import Protocol
+from weakfeedback.allocation.world import REACH
+from weakfeedback.engine.loop import Loop
+
+ROUNDS, SEARCHING, FOUND, EQUIVALENT, SERVED = 0, 1, 2, 3, 4  # where the counts are; served_0 is the fifth
+
+
+def play(policy, world, world_rng, rng, marks, counts, table):
+    """Play up to the round ``marks[-1]``, counting the rounds in which each arm was served.
+
+    A policy may expose its estimate of the thresholds as ``theta_hat``, and whether it takes it for final as
+    ``found``. An estimate without a ``found`` is found when it is really equivalent, which only this loop can tell.
+    Return 0, or the round in which the policy gave what is not allowed.
+    """
+    K = counts.size - SERVED
+    outcomes = np.empty(K)
+    seen = np.empty(K)
+    known = np.full(K, -1.0)
+    nothing = np.empty(0)
+    if counts[ROUNDS] == 0:
+        world.begin(world_rng)
+    if world.follow(getattr(policy, "theta_hat", nothing), known):
+        counts[EQUIVALENT] = world.settled(known)
+    counts[FOUND] = getattr(policy, "found", counts[EQUIVALENT] > 0)
+    m = 0
+    for t in range(counts[ROUNDS] + 1, marks[-1] + 1):
+        world.draw(outcomes, world_rng)  # 1. the environment generates X_t
+        allocation = policy.select(rng)  # 2. the learner picks a_t
+        if not world.allows(allocation):
+            return t
+        for i in range(K):
+            served = world.serves(i, allocation[i])
+            counts[SERVED + i] += served
+            seen[i] = outcomes[i] if served == world.reward else 0.0
+        policy.update(allocation, seen, rng)  # 3. it observes what is not censored, in a buffer of its own
+        counts[ROUNDS] = t
+        counts[SEARCHING] += 1 - counts[FOUND]
+        if world.follow(getattr(policy, "theta_hat", nothing), known):
+            counts[EQUIVALENT] = world.settled(known)
+        counts[FOUND] = getattr(policy, "found", counts[EQUIVALENT] > 0)
+        if t == marks[m]:
+            for k in range(counts.size):
+                table[m, k] = counts[k]
+            m += 1
+    return 0
+
+
+def _fits(problem, policy):
+    arms = getattr(policy, "K", problem.arms)
+    if arms != problem.arms:
+        raise ValueError(f"{type(policy).__name__} was made for {arms} arms, the problem has {problem.arms}")
+    budget = getattr(policy, "Q", problem.budget)
+    if abs(budget - problem.budget) > REACH * problem.budget:
+        raise ValueError(
+            f"{type(policy).__name__} was made for a budget of {budget:g}, not {problem.budget:g}"
+        )
+    estimate = getattr(policy, "theta_hat", None)
+    if estimate is not None and np.shape(estimate) != (arms,):
+        raise ValueError(f"theta_hat of {type(policy).__name__} must be {arms} numbers, got {estimate!r}")
+
+
+def _counters(problem):
+    return ("rounds", "searching", "found", "equivalent", *(f"served_{k}" for k in range(problem.arms)))
+
+
+LOOP = Loop(
+    play,
+    entry=("select", "update"),
+    world_entry=("begin", "draw", "allows", "serves", "follow", "settled"),
+    counters=_counters,
+    fits=_fits,
+    refusal=lambda problem: f"{problem.arms} numbers >= 0 with a sum of at most {problem.budget:g}",
+    chunk_rounds=100_000,
+    protocol=Protocol(),
+)

@@ -1,0 +1,291 @@
+"""Problems of censored allocation: means, thresholds and a budget (thesis, sections 4.2 and 4.6)."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weakfeedback.allocation.world import SPREAD, AllocationWorld, lightest_optimum, value_of_estimate
+from weakfeedback.knapsack import TOLERANCE, runner_up
+from weakfeedback.validate import number, vector
+
+if TYPE_CHECKING:
+    from weakfeedback.engine.loop import Loop
+
+
+class AllocationProblem:
+    """K arms, each with a mean and a threshold, and a budget to be divided among them in every round.
+
+    Setting
+    -------
+    In every round outcomes X_1, ..., X_K are drawn, X_i with mean mu_i, and the learner gives a_i >= 0 to arm i, in
+    all at most Q. An arm is served if a_i >= theta_i. Losses: arms that are not served cost X_i. Rewards (network
+    utility maximisation): arms that are served earn X_i.
+
+    What is hidden
+    --------------
+    Means and thresholds, and the outcomes that are censored: losses of served arms, rewards of all others.
+
+    What is seen
+    ------------
+    Losses: X_i where a_i < theta_i, otherwise 0. Rewards: X_i where a_i >= theta_i, otherwise 0. A 0 is seen as 0,
+    censored or not.
+
+    Regret
+    ------
+    The optimal allocation serves the set of arms that solves the 0-1 knapsack with values mu, weights theta and
+    capacity Q. The regret of a round is the difference of the sum of mu_i over that set and over the arms that
+    were really served, in both settings.
+
+    Arguments
+    ---------
+    means : K numbers from 0 to 1
+    thresholds : K numbers from 0 to the budget
+    budget : number > 0
+    setting : "loss" or "reward"
+    rewards : "bernoulli" or "uniform"
+        The law of the outcomes. Uniform ones lie in [mu_i - .1, mu_i + .1] and are clipped to [0, 1], which moves the
+        mean of an arm near 0 or 1 (mu = .98 becomes .964). The regret counts with the stated mu.
+
+    Attributes
+    ----------
+    arms, means, thresholds, budget, outcome, law
+        K, mu, theta, Q, "loss" or "reward", "bernoulli" or "uniform". ``setting`` is "allocation".
+    optimal_set : K bools
+        The arms to serve; of several optimal sets, the one that leaves most of the budget.
+    optimal_allocation : K numbers
+        theta_i on the optimal set, otherwise 0.
+    optimal_value : float
+        The sum of mu_i over the optimal set.
+    residual, gamma : float
+        What the optimal allocation leaves, r, the largest among optimal sets; and r / K.
+    same_threshold : bool
+        Whether all thresholds are equal.
+    largest_gap, smallest_gap : float
+        The largest regret of a round and the smallest that is not 0 (infinite if every allocation is optimal).
+    arm_gaps : K numbers
+        The smallest regret > 0 of a round in which arm i incurs its outcome: not served (losses), served (rewards).
+    most_served : int
+        K', the largest number of arms that one allocation can serve.
+
+    All comparisons of amounts with thresholds or the budget have a relative tolerance of 1e-9: in doubles 1.2 / 3
+    is less than .4.
+
+    References
+    ----------
+    A. Verma, Sequential Decision Problems with Weak Feedback, IIT Bombay 2021, chapter 4.
+    A. Verma, M. K. Hanawal, A. Rajkumar, R. Sankaran, Censored semi-bandits, NeurIPS 2019.
+    A. Verma, M. K. Hanawal, Stochastic network utility maximization with unknown utilities, INFOCOM 2020.
+
+    Examples
+    --------
+    The arm with the largest mean is not served:
+
+    >>> problem = AllocationProblem([0.9, 0.6, 0.4], [0.6, 0.55, 0.45], budget=1.0)
+    >>> problem.optimal_allocation.tolist(), problem.optimal_value, problem.residual
+    ([0.0, 0.55, 0.45], 1.0, 0.0)
+    """
+
+    setting = "allocation"
+
+    arms: int
+    means: np.ndarray
+    thresholds: np.ndarray
+    budget: float
+    outcome: str
+    law: str
+    optimal_set: np.ndarray
+    optimal_allocation: np.ndarray
+    optimal_value: float
+    residual: float
+    gamma: float
+
+    def __init__(
+        self, means: Any, thresholds: Any, budget: Any, setting: str = "loss", rewards: str = "bernoulli"
+    ) -> None:
+        mu = vector("means", means, at_least=0.0)
+        if (mu > 1.0).any():
+            raise ValueError(f"means must lie in [0, 1], got {means!r}")
+        Q = number("budget", budget, above=0.0)
+        theta = vector("thresholds", thresholds, at_least=0.0, size=mu.size)
+        if (theta > Q * (1.0 + TOLERANCE)).any():
+            raise ValueError(f"thresholds must be at most the budget {Q:g}, got {thresholds!r}")
+        best = lightest_optimum(mu, theta, Q)
+        left = Q - math.fsum(theta[best])
+        residual = left if left > TOLERANCE * Q else 0.0
+        self.__dict__.update(
+            arms=mu.size,
+            means=mu,
+            thresholds=theta,
+            budget=Q,
+            outcome=_one_of("setting", setting, ("loss", "reward")),
+            law=_one_of("rewards", rewards, ("bernoulli", "uniform")),
+            optimal_set=best,
+            optimal_allocation=np.where(best, theta, 0.0),
+            optimal_value=math.fsum(mu[best]),
+            residual=residual,
+            gamma=residual / mu.size,
+        )
+        self._freeze()
+
+    def distinct(self, gamma: float) -> int:
+        """Return how many thresholds are different: the number of values ceil(theta_i / gamma).
+
+        >>> AllocationProblem([0.9, 0.6, 0.4], [0.3, 0.55, 0.301], budget=1.0).distinct(0.01)
+        3
+        """
+        step = number("gamma", gamma, above=0.0)
+        return len({math.ceil(theta / step * (1.0 - TOLERANCE)) for theta in self.thresholds})
+
+    def equivalent(self, estimate: Any) -> bool:
+        """Return whether the estimated thresholds have the same optimal value (definition Allocation Equivalent).
+
+        The thesis prints the losses of the definition with 1[a >= theta], which makes everything equivalent; 1[a <
+        theta] is meant. Even so, estimates that are too low and useless can pass: see ``really_equivalent``.
+        """
+        guess = vector("estimate", estimate, at_least=0.0, size=self.arms)
+        value = math.fsum(self.means[lightest_optimum(self.means, guess, self.budget)])
+        return abs(value - self.optimal_value) <= TOLERANCE * max(1.0, self.optimal_value)
+
+    def really_equivalent(self, estimate: Any) -> bool:
+        """Return whether the optimal allocation of the estimated thresholds is optimal for the true ones.
+
+        >>> problem = AllocationProblem([0.5, 0.4, 0.3], [0.4, 0.4, 0.4], budget=1.0)
+        >>> low = [0.38, 0.38, 0.38]
+        >>> problem.equivalent(low), problem.really_equivalent(low), problem.really_equivalent([0.5, 0.5, 0.5])
+        (True, False, True)
+        """
+        guess = vector("estimate", estimate, at_least=0.0, size=self.arms)
+        value = value_of_estimate(self.means, self.thresholds, self.budget, guess)
+        return bool(value >= self.optimal_value - TOLERANCE * max(1.0, self.optimal_value))
+
+    @property
+    def same_threshold(self) -> bool:
+        theta = self.thresholds
+        return bool(theta.max() - theta.min() <= TOLERANCE * theta.max())
+
+    @property
+    def largest_gap(self) -> float:
+        return self.optimal_value - math.fsum(self.means[self.thresholds <= 0.0])
+
+    @functools.cached_property
+    def smallest_gap(self) -> float:
+        return self._smallest_gap(self.means, self.budget, 0.0)
+
+    @functools.cached_property
+    def arm_gaps(self) -> np.ndarray:
+        gaps = np.empty(self.arms)
+        for i in range(self.arms):
+            others = self.means.copy()
+            others[i] = 0.0  # arm i is left out ...
+            if self.outcome == "loss":
+                free = self.means[i] if self.thresholds[i] <= 0.0 else 0.0
+                gaps[i] = math.inf if free else self._smallest_gap(others, self.budget, 0.0)
+            else:  # ... or taken in advance
+                left = max(self.budget - self.thresholds[i], 0.0)
+                gaps[i] = self._smallest_gap(others, left, float(self.means[i]))
+        gaps.setflags(write=False)
+        return gaps
+
+    @property
+    def most_served(self) -> int:
+        total = np.cumsum(np.sort(self.thresholds))
+        return int(np.count_nonzero(total <= self.budget * (1.0 + TOLERANCE)))
+
+    def _smallest_gap(self, values: np.ndarray, room: float, taken: float) -> float:
+        from weakfeedback.allocation.compiled import compiled
+
+        # Arms of threshold 0 are served whatever one does.
+        free = math.fsum(values[self.thresholds <= 0.0])
+        rest = np.where(self.thresholds > 0.0, values, 0.0)
+        ceiling = self.optimal_value - TOLERANCE * max(1.0, self.optimal_value) - taken - free
+        if ceiling <= 0.0:
+            return math.inf
+        second = compiled(runner_up)(rest, self.thresholds, room, ceiling)
+        return self.optimal_value - taken - free - second
+
+    def _freeze(self) -> None:
+        for value in self.__dict__.values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"an AllocationProblem cannot be changed, so {name} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"an AllocationProblem cannot be changed, so {name} cannot be deleted")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # NumPy forgets the read-only flag in a pickle.
+        self.__dict__.update(state)
+        self._freeze()
+
+    def __copy__(self) -> AllocationProblem:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> AllocationProblem:
+        return self
+
+    def __repr__(self) -> str:
+        return (
+            f"AllocationProblem(arms={self.arms}, budget={self.budget:g}, setting={self.outcome!r}, "
+            f"rewards={self.law!r}, served={int(self.optimal_set.sum())}, gamma={self.gamma:.6g})"
+        )
+
+    def world(self) -> AllocationWorld:
+        """Return the hidden side of the simulation: what draws the outcomes."""
+        return AllocationWorld(
+            self.means,
+            self.thresholds,
+            self.budget,
+            self.outcome == "reward",
+            self.law == "uniform",
+            self.optimal_value,
+        )
+
+    def loop(self) -> Loop:
+        """Return the round loop of this setting."""
+        from weakfeedback.allocation.play import LOOP
+
+        return LOOP
+
+    def measures(self, counts: Any) -> dict[str, np.ndarray]:
+        """Turn the counts of the loop, shape (..., K + 4), into measures of shape (...).
+
+        ``found_at`` is the number of rounds it took to find the thresholds, NaN where they were not found yet;
+        ``really_equivalent`` is 1 where the present estimate is, otherwise 0.
+        """
+        table = np.asarray(counts)
+        if table.ndim < 1 or table.shape[-1] != self.arms + 4 or table.dtype.kind not in "iu":
+            raise ValueError(
+                f"counts must be integers of shape (..., {self.arms + 4}), got {table.dtype} {table.shape}"
+            )
+        rounds, searching, found, equivalent = (table[..., k] for k in range(4))
+        regret = np.zeros(table.shape[:-1])
+        # in index order: the same bits however the counts are batched
+        for i in range(self.arms):
+            wanted = rounds if self.optimal_set[i] else 0
+            regret += self.means[i] * (wanted - table[..., 4 + i])
+        return {
+            "regret": regret,
+            "found_at": np.where(found > 0, searching, math.nan),
+            "really_equivalent": equivalent.copy(),
+        }
+
+    def digest(self) -> str:
+        """Return a hexadecimal fingerprint of everything that determines a simulation of this problem."""
+        head = f"{type(self).__name__} {self.arms} {self.outcome} {self.law} {self.budget.hex()} {SPREAD}"
+        digest = hashlib.sha256(head.encode())
+        for array in (self.means, self.thresholds):
+            digest.update(array.astype("<f8").tobytes())
+        return digest.hexdigest()
+
+
+def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    if isinstance(value, str) and value.lower() in allowed:
+        return value.lower()
+    raise ValueError(f"{name} must be {' or '.join(repr(word) for word in allowed)}, got {value!r}")

@@ -1,0 +1,81 @@
+"""How many rounds without a loss make an allocation sufficient: W_delta (thesis, chapter 4)."""
+
+import math
+from typing import Any
+
+from weakfeedback.validate import integer, number
+
+TOLERANCE = 1e-9
+
+
+def probability(name: str, value: Any) -> float:
+    """A number strictly between 0 and 1."""
+    found = number(name, value, above=0.0)
+    if found >= 1.0:
+        raise ValueError(f"{name} must be a number between 0 and 1, got {value!r}")
+    return found
+
+
+def wait_same(arms: int, epsilon: float, delta: float) -> float:
+    """Return W_delta of CSB-SK and NUM-SK: log(log2(K) / delta) / log(1 / (1 - epsilon)); 0 for one arm.
+
+    >>> round(wait_same(50, epsilon=0.1, delta=0.1), 2)
+    38.28
+    """
+    k = integer("arms", arms, 1)
+    rate = -math.log1p(-probability("epsilon", epsilon))
+    delta = probability("delta", delta)
+    return math.log(math.log2(k) / delta) / rate if k > 1 else 0.0
+
+
+def wait_multiple(arms: int, epsilon: float, delta: float, search_max: float, gamma: float) -> float:
+    """Return W_delta of CSB-MK and NUM-MK: log(K log2(ceil(1 + Q/gamma)) / delta) / log(1 / (1 - epsilon)).
+
+    ``search_max`` is the upper end of the interval that is searched: Q in the thesis, 1 in the program of 2019.
+
+    >>> round(wait_multiple(5, epsilon=0.1, delta=0.1, search_max=2.0, gamma=0.001), 2)
+    59.86
+    """
+    k = integer("arms", arms, 1)
+    rate = -math.log1p(-probability("epsilon", epsilon))
+    delta = probability("delta", delta)
+    return math.log(k * math.log2(grid(search_max, gamma)) / delta) / rate
+
+
+def grid(search_max: float, gamma: float) -> int:
+    """Return ceil(1 + Q/gamma), the number of candidates 0, gamma, 2 gamma, ..., Q."""
+    steps = number("search_max", search_max, above=0.0) / number("gamma", gamma, above=0.0)
+    return math.ceil((1.0 + steps) * (1.0 - TOLERANCE))
+
+
+def published_share(budget: float) -> int:
+    """Return max(1, floor(Q)), by which the waiting times of 2019 are divided.
+
+    It counts arms that are tried together, for thresholds of at most 1.
+
+    >>> published_share(15.0), published_share(0.5)
+    (15, 1)
+    """
+    return max(1, math.floor(number("budget", budget, above=0.0) * (1.0 + TOLERANCE)))
+
+
+def wait_program(arms: int, budget: float, epsilon: float, delta: float) -> int:
+    """Return the waiting time of the program of 2019: ceil(log(K / delta) / (Q log(1 / (1 - epsilon)))).
+
+    >>> wait_program(10, 3.0, epsilon=0.1, delta=1e-4)
+    37
+    """
+    k = integer("arms", arms, 1)
+    rate = -math.log1p(-probability("epsilon", epsilon))
+    delta = probability("delta", delta)
+    return max(1, math.ceil(math.log(k / delta) / (number("budget", budget, above=0.0) * rate)))
+
+
+def rounds_to_wait(wait: Any, real: float) -> int:
+    """Return the option ``wait`` if given, otherwise the real W_delta rounded up.
+
+    The pseudo-code compares a count with the real number by equality, which would never hold.
+    """
+    if wait is not None:
+        return integer("wait", wait, 1)
+    return max(1, math.ceil(real))

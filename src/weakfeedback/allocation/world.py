@@ -1,0 +1,99 @@
+"""The hidden side of an allocation problem: draws every arm's outcome in every round, whatever the policy does."""
+
+import numpy as np
+
+from weakfeedback.knapsack import pack
+
+REACH = 1e-9  # relative, of thresholds and the budget: in doubles 1.2 / 3 < .4
+SPREAD = 0.1  # half the width of a uniform outcome
+SHIFT = 1e-10  # relative: how much value a set may lose to be lighter
+
+
+class AllocationWorld:
+    """Outcomes X_i of all arms, and the thresholds that decide what is seen of them.
+
+    Draws: every round, one ``u = rng.random()`` for each arm in index order. Bernoulli outcomes are 1 if u < mu_i;
+    uniform ones are mu_i - 0.1 + 0.2 u, clipped to [0, 1].
+    """
+
+    def __init__(self, mu, theta, Q, reward, uniform, value):
+        self.mu = mu
+        self.theta = theta
+        self.Q = Q
+        self.reward = bool(
+            reward
+        )  # seen where the threshold is reached; otherwise a loss, seen where it is not
+        self.uniform = bool(uniform)
+        self.value = value  # of the optimal allocation
+
+    def begin(self, rng):
+        """Nothing to prepare."""
+
+    def draw(self, outcomes, rng):
+        """Write the outcomes of all arms in this round."""
+        for i in range(outcomes.size):
+            u = rng.random()
+            if self.uniform:
+                outcomes[i] = min(1.0, max(0.0, self.mu[i] - SPREAD + 2.0 * SPREAD * u))
+            else:
+                outcomes[i] = 1.0 if u < self.mu[i] else 0.0
+
+    def allows(self, allocation):
+        """Whether these are K numbers >= 0 that the budget can pay."""
+        if allocation.size != self.mu.size:
+            return False
+        total = 0.0
+        for i in range(allocation.size):
+            if not allocation[i] >= 0.0:  # NaN is neither
+                return False
+            total += allocation[i]
+        return total <= self.Q * (1.0 + REACH)
+
+    def serves(self, i, amount):
+        """Whether the amount reaches the threshold of arm i."""
+        return reaches(amount, self.theta[i])
+
+    def follow(self, estimate, known):
+        """Whether the policy has changed its estimate; ``known`` follows it."""
+        changed = False
+        for i in range(estimate.size):
+            if estimate[i] != known[i]:
+                known[i] = estimate[i]
+                changed = True
+        return changed
+
+    def settled(self, estimate):
+        """Whether the optimal allocation of these estimated thresholds is optimal."""
+        value = value_of_estimate(self.mu, self.theta, self.Q, estimate)
+        return value >= self.value - REACH * max(1.0, self.value)
+
+
+def reaches(amount, theta):
+    """Return whether ``amount >= theta``, to within a relative 1e-9."""
+    return amount >= theta * (1.0 - REACH)
+
+
+def lightest_optimum(mu, theta, Q):
+    """Return the optimal set of arms to serve; of several, the one that leaves most of the budget.
+
+    Each weight is charged a very small price (in all, 1e-10 of the largest mean).
+    """
+    price = 0.0
+    for i in range(mu.size):
+        price = max(price, mu[i])
+    price *= SHIFT / Q
+    values = np.empty(mu.size)
+    for i in range(mu.size):
+        values[i] = mu[i] - price * theta[i]
+    return pack(values, theta, Q)
+
+
+def value_of_estimate(mu, theta, Q, estimate):
+    """Return what the optimal allocation of the estimated thresholds is worth under the true ones."""
+    chosen = lightest_optimum(mu, estimate, Q)
+    value = 0.0
+    for i in range(mu.size):
+        amount = estimate[i] if chosen[i] else 0.0
+        if reaches(amount, theta[i]):
+            value += mu[i]
+    return value
