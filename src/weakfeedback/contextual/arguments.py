@@ -1,0 +1,36 @@
+"""Arguments that the policies of this chapter share."""
+
+from typing import Any
+
+from weakfeedback.validate import integer, number
+
+
+def pairs(arms: int) -> tuple[list[int], list[int]]:
+    """The pairs i < j in the order (0, 1), (0, 2), ..., (1, 2), ..., as two lists."""
+    both = [(i, j) for i in range(arms) for j in range(i + 1, arms)]
+    return [i for i, _ in both], [j for _, j in both]
+
+
+def probability(name: str, value: Any) -> float:
+    """A number strictly between 0 and 1."""
+    real = number(name, value, above=0.0)
+    if real >= 1.0:
+        raise ValueError(f"{name} must be a number between 0 and 1, got {value!r}")
+    return real
+
+
+def forced_rounds(forced: Any, limit: Any) -> tuple[bool, int]:
+    """Whether the forced phase may end before its last round, and that round."""
+    if forced is None:
+        return True, integer("forced_limit", limit, 1)
+    return False, integer("forced", forced, 1)
+
+
+def per_pair_fits(per_pair: Any, dimension: int, count: int) -> None:
+    """Refuse a dimension that does not divide into one block per pair."""
+    if not isinstance(per_pair, bool):
+        raise ValueError(f"per_pair must be True or False, got {per_pair!r}")
+    if per_pair and (count == 0 or dimension % count != 0):
+        raise ValueError(
+            f"dimension must be a multiple of the number of pairs, {count}, with per_pair=True, got {dimension}"
+        )

@@ -1,0 +1,256 @@
+"""Logistic regressions kept at their maximum-likelihood estimate, at a cost per round that does not grow.
+
+An exact fit in every round costs O(n d^2) each time. Here each regression keeps an anchor a (where it was last
+fitted) and, of all its data, the exact gradient g and the exact inverse Hessian Q at the anchor, both brought up to
+date in O(d^2) by one more observation. The estimate is one Newton step away from the anchor,
+
+    theta = a + Q g,
+
+and the regression is fitted anew, from there, only when that step has become long: when
+g' Q g > tau^2 n (its squared length in units of one observation) and n has grown by 5 %, or when n has doubled. The
+number of fits between n and 2n is bounded, so the amortised cost per observation is.
+"""
+
+import math
+
+import numpy as np
+
+from weakfeedback.linalg import (
+    add_half,
+    add_outer,
+    exceeds,
+    inner,
+    invert,
+    logistic,
+    mirror,
+    shrink,
+    times,
+)
+
+NEWTON_STEPS = 50
+CLOSE = 1e-6  # a fit is done when g' Q g <= CLOSE n: the estimate is then within about 1e-6 in every logit
+
+
+class Regressions:
+    """A bank of logistic regressions over the rounds of a cascade; regression m is observed if stop[m] <= arm.
+
+    Not a policy: what the policies of this chapter inherit. All data are kept. ``V[s]`` is the sum of phi phi' over
+    the rounds that reach ``slots[s]`` and ``W[s]`` its inverse; regressions that see the same rounds and the same
+    features share one. A ridge is added to V and to the likelihood, because the maximum-likelihood estimate
+    need not exist (separable data) and V need not be invertible (dependent features).
+    """
+
+    def __init__(self, K, dimension, stop, tau, ridge, blocks):
+        M = len(stop)
+        self.K = K  # arms
+        self.dimension = dimension  # the length of phi
+        self.d = dimension // max(M, 1) if blocks else dimension  # d', the features of one regression
+        self.M = M  # regressions
+        self.tau = tau
+        self.ridge = ridge
+        self.t = 0  # feedbacks so far
+        self.ready = False  # whether there are estimates
+        self.stop = np.array(stop, dtype=np.int64)
+        own = np.arange(M) if blocks else np.unique(self.stop, return_inverse=True)[1]
+        self.slot = own.astype(np.int64).reshape(M)  # the V of regression m
+        slots = int(own.max()) + 1 if M else 0
+        self.reach = np.zeros(slots, dtype=np.int64)  # the arm from which V[s] is observed
+        self.begins = np.zeros(slots, dtype=np.int64)  # where its features begin in phi
+        for m in range(M):
+            self.reach[self.slot[m]] = self.stop[m]
+            self.begins[self.slot[m]] = m * self.d if blocks else 0
+        self.V = np.zeros((slots, self.d, self.d))
+        for k in range(self.d):
+            self.V[:, k, k] = ridge
+        self.W = np.zeros((slots, self.d, self.d))
+        self.n = np.zeros(M, dtype=np.int64)  # observations
+        self.fitted = np.zeros(M, dtype=np.int64)  # observations at the last fit
+        self.anchor = np.zeros((M, self.d))
+        self.gradient = np.zeros((M, self.d))  # of the log-likelihood at the anchor
+        self.Q = np.zeros((M, self.d, self.d))  # inverse Hessian at the anchor
+        self.theta = np.zeros((M, self.d))
+        self.past = np.zeros((64, dimension))  # phi of every feedback
+        self.label = np.zeros((64, M), dtype=np.int8)
+        self.arms = np.zeros(64, dtype=np.int64)  # the arm of every feedback
+
+    def check(self, phi, arm):
+        """Refuse a context or an arm before anything is learned from it."""
+        if phi.size != self.dimension:
+            raise ValueError("phi must have as many numbers as the policy's dimension")
+        for k in range(phi.size):
+            if not abs(phi[k]) < math.inf:
+                raise ValueError("phi must be finite numbers")
+        if arm < 0 or arm >= self.K:
+            raise ValueError("arm must be one of the policy's arms")
+
+    def remember(self, phi, arm):
+        """Append a feedback to the data and return its place, where the labels are to be written."""
+        s = self.t
+        if s == self.arms.size:
+            self.past = longer(self.past)
+            self.label = longer(self.label)
+            arms = np.zeros(2 * s, dtype=np.int64)
+            for r in range(s):
+                arms[r] = self.arms[r]
+            self.arms = arms
+        row = self.past[s]
+        for k in range(row.size):
+            row[k] = phi[k]
+        self.arms[s] = arm
+        self.t += 1
+        return s
+
+    def covers(self, level):
+        """Whether every V, without the ridge, has all its eigenvalues above ``level``."""
+        spare = np.empty((self.d, self.d))
+        for s in range(self.reach.size - 1, -1, -1):  # the last arm is seen least
+            if not exceeds(self.V[s], level + self.ridge, spare):
+                return False
+        return True
+
+    def gather(self, s):
+        """Bring the counts and V up to the feedback s."""
+        x = np.empty(self.d)
+        v = np.empty(self.d)
+        arm = self.arms[s]
+        for k in range(self.reach.size):
+            if self.reach[k] <= arm:
+                copy_block(self.past[s], self.begins[k], x)
+                add_outer(self.V[k], 1.0, x)
+                if self.ready:
+                    shrink(self.W[k], 1.0, x, v)
+        for m in range(self.M):
+            if self.stop[m] <= arm:
+                self.n[m] += 1
+
+    def estimate(self, s, start):
+        """Bring the estimates up to the feedback s; ``start`` makes the first ones of all data."""
+        x = np.empty(self.d)
+        v = np.empty(self.d)
+        H = np.empty((self.d, self.d))
+        if start:
+            self.ready = True
+        for m in range(self.M):
+            due = start
+            if self.stop[m] <= self.arms[s] and not start:
+                copy_block(self.past[s], self.begins[self.slot[m]], x)
+                due = self.absorb(m, x, float(self.label[s, m]), v)
+            if due:
+                self.fit(m, H, x, v)
+
+    def absorb(self, m, x, y, v):
+        """Add one observation to regression m without a fit; return whether a fit is due."""
+        anchor = self.anchor[m]
+        gradient = self.gradient[m]
+        theta = self.theta[m]
+        Q = self.Q[m]
+        p = logistic(inner(x, anchor))
+        for k in range(x.size):
+            gradient[k] += (y - p) * x[k]
+        shrink(Q, p * (1.0 - p), x, v)
+        times(Q, gradient, v)
+        for k in range(x.size):
+            theta[k] = anchor[k] + v[k]
+        if self.n[m] >= 2 * self.fitted[m]:
+            return True
+        long = inner(gradient, v) > self.tau * self.tau * self.n[m]
+        return long and 20 * self.n[m] >= 21 * self.fitted[m]
+
+    def fit(self, m, H, x, step):
+        """Fit regression m exactly by damped Newton steps from its estimate, and rebuild its matrices.
+
+        Along a step that changes no logit by more than R, the slope of the loss stays below that of its
+        quadratic model times exp(R). So the full step lowers the loss for R <= 1, and log(1 + R) / R of it always.
+        """
+        anchor = self.anchor[m]
+        gradient = self.gradient[m]
+        theta = self.theta[m]
+        Q = self.Q[m]
+        d = x.size
+        for k in range(d):
+            anchor[k] = theta[k]
+        for tries in range(NEWTON_STEPS + 1):
+            self.evaluate(m, anchor, gradient, H, x)
+            invert(H, Q)
+            times(Q, gradient, step)
+            if inner(gradient, step) <= CLOSE * self.n[m] or tries == NEWTON_STEPS:
+                break
+            R = self.widest(m, step, x)
+            size = 1.0
+            if R > 1.0:
+                size = math.log(1.0 + R) / R
+            for k in range(d):
+                anchor[k] += size * step[k]
+        for k in range(d):
+            theta[k] = anchor[k] + step[k]
+        self.fitted[m] = self.n[m]
+        V = self.V[self.slot[m]]
+        for i in range(d):
+            for j in range(d):
+                H[i, j] = V[i, j]
+        invert(H, self.W[self.slot[m]])
+
+    def evaluate(self, m, theta, gradient, H, x):
+        """Write gradient and Hessian of the log-likelihood of regression m at theta, over all its data."""
+        past = self.past
+        arms = self.arms
+        label = self.label
+        stop = self.stop[m]
+        begin = self.begins[self.slot[m]]
+        for i in range(x.size):
+            gradient[i] = -self.ridge * theta[i]
+            for j in range(x.size):
+                H[i, j] = 0.0
+            H[i, i] = self.ridge
+        for s in range(self.t):
+            if arms[s] >= stop:
+                copy_block(past[s], begin, x)
+                p = logistic(inner(x, theta))
+                r = label[s, m] - p
+                for k in range(x.size):
+                    gradient[k] += r * x[k]
+                add_half(H, p * (1.0 - p), x)
+        mirror(H)
+
+    def widest(self, m, step, x):
+        """The largest change of a logit of regression m along a step."""
+        past = self.past
+        arms = self.arms
+        stop = self.stop[m]
+        begin = self.begins[self.slot[m]]
+        most = 0.0
+        for s in range(self.t):
+            if arms[s] >= stop:
+                copy_block(past[s], begin, x)
+                most = max(most, abs(inner(x, step)))
+        return most
+
+    def width(self, phi, s, x, v):
+        """The norm of the features of phi in the inverse of V[s]."""
+        copy_block(phi, self.begins[s], x)
+        times(self.W[s], x, v)
+        return math.sqrt(max(inner(x, v), 0.0))
+
+
+def copy_block(row, begin, out):
+    """Copy the features of one regression, which begin at ``begin``."""
+    for k in range(out.size):
+        out[k] = row[begin + k]
+
+
+def longer(table):
+    """A copy of a table with twice as many rows."""
+    bigger = np.zeros((2 * table.shape[0], table.shape[1]), dtype=table.dtype)
+    for r in range(table.shape[0]):
+        for k in range(table.shape[1]):
+            bigger[r, k] = table[r, k]
+    return bigger
+
+
+def confidence(t, d, K, delta, sigma, kappa):
+    """The factor alpha of the confidence ellipsoid (thesis, lemma theta_est_glm).
+
+    alpha = (2 sigma / kappa) sqrt( d/2 log(1 + 2 t / d) + log(K^2 / (2 delta)) )
+    """
+    inside = 0.5 * d * math.log(1.0 + 2.0 * t / d) + math.log(K * K / (2.0 * delta))
+    return 2.0 * sigma / kappa * math.sqrt(max(inside, 0.0))

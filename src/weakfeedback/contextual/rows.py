@@ -1,0 +1,174 @@
+"""What the two kinds of contextual problem share: contexts, features, costs, and regret per row and arm."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weakfeedback.contextual.features import context_table, feature_table, map_of
+from weakfeedback.validate import cumulative_costs, integer
+
+if TYPE_CHECKING:
+    from weakfeedback.contextual.assumptions import Assumptions
+
+# Decimal ties such as .1 + .2 against .3 must be ties, and must not count as dominance.
+TOLERANCE = 1e-12
+# The largest regret or error of a row is below 2**38 units: rounding one costs under 4e-12 of the largest,
+# and 2**25 rounds can be added up.
+UNIT_BITS = 38
+
+
+class ContextRows:
+    """A data set of contexts with everything known of each row; frozen once made."""
+
+    setting = "contextual"
+
+    arms: int
+    costs: np.ndarray
+    contexts: np.ndarray
+    features: np.ndarray
+    dimension: int
+    feature_map: Any
+    per_pair: bool
+    disagreement: np.ndarray
+    optimal_arms: np.ndarray
+    gaps: np.ndarray
+    xis: np.ndarray
+    xi: float
+    weak_dominance: np.ndarray
+    weak_dominance_fraction: float
+    weak_dominance_fraction_fixed: float
+    strong_dominance_fraction: float
+    best_fixed_arm: int
+    _unit: float
+    _regrets: np.ndarray
+
+    def _open(self, contexts: Any, costs: Any, features: Any) -> None:
+        """Take the arguments that both kinds have."""
+        table = context_table("contexts", contexts)
+        weights = cumulative_costs(costs)
+        mapping = map_of(features, table)
+        phi = np.ascontiguousarray(feature_table(mapping, table))
+        per_pair = bool(getattr(mapping, "per_pair", False))
+        if per_pair and getattr(mapping, "arms", weights.size) != weights.size:
+            raise ValueError(f"features must be made for {weights.size} arms, got {mapping.arms}")
+        self.__dict__.update(
+            arms=weights.size,
+            costs=weights,
+            contexts=table,
+            features=phi,
+            dimension=phi.shape[1],
+            feature_map=mapping,
+            per_pair=per_pair,
+        )
+
+    def _close(self, gaps: np.ndarray, best: np.ndarray, disagreement: np.ndarray, coherent: Any) -> None:
+        """Compute what follows from the regret, the optimal arm and the disagreements of every row."""
+        fixed = gaps.mean(axis=0)
+        fixed_arm = int(np.flatnonzero(fixed <= fixed.min() + TOLERANCE)[-1])
+        xis = self._margins(best, disagreement)
+        dominance = (xis > TOLERANCE) & coherent
+        fixed_xis = self._margins(np.full(len(best), fixed_arm), disagreement)
+        unit = _unit(gaps)
+        self.__dict__.update(
+            disagreement=disagreement,
+            optimal_arms=best,
+            gaps=gaps,
+            xis=xis,
+            xi=float(xis.min()),
+            weak_dominance=dominance,
+            weak_dominance_fraction=float(dominance.mean()),
+            weak_dominance_fraction_fixed=float((fixed_xis > TOLERANCE).mean()),
+            best_fixed_arm=fixed_arm,
+            _unit=unit,
+            _regrets=np.rint(gaps / unit).astype(np.int64),
+        )
+
+    def _margins(self, arms: np.ndarray, disagreement: np.ndarray) -> np.ndarray:
+        """For each row with its arm i: the least C_j - C_i - p_ij over j > i, infinite for the last arm."""
+        later = self.costs[None, :] - self.costs[arms][:, None] - disagreement[np.arange(len(arms)), arms]
+        later[np.arange(self.arms)[None, :] <= arms[:, None]] = math.inf
+        return later.min(axis=1)
+
+    def _row(self, row: Any) -> int:
+        return integer("row", row, 0, len(self.contexts) - 1)
+
+    def disagreement_at(self, row: Any) -> np.ndarray:
+        """Return p_ij(x) for the context of a row, a K x K array."""
+        return self.disagreement[self._row(row)].copy()
+
+    def optimal_arm_at(self, row: Any) -> int:
+        """Return i*(x) for the context of a row."""
+        return int(self.optimal_arms[self._row(row)])
+
+    def xi_at(self, row: Any) -> float:
+        """Return xi(x): the least C_j - C_i* - p_i*j(x) over j > i*, infinite if i* is the last arm."""
+        return float(self.xis[self._row(row)])
+
+    def check_assumptions(self) -> Assumptions:
+        """Print and return what the theory assumes: norm of the features, kappa, lambda_Sigma, and the misfit.
+
+        The misfit tells how far the best logistic model in these features is from the true p_ij(x).
+        """
+        from weakfeedback.contextual.assumptions import assess
+
+        found = assess(self)
+        print(found)
+        return found
+
+    def _freeze(self) -> None:
+        for value in self.__dict__.values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    def _sums(self, counts: Any, extra: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Check counts of shape (..., K + extra) and make the measures that both kinds have."""
+        table = np.asarray(counts)
+        width = self.arms + extra
+        if table.ndim < 1 or table.shape[-1] != width or table.dtype.kind not in "iu":
+            raise ValueError(
+                f"counts must be integers of shape (..., {width}), got {table.dtype} {table.shape}"
+            )
+        cost = np.zeros(table.shape[:-1])
+        for arm in range(self.arms):  # in index order: the same bits however the counts are batched
+            cost += table[..., arm] * self.costs[arm]
+        return table, {"regret": table[..., self.arms] * self._unit, "cost": cost}
+
+    def _fingerprint(self, *parts: np.ndarray) -> str:
+        digest = hashlib.sha256(f"{type(self).__name__} {self.features.shape}".encode())
+        for array in (self.features, self.costs, self._regrets, *parts):
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a {type(self).__name__} cannot be changed, so {name} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a {type(self).__name__} cannot be changed, so {name} cannot be deleted")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # NumPy forgets the read-only flag in a pickle.
+        self.__dict__.update(state)
+        self._freeze()
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(arms={self.arms}, contexts={len(self.contexts)}, dimension={self.dimension}, "
+            f"weak_dominance_fraction={self.weak_dominance_fraction:.4g})"
+        )
+
+
+def _unit(values: np.ndarray) -> float:
+    """A power of two of which the largest value is less than 2**UNIT_BITS multiples."""
+    largest = float(np.abs(values).max())
+    return 2.0 ** (math.frexp(max(largest, 1.0))[1] - UNIT_BITS)

@@ -1,0 +1,117 @@
+"""Small dense linear algebra in loops: the same bits interpreted and compiled.
+
+No BLAS or LAPACK, whose sums run in another order in compiled code. Inner loops run over the output index, so they
+vectorise without reordering a sum. Policies import these names and call them on arrays of their own.
+"""
+
+import math
+
+__all__ = ["add_half", "add_outer", "exceeds", "inner", "invert", "logistic", "mirror", "shrink", "times"]
+
+
+def logistic(z):
+    """Return 1 / (1 + exp(-z)), with z cut at +-500 so that nothing overflows.
+
+    >>> logistic(0.0), logistic(-1e9) > 0.0, logistic(1e9)
+    (0.5, True, 1.0)
+    """
+    return 1.0 / (1.0 + math.exp(-min(max(z, -500.0), 500.0)))
+
+
+def inner(x, y):
+    """Return the sum of x[i] y[i], added from the first to the last."""
+    total = 0.0
+    for i in range(x.size):
+        total += x[i] * y[i]
+    return total
+
+
+def times(matrix, x, out):
+    """Write ``matrix @ x`` for a symmetric matrix into ``out``."""
+    d = x.size
+    for i in range(d):
+        out[i] = 0.0
+    for j in range(d):
+        w = x[j]
+        for i in range(d):
+            out[i] += w * matrix[j, i]
+
+
+def add_outer(matrix, w, x):
+    """Add w x x'; a symmetric matrix stays symmetric to the bit."""
+    d = x.size
+    for i in range(d):
+        for j in range(d):
+            matrix[i, j] += w * (x[i] * x[j])
+
+
+def add_half(matrix, w, x):
+    """Add w x x' to the lower triangle only; ``mirror`` completes the matrix."""
+    for i in range(x.size):
+        v = w * x[i]
+        for j in range(i + 1):
+            matrix[i, j] += v * x[j]
+
+
+def shrink(inverse, w, x, v):
+    """Turn the inverse of A into that of A + w x x' (Sherman and Morrison), leaving ``inverse @ x`` of before in v."""
+    times(inverse, x, v)
+    add_outer(inverse, -w / (1.0 + w * inner(x, v)), v)
+
+
+def mirror(matrix):
+    """Copy the lower triangle to the upper one."""
+    for i in range(matrix.shape[0]):
+        for j in range(i):
+            matrix[j, i] = matrix[i, j]
+
+
+def invert(matrix, out):
+    """Write the inverse of a symmetric positive definite matrix, which is destroyed, into ``out``.
+
+    Gauss-Jordan by rows, without pivoting (not needed for such a matrix); the result is made symmetric.
+    """
+    d = matrix.shape[0]
+    for i in range(d):
+        for j in range(d):
+            out[i, j] = 0.0
+        out[i, i] = 1.0
+    for k in range(d):
+        s = 1.0 / matrix[k, k]
+        for j in range(d):
+            matrix[k, j] *= s
+            out[k, j] *= s
+        for i in range(d):
+            if i != k:
+                f = matrix[i, k]
+                for j in range(k, d):
+                    matrix[i, j] -= f * matrix[k, j]
+                for j in range(k + 1):
+                    out[i, j] -= f * out[k, j]
+    mirror(out)
+
+
+def exceeds(matrix, level, spare):
+    """Return whether all eigenvalues of a symmetric matrix are above ``level``.
+
+    True if and only if ``matrix - level I`` has a Cholesky factor, which is written into ``spare``.
+
+    >>> import numpy as np
+    >>> matrix = np.array([[2.0, 1.0], [1.0, 2.0]])  # eigenvalues 1 and 3
+    >>> exceeds(matrix, 0.9, np.empty((2, 2))), exceeds(matrix, 1.1, np.empty((2, 2)))
+    (True, False)
+    """
+    for i in range(matrix.shape[0]):
+        for j in range(i + 1):
+            value = matrix[i, j]
+            if i == j:
+                value -= level
+            for k in range(j):
+                value -= spare[i, k] * spare[j, k]
+            if i > j:
+                spare[i, j] = value / spare[j, j]
+            else:
+                if not value > 0.0:
+                    return False
+                spare[i, i] = math.sqrt(value)
+    return True
