@@ -1,0 +1,151 @@
+"""Tests that claims are made of. Each looks at one value per replication and returns a part of a finding."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weakfeedback.experiments.model import Part
+from weakfeedback.stats import student_interval
+
+if TYPE_CHECKING:
+    from weakfeedback.engine.results import Results
+
+# Fewer replications than this decide nothing: equal values by chance would look like certainty.
+FEWEST = 5
+# A difference below this share of the larger regret, or below one unit of regret, is no difference.
+MARGIN, UNIT = 0.05, 1.0
+# Regret that grows like T^(2/3), the rate of the thesis, adds .44 times its first quarter in its last one; linear
+# regret adds 1. In between nothing is said.
+SUBLINEAR, NEARLY_LINEAR = 0.5, 0.9
+# Linear: the last half costs at least half the gap of the arm taken for optimal in every round; not: a tenth.
+LINEAR, NOT_LINEAR = 0.5, 0.1
+
+
+def below(name: str, values: np.ndarray, against: np.ndarray | None = None, note: str = "") -> Part:
+    """Claim: the mean of ``values`` is below 0. Contradicted if the mean of ``against`` is above 0.
+
+    One-sided t-tests over replications. ``against`` is ``values`` unless given, for instance moved up by a margin.
+
+    >>> part = below("", np.array([-3.0, -2.0, -4.0, -2.5, -3.5]))
+    >>> part.effect, part.p_for < 0.01 < 0.99 < part.p_against
+    (-3.0, True)
+    """
+    values = np.asarray(values, dtype=float)
+    low, high = student_interval(values)
+    if values.size < FEWEST:
+        note = "; ".join(filter(None, (note, f"fewer than {FEWEST} replications")))
+    return Part(
+        name,
+        *(float(values.mean()), float(low), float(high)),
+        p_for=_p_below(values),
+        p_against=_p_below(-values if against is None else -np.asarray(against, dtype=float)),
+        n=values.size,
+        note=note,
+    )
+
+
+def above(name: str, values: np.ndarray, against: np.ndarray | None = None, note: str = "") -> Part:
+    """Claim: the mean of ``values`` is above 0. Contradicted if the mean of ``against`` is below 0."""
+    part = below(name, -np.asarray(values), None if against is None else -np.asarray(against), note)
+    return dataclasses.replace(part, effect=-part.effect, low=-part.high, high=-part.low)
+
+
+def same(name: str, values: np.ndarray, margin: float, note: str = "") -> Part:
+    """Claim: the mean of ``values`` lies within ``margin`` of 0 (two one-sided tests); contradicted if outside."""
+    values = np.asarray(values, dtype=float)
+    part = below(name, values, note=note)
+    inside = max(_p_below(values - margin), _p_below(-values - margin))
+    outside = min(1.0, 2.0 * min(_p_below(margin - values), _p_below(margin + values)))
+    return dataclasses.replace(part, p_for=inside, p_against=outside)
+
+
+def reverse(part: Part) -> Part:
+    """The part of a claim that says the contrary."""
+    return dataclasses.replace(part, p_for=part.p_against, p_against=part.p_for)
+
+
+def beside(part: Part, note: str = "") -> Part:
+    """The part, shown without counting."""
+    return dataclasses.replace(part, counts=False, note="; ".join(filter(None, (part.note, note))))
+
+
+def decided(name: str, holds: bool, effect: float = math.nan, n: int = 0, note: str = "") -> Part:
+    """A part that is computed, not tested."""
+    return Part(name, effect=effect, n=n, outcome="reproduced" if holds else "not-reproduced", note=note)
+
+
+def skipped(name: str, note: str = "no data") -> Part:
+    """A part that could not be run."""
+    return Part(name, outcome="skipped", note=note)
+
+
+def lower(
+    name: str, results: Results, first: str, second: str, factor: float = 1.0, measure: str = "regret"
+) -> Part:
+    """Claim: the final regret of ``first`` is below ``factor`` times that of ``second``, paired by replication.
+
+    Contradicted if the difference can be told to be above minus a margin: 5 % of the larger mean, at least 1. So
+    equal regret contradicts the claim too, once the test is sharp enough to see it.
+    """
+    a, b = results.values(first, measure)[:, -1], results.values(second, measure)[:, -1]
+    difference = a - factor * b
+    margin = max(MARGIN * max(a.mean(), factor * b.mean()), UNIT)
+    note = f"{first} {a.mean():.4g}, {second} {b.mean():.4g}"
+    return below(name, difference, difference + margin, note=joined(note, stand_in(results)))
+
+
+def sublinear(name: str, results: Results, policy: str) -> Part:
+    """Claim: the last quarter of the run adds less than half the regret of the first.
+
+    Contradicted above 0.9: regret that still falls, but slower, at this horizon, proves neither.
+    """
+    first, last = _quarters(results.values(policy))
+    ratio = last.mean() / first.mean() if first.mean() > 0.0 else math.nan
+    note = f"last quarter adds {ratio:.2f} of the first"
+    return below(
+        name, last - SUBLINEAR * first, last - NEARLY_LINEAR * first, joined(note, stand_in(results))
+    )
+
+
+def linear(name: str, results: Results, policy: str, gap: float) -> Part:
+    """Claim: in the last half of the run a round costs at least half of ``gap`` in the mean; against: a tenth."""
+    regret = results.values(policy)
+    rounds = int(results.about["horizon"])
+    slope = (regret[:, -1] - regret[:, regret.shape[1] // 2 - 1]) / (rounds - rounds // 2)
+    note = joined(f"slope {slope.mean():.4g}, gap {gap:.4g}", stand_in(results))
+    return above(name, slope - LINEAR * gap, slope - NOT_LINEAR * gap, note)
+
+
+def stand_in(results: Results) -> str:
+    """A note if the results are those of a stand-in."""
+    replaced = results.about.get("stands_in_for", "")
+    return f"stand-in {results.about['instance']} for {replaced}" if replaced else ""
+
+
+def joined(*notes: str) -> str:
+    """Several notes as one."""
+    return "; ".join(filter(None, notes))
+
+
+def _quarters(regret: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What the first and the last quarter of the marks add, by replication."""
+    marks = regret.shape[1]
+    if marks % 4:
+        raise ValueError(f"results must have a multiple of 4 marks, got {marks}")
+    return regret[:, marks // 4 - 1], regret[:, -1] - regret[:, 3 * marks // 4 - 1]
+
+
+def _p_below(values: np.ndarray) -> float:
+    """The p-value of a one-sided t-test whose rejection says that the mean is below 0."""
+    from scipy.special import stdtr
+
+    if values.size < FEWEST:
+        return math.nan
+    mean, spread = float(values.mean()), float(values.std(ddof=1))
+    if spread <= 1e-12 * abs(mean):
+        return 0.0 if mean < 0.0 else 1.0
+    return float(stdtr(values.size - 1, mean / (spread / math.sqrt(values.size))))

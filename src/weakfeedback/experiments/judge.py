@@ -1,0 +1,131 @@
+"""From findings to verdicts: one family of p-values, corrected once, then read claim by claim."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weakfeedback.experiments.model import Claim, Finding, Part, Verdict
+
+if TYPE_CHECKING:
+    from weakfeedback.engine.results import Results
+
+
+def holm(p_values: Sequence[float]) -> np.ndarray:
+    """Holm's adjusted p-values, in the order given. NaN stays NaN and does not belong to the family.
+
+    >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
+    [0.03, 0.06, 0.06]
+    """
+    given = np.asarray(p_values, dtype=float)
+    adjusted = np.full(given.shape, math.nan)
+    tested = np.flatnonzero(~np.isnan(given))
+    least = 0.0
+    for k, index in enumerate(tested[np.argsort(given[tested], kind="stable")]):
+        least = max(least, min(1.0, (tested.size - k) * given[index]))
+        adjusted[index] = least
+    return adjusted
+
+
+def judge(claims: Iterable[Claim], results: Mapping[str, Results]) -> list[tuple[Claim, Verdict]]:
+    """Judge claims by the results of a run, given by experiment id.
+
+    All p-values of all claims judged together, for and against, are one family and are corrected by Holm's
+    method. A part holds if its test for the claim rejects, fails if its test against does, and is inconclusive
+    otherwise. A claim about every instance is not reproduced if one part fails, inconclusive if one is
+    inconclusive, and else reproduced.
+    """
+    claims = list(claims)
+    findings = [claim.test(_needed(claim, results)) if claim.test else None for claim in claims]
+    raw = [
+        p for finding in findings if finding for part in finding.parts for p in (part.p_for, part.p_against)
+    ]
+    corrected = iter(holm(raw).tolist())
+    verdicts = []
+    for claim, finding in zip(claims, findings):
+        if finding is None:
+            verdicts.append((claim, Verdict("skipped", f"Argued only: {claim.why}")))
+            continue
+        parts = tuple(_decide(part, next(corrected), next(corrected), claim.level) for part in finding.parts)
+        verdicts.append((claim, _conclude(finding, parts)))
+    return verdicts
+
+
+def _needed(claim: Claim, results: Mapping[str, Results]) -> dict[str, Results]:
+    return {name: results[name] for name in claim.experiments if name in results}
+
+
+def _decide(part: Part, p_for: float, p_against: float, level: float) -> Part:
+    if part.outcome:
+        return part
+    if p_for <= level:
+        return dataclasses.replace(part, outcome="reproduced", p_value=p_for)
+    if p_against <= level:
+        return dataclasses.replace(part, outcome="not-reproduced", p_value=p_against)
+    return dataclasses.replace(part, outcome="inconclusive", p_value=p_for)
+
+
+def _conclude(finding: Finding, parts: tuple[Part, ...]) -> Verdict:
+    by_outcome: dict[str, list[Part]] = {}
+    for part in parts:
+        if part.counts:
+            by_outcome.setdefault(part.outcome, []).append(part)
+    holds = by_outcome.get("reproduced", []) + by_outcome.get("with-reading", [])
+    fails = by_outcome.get("not-reproduced", [])
+    open_ = by_outcome.get("inconclusive", [])
+    needed_first, needed_last = (holds, fails) if finding.rule == "any" else (fails, holds)
+    if needed_first:
+        deciding = needed_first
+    elif open_:
+        deciding = open_
+    else:
+        deciding = needed_last
+    if not deciding:
+        outcome = "skipped"
+    elif deciding is holds:
+        read = finding.reading or any(part.outcome == "with-reading" for part in holds)
+        outcome = "with-reading" if read else "reproduced"
+    else:
+        outcome = "not-reproduced" if deciding is fails else "inconclusive"
+    shown = _most_telling(deciding or list(parts), weakest=deciding is holds and finding.rule == "every")
+    return Verdict(
+        outcome,
+        _reason(finding, parts, holds, fails, open_),
+        *(shown.effect, shown.low, shown.high, shown.p_value, shown.n),
+        parts=parts,
+    )
+
+
+def _most_telling(parts: list[Part], weakest: bool) -> Part:
+    """The part with the largest p-value when all had to hold, else the one with the smallest."""
+    known = [part for part in parts if not math.isnan(part.p_value)]
+    if not known:
+        return parts[0]
+    return max(known, key=lambda p: p.p_value) if weakest else min(known, key=lambda p: p.p_value)
+
+
+def _reason(
+    finding: Finding, parts: tuple[Part, ...], holds: list[Part], fails: list[Part], open_: list[Part]
+) -> str:
+    counted = [part for part in parts if part.counts]
+    missing = [part for part in counted if part.outcome == "skipped"]
+    sentences = [finding.summary] if finding.summary else []
+    if len(counted) > 1:
+        sentences.append(f"Holds in {len(holds)} of {len(counted)} parts")
+        for word, some in (("fails in", fails), ("undecided in", open_), ("no data for", missing)):
+            if some:
+                sentences[-1] += f"; {word} {', '.join(part.name for part in some)}"
+        sentences[-1] += "."
+    elif missing:
+        sentences.append(f"No data for {missing[0].name}.")
+    elif counted[0].note:
+        sentences.append(f"{counted[0].note[0].upper()}{counted[0].note[1:]}.")
+    if any("stand-in" in part.note for part in parts):
+        sentences.append("Breast-cancer stand-ins were played where the medical data are missing.")
+    if finding.reading:
+        sentences.append(f"Reading: {finding.reading}")
+    return " ".join(sentences)

@@ -1,0 +1,198 @@
+"""What an experiment, a claim and a verdict are. Nothing here runs anything."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weakfeedback.engine.results import Results
+
+OUTCOMES = ("reproduced", "with-reading", "not-reproduced", "inconclusive", "skipped")
+WAYS = ("simulation", "computation", "property", "argued only")
+RULES = ("every", "any")
+
+Facts = Callable[[Any], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Policies on one problem, as the thesis ran them or as one of its claims needs them.
+
+    Attributes
+    ----------
+    id, title : str
+        A name such as "ch2-compare-pima-1", and one line on what is compared.
+    place : str
+        The figure, table or passage of the thesis it belongs to.
+    setting : str
+        "cascade", "contextual", "allocation" or "multiplayer".
+    instance : str
+        The name of an instance of the setting; or "" when ``make`` makes the problem.
+    make : function () -> problem, optional
+    policies : mapping of labels to functions problem -> policy
+    horizon, replications, seed, marks
+        As ``simulate`` takes them.
+    needs : str
+        The data set the user must bring: "", "pima" or "heart".
+    stand_in : str
+        The instance played instead when the data are missing; "" for none.
+    facts : function problem -> dict, optional
+        What claims must know of the problem; plain numbers and lists, kept with the results.
+    deviations : tuple of str
+        Where this differs from the printed experiment, and why.
+    """
+
+    id: str
+    title: str
+    place: str
+    setting: str
+    policies: Mapping[str, Callable[[Any], Any]]
+    instance: str = ""
+    make: Callable[[], Any] | None = None
+    horizon: int = 10_000
+    replications: int = 100
+    seed: int = 0
+    marks: int = 200
+    needs: str = ""
+    stand_in: str = ""
+    facts: Facts | None = None
+    deviations: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if bool(self.instance) == (self.make is not None):
+            raise ValueError(f"experiment {self.id!r} must have an instance or a make function, and not both")
+        if not self.policies:
+            raise ValueError(f"policies of experiment {self.id!r} must not be empty")
+        if (self.needs or self.stand_in) and not self.instance:
+            raise ValueError(f"experiment {self.id!r} needs data, so it must name an instance")
+
+    def problem(self, data: Any = None) -> tuple[Any, str]:
+        """Return the problem and the instance's name: the stand-in's if the data cannot be had.
+
+        ``data`` is the folder of the medical data sets. Raises ``DataMissing`` if there is no stand-in either.
+        """
+        from weakfeedback.datasets import DataMissing
+
+        if self.make is not None:
+            return self.make(), ""
+        instances = importlib.import_module(f"weakfeedback.{self.setting}.instances")
+        try:
+            return instances.load(self.instance, data), self.instance
+        except DataMissing:
+            if not self.stand_in:
+                raise
+            return instances.load(self.stand_in, data), self.stand_in
+
+
+@dataclass(frozen=True)
+class Part:
+    """The evidence on one instance or one step of a claim.
+
+    ``p_for`` is the p-value of a test whose rejection supports the claim, ``p_against`` of one whose rejection
+    contradicts it; both are as computed, ``p_value`` is the one that decided, corrected over the run. A part
+    that no test decides carries its ``outcome`` from the start. One that does not count is shown beside the
+    verdict without changing it.
+    """
+
+    name: str
+    effect: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    p_for: float = math.nan
+    p_against: float = math.nan
+    p_value: float = math.nan
+    n: int = 0
+    outcome: str = ""
+    note: str = ""
+    counts: bool = True
+
+    def __post_init__(self) -> None:
+        if self.outcome not in ("", *OUTCOMES):
+            raise ValueError(f"outcome must be one of {', '.join(OUTCOMES)}, got {self.outcome!r}")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a claim's test found, before the correction for many tests.
+
+    ``rule`` says whether the claim asks for every part or for any. ``reading`` is how the words must be read for
+    the parts to be what they claim: a claim that holds is then "with-reading".
+    """
+
+    parts: tuple[Part, ...]
+    rule: str = "every"
+    reading: str = ""
+    summary: str = ""
+
+    def __post_init__(self) -> None:
+        if self.rule not in RULES:
+            raise ValueError(f"rule must be one of {', '.join(RULES)}, got {self.rule!r}")
+        if not any(part.counts for part in self.parts):
+            raise ValueError("parts must hold at least one that counts")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome of a claim, in a sentence, with the numbers of the part that decided it.
+
+    ``p_value`` is corrected over all tests of the run; ``low`` and ``high`` are the ends of a plain 95 % interval
+    of ``effect``.
+    """
+
+    outcome: str
+    reason: str
+    effect: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    p_value: float = math.nan
+    n: int = 0
+    parts: tuple[Part, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.outcome not in OUTCOMES:
+            raise ValueError(f"outcome must be one of {', '.join(OUTCOMES)}, got {self.outcome!r}")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A worded claim of the thesis and its test.
+
+    Attributes
+    ----------
+    number : int
+    words : str
+        The thesis's own words, shortened by dots only, with symbols spelled out.
+    lines : str
+        Where they stand in the thesis's source.
+    how : str
+        "simulation", "computation", "property" (checked on random instances) or "argued only".
+    test : function results by experiment -> Finding
+        None if and only if the claim is argued only; ``why`` then says why nothing is run.
+    experiments : tuple of str
+        The ids of the experiments whose results the test reads.
+    level : float
+        The probability of any false rejection in a whole run, after the correction.
+    """
+
+    number: int
+    words: str
+    lines: str
+    how: str
+    test: Callable[[Mapping[str, Results]], Finding] | None = None
+    experiments: tuple[str, ...] = field(default=(), repr=False)
+    why: str = ""
+    level: float = 0.05
+
+    def __post_init__(self) -> None:
+        if self.how not in WAYS:
+            raise ValueError(f"how must be one of {', '.join(WAYS)}, got {self.how!r}")
+        if (self.test is None) != (self.how == "argued only"):
+            raise ValueError(f"claim {self.number} must have a test unless it is argued only")
+        if self.how == "argued only" and not self.why:
+            raise ValueError(f"claim {self.number} is argued only and must say why")
+        if not 0.0 < self.level < 1.0:
+            raise ValueError(f"level must lie between 0 and 1, got {self.level!r}")

@@ -1,0 +1,67 @@
+"""Random cascades, on which what the thesis says of all cascades is checked, and random rows of a cascade."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+
+from weakfeedback.cascade import CascadeProblem
+
+
+def random_problem(rng: np.random.Generator, most_arms: int = 4) -> CascadeProblem:
+    """A random law of binary outputs with errors that tend to fall, and random costs.
+
+    >>> random_problem(np.random.default_rng(1)).arms <= 4
+    True
+    """
+    arms = int(rng.integers(2, most_arms + 1))
+    outcomes = np.array(list(itertools.product((0, 1), repeat=arms + 1)))
+    wrong = (outcomes[:, 1:] != outcomes[:, :1]).sum(axis=1)
+    law = rng.dirichlet(0.6 * 0.5**wrong)
+    return CascadeProblem(outcomes, law, np.cumsum(rng.uniform(0.0, rng.choice([0.1, 0.3, 0.6]), arms)))
+
+
+def random_dominant(rng: np.random.Generator, most_arms: int = 4) -> CascadeProblem:
+    """A random law with strong dominance: every arm from some place on is right, every arm before it wrong.
+
+    >>> random_dominant(np.random.default_rng(1)).strong_dominance
+    True
+    """
+    arms = int(rng.integers(2, most_arms + 1))
+    pairs = itertools.product((0, 1), range(arms + 1))
+    outcomes = [[y] + [y if arm >= first else 1 - y for arm in range(arms)] for y, first in pairs]
+    law = rng.dirichlet(np.ones(len(outcomes)))
+    return CascadeProblem(outcomes, law, np.cumsum(rng.uniform(0.0, 0.3, arms)))
+
+
+def random_problems(
+    count: int, seed: int, wanted: Callable[[CascadeProblem], bool] | None = None
+) -> list[CascadeProblem]:
+    """The first ``count`` random cascades of a seed that are ``wanted``."""
+    rng = np.random.default_rng(seed)
+    found: list[CascadeProblem] = []
+    while len(found) < count:
+        problem = random_problem(rng, most_arms=5)
+        if wanted is None or wanted(problem):
+            found.append(problem)
+    return found
+
+
+def law_of(problem: CascadeProblem) -> tuple[np.ndarray, np.ndarray]:
+    """The rows (y, y1, ..., yK) of a problem and their probabilities.
+
+    >>> law_of(random_dominant(np.random.default_rng(1)))[1].sum().round(9).item()
+    1.0
+    """
+    return problem._rows, problem._probabilities  # kept from policies, not from checks of the theory
+
+
+def sampled_rows(problem: CascadeProblem, rounds: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows (y, y1, ..., yK) of so many rounds: drawn from the law, or a data set shuffled and cycled."""
+    rows, law = law_of(problem)
+    if problem._cycled:
+        return rows[np.resize(rng.permutation(len(rows)), rounds)]
+    chosen = np.searchsorted(np.cumsum(law), rng.random(rounds), side="right")
+    return rows[np.minimum(chosen, len(rows) - 1)]
