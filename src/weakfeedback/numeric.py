@@ -11,18 +11,17 @@ import numpy as np
 __all__ = ["disagreements", "ordered_sum", "rank_down", "upper_bound"]
 
 
-def disagreements(outputs):
-    """Return the boolean matrix ``differ[i, j] = outputs[i] != outputs[j]``, filled for i < j.
+def disagreements(outputs, arm, differ):
+    """Write ``outputs[i] != outputs[j]`` into ``differ[i, j]`` for all i < j <= arm.
 
-    >>> disagreements([1, 0, 1])[0]
+    >>> differ = np.zeros((3, 3), dtype=bool)
+    >>> disagreements([1, 0, 1], 2, differ)
+    >>> differ[0]
     array([False,  True, False])
     """
-    n = len(outputs)
-    differ = np.zeros((n, n), dtype=np.bool_)
-    for i in range(n):
-        for j in range(i + 1, n):
+    for i in range(arm + 1):
+        for j in range(i + 1, arm + 1):
             differ[i, j] = outputs[i] != outputs[j]
-    return differ
 
 
 def upper_bound(count, tries, width):

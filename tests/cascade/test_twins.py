@@ -197,7 +197,8 @@ def runs_as_the_twin(play_mutant, world_mutant):
         outcomes, probabilities, costs = random_law(seed)
         for cycled in (False, True):
             problem = CascadeProblem(outcomes, probabilities, costs)
-            hidden_side = world_mutant.CascadeWorld(problem._rows, problem._probabilities, cycled)
+            rows, law = problem._rows, problem._probabilities
+            hidden_side = world_mutant.TableWorld(rows) if cycled else world_mutant.LawWorld(rows, law)
             policy, rngs = UssTs(costs), (slow.stream(seed, 0, 0), slow.stream(seed, 0, 1))
             pulls, table = (
                 np.zeros(problem.arms, dtype=np.int64),
@@ -223,10 +224,18 @@ def test_the_loop_and_the_world_run_as_the_twin():
         (world, "self.cumulative[row] <= u", "self.cumulative[row] < 0.0"),
         (world, 'side="right"', 'side="left") + 1 - (0'),
         (world, "range(self.order.size - 1, 0, -1)", "range(self.order.size - 1, 1, -1)"),
-        (world, "j = int((k + 1) * rng.random())", "j = int(k * rng.random())"),
-        (world, "self.served = 0\n        self.cum", "self.served = 1\n        self.cum"),
-        (world, "self.rows[row, k + 1]", "self.rows[row, k]"),
-        (play, "if k <= arm", "if k < arm"),
+        (world, "            j = int((k + 1) * rng.random())", "            j = int(k * rng.random())"),
+        (world, "self.served = 0\n\n", "self.served = 1\n\n"),
+        (
+            world,
+            "seen[k] = self.rows[row, k + 1]\n\n\nclass Table",
+            "seen[k] = self.rows[row, k]\n\n\nclass Table",
+        ),
+        (
+            world,
+            "for k in range(arm + 1):\n            seen[k] = self.rows[row, k + 1]\n\n\nclass Table",
+            "for k in range(arm):\n            seen[k] = self.rows[row, k + 1]\n\n\nclass Table",
+        ),
         (play, "seen[: arm + 1]", "seen[:arm]"),
         (play, "range(played + 1, marks[-1] + 1)", "range(played + 1, marks[-1])"),
         (play, "pulls[arm] += 1", "pulls[K - 1 - arm] += 1"),

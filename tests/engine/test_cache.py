@@ -50,7 +50,7 @@ RUN = textwrap.dedent(
     table = np.zeros((1, 2), dtype=np.int64)
     rest = (np.array([10]), np.zeros(2, dtype=np.int64), table)
     _, state = player.play(mine, problem.world(), generator(0, 0, 0), generator(0, 0, 1), *rest)
-    hits = sum(player.run.stats.cache_hits.values())
+    hits = sum(player.loop.stats.cache_hits.values())
     print(round(state["score"], 6), hits)
     """
 )

@@ -57,6 +57,7 @@ class HanawalHeuristic:
         self.t = 1  # the round: one more than the feedbacks so far
         self.D = np.zeros((self.K, self.K))  # D[i, j] disagreements of arms i < j
         self.N = np.zeros((self.K, self.K))  # N[i, j] comparisons of arms i < j
+        self.differ = np.zeros((self.K, self.K), dtype=np.bool_)  # room for the disagreements of a round
 
     def select(self, rng):
         """Return the arm at which to stop the cascade in this round."""
@@ -75,7 +76,8 @@ class HanawalHeuristic:
 
     def update(self, arm, outputs, rng):
         """Learn from the outputs of arms 0, ..., arm."""
-        self.update_pairs(arm, disagreements(outputs), rng)
+        disagreements(outputs, arm, self.differ)
+        self.update_pairs(arm, self.differ, rng)
 
     def update_pairs(self, arm, differ, rng):
         """Learn which pairs i < j <= arm disagreed."""

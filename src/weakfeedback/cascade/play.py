@@ -5,7 +5,7 @@ import numpy as np
 from weakfeedback.cascade.protocol import Protocol
 from weakfeedback.engine.loop import Loop
 
-HIDDEN = -1_000_000_007  # stands where a policy has no right to look
+NOTHING = -1_000_000_007  # stands where no output was ever shown
 
 
 def play(policy, world, world_rng, rng, marks, pulls, table):
@@ -14,8 +14,7 @@ def play(policy, world, world_rng, rng, marks, pulls, table):
     Return 0, or the round in which the policy chose an arm that does not exist.
     """
     K = pulls.size
-    outputs = np.empty(K, dtype=np.int64)
-    seen = np.empty(K, dtype=np.int64)
+    seen = np.full(K, NOTHING)  # holds only what this policy has been shown, in this round or before
     played = 0
     for k in range(K):
         played += pulls[k]
@@ -23,13 +22,12 @@ def play(policy, world, world_rng, rng, marks, pulls, table):
         world.begin(world_rng)
     m = 0
     for t in range(played + 1, marks[-1] + 1):
-        world.draw(outputs, world_rng)  # 1. the environment chooses (Y, Y^1, ..., Y^K)
+        row = world.draw(world_rng)  # 1. the environment chooses (Y, Y^1, ..., Y^K)
         arm = policy.select(rng)  # 2. the learner selects I_t
         if arm < 0 or arm >= K:
             return t
-        for k in range(K):
-            seen[k] = outputs[k] if k <= arm else HIDDEN
-        policy.update(arm, seen[: arm + 1], rng)  # 3. it observes Y^1, ..., Y^{I_t}, in a buffer of their own
+        world.show(row, arm, seen)  # 3. it observes Y^1, ..., Y^{I_t}, in a buffer of their own
+        policy.update(arm, seen[: arm + 1], rng)
         pulls[arm] += 1
         if t == marks[m]:
             for k in range(K):
@@ -47,7 +45,7 @@ def _fits(problem, policy):
 LOOP = Loop(
     play,
     entry=("select", "update"),
-    world_entry=("begin", "draw"),
+    world_entry=("begin", "draw", "show"),
     counters=lambda problem: tuple(f"pulls_{k}" for k in range(problem.arms)),
     fits=_fits,
     refusal=lambda problem: f"an arm from 0 to {problem.arms - 1}",

@@ -12,7 +12,7 @@ import numpy as np
 from weakfeedback.validate import cumulative_costs, number, vector
 
 if TYPE_CHECKING:
-    from weakfeedback.cascade.world import CascadeWorld
+    from weakfeedback.cascade.world import LawWorld, TableWorld
     from weakfeedback.engine.loop import Loop
 
 # Decimal ties such as .1 + .2 against .3 must be ties, and must not count as dominance.
@@ -240,11 +240,11 @@ class CascadeProblem:
             f"weak_dominance={self.weak_dominance}, xi={self.xi:.6g})"
         )
 
-    def world(self) -> CascadeWorld:
+    def world(self) -> LawWorld | TableWorld:
         """Return the hidden side of the simulation: what draws the rows."""
-        from weakfeedback.cascade.world import CascadeWorld
+        from weakfeedback.cascade.world import LawWorld, TableWorld
 
-        return CascadeWorld(self._rows, self._probabilities, self._cycled)
+        return TableWorld(self._rows) if self._cycled else LawWorld(self._rows, self._probabilities)
 
     def loop(self) -> Loop:
         """Return the round loop of this setting."""

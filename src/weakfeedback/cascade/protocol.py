@@ -13,13 +13,15 @@ class Script:
     def begin(self, rng):
         """Nothing to prepare."""
 
-    def draw(self, outputs, rng):
-        """Write the outputs of the next row and return its truth."""
-        row = self.served
+    def draw(self, rng):
+        """Return the next row."""
         self.served += 1
-        for k in range(outputs.size):
-            outputs[k] = self.rows[row, k + 1]
-        return self.rows[row, 0]
+        return self.served - 1
+
+    def show(self, row, arm, seen):
+        """Write the outputs of arms 0, ..., arm into ``seen``."""
+        for k in range(arm + 1):
+            seen[k] = self.rows[row, k + 1]
 
 
 class Protocol:
@@ -31,12 +33,7 @@ class Protocol:
         """What the world hides in so many rounds: one row (y, y1, ..., yK) each."""
         world = problem.world()
         world.begin(rng)
-        rows = np.empty((rounds, problem.arms + 1), dtype=np.int64)
-        for row in rows:
-            outputs = np.empty(problem.arms, dtype=np.int64)
-            row[0] = world.draw(outputs, rng)
-            row[1:] = outputs
-        return rows
+        return np.array([world.rows[world.draw(rng)] for _ in range(rounds)])
 
     def script(self, hidden):
         """A world that replays what was recorded."""

@@ -53,6 +53,7 @@ class UssTs:
         self.K = self.C.size
         self.S = np.ones((self.K, self.K))  # S[i, j] - 1 disagreements of arms i < j
         self.F = np.ones((self.K, self.K))  # F[i, j] - 1 agreements
+        self.differ = np.zeros((self.K, self.K), dtype=np.bool_)  # room for the disagreements of a round
 
     def select(self, rng):
         """Return the arm I_t at which to stop the cascade in this round."""
@@ -72,7 +73,8 @@ class UssTs:
 
     def update(self, arm, outputs, rng):
         """Learn from the outputs of arms 0, ..., arm."""
-        self.update_pairs(arm, disagreements(outputs), rng)
+        disagreements(outputs, arm, self.differ)
+        self.update_pairs(arm, self.differ, rng)
 
     def update_pairs(self, arm, differ, rng):
         """Learn which pairs i < j <= arm disagreed (line 10)."""

@@ -1,50 +1,71 @@
-"""The hidden side of a cascade: draws every arm's output in every round, whatever the policy does."""
+"""The hidden side of a cascade: chooses (Y, Y^1, ..., Y^K) in every round, whatever the policy does."""
 
 import numpy as np
 
 
-class CascadeWorld:
-    """Rows (y, y1, ..., yK) drawn from their law, or served in turn from a data set.
+class LawWorld:
+    """Rows (y, y1, ..., yK) drawn independently from their law.
 
-    Draws: a law takes one ``u = rng.random()`` a round and gives the first row whose cumulative probability
-    exceeds u. A data set is shuffled once by ``begin`` (Fisher-Yates from the end, ``int((k + 1) * rng.random())``)
-    and then cycled without further draws.
+    Draws: one ``u = rng.random()`` a round; the row is the first whose cumulative probability exceeds u.
     """
 
-    def __init__(self, rows, probabilities, cycled):
+    def __init__(self, rows, probabilities):
         self.rows = rows
-        self.cycled = bool(cycled)
-        self.order = np.arange(rows.shape[0])
-        self.served = 0
         self.cumulative = np.cumsum(probabilities)
-        # first[g]: the first row that can be drawn when g <= size(first) * u < g + 1
-        cells = 4 * rows.shape[0]
+        self.cumulative[-1] = np.inf  # the last row is drawn when no other is, whatever rounding did
+        # first[g]: the first row that can be drawn when g <= size(first) * u < g + 1; the cells are so many that
+        # the search from there seldom takes a step
+        cells = 64 * rows.shape[0]
         self.first = np.searchsorted(self.cumulative, np.arange(cells) / cells, side="right")
+        self.cumulative.setflags(write=False)  # the same in every replication
+        self.first.setflags(write=False)
 
     def begin(self, rng):
         """Start a replication."""
-        if self.cycled:
-            for k in range(self.order.size - 1, 0, -1):
-                j = int((k + 1) * rng.random())
-                kept = self.order[k]
-                self.order[k] = self.order[j]
-                self.order[j] = kept
 
-    def draw(self, outputs, rng):
-        """Write the outputs of all arms in this round and return the hidden truth."""
-        if self.cycled:
-            row = self.order[self.served]
-            self.served += 1
-            if self.served == self.order.size:
-                self.served = 0
-        else:
-            u = rng.random()
-            row = self.first[int(u * self.first.size)]
-            last = self.cumulative.size - 1
-            while row < last and self.cumulative[row] <= u:
-                row += 1
-            if row > last:
-                row = last
-        for k in range(outputs.size):
-            outputs[k] = self.rows[row, k + 1]
-        return self.rows[row, 0]
+    def draw(self, rng):
+        """Return the row of this round: the truth and the outputs of all arms."""
+        u = rng.random()
+        row = self.first[int(u * self.first.size)]
+        while self.cumulative[row] <= u:
+            row += 1
+        return row
+
+    def show(self, row, arm, seen):
+        """Write the outputs of arms 0, ..., arm, and nothing else, into ``seen``."""
+        for k in range(arm + 1):
+            seen[k] = self.rows[row, k + 1]
+
+
+class TableWorld:
+    """Rows (y, y1, ..., yK) of a data set, shuffled once per replication and then served in turn, over and over.
+
+    Draws: ``begin`` shuffles by Fisher and Yates from the end, ``int((k + 1) * rng.random())`` for k = n-1, ..., 1;
+    nothing after that.
+    """
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.order = np.arange(rows.shape[0])
+        self.served = 0
+
+    def begin(self, rng):
+        """Start a replication."""
+        for k in range(self.order.size - 1, 0, -1):
+            j = int((k + 1) * rng.random())
+            kept = self.order[k]
+            self.order[k] = self.order[j]
+            self.order[j] = kept
+
+    def draw(self, rng):
+        """Return the row of this round: the truth and the outputs of all arms."""
+        row = self.order[self.served]
+        self.served += 1
+        if self.served == self.order.size:
+            self.served = 0
+        return row
+
+    def show(self, row, arm, seen):
+        """Write the outputs of arms 0, ..., arm, and nothing else, into ``seen``."""
+        for k in range(arm + 1):
+            seen[k] = self.rows[row, k + 1]

@@ -7,6 +7,7 @@ can change without a trace (a dict, a list, an object, a function reached throug
 
 import builtins
 import dis
+import functools
 import hashlib
 import types
 from collections.abc import Iterator
@@ -58,17 +59,21 @@ def fingerprint(functions: dict[str, types.FunctionType]) -> str:
 
 def constants_of(function: types.FunctionType) -> Iterator[tuple[str, Any, bool]]:
     """Names a function reads from outside itself, with their values and whether they come by its closure."""
-    for code in _codes(function.__code__):
-        for instruction in dis.get_instructions(code):
-            if instruction.opname == "LOAD_GLOBAL":
-                name = instruction.argval
-                if name in function.__globals__:
-                    yield name, function.__globals__[name], False
+    for name in _global_names(function.__code__):
+        if name in function.__globals__:
+            yield name, function.__globals__[name], False
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         try:
             yield name, cell.cell_contents, True
         except ValueError:  # an empty cell: the name is not defined yet
             yield name, None, True
+
+
+@functools.lru_cache(maxsize=4096)
+def _global_names(code: types.CodeType) -> tuple[str, ...]:
+    """The names that a function and the functions inside it load from their module."""
+    instructions = (instruction for inner in _codes(code) for instruction in dis.get_instructions(inner))
+    return tuple(sorted({found.argval for found in instructions if found.opname == "LOAD_GLOBAL"}))
 
 
 def helper_of(value: Any) -> types.FunctionType | None:

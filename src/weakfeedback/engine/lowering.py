@@ -28,6 +28,9 @@ from weakfeedback.engine.fieldcheck import FieldChecked
 ENGINE = hashlib.sha256(
     b"".join(Path(__file__).with_name(name).read_bytes() for name in ("lowering.py", "fieldcheck.py"))
 ).hexdigest()
+PYTHON_KIND: dict[type, type] = {np.float64: float, np.int64: int, np.bool_: bool}
+PLAIN = {np.dtype(kind) for kind in (np.float64, np.int64, np.bool_)}
+INLINE = 400  # bytes of bytecode up to which a helper is inlined
 METHOD_OPTIONS = {"forceinline": True, "error_model": "numpy", "pipeline_class": FieldChecked}
 _new: Any = structref.new
 _overload_method: Any = extending.overload_method
@@ -62,17 +65,24 @@ class Blueprint:
         if missing:
             raise CannotLower(f"{type(obj).__qualname__} has no method {missing[0]}()")
         values = _values(obj)
+        self.cls = type(obj)
         self.methods = methods
         self.fields = tuple(values)
+        self._kinds = [_kind(value) for value in values.values()]
         with _lock:
             struct, self.digest = _struct_class(type(obj), methods, self.fields)
             self._type = struct(tuple((name, _typeof(value)) for name, value in values.items()))
-            self._build = _named(_build, self.digest)
-            self._read = _named(_read, self.digest)
+            self._build = direct(_named(_build, self.digest), self._type, tuple(values.values()))
+            self._read = direct(_named(_read, self.digest), self.build(obj))
 
     def build(self, obj: Any) -> Any:
         """The compiled twin of ``obj``; its arrays are shared."""
-        return self._build(self._type, tuple(_values(obj).values()))
+        values = _values(obj)
+        if type(obj) is not self.cls or [_kind(value) for value in values.values()] != self._kinds:
+            raise TypeError(
+                f"{type(obj).__qualname__} has fields of other kinds than the one this was made for"
+            )
+        return self._build(self._type, tuple(values.values()))
 
     def read(self, struct: Any) -> dict[str, Any]:
         """The state of a compiled twin."""
@@ -82,6 +92,15 @@ class Blueprint:
         """Make ``vars(obj)`` the state of its compiled twin."""
         for name, value in self.read(struct).items():
             setattr(obj, name, value)
+
+
+def direct(dispatcher: Any, *arguments: Any) -> Any:
+    """The compiled function behind a dispatcher for arguments like these, after a first call with them.
+
+    It skips the search for the types of its arguments, a few microseconds each, and trusts that they are the same.
+    """
+    dispatcher(*arguments)
+    return dispatcher.overloads[tuple(numba.typeof(argument) for argument in arguments)].entry_point
 
 
 def compiled_loop(function: Callable, *parts: Blueprint) -> Any:
@@ -95,6 +114,8 @@ def _values(obj: Any) -> dict[str, Any]:
 
 
 def _field(obj: Any, name: str, value: Any) -> Any:
+    if type(value) is np.ndarray and value.dtype in PLAIN and value.flags.c_contiguous:
+        return value
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         return value if value.flags.c_contiguous else np.ascontiguousarray(value)
     if isinstance(value, (bool, float, np.bool_, np.floating, np.random.Generator)):
@@ -105,6 +126,13 @@ def _field(obj: Any, name: str, value: Any) -> Any:
     raise CannotLower(
         f"the field {name!r} of {type(obj).__qualname__} is {kind}: use numbers, bools and arrays"
     )
+
+
+def _kind(value: Any) -> Any:
+    """What must be equal in two values of a field, so that they are the same to compiled code."""
+    if type(value) is np.ndarray:
+        return value.dtype, value.ndim, value.flags.writeable
+    return PYTHON_KIND.get(type(value), type(value))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -151,7 +179,7 @@ def _struct_class(
 def _check_names(cls: type, methods: dict[str, pytypes.FunctionType], fields: tuple[str, ...]) -> None:
     """Refuse fields made outside ``__init__`` and constants of the class, by name."""
     for method, function in methods.items():
-        for stored, name in _attributes(function):
+        for stored, name in _attributes(function.__code__):
             if stored and name not in fields:
                 raise CannotLower(f"{method}() makes the field {name!r}: make every field in __init__")
             known = name in fields or name in methods
@@ -160,11 +188,12 @@ def _check_names(cls: type, methods: dict[str, pytypes.FunctionType], fields: tu
                 raise CannotLower(f"{method}() reads {name!r} of the class: make it a field in __init__")
 
 
-def _attributes(function: pytypes.FunctionType) -> list[tuple[bool, str]]:
+@functools.lru_cache(maxsize=4096)
+def _attributes(code: pytypes.CodeType) -> list[tuple[bool, str]]:
     """Attribute names a function stores (True) or loads (False)."""
     return [
         (instruction.opname == "STORE_ATTR", instruction.argval)
-        for instruction in dis.get_instructions(function.__code__)
+        for instruction in dis.get_instructions(code)
         if instruction.opname in ("STORE_ATTR", "LOAD_ATTR", "LOAD_METHOD")
     ]
 
@@ -181,7 +210,11 @@ def _helper(function: pytypes.FunctionType, code: str) -> Any:
     if key not in _helpers:
         _kept.append(function)
         copy = _shell(function)
-        _helpers[key] = njit(error_model="numpy")(copy)  # known before its helpers are: it may call itself
+        # known before its own helpers are: it may call itself, and is then not inlined
+        small = (
+            len(function.__code__.co_code) <= INLINE and function.__name__ not in function.__code__.co_names
+        )
+        _helpers[key] = njit(error_model="numpy", forceinline=small)(copy)
         _equip(copy, code)
     return _helpers[key]
 

@@ -32,8 +32,11 @@ class Results:
         Setting, problem, horizon and seed.
     """
 
-    def __init__(self, frame: pd.DataFrame, compiled: dict[str, bool | str], about: dict[str, Any]) -> None:
-        self.frame = frame
+    def __init__(
+        self, frame: pd.DataFrame | None, compiled: dict[str, bool | str], about: dict[str, Any]
+    ) -> None:
+        self._frame = frame
+        self._tables: tuple[np.ndarray, dict[str, dict[str, np.ndarray]]] | None = None
         self.compiled = compiled
         self.about = about
 
@@ -46,34 +49,42 @@ class Results:
         compiled: dict[str, bool | str],
         about: dict[str, Any],
     ) -> Results:
-        """Turn counts of shape (replications, marks, counters) into rows."""
-        import pandas as pd
+        """Results of counts with shape (replications, marks, counters); the rows are made when asked for."""
+        results = cls(None, compiled, about)
+        results._tables = (marks, {label: problem.measures(table) for label, table in counts.items()})
+        return results
 
-        parts = []
-        for label, table in counts.items():
-            replications = table.shape[0]
-            columns: dict[str, Any] = {
-                "policy": pd.Categorical([label] * (replications * marks.size), categories=list(counts)),
-                "replication": np.repeat(np.arange(replications), marks.size),
-                "round": np.tile(marks, replications),
-            }
-            columns.update((name, values.reshape(-1)) for name, values in problem.measures(table).items())
-            parts.append(pd.DataFrame(columns))
-        return cls(pd.concat(parts, ignore_index=True), compiled, about)
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The rows, made when first asked for."""
+        if self._frame is None:
+            assert self._tables is not None
+            self._frame = _as_rows(*self._tables)
+        return self._frame
+
+    @frame.setter
+    def frame(self, rows: pd.DataFrame) -> None:
+        self._frame, self._tables = rows, None
+
+    def _measured(self) -> tuple[np.ndarray, dict[str, dict[str, np.ndarray]]]:
+        """The marks, and for each policy and measure an array (replications, marks)."""
+        if self._tables is None:
+            self._tables = _as_tables(self.frame)
+        return self._tables
 
     @property
     def policies(self) -> list[str]:
         """The labels, in the order given."""
-        return list(self.frame["policy"].cat.categories)
+        return list(self._measured()[1])
 
     def values(self, policy: str, measure: str = "regret") -> np.ndarray:
         """One row per replication, one column per mark."""
-        if policy not in self.policies:
-            raise ValueError(f"policy must be one of {', '.join(self.policies)}, got {policy!r}")
-        if measure not in self.frame.columns[3:]:
-            raise ValueError(f"measure must be one of {', '.join(self.frame.columns[3:])}, got {measure!r}")
-        rows = self.frame.loc[self.frame["policy"] == policy].sort_values(["replication", "round"])
-        return rows[measure].to_numpy(dtype=float).reshape(rows["replication"].nunique(), -1)
+        _, measured = self._measured()
+        if policy not in measured:
+            raise ValueError(f"policy must be one of {', '.join(measured)}, got {policy!r}")
+        if measure not in measured[policy]:
+            raise ValueError(f"measure must be one of {', '.join(measured[policy])}, got {measure!r}")
+        return measured[policy][measure].astype(float)
 
     def final(self, measure: str = "regret") -> pd.DataFrame:
         """Mean of the last round with its 95 % Student interval over replications, indexed by policy."""
@@ -91,14 +102,13 @@ class Results:
         """Mean at every mark with its 95 % Student interval: policy, round, mean, low, high."""
         import pandas as pd
 
-        rounds = np.sort(self.frame["round"].unique())
         parts = []
         for policy in self.policies:
             values = self.values(policy, measure)
             low, high = student_interval(values)
             columns = {
                 "policy": policy,
-                "round": rounds,
+                "round": self._measured()[0],
                 "mean": values.mean(axis=0),
                 "low": low,
                 "high": high,
@@ -145,3 +155,31 @@ class Results:
             )
             raise ValueError(f"cannot load results from {path}: {word}") from None
         return cls(table.to_pandas(), kept["compiled"], kept["about"])
+
+
+def _as_rows(marks: np.ndarray, measured: dict[str, dict[str, np.ndarray]]) -> pd.DataFrame:
+    import pandas as pd
+
+    parts = []
+    for policy, measures in measured.items():
+        replications = next(iter(measures.values())).shape[0]
+        columns: dict[str, Any] = {
+            "policy": pd.Categorical([policy] * (replications * marks.size), categories=list(measured)),
+            "replication": np.repeat(np.arange(replications), marks.size),
+            "round": np.tile(marks, replications),
+        }
+        columns.update((name, values.reshape(-1)) for name, values in measures.items())
+        parts.append(pd.DataFrame(columns))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _as_tables(frame: pd.DataFrame) -> tuple[np.ndarray, dict[str, dict[str, np.ndarray]]]:
+    import pandas as pd
+
+    marks = np.sort(frame["round"].unique())
+    numbers = [name for name in frame.columns[3:] if pd.api.types.is_numeric_dtype(frame[name])]
+    measured = {}
+    for policy in frame["policy"].cat.categories:
+        rows = frame[frame["policy"] == policy].sort_values(["replication", "round"])
+        measured[policy] = {name: rows[name].to_numpy().reshape(-1, marks.size) for name in numbers}
+    return marks, measured

@@ -76,12 +76,13 @@ def simulate(
     for policy in policies.values():
         loop_for(problem, policy).fits(problem, policy)
         _separate_fields(policy)
-    how = {label: _try_to_compile(problem, label, policy, compiled) for label, policy in policies.items()}
+    players: dict[str, Any] = {}
+    how = {label: _prepare(problem, label, policy, compiled, players) for label, policy in policies.items()}
     size = max(1, min(1000, loop.chunk_rounds // horizon))  # never a matter of workers
     tasks = [
-        Task(problem, label, policy, first, min(first + size, replications), rounds, seed, how[label] is True)
+        Task(problem, label, policy, first, last, rounds, seed, how[label] is True, players.get(label))
         for label, policy in policies.items()
-        for first in range(0, replications, size)
+        for first, last in _ranges(replications, size)
     ]
     kept = None if store is None else Store(store, problem, rounds, seed)
     tables = _run_all(tasks, executor, kept, progress)
@@ -118,11 +119,16 @@ def _separate_fields(policy: Any) -> None:
                 )
 
 
-def _try_to_compile(problem: Any, label: str, policy: Any, wanted: bool) -> bool | str:
+def _ranges(replications: int, size: int) -> list[tuple[int, int]]:
+    return [(first, min(first + size, replications)) for first in range(0, replications, size)]
+
+
+def _prepare(problem: Any, label: str, policy: Any, wanted: bool, players: dict[str, Any]) -> bool | str:
+    """Compile a policy into ``players``; True, or the reason why it will be interpreted."""
     if not wanted:
         return "compiled=False was asked for"
     try:
-        Compiled(problem, policy)
+        players[label] = Compiled(problem, policy)
     except CannotLower as reason:
         warnings.warn(
             f"{label!r} ({type(policy).__name__}) runs in the interpreter, many times slower: {reason}",

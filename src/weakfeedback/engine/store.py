@@ -40,6 +40,7 @@ class Store:
             "marks": hashlib.sha256(marks.tobytes()).hexdigest(),
             "seed": seed,
         }
+        self._policies: dict[int, tuple[Any, str | None]] = {}  # by identity; the policy is kept alive
         self._open()
 
     def _open(self) -> None:
@@ -69,25 +70,38 @@ class Store:
 
     def path(self, task: Task) -> Path | None:
         """Where the chunk of a task is kept; None when its policy's code cannot be followed."""
+        policy = self._policies.get(id(task.policy))
+        if policy is None:
+            policy = self._policies[id(task.policy)] = (task.policy, self._key(task.policy))
+        if policy[1] is None:
+            return None
+        text = f"{policy[1]}|{task.first}|{task.last}"
+        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:40]}.parquet"
+
+    def _key(self, policy: Any) -> str | None:
+        """A digest of everything but the range of replications."""
+        import numba
+
         try:
-            loop: Any = loop_for(self.problem, task.policy)
-            code = fingerprint(reachable(type(task.policy), loop.entry))
+            loop: Any = loop_for(self.problem, policy)
+            code = fingerprint(reachable(type(policy), loop.entry))
             world = reachable(type(self.problem.world()), loop.world_entry)
             rounds = fingerprint({"play": loop.play, **world})
         except CannotLower:
             return None
-        import numba
-
-        words = [f"{type(task.policy).__module__}.{type(task.policy).__qualname__}", code, rounds]
-        words += [json.dumps(self.configuration, sort_keys=True), str(task.first), str(task.last)]
-        words += [np.__version__, numba.__version__, __version__]
+        words = [f"{type(policy).__module__}.{type(policy).__qualname__}", code, rounds]
+        words += [
+            json.dumps(self.configuration, sort_keys=True),
+            np.__version__,
+            numba.__version__,
+            __version__,
+        ]
         hasher = hashlib.sha256("|".join(words).encode())
-        for name, value in sorted(vars(task.policy).items()):
-            hasher.update(f"|{name}:".encode())
+        for name, value in sorted(vars(policy).items()):
             array = np.asarray(value)
-            hasher.update(f"{array.dtype.str}{array.shape}".encode())
+            hasher.update(f"|{name}:{array.dtype.str}{array.shape}".encode())
             hasher.update(repr(value).encode() if array.dtype == object else array.tobytes())
-        return self.folder / f"{hasher.hexdigest()[:40]}.parquet"
+        return hasher.hexdigest()
 
     def get(self, task: Task) -> np.ndarray | None:
         """The finished chunk of a task, or None."""

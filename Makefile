@@ -1,0 +1,55 @@
+# Everything starts from here: `make demo` and `make test` set up what they need.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+# the two medical data sets, where somebody has put them beside the project
+ifneq ($(wildcard ../shared/data/pima-indians-diabetes.csv),)
+export WEAKFEEDBACK_DATA ?= $(abspath ../shared/data)
+endif
+
+.PHONY: help demo test test-all lint bench lock clean
+
+help:
+	@echo "make demo      install into $(VENV) and run a first experiment on built-in data"
+	@echo "make test      lint, types and tests, at most 12 minutes on two cores"
+	@echo "make test-all  the same with the long runs and every supported Python found here"
+	@echo "make bench     speed against the floor of the random draws and the interpreter"
+	@echo "make lock      renew requirements.lock"
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
+	  { echo "weakfeedback needs Python 3.11 to 3.13; $(PYTHON) is `$(PYTHON) --version`. Try: make PYTHON=python3.12 ..." >&2; exit 2; }
+	@echo "installing into $(VENV) (once, about a minute)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/python -m weakfeedback run examples/breast_cancer.toml --out out/demo
+
+lint: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+test: lint
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" tests
+	@$(BIN)/python -m pytest -q --doctest-modules src/weakfeedback
+
+test-all: lint
+	@$(BIN)/python -m pytest -n 2 --dist worksteal tests
+	@$(BIN)/python -m pytest -q --doctest-modules src/weakfeedback
+	@$(BIN)/python tests/installation.py
+
+bench: $(READY)
+	@$(BIN)/python -m benchmarks
+
+lock:
+	@$(BIN)/uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --extra dev --generate-hashes --no-header \
+	  --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-package weakfeedback --output-file requirements.lock --quiet
+
+clean:
+	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis
