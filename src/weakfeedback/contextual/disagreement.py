@@ -59,6 +59,14 @@ class PairwiseDisagreement(Regressions):
                 return False
         return True
 
+    def is_over(self):
+        """Whether the forced phase ends with this feedback."""
+        raise NotImplementedError
+
+    def bonus(self, m):
+        """The factor of the confidence width of pair m."""
+        raise NotImplementedError
+
     def update(self, phi, arm, outputs, rng):
         """Learn from the outputs of arms 0, ..., arm."""
         if outputs.size != arm + 1:
