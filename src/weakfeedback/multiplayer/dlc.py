@@ -144,16 +144,19 @@ class Dlc(Opening, AdaptiveExplore):
         self.c += 1
         if self.stage == LEARN:
             if self.rank == 0:
-                self.lead(arm, reward, collided)
-            elif collided and arm == self.arm:
+                self.explore_observe(arm, reward, collided)
+                if self.due:
+                    self.next_pair(self.polled(self.c), self.polled(self.c + 1))
+                    if not self.exploring:
+                        self.found()
+            elif collided:
                 self.signal = self.c - 1
                 self.stage = LISTEN
         elif self.stage == LISTEN:
             self.listen(collided)
-        elif self.stage == SERVE:
-            if self.c == self.signal + self.period:
-                self.settle()
-        elif self.stage == WAIT and self.c == self.signal + self.period:
+        elif (
+            self.c == self.signal + self.period
+        ):  # the leader has told everybody, or a served player has waited
             self.settle()
         self.rotate()
 
@@ -169,7 +172,7 @@ class Dlc(Opening, AdaptiveExplore):
             self.rotate()
         elif self.rank == 0:
             tolerance = self.epsilon / self.N if self.shared else self.epsilon
-            self.explore_from(self.N, tolerance, IDLE, IDLE)
+            self.explore_from(self.N, tolerance)
 
     def polled_rank(self, slot):
         """The rank that polls in a slot, 0 if none does: rank r in m T_P + (r - 1) B, m >= 1."""
@@ -182,11 +185,8 @@ class Dlc(Opening, AdaptiveExplore):
         rank = self.polled_rank(slot)
         return self.seats[rank] if rank > 0 else IDLE
 
-    def lead(self, arm, reward, collided):
-        """One slot of AdaptiveExplore; when it ends, assign the arms and wait for the next poll."""
-        self.explore_observe(arm, reward, collided, self.polled(self.c), self.polled(self.c + 1))
-        if self.exploring:
-            return
+    def found(self):
+        """Leader: the N best arms are known; wait for the next poll."""
         self.assign()
         self.stage = SERVE
         self.signal = max(self.period, (self.c - 1) // self.B * self.B + self.B)

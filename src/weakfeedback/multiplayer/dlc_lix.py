@@ -6,8 +6,8 @@ from weakfeedback.multiplayer.options import flag, one_of, seating
 from weakfeedback.validate import integer, number
 
 FINEST = 40  # at most so many binary digits after the point of a transferred sum
-# what a leader does in a slot, then what the others do
-EXPLORE, SIGNAL, COLLECT, TELL, SIT, SEND, HEAR, DONE = 0, 1, 2, 3, 4, 5, 6, 7
+# what a player does in a slot; words travel in the stages from COLLECT to HEAR
+SIT, EXPLORE, SIGNAL, COLLECT, TELL, SEND, HEAR, DONE = 0, 1, 2, 3, 4, 5, 6, 7
 
 
 def fineness(plays, epsilon, players):
@@ -149,18 +149,21 @@ class DlcLix(Opening, AdaptiveExplore):
             return
         self.c += 1
         if self.stage == EXPLORE:
-            self.explore_observe(arm, reward, collided, IDLE, IDLE)
+            self.explore_observe(arm, reward, collided)
+        elif self.stage == SIGNAL or (self.stage == SIT and collided):
+            self.start_transfer()
+        elif self.stage == SIT:
+            self.gain += reward
+        elif self.stage != DONE:
+            if self.stage == COLLECT or self.stage == HEAR:
+                self.word = 2 * self.word + (1 if collided else 0)
+            self.position += 1
+        if COLLECT <= self.stage <= HEAR and self.position == self.length:
+            self.end_of_word()
+        if self.due:
+            self.next_pair(IDLE, IDLE)
             if not self.exploring:
                 self.found()
-        elif self.stage == SIGNAL:
-            self.start_transfer(COLLECT)
-        elif self.stage == SIT:
-            if collided:
-                self.start_transfer(SEND)
-            else:
-                self.gain += reward
-        elif self.stage != DONE:
-            self.exchange(collided)
 
     def begin(self):
         """The first slot after indexing is about to come."""
@@ -175,7 +178,7 @@ class DlcLix(Opening, AdaptiveExplore):
     def explore(self):
         """Leader: start to look for the best free arm."""
         self.stage = EXPLORE
-        self.explore_from(1, self.epsilon / self.N if self.shared else self.epsilon, IDLE, IDLE)
+        self.explore_from(1, self.epsilon / self.N if self.shared else self.epsilon)
 
     def found(self):
         """Leader: the best free arm is known; signal the next player, or take it."""
@@ -185,7 +188,7 @@ class DlcLix(Opening, AdaptiveExplore):
         else:
             self.settle(self.best)
 
-    def start_transfer(self, stage):
+    def start_transfer(self):
         """After the signal: how many bits will be sent and, for the sender, which."""
         self.plays = self.c - 2
         self.fine = fineness(self.plays, self.epsilon, self.N)
@@ -193,23 +196,15 @@ class DlcLix(Opening, AdaptiveExplore):
         self.length = bits_for(limit + 1) if self.exact else self.mean_bits
         self.position = 0
         self.word = 0
-        self.stage = stage
-        if stage == SEND:
-            if self.exact:
-                self.word = min(int(self.gain * (1 << self.fine)), limit)
-            elif self.plays > 0:
-                top = 1 << self.mean_bits
-                self.word = min(int(self.gain / self.plays * top), top - 1)
-        if self.length == 0:
-            self.end_of_word()
-
-    def exchange(self, collided):
-        """One bit of a word, whoever sends it."""
-        if self.stage == COLLECT or self.stage == HEAR:
-            self.word = 2 * self.word + (1 if collided else 0)
-        self.position += 1
-        if self.position == self.length:
-            self.end_of_word()
+        if self.stage == SIGNAL:
+            self.stage = COLLECT
+            return
+        self.stage = SEND
+        if self.exact:
+            self.word = min(int(self.gain * (1 << self.fine)), limit)
+        elif self.plays > 0:
+            top = 1 << self.mean_bits
+            self.word = min(int(self.gain / self.plays * top), top - 1)
 
     def end_of_word(self):
         """What follows a word."""

@@ -74,10 +74,10 @@ def exploration_rate(scale, pair):
 class AdaptiveExplore:
     """The sub-routine's state and steps, for players to inherit; alone it is ``KlLucb``.
 
-    ``explore_from(m, tolerance, ...)`` starts a call over the arms marked in ``open_arms``;
-    ``explore_choice`` and ``explore_observe`` play it. Samples and the number of pairs outlive a call. An arm may
-    be *polled*, that is about to be used by somebody else: the caller names the polled arm of each slot, and
-    the order of a pair is chosen so that neither play meets a poll.
+    ``explore_from(m, tolerance)`` starts a call over the arms marked in ``open_arms``; ``explore_choice`` and
+    ``explore_observe`` play it, and whenever ``due`` is set after either, ``next_pair`` must follow. Samples and the
+    number of pairs outlive a call. An arm may be *polled*, that is about to be used by somebody else: the caller
+    names the polled arms, and the order of a pair is chosen so that neither play meets a poll.
     """
 
     def start_exploring(self, arms, delta):
@@ -95,23 +95,23 @@ class AdaptiveExplore:
         self.first = 0  # the pair under way, in the order of play
         self.second = 0
         self.half = 0  # plays of the pair done
+        self.due = False  # whether the next pair must be found
+        self.fresh = False  # no pair of this call was played yet
         self.gap = math.inf  # B(t)
         self.exploring = False
 
-    def explore_from(self, m, tolerance, polled_now, polled_next):
+    def explore_from(self, m, tolerance):
         """Start a call: the m best of the open arms, until U_u - L_l <= tolerance."""
         self.m = m
         self.tolerance = tolerance
         self.half = 0
-        self.gap = math.inf  # so that at least one pair is played
         self.exploring = True
+        self.fresh = True
         self.unplayed = 0
         for k in range(self.pulls.size):
             if self.open_arms[k] and self.pulls[k] == 0:
                 self.unplayed += 1
-        if self.unplayed == 0:
-            self.find_pair()
-            self.order_pair(polled_now, polled_next)
+        self.due = self.unplayed == 0
 
     def explore_choice(self, polled):
         """The arm to play in this slot, in which ``polled`` is polled."""
@@ -122,8 +122,8 @@ class AdaptiveExplore:
             return IDLE
         return self.first if self.half == 0 else self.second
 
-    def explore_observe(self, arm, reward, collided, polled_now, polled_next):
-        """Learn from a play; ``polled_now`` and ``polled_next`` are polled in the two slots to come."""
+    def explore_observe(self, arm, reward, collided):
+        """Learn from a play; a collision is no sample."""
         starting = self.unplayed > 0
         if arm != IDLE and not collided:
             if self.pulls[arm] == 0:
@@ -132,23 +132,23 @@ class AdaptiveExplore:
             self.sums[arm] += reward
             self.means[arm] = self.sums[arm] / self.pulls[arm]
         if starting:
-            if self.unplayed == 0:
-                self.find_pair()
-                self.order_pair(polled_now, polled_next)
+            self.due = self.unplayed == 0
             return
         self.half += 1
         if self.half == 2:
             self.half = 0
             self.pairs += 1
-            self.gap = self.find_pair()
-            if self.gap <= self.tolerance:
-                self.exploring = False
-            else:
-                self.order_pair(polled_now, polled_next)
+            self.fresh = False
+            self.due = True
 
-    def order_pair(self, polled_now, polled_next):
-        """Swap the pair if either play would meet a poll; polls are at least two slots apart."""
-        if self.first == polled_now or self.second == polled_next:
+    def next_pair(self, polled_now, polled_next):
+        """Find the pair and test whether to stop; the arms named are polled in the two slots to come."""
+        self.due = False
+        self.gap = self.find_pair()
+        if self.gap <= self.tolerance and not self.fresh:  # B(1) is infinite: a call plays at least one pair
+            self.exploring = False
+        elif self.first == polled_now or self.second == polled_next:
+            # polls are at least two slots apart, so the other order is free of them
             kept = self.first
             self.first = self.second
             self.second = kept
@@ -253,7 +253,7 @@ class KlLucb(AdaptiveExplore):
         if chosen == self.K:
             self.m = chosen  # nothing to find out
         else:
-            self.explore_from(chosen, number("epsilon", epsilon, at_least=0.0), IDLE, IDLE)
+            self.explore_from(chosen, number("epsilon", epsilon, at_least=0.0))
 
     @property
     def finished(self):
@@ -266,7 +266,9 @@ class KlLucb(AdaptiveExplore):
 
     def update(self, arm, reward, rng):
         """Learn from the reward of the arm that ``select`` named."""
-        self.explore_observe(arm, reward, False, IDLE, IDLE)
+        self.explore_observe(arm, reward, False)
+        if self.due:
+            self.next_pair(IDLE, IDLE)
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ class MusicalChairs:
         self.N = self.K
         if free > 0:
             players = math.log(free / self.T0) / math.log(1.0 - 1.0 / self.K) + 1.0
-            self.N = min(self.K, max(1, int(math.floor(players + 0.5))))
+            self.N = min(self.K, max(1, int(players + 0.5)))
         means = np.zeros(self.K)
         for k in range(self.K):
             if self.pulls[k] > 0:

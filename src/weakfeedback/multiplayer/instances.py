@@ -1,0 +1,109 @@
+"""Named problems of chapter 5: the comparisons and sweeps of its experiments (thesis, section 5.5)."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import Any
+
+from weakfeedback.multiplayer.problem import MultiplayerProblem
+
+
+@dataclass(frozen=True)
+class Instance:
+    """What is known of a named problem: K arms with means ``first``, ``first - gap``, ..., and the experiment's setup.
+
+    Attributes
+    ----------
+    name, summary : str
+        What to call it, and one line on what it is.
+    arms, players : int
+    first, gap : float
+        The largest mean and the step to the next one.
+    horizon : int
+        The rounds of the thesis's experiment.
+    epsilon, delta : float
+        What DLC and DLC-LIX are given there.
+    """
+
+    name: str
+    summary: str
+    arms: int
+    players: int
+    first: float
+    gap: float
+    horizon: int
+    epsilon: float
+    delta: float = 0.05
+    data: str = ""
+    setting: str = "multiplayer"
+
+    @property
+    def means(self) -> tuple[float, ...]:
+        """The means, largest first, as the decimals they are."""
+        return tuple(round(self.first - k * self.gap, 10) for k in range(self.arms))
+
+    def unavailable(self, data: Any = None) -> str:
+        """Return "": no data are needed."""
+        return ""
+
+    def available(self, data: Any = None) -> bool:
+        """Return True: no data are needed."""
+        return True
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all instances of this setting.
+
+    >>> names()[:3]
+    ('e1', 'e2', 'arms-6')
+    """
+    return tuple(_INSTANCES)
+
+
+def describe(name: str) -> Instance:
+    """Return what is known of an instance.
+
+    >>> describe("E2").players
+    6
+    """
+    if isinstance(name, str) and name.lower() in _INSTANCES:
+        return _INSTANCES[name.lower()]
+    near = difflib.get_close_matches(str(name).lower(), _INSTANCES, n=3)
+    allowed = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(_INSTANCES)}"
+    raise ValueError(f"instance {name!r} is not known; {allowed}")
+
+
+def load(name: str, data: Any = None) -> MultiplayerProblem:  # noqa: ARG001
+    """Return the problem of that name; ``data`` is for other settings.
+
+    >>> load("e1")
+    MultiplayerProblem(arms=10, players=6, optimal_value=4.95, rewards='bernoulli')
+    """
+    instance = describe(name)
+    return MultiplayerProblem(instance.means, instance.players)
+
+
+_COMPARISONS = (
+    Instance("e1", "comparison with Musical Chairs, T_0 = 3000", 10, 6, 0.95, 0.05, 10_000, 0.3),
+    Instance("e2", "comparison with SIC-MMAB", 9, 6, 0.95, 0.05, 300_000, 0.05),
+)
+_SWEEPS = (
+    *(
+        Instance(f"arms-{k}", f"regret against the number of arms: {k}", k, 5, 0.95, 0.05, 300_000, 0.05)
+        for k in (6, 7, 8, 9, 10, 12, 14)
+    ),
+    *(
+        Instance(
+            f"players-{n}", f"regret against the number of players: {n}", 10, n, 0.95, 0.05, 300_000, 0.05
+        )
+        for n in range(1, 11)
+    ),
+    *(
+        Instance(
+            f"gap-{gap:g}", f"collisions and rounds against the gap: {gap:g}", 9, 6, 0.95, gap, 300_000, 0.05
+        )
+        for gap in (0.02, 0.03, 0.04, 0.05, 0.07, 0.1)
+    ),
+)
+_INSTANCES = {instance.name: instance for instance in (*_COMPARISONS, *_SWEEPS)}
