@@ -88,7 +88,7 @@ def realizable(costs: Any, base: float, regret: str = "signed") -> RealizablePro
     scale = 1.0 + features.bound**2  # the constant feature is 1 / scale
     parameters = {}
     for i, j in zip(*pairs(len(costs))):
-        theta: np.ndarray = np.random.default_rng((i, j)).standard_normal(phi.shape[1])
+        theta = np.random.default_rng((i, j)).standard_normal((phi.shape[1],))
         theta[0] = 0.0
         theta *= 0.35 / np.abs(phi @ theta).max()
         chance = base * (j - i)
