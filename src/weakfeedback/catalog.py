@@ -1,0 +1,88 @@
+"""Names of policies, and how to make a policy from its name."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from typing import Any
+
+from weakfeedback.cascade.baselines import FixedArm, RandomArm
+from weakfeedback.cascade.hanawal import HanawalHeuristic
+from weakfeedback.cascade.uss_ts import UssTs
+from weakfeedback.cascade.uss_ucb import UssUcb
+from weakfeedback.contextual import baselines as contextual_baselines
+from weakfeedback.contextual.supervised import Supervised
+from weakfeedback.contextual.uss_pd import UssPd
+from weakfeedback.contextual.uss_pd_ridge import UssPdRidge
+
+POLICIES: dict[str, dict[str, type]] = {
+    "cascade": {
+        "USS-TS": UssTs,
+        "USS-UCB": UssUcb,
+        "Hanawal": HanawalHeuristic,
+        "Fixed": FixedArm,
+        "Random": RandomArm,
+    },
+    "contextual": {
+        "USS-PD": UssPd,
+        "USS-PD-lambdaI": UssPdRidge,
+        "Supervised": Supervised,
+        "Fixed": contextual_baselines.FixedArm,
+        "Random": contextual_baselines.RandomArm,
+    },
+}
+
+
+def canonical_name(setting: str, name: str) -> str:
+    """Return the name as the catalogue spells it; the case does not matter.
+
+    >>> canonical_name("cascade", "uss-ts")
+    'USS-TS'
+    """
+    settings = {known.lower(): known for known in POLICIES}
+    chosen = POLICIES[_find("setting", setting, settings)]
+    return _find("policy", name, {known.lower(): known for known in chosen})
+
+
+def policy_class(setting: str, name: str) -> type:
+    """Return the class of the policy called ``name``.
+
+    >>> policy_class("cascade", "USS-T")
+    Traceback (most recent call last):
+        ...
+    ValueError: policy must be one of USS-TS, USS-UCB, Hanawal, Fixed, Random, got 'USS-T': did you mean USS-TS?
+    """
+    known = canonical_name(setting, name)
+    return POLICIES[setting.lower()][known]
+
+
+def policy_name(setting: str, policy: Any) -> str | None:
+    """Return the name under which the class of the object ``policy`` is known, None if it is not."""
+    for name, known in POLICIES[setting].items():
+        if type(policy) is known:
+            return name
+    return None
+
+
+def make_policy(setting: str, name: str, costs: Any, /, **options: Any) -> Any:
+    """Return a fresh policy; ``options`` are the arguments of its class after the costs."""
+    known = canonical_name(setting, name)
+    chosen = POLICIES[setting.lower()][known]
+    signature = inspect.signature(chosen)
+    allowed = [parameter for parameter in signature.parameters if parameter != "costs"]
+    for option in options:
+        if option not in allowed:
+            takes = ", ".join(allowed) or "none"
+            raise ValueError(f"{option} is not an option of {known}, which takes: {takes}")
+    for option in allowed:
+        if option not in options and signature.parameters[option].default is inspect.Parameter.empty:
+            raise ValueError(f"{known} needs the option {option}")
+    return chosen(costs, **options)
+
+
+def _find(what: str, name: Any, known: dict[str, str]) -> str:
+    if isinstance(name, str) and name.lower() in known:
+        return known[name.lower()]
+    message = f"{what} must be one of {', '.join(known.values())}, got {name!r}"
+    near = difflib.get_close_matches(name.lower(), known, n=1) if isinstance(name, str) else []
+    raise ValueError(f"{message}: did you mean {known[near[0]]}?" if near else message)

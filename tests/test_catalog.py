@@ -1,0 +1,46 @@
+"""Names of policies."""
+
+import pytest
+
+from weakfeedback.cascade import FixedArm, UssTs, UssUcb
+from weakfeedback.catalog import POLICIES, make_policy, policy_class, policy_name
+
+
+def test_names_are_matched_without_regard_to_case():
+    for setting, policies in POLICIES.items():
+        for name, known in policies.items():
+            for spelled in (name, name.lower(), name.upper()):
+                assert policy_class(setting, spelled) is known
+    assert policy_class("Cascade", "uss-ts") is UssTs
+
+
+@pytest.mark.parametrize(
+    ("setting", "name", "message"),
+    [
+        ("cascade", "USS-TSS", "did you mean USS-TS"),
+        ("cascade", "hanawall", "did you mean Hanawal"),
+        ("cascade", "zebra", "policy must be one of USS-TS, .*got 'zebra'$"),
+        ("cascade", None, "got None"),
+        ("casacde", "USS-TS", "setting must be one of .*did you mean cascade"),
+    ],
+)
+def test_a_wrong_name_is_answered_with_the_right_ones(setting, name, message):
+    with pytest.raises(ValueError, match=message):
+        policy_class(setting, name)
+
+
+def test_a_policy_is_made_with_its_options():
+    assert make_policy("cascade", "uss-ucb", [0.1, 0.2], alpha=2).alpha == 2.0
+    assert make_policy("cascade", "Fixed", [0.1, 0.2], arm=1).arm == 1
+    with pytest.raises(ValueError, match="alpha is not an option of USS-TS, which takes: none"):
+        make_policy("cascade", "USS-TS", [0.1, 0.2], alpha=2)
+    with pytest.raises(ValueError, match="Fixed needs the option arm"):
+        make_policy("cascade", "Fixed", [0.1, 0.2])
+
+
+def test_the_name_of_an_object():
+    class Mine(UssUcb):
+        pass
+
+    assert policy_name("cascade", FixedArm([1, 2], 0)) == "Fixed"
+    assert policy_name("cascade", Mine([1, 2])) is None
