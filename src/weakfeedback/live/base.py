@@ -1,0 +1,142 @@
+"""What the objects that people hold have in common: a policy, its generator, the ledger, saving and loading."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from weakfeedback import catalog
+from weakfeedback.live import storage
+from weakfeedback.live.ledger import Ledger
+from weakfeedback.live.storage import StateError, require
+from weakfeedback.validate import integer
+
+
+class Live:
+    """A policy in use: ids, pending decisions, lock and saved states. Subclasses know what feedback is."""
+
+    kind: ClassVar[str]  # what the files say that they hold
+    setting: ClassVar[str]  # where the catalogue lists the policies
+
+    def __init__(
+        self,
+        policy: Any,
+        make: Callable[..., Any],
+        methods: tuple[str, ...],
+        seed: Any,
+        options: dict[str, Any],
+    ) -> None:
+        if isinstance(policy, str):
+            self._policy_name: str | None = catalog.canonical_name(self.setting, policy)
+            self._options = dict(options)
+            self._policy = make(self._policy_name, **options)
+        else:
+            if options:
+                raise ValueError(
+                    f"options go with the name of a policy, not with an object: {', '.join(options)}"
+                )
+            for method in methods:
+                if isinstance(policy, type) or not callable(getattr(policy, method, None)):
+                    raise ValueError(f"policy must be a name or a policy object, got {policy!r:.80}")
+            self._policy_name = catalog.policy_name(self.setting, policy)
+            self._options = _options_of(policy) if self._policy_name else {}
+            self._policy = policy
+        checked = None if seed is None else integer("seed", seed, 0)
+        self._rng = np.random.Generator(np.random.PCG64(checked))
+        self._delay_safe = bool(getattr(self._policy, "delay_safe", False))
+        self._ledger = Ledger(one_at_a_time=not self._delay_safe)
+        self._saving = threading.Lock()
+
+    @property
+    def policy(self) -> Any:
+        """The policy object itself: look, but leave the learning to this object."""
+        return self._policy
+
+    @property
+    def rounds(self) -> int:
+        """The number of feedbacks accepted so far."""
+        return self._ledger.rounds
+
+    @property
+    def pending(self) -> list[int]:
+        """The ids decided but not yet answered."""
+        return self._ledger.pending
+
+    def cancel(self, id: int) -> None:
+        """Take a pending decision back: nothing is learned from it."""
+        self._ledger.cancel(id)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole state to ``path``, atomically. What is loaded decides as this object would have."""
+        # A lock of its own: a slow disk stops no decision, and of two savers the later state stays.
+        with self._saving:
+            with self._ledger.lock:
+                body = {"core": self._core(), **self._state()}
+            storage.write(path, self.kind, body)
+
+    def _state(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _encode_decision(self, decided: Any) -> Any:
+        raise NotImplementedError
+
+    def _decode_decision(self, data: Any) -> Any:
+        raise NotImplementedError
+
+    @property
+    def _label(self) -> str:
+        return self._policy_name or type(self._policy).__name__
+
+    def _core(self) -> dict[str, Any]:
+        return {
+            "policy": self._policy_name,
+            "class": type(self._policy).__qualname__,
+            "options": {name: storage.encode(value) for name, value in self._options.items()},
+            "fields": storage.encode_fields(self._policy),
+            "generator": storage.encode_generator(self._rng),
+            "ledger": self._ledger.state(self._encode_decision),
+        }
+
+    def _restore_core(self, core: dict[str, Any]) -> None:
+        """Go on where the saved object stopped; called on an object that nobody else has seen yet."""
+        policy = storage.restore_fields(self._policy, core["fields"])
+        rng = storage.restore_generator(core["generator"])
+        ledger = Ledger.from_state(core["ledger"], self._decode_decision, one_at_a_time=not self._delay_safe)
+        self._policy, self._rng, self._ledger = policy, rng, ledger
+
+
+def saved_policy(core: Any, policy: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the policy (a name or the given object) and the options with which to make the object again."""
+    keys = {"class": str, "options": dict, "fields": dict, "generator": dict, "ledger": dict}
+    require("core", core, {"policy": (str, type(None)), **keys})
+    if policy is not None:
+        if type(policy).__qualname__ != core["class"]:
+            raise ValueError(f"policy must be a {core['class']}, as the file holds, got {policy!r:.80}")
+        return policy, {}
+    if core["policy"] is None:
+        raise ValueError(f"the file holds a policy of your own: pass policy=, a fresh {core['class']}")
+    return core["policy"], {name: storage.decode(value) for name, value in core["options"].items()}
+
+
+def remade(make: Callable[[], Any]) -> Any:
+    """Return ``make()``; what it finds wrong with saved values is the fault of the file."""
+    try:
+        return make()
+    except StateError:
+        raise
+    except (ValueError, TypeError, KeyError, ArithmeticError) as error:
+        raise StateError(f"the saved state is not usable: {error}") from None
+
+
+def _options_of(policy: Any) -> dict[str, Any]:
+    """Return the options of a policy of the catalogue, whose fields have the names of its arguments."""
+    return {
+        name: vars(policy)[name]
+        for name in inspect.signature(type(policy)).parameters
+        if name in vars(policy)
+    }

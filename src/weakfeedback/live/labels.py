@@ -1,0 +1,119 @@
+"""What stages give back: labels of any type, their cost, and how they are compared and combined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.validate import number
+
+Combine = Callable[[list[Any]], Any]
+Compare = Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Costed:
+    """A label together with what this very call cost, for stages whose price varies (tokens, time)."""
+
+    label: Any
+    cost: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cost", number("cost", self.cost, at_least=0.0))
+
+
+def majority(outputs: Sequence[Any]) -> Any:
+    """Return the most frequent output; among equally frequent ones, the one given last by a stage.
+
+    >>> majority(["cat", "dog", "cat"]), majority(["cat", "dog"])
+    ('cat', 'dog')
+    """
+    labels = list(outputs)
+    counts = [labels.count(label) for label in labels]
+    last_best = max(range(len(labels)), key=lambda i: (counts[i], i))
+    return labels[last_best]
+
+
+def output_list(name: str, outputs: Any) -> list[Any]:
+    """Return ``outputs`` as a list, one item per stage."""
+    if isinstance(outputs, (str, bytes, Mapping, Set)) or not np.iterable(outputs):
+        raise ValueError(f"{name} must be a sequence of outputs, one per stage called, got {short(outputs)}")
+    return list(outputs)
+
+
+def short(value: Any) -> str:
+    """Return the beginning of the ``repr`` of a value, for messages."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def labels_of(outputs: Sequence[Any]) -> list[Any]:
+    """Return the labels without their costs."""
+    return [output.label if isinstance(output, Costed) else output for output in outputs]
+
+
+def costs_of(outputs: Sequence[Any], stated: np.ndarray) -> list[float]:
+    """Return what each call really cost: the stated cost unless the output tells its own."""
+    return [
+        output.cost if isinstance(output, Costed) else float(cost) for output, cost in zip(outputs, stated)
+    ]
+
+
+def answers_of(labels: list[Any], combine: Combine | None) -> list[Any]:
+    """Return the answer of every arm whose outputs are there."""
+    if combine is None:
+        return labels
+    return [combine(labels[: i + 1]) for i in range(len(labels))]
+
+
+def differences(answers: Sequence[Any], compare: Compare | None) -> np.ndarray:
+    """Return the boolean matrix of pairs i < j whose answers differ.
+
+    >>> differences(["a", None, "a"], None)[0]
+    array([False,  True, False])
+    """
+    size = len(answers)
+    differ = np.zeros((size, size), dtype=np.bool_)
+    for i in range(size):
+        if _is_nan(answers[i], compare):
+            raise ValueError(
+                f"the output of stage {i} must be a label, got {answers[i]!r}, which equals nothing"
+            )
+        for j in range(i + 1, size):
+            differ[i, j] = _differ(answers[i], answers[j], compare)
+    return differ
+
+
+def _is_nan(answer: Any, compare: Compare | None) -> bool:
+    if compare is None:
+        return _differ(answer, answer, None)
+    return isinstance(answer, (float, np.floating)) and bool(answer != answer)
+
+
+def _differ(a: Any, b: Any, compare: Compare | None) -> bool:
+    if compare is not None:
+        return not compare(a, b)
+    try:
+        return bool(a != b)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"outputs must be labels that != can compare, got {short(a)} and {short(b)}: pass compare="
+        ) from None
+
+
+def as_array(labels: list[Any]) -> np.ndarray:
+    """Return labels as an array that leaves each what it is: no number becomes a string.
+
+    >>> as_array(["yes", 1])
+    array(['yes', 1], dtype=object)
+    """
+    kinds = {type(label) for label in labels}
+    if len(kinds) == 1 and issubclass(kinds.pop(), (bool, int, float, str, np.generic)):
+        return np.array(labels)
+    array = np.empty(len(labels), dtype=object)
+    for row, label in enumerate(labels):
+        array[row] = label
+    return array

@@ -1,0 +1,249 @@
+"""The ledger of decisions: which were made, which still wait for feedback, which were answered and with what."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import hashlib
+import numbers
+import re
+import threading
+from collections.abc import Callable, Mapping, Set
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.live.storage import StateError, require
+
+PENDING_LIMIT = 10_000  # decisions that may wait for feedback at once
+REMEMBERED = 10_000  # answers (and cancellations) that are remembered one by one
+
+
+class UnknownDecision(LookupError):
+    """The id was never given out, or its decision was cancelled."""
+
+
+class FeedbackConflict(ValueError):
+    """The decision was already answered, with other content."""
+
+
+class PendingDecision(RuntimeError):
+    """No further decision can be made before an open one is answered or cancelled."""
+
+
+class Ledger:
+    """Ids, pending decisions and digests of answers, in bounded memory.
+
+    Every id given out is pending, answered or cancelled. The last ``REMEMBERED`` answers are known by the
+    digest of their content, so that a repeated answer is told from a contradiction. Of an older one it is only
+    known that it is old: it counts as a duplicate, unchecked.
+
+    The methods take the lock themselves; hold ``ledger.lock`` (it is re-entrant) around several calls that
+    belong together.
+
+    Parameters
+    ----------
+    one_at_a_time : bool
+        Whether a decision must be answered before the next one, as policies that are not ``delay_safe`` need.
+    """
+
+    def __init__(self, one_at_a_time: bool = False) -> None:
+        self.lock = threading.RLock()
+        self.one_at_a_time = one_at_a_time
+        self._next = 1
+        self._rounds = 0
+        self._pending: dict[int, Any] = {}  # id -> what was decided, ids increasing
+        self._answered: dict[int, str] = {}  # id -> digest, the oldest answer first
+        self._cancelled: dict[int, None] = {}  # ids, the oldest cancellation first
+        self._forgotten = 0  # the largest id whose answer was forgotten
+
+    @property
+    def rounds(self) -> int:
+        """The number of answers accepted so far."""
+        return self._rounds
+
+    @property
+    def pending(self) -> list[int]:
+        """The ids decided but not yet answered, in increasing order."""
+        with self.lock:
+            return list(self._pending)
+
+    def ensure_room(self, decisions: int = 1) -> None:
+        """Raise `PendingDecision` if so many further decisions cannot be opened now."""
+        with self.lock:
+            if self.one_at_a_time and self._pending:
+                open_id = next(iter(self._pending))
+                raise PendingDecision(
+                    f"decision {open_id} is open, and this policy learns in order (it is not delay_safe): "
+                    "give its feedback or cancel it first"
+                )
+            if len(self._pending) + decisions > PENDING_LIMIT:
+                raise PendingDecision(
+                    f"{len(self._pending)} decisions wait for feedback, at most {PENDING_LIMIT} may: "
+                    "answer or cancel some first"
+                )
+
+    def open(self, decided: Any) -> int:
+        """Record a decision and return its id."""
+        with self.lock:
+            self.ensure_room()
+            opened = self._next
+            self._next += 1
+            self._pending[opened] = decided
+            return opened
+
+    def decided(self, id: int) -> Any:
+        """Return what was decided under a pending id."""
+        with self.lock:
+            checked = self._known(id)
+            if checked not in self._pending:
+                raise UnknownDecision(f"decision {checked} was already answered")
+            return self._pending[checked]
+
+    def check(self, id: int, digest: str) -> str:
+        """Return "pending" or "duplicate", or raise `FeedbackConflict` or `UnknownDecision`."""
+        with self.lock:
+            checked = self._known(id)
+            if checked in self._pending:
+                return "pending"
+            if self._answered.get(checked, digest) != digest:
+                raise FeedbackConflict(f"decision {checked} was already answered, with other content")
+            return "duplicate"
+
+    def settle(self, id: int, digest: str) -> str:
+        """Record the answer of a decision: return "accepted" or "duplicate"."""
+        with self.lock:
+            if self.check(id, digest) == "duplicate":
+                return "duplicate"
+            del self._pending[int(id)]
+            self._answered[int(id)] = digest
+            self._rounds += 1
+            if len(self._answered) > REMEMBERED:
+                oldest = next(iter(self._answered))
+                del self._answered[oldest]
+                self._forgotten = max(self._forgotten, oldest)
+            return "accepted"
+
+    def cancel(self, id: int) -> None:
+        """Take a pending decision back: nothing will be learned from it."""
+        with self.lock:
+            self.decided(id)
+            del self._pending[int(id)]
+            self._cancelled[int(id)] = None
+            if len(self._cancelled) > REMEMBERED:
+                del self._cancelled[next(iter(self._cancelled))]
+
+    def _known(self, id: Any) -> int:
+        """Return the id of a decision that is pending or was answered."""
+        if not isinstance(id, numbers.Integral) or isinstance(id, (bool, np.bool_)):
+            raise ValueError(f"id must be the integer id of a decision, got {id!r}")
+        known = int(id)
+        if not 1 <= known < self._next:
+            raise UnknownDecision(f"there is no decision {known}")
+        remembered = known in self._pending or known in self._answered
+        # An id that is not remembered and larger than any forgotten answer was never answered.
+        if not remembered and (known in self._cancelled or known > self._forgotten):
+            raise UnknownDecision(f"decision {known} was cancelled")
+        return known
+
+    def state(self, encode: Callable[[Any], Any]) -> dict[str, Any]:
+        """Return everything as plain data; ``encode`` turns what was decided into such."""
+        with self.lock:
+            return {
+                "next": self._next,
+                "rounds": self._rounds,
+                "forgotten": self._forgotten,
+                "pending": [[id, encode(decided)] for id, decided in self._pending.items()],
+                "answered": [[id, digest] for id, digest in self._answered.items()],
+                "cancelled": list(self._cancelled),
+            }
+
+    @classmethod
+    def from_state(cls, state: Any, decode: Callable[[Any], Any], one_at_a_time: bool = False) -> Ledger:
+        """Return the ledger that gave ``state``, or raise `StateError`."""
+        ledger = cls(one_at_a_time)
+        keys = {
+            "next": int,
+            "rounds": int,
+            "forgotten": int,
+            "pending": list,
+            "answered": list,
+            "cancelled": list,
+        }
+        require("ledger", state, keys)
+        ledger._next, ledger._rounds, ledger._forgotten = state["next"], state["rounds"], state["forgotten"]
+        ledger._pending = {id: decode(decided) for id, decided in _pairs(state["pending"])}
+        ledger._answered = dict(_pairs(state["answered"]))
+        ledger._cancelled = dict.fromkeys(_ids(state["cancelled"]))
+        if not ledger._consistent(state):
+            raise StateError("the ledger contradicts itself")
+        return ledger
+
+    def _consistent(self, state: dict[str, Any]) -> bool:
+        groups = (self._pending, self._answered, self._cancelled)
+        ids = [id for group in groups for id in group]
+        listed = sum(len(state[name]) for name in ("pending", "answered", "cancelled"))
+        return (
+            len(set(ids)) == listed
+            and all(0 < id < self._next for id in ids)
+            and list(self._pending) == sorted(self._pending)
+            and all(isinstance(digest, str) for digest in self._answered.values())
+            and len(self._pending) <= (1 if self.one_at_a_time else PENDING_LIMIT)
+            and max(len(self._answered), len(self._cancelled)) <= REMEMBERED
+            and len(self._answered) == min(self._rounds, REMEMBERED)
+            and self._rounds + len(self._pending) + len(self._cancelled) < self._next
+            and 0 <= self._forgotten < self._next
+            and (self._forgotten > 0) == (self._rounds > REMEMBERED)
+        )
+
+
+def _ids(values: list[Any]) -> list[int]:
+    if not all(type(value) is int for value in values):
+        raise StateError("the ids of the ledger must be integers")
+    return values
+
+
+def _pairs(values: list[Any]) -> list[tuple[int, Any]]:
+    if not all(isinstance(pair, list) and len(pair) == 2 for pair in values):
+        raise StateError("the ledger must list pairs that start with an id")
+    _ids([pair[0] for pair in values])
+    return [(pair[0], pair[1]) for pair in values]
+
+
+def fingerprint(content: Any) -> str:
+    """Return a short digest that equal content shares, in this process and after a restart.
+
+    Numbers that are equal have the same digest whatever their type. Objects without a telling ``repr`` are
+    known by their class only.
+
+    >>> fingerprint(["yes", 1]) == fingerprint(("yes", np.float64(1.0)))
+    True
+    """
+    text = _canonical(content)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _canonical(value: Any) -> str:
+    if isinstance(value, np.generic) and value.dtype.kind in "biufcSU":
+        value = value.item()
+    if isinstance(value, (bool, int)):
+        return f"i{int(value)}"
+    if isinstance(value, float):
+        return f"i{int(value)}" if value.is_integer() else f"f{value!r}"
+    if isinstance(value, str):
+        return f"s{len(value)}:{str.__str__(value)}"
+    if isinstance(value, np.ndarray):
+        return f"a{value.shape}" + _canonical(value.ravel().tolist())
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(_canonical(item) for item in value) + "]"
+    if isinstance(value, Mapping):
+        return "{" + ",".join(sorted(f"{_canonical(k)}={_canonical(v)}" for k, v in value.items())) + "}"
+    if isinstance(value, Set):
+        return "<" + ",".join(sorted(_canonical(item) for item in value)) + ">"
+    name = type(value).__qualname__
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return name + _canonical([getattr(value, field.name) for field in dataclasses.fields(value)])
+    if isinstance(value, enum.Enum):
+        return f"e{name}.{value.name}"
+    # An address in memory says nothing about the content, and changes with a restart.
+    return f"r{name}:" + re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))

@@ -1,0 +1,202 @@
+"""What a cascade has learned, in numbers and in words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from weakfeedback.live.tally import Tally
+
+QUANTILE = NormalDist().inv_cdf(0.975)
+
+WEAK_DOMINANCE = (
+    "The learned stop is optimal only if weak dominance holds, which cannot be checked without labels."
+)
+
+RULES = {
+    "USS-TS": "USS-TS compares the extra cost with a random draw from what is known of the disagreement, "
+    "so it now and then goes further than the estimate suggests, to learn.",
+    "USS-UCB": "USS-UCB compares the extra cost with the largest plausible disagreement, "
+    "so it goes further than the estimate suggests while it knows little.",
+    "Hanawal": "Hanawal compares the extra cost with the largest plausible disagreement, "
+    "so it goes further than the estimate suggests while it knows little.",
+    "Fixed": "Fixed always stops at the same stage, whatever was seen.",
+    "Random": "Random stops at a stage drawn by lot, whatever was seen.",
+}
+
+
+def wilson(count: float, tries: float) -> tuple[float, float]:
+    """Return the 95 % Wilson interval of a proportion; (0, 1) when there was no try.
+
+    >>> low, high = wilson(1, 10)
+    >>> round(low, 4), round(high, 4)
+    (0.0179, 0.4042)
+    """
+    if tries == 0:
+        return 0.0, 1.0
+    share, z2 = count / tries, QUANTILE**2
+    middle = (share + z2 / (2 * tries)) / (1 + z2 / tries)
+    half = QUANTILE / (1 + z2 / tries) * math.sqrt(share * (1 - share) / tries + z2 / (4 * tries**2))
+    return (0.0 if count == 0 else middle - half), (1.0 if count == tries else middle + half)
+
+
+@dataclass(frozen=True)
+class CascadeReport:
+    """What a cascade has seen and spent. ``print`` it for a table.
+
+    Attributes
+    ----------
+    rounds, pending : int
+        Feedbacks accepted, and decisions that still wait for theirs.
+    disagreement : K x K array
+        How often the answers of two stages differed, NaN for stages never compared. Stages are compared in the
+        rounds that went to the later one; the decision to go there does not look at the sample.
+    comparisons : K x K array of integers
+        How often they were compared, the rows of a warm start included.
+    intervals : K x K x 2 array
+        95 % Wilson interval of each disagreement.
+    arm_shares : K numbers
+        Share of the rounds that stopped at each stage, NaN before the first.
+    spent : float
+        What the calls of all accepted rounds cost.
+    saved : float
+        The stated costs of the calls not made, that is, what always going to the last stage would have added.
+    wasted : float
+        What was spent on rounds that failed half way; nothing was learned from them.
+    """
+
+    policy: str
+    stage_costs: np.ndarray
+    rounds: int
+    pending: int
+    disagreement: np.ndarray
+    comparisons: np.ndarray
+    intervals: np.ndarray
+    arm_shares: np.ndarray
+    spent: float
+    saved: float
+    wasted: float
+
+    def __str__(self) -> str:
+        lines = [
+            f"Cascade of {len(self.stage_costs)} stages, {self.policy}: "
+            f"{self.rounds} rounds learned, {self.pending} pending",
+            "",
+            f"{'stage':>5}  {'cost':>10}  {'stopped here':>12}",
+        ]
+        for arm, (cost, share) in enumerate(zip(self.stage_costs, self.arm_shares)):
+            lines.append(f"{arm:>5}  {money(cost):>10}  {percent(share):>12}")
+        lines += ["", *self._disagreement_lines(), "", *self._money_lines(), WEAK_DOMINANCE]
+        return "\n".join(lines)
+
+    def _disagreement_lines(self) -> list[str]:
+        arms = range(len(self.stage_costs))
+        lines = [
+            "answers differ (95 % interval)",
+            f"{'stage':>5}" + "".join(f"  {f'and {j}':>26}" for j in arms[1:]),
+        ]
+        for i in arms[:-1]:
+            cells = [self._cell(i, j) if j > i else "" for j in arms[1:]]
+            lines.append(f"{i:>5}" + "".join(f"  {cell:>26}" for cell in cells).rstrip())
+        return lines if len(arms) > 1 else ["one stage: nothing to compare"]
+
+    def _cell(self, i: int, j: int) -> str:
+        if self.comparisons[i, j] == 0:
+            return "never compared"
+        low, high = self.intervals[i, j]
+        return f"{percent(self.disagreement[i, j])} ({percent(low)} to {percent(high)})"
+
+    def _money_lines(self) -> list[str]:
+        always_last = self.spent + self.saved
+        share = f" ({percent(self.saved / always_last)})" if always_last > 0 else ""
+        lines = [f"spent {money(self.spent)}; saved against always the last stage {money(self.saved)}{share}"]
+        if self.wasted > 0:
+            lines.append(f"spent on rounds that failed: {money(self.wasted)}")
+        return lines
+
+
+def make_report(policy: str, stage_costs: np.ndarray, pending: int, tally: Tally) -> CascadeReport:
+    """Return the report on what was counted."""
+    K = len(stage_costs)
+    rounds = int(tally.stops.sum())
+    disagreement, intervals = np.zeros((K, K)), np.zeros((K, K, 2))
+    for i in range(K):
+        for j in range(i + 1, K):
+            count, tries = int(tally.differed[i, j]), int(tally.compared[i, j])
+            disagreement[i, j] = disagreement[j, i] = count / tries if tries else math.nan
+            intervals[i, j] = intervals[j, i] = wilson(count, tries)
+    return CascadeReport(
+        policy=policy,
+        stage_costs=stage_costs.copy(),
+        rounds=rounds,
+        pending=pending,
+        disagreement=disagreement,
+        comparisons=tally.compared + tally.compared.T,
+        intervals=intervals,
+        arm_shares=tally.stops / rounds if rounds else np.full(K, math.nan),
+        spent=tally.spent,
+        saved=tally.saved,
+        wasted=tally.wasted,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What was known when a decision was made."""
+
+    arm: int
+    differed: np.ndarray
+    compared: np.ndarray
+
+
+def explanation(id: int, record: Record, stage_costs: np.ndarray, error_cost: float, policy: str) -> str:
+    """Say in words what spoke for the stage chosen."""
+    K, arm = len(stage_costs), record.arm
+    lines = [f"Decision {id}: stop at stage {arm} of 0 to {K - 1} ({policy})."]
+    for i in range(arm):
+        # Of all later stages, the one that speaks loudest against stopping at i.
+        pressing = max(range(i + 1, K), key=lambda j: _pressure(record, stage_costs, error_cost, i, j))
+        lines.append(f"Not stage {i}: " + _pair_sentence(record, stage_costs, error_cost, i, pressing))
+    lines += [
+        f"Stage {j} not called: " + _pair_sentence(record, stage_costs, error_cost, arm, j)
+        for j in range(arm + 1, K)
+    ]
+    if policy in RULES:
+        lines.append(RULES[policy])
+    return "\n".join(lines)
+
+
+def _pressure(record: Record, stage_costs: np.ndarray, error_cost: float, i: int, j: int) -> float:
+    high = wilson(int(record.differed[i, j]), int(record.compared[i, j]))[1]
+    return high - float(stage_costs[i + 1 : j + 1].sum()) / error_cost
+
+
+def _pair_sentence(record: Record, stage_costs: np.ndarray, error_cost: float, i: int, j: int) -> str:
+    extra = float(stage_costs[i + 1 : j + 1].sum())
+    count, tries = int(record.differed[i, j]), int(record.compared[i, j])
+    low, high = wilson(count, tries)
+    needed = extra / error_cost
+    if needed >= 1 or high < needed:
+        verdict = "too seldom to pay"
+    elif low > needed:
+        verdict = "often enough that it may pay"
+    else:
+        verdict = "not yet clear whether that pays"
+    seen = f"{count} of {tries} times, {percent(count / tries)}" if tries else "in no comparison yet, unknown"
+    return (
+        f"going on to stage {j} costs {money(extra)} more, worth it if it corrects more than {percent(needed)} "
+        f"of the answers; stages {i} and {j} differed {seen} ({percent(low)} to {percent(high)}): {verdict}."
+    )
+
+
+def money(amount: float) -> str:
+    """Return an amount without needless digits."""
+    return f"{amount:,.0f}" if abs(amount) >= 10_000 else f"{amount:.4g}"
+
+
+def percent(share: float) -> str:
+    """Return a share as a percentage, a dash for NaN."""
+    return "-" if math.isnan(share) else f"{100 * share:.1f} %"

@@ -1,0 +1,172 @@
+"""Stages of a cascade: callables and fitted classifiers, called on one sample or on some rows of many."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.live.labels import short
+
+
+class Rows:
+    """The samples of a batch: a list, an array, a data frame or a sparse matrix."""
+
+    def __init__(self, X: Any) -> None:
+        iterable: bool = np.iterable(X)
+        if isinstance(X, (str, bytes, dict)) or not iterable:
+            raise ValueError(f"X must be a sequence of samples, got {short(X)}")
+        table = hasattr(X, "shape")
+        self._X: Any = X if table or isinstance(X, (list, tuple)) else list(X)
+        self.size: int = X.shape[0] if table else len(self._X)
+
+    def __getitem__(self, row: int) -> Any:
+        return self._X.iloc[row] if hasattr(self._X, "iloc") else self._X[row]
+
+    def some(self, rows: Sequence[int]) -> Any:
+        """Return the samples in these rows, in a container of the same kind."""
+        if hasattr(self._X, "iloc"):
+            return self._X.iloc[list(rows)]
+        if hasattr(self._X, "shape"):
+            return self._X[list(rows)]
+        return [self._X[row] for row in rows]
+
+
+class Stage:
+    """One stage of a cascade.
+
+    ``target`` is a callable of one sample (and, if it has a parameter ``earlier``, of the tuple of the labels
+    that the stages before gave), or a fitted classifier with ``predict``.
+    """
+
+    def __init__(self, index: int, target: Any, timeout: float | None) -> None:
+        predicts = callable(getattr(target, "predict", None))
+        unfitted = predicts and isinstance(target, type)  # the class instead of an object
+        if unfitted or not (predicts or callable(target)):
+            raise ValueError(
+                f"stages[{index}] must be a callable or a fitted classifier with predict, got {short(target)}"
+            )
+        self.index = index
+        self.asynchronous = not predicts and (
+            inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(type(target).__call__)
+        )
+        self._target = target
+        self._predicts = predicts
+        self._sees_earlier = not predicts and _has_parameter_earlier(target)
+        self._timeout = timeout
+
+    def one(self, x: Any, earlier: Sequence[Any]) -> Any:
+        """Return the output for one sample."""
+        result = self._timed(lambda: self._call(x, earlier))
+        if inspect.isawaitable(result):
+            if inspect.iscoroutine(result):
+                result.close()
+            raise ValueError(f"stages[{self.index}] is asynchronous: use `await cascade.acall(x)`")
+        return result
+
+    def many(self, samples: Rows, rows: Sequence[int], earlier: Sequence[Sequence[Any]]) -> Iterator[Any]:
+        """Yield the output for each of the rows; a classifier is called once for all of them."""
+        if self._predicts:
+            given = samples.some(rows)
+            yield from self._labels(self._timed(lambda: self._target.predict(given)), len(rows))
+        else:
+            for row, seen in zip(rows, earlier):
+                yield self.one(samples[row], seen)
+
+    async def one_async(self, x: Any, earlier: Sequence[Any]) -> Any:
+        """Return the output for one sample; what is not asynchronous runs in a thread of its own."""
+        try:
+            async with asyncio.timeout(self._timeout) as clock:
+                if self.asynchronous:
+                    return await self._call(x, earlier)
+                outcome = await asyncio.wrap_future(_in_thread(lambda: self._call(x, earlier)))
+                result = _result(outcome)
+                return await result if inspect.isawaitable(result) else result
+        except TimeoutError:
+            if clock.expired():
+                raise self._too_late() from None
+            raise
+
+    def _call(self, x: Any, earlier: Sequence[Any]) -> Any:
+        if self._predicts:
+            return self._labels(self._target.predict(_one_row(x)), 1)[0]
+        return self._target(x, earlier=tuple(earlier)) if self._sees_earlier else self._target(x)
+
+    def _labels(self, predicted: Any, size: int) -> list[Any]:
+        plain = isinstance(predicted, np.ndarray) and predicted.ndim == 1
+        labels = predicted.tolist() if plain and predicted.dtype.kind in "biufUSO" else list(predicted)
+        if len(labels) != size:
+            raise ValueError(f"stages[{self.index}].predict must give {size} labels, gave {len(labels)}")
+        return labels
+
+    def _timed(self, call: Callable[[], Any]) -> Any:
+        if self._timeout is None:
+            return call()
+        future = _in_thread(call)
+        if not wait([future], timeout=self._timeout).done:
+            raise self._too_late()
+        return _result(future.result())
+
+    def _too_late(self) -> TimeoutError:
+        return TimeoutError(f"stages[{self.index}] took longer than {self._timeout:g} s")
+
+
+def make_stages(stages: Any, timeout: float | None) -> list[Stage]:
+    """Return the stages of a cascade, checked."""
+    if not isinstance(stages, (list, tuple)) or not stages:
+        raise ValueError(f"stages must be a list of at least one callable or classifier, got {short(stages)}")
+    return [Stage(index, target, timeout) for index, target in enumerate(stages)]
+
+
+def _has_parameter_earlier(target: Any) -> bool:
+    try:
+        parameter = inspect.signature(target).parameters.get("earlier")
+    except (TypeError, ValueError):  # some built-in functions tell no signature
+        return False
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return parameter is not None and parameter.kind in by_name
+
+
+def _one_row(x: Any) -> Any:
+    """Return one sample as a table of one row, as classifiers take it."""
+    if isinstance(x, (str, bytes, dict)):
+        return [x]
+    if hasattr(x, "to_frame"):  # a pandas Series: the names of the columns must not be lost
+        return x.to_frame().T.infer_objects()
+    if not isinstance(x, np.ndarray) and len(getattr(x, "shape", ())) == 2:
+        if x.shape[0] != 1:
+            raise ValueError(f"x must be one sample, got a table of shape {x.shape}: use predict(X)")
+        return x
+    return np.asarray(x).reshape(1, -1)
+
+
+def _in_thread(call: Callable[[], Any]) -> Future[tuple[Any, BaseException | None]]:
+    """Run ``call`` in a thread that does not keep the interpreter alive."""
+    future: Future[tuple[Any, BaseException | None]] = Future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        # An exception travels as a value: a future refuses some kinds, such as StopIteration.
+        outcome: tuple[Any, BaseException | None]
+        try:
+            outcome = (context.run(call), None)
+        except BaseException as error:
+            outcome = (None, error)
+        if future.set_running_or_notify_cancel():
+            future.set_result(outcome)
+
+    threading.Thread(target=work, daemon=True, name="weakfeedback stage").start()
+    return future
+
+
+def _result(outcome: tuple[Any, BaseException | None]) -> Any:
+    value, error = outcome
+    if error is not None:
+        raise error
+    return value

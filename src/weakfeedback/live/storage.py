@@ -1,0 +1,230 @@
+"""Saved states: versioned JSON with a checksum, written so that a crash leaves the old file or the new one.
+
+Nothing is executed on loading (no pickle). A file that is truncated, altered, of another kind or of a later
+format raises `StateError`; nothing is restored from it.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import math
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from weakfeedback._version import __version__
+
+FORMAT = 1
+# What the items of an array are in JSON, by the kind of its dtype.
+ITEMS: dict[str, tuple[type, ...]] = {"b": (bool,), "i": (int,), "u": (int,), "f": (int, float)}
+
+
+class StateError(ValueError):
+    """A saved state cannot be restored."""
+
+
+def write(path: str | os.PathLike[str], kind: str, body: dict[str, Any]) -> None:
+    """Write the state of an object, atomically: at ``path`` is always a whole file, the old or the new."""
+    target = Path(path).resolve()
+    document = {"kind": kind, "format": FORMAT, "package": __version__, "body": body}
+    text = _dump({**document, "checksum": _checksum(document)})
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+    # Not `tempfile`: its files are readable by the owner only, whatever the umask says.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(target.parent)
+
+
+def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
+    """Return the body of a state that `write` wrote, or raise `StateError`."""
+    try:
+        document = json.loads(Path(path).read_bytes().decode("ascii"), parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise StateError(f"{path} is not a saved state: it is damaged or of another origin") from None
+    keys = {"kind", "format", "package", "body", "checksum"}
+    if not isinstance(document, dict) or not keys <= set(document):
+        raise StateError(f"{path} is not a saved state: it is damaged or of another origin")
+    if document["kind"] != kind:
+        raise StateError(f"{path} holds the state of a {document['kind']!r}, not of a {kind!r}")
+    if type(document["format"]) is int and document["format"] > FORMAT:
+        raise StateError(
+            f"{path} has format {document['format']}, written by version {document['package']}; "
+            f"this version, {__version__}, reads up to format {FORMAT}"
+        )
+    checksum = document.pop("checksum")
+    if (
+        document["format"] != FORMAT
+        or set(document) != keys - {"checksum"}
+        or checksum != _checksum(document)
+    ):
+        raise StateError(f"{path} is damaged: its checksum does not match")
+    if not isinstance(document["body"], dict):
+        raise StateError(f"{path} holds no state")
+    return document["body"]
+
+
+def _dump(document: Any) -> str:
+    return json.dumps(document, allow_nan=False, sort_keys=True, separators=(",", ":"))
+
+
+def _checksum(document: Any) -> str:
+    # Python writes a float with the digits that give it back exactly: what was parsed dumps to the same text.
+    try:
+        return hashlib.sha256(_dump(document).encode("ascii")).hexdigest()
+    except (ValueError, RecursionError):
+        return "a number that cannot be dumped"
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def require(what: str, value: Any, keys: Mapping[str, type | tuple[type, ...]]) -> None:
+    """Raise `StateError` unless ``value`` is a dict of exactly these keys and types (True is no integer)."""
+    if not isinstance(value, dict) or set(value) != set(keys):
+        raise StateError(f"the {what} must hold exactly: {', '.join(keys)}")
+    for key, kinds in keys.items():
+        allowed = kinds if isinstance(kinds, tuple) else (kinds,)
+        if type(value[key]) not in allowed:
+            raise StateError(f"{key} of the {what} is of the wrong type: {value[key]!r:.60}")
+
+
+def encode(value: Any) -> Any:
+    """Return None, a bool, a number, a string, an array or a list of these as JSON data."""
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return {"float": repr(value)} if not math.isfinite(value) else value
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        flat = [encode(item) for item in value.ravel().tolist()]
+        return {"dtype": value.dtype.name, "shape": list(value.shape), "data": flat}
+    if isinstance(value, (list, tuple)):
+        return [encode(item) for item in value]
+    raise ValueError(f"only numbers, bools, strings and arrays of numbers can be saved, got {value!r:.80}")
+
+
+def decode(data: Any) -> Any:
+    """Return what `encode` was given; tuples come back as lists."""
+    if isinstance(data, list):
+        return [decode(item) for item in data]
+    if not isinstance(data, dict):
+        return data
+    if set(data) == {"float"} and data["float"] in ("inf", "-inf", "nan"):
+        return float(data["float"])
+    require("array", data, {"dtype": str, "shape": list, "data": list})
+    values = decode(data["data"])
+    try:
+        dtype = np.dtype(data["dtype"])
+        # NumPy would cut 1.5 down to an integer without a word.
+        fits = all(type(value) in ITEMS.get(dtype.kind, ()) for value in values)
+        array = np.array(values if fits else None, dtype=dtype).reshape(data["shape"])
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits or list(array.shape) != data["shape"]:
+        raise StateError(f"an array of {data['dtype']!r:.40} and shape {data['shape']!r:.60} is damaged")
+    return array
+
+
+def encode_fields(policy: Any) -> dict[str, Any]:
+    """Return the fields of a policy as JSON data."""
+    if not hasattr(policy, "__dict__"):
+        raise ValueError(f"{type(policy).__name__} has no fields that can be saved (it uses __slots__)")
+    encoded = {}
+    for name, value in vars(policy).items():
+        try:
+            encoded[name] = encode(value)
+        except ValueError as error:
+            raise ValueError(f"the field {name} of {type(policy).__name__}: {error}") from None
+    return encoded
+
+
+def restore_fields(fresh: Any, fields: Any) -> Any:
+    """Return a copy of the freshly made policy ``fresh`` with the saved fields, each of the type it has there."""
+    born = vars(fresh)
+    if not isinstance(fields, dict) or set(fields) != set(born):
+        found = ", ".join(sorted(fields)) if isinstance(fields, dict) else repr(fields)
+        raise StateError(
+            f"{type(fresh).__name__} has the fields {', '.join(sorted(born))}, the file has {found}"
+        )
+    policy = copy.copy(fresh)
+    for name, value in fields.items():
+        vars(policy)[name] = restored(name, born[name], value)
+    return policy
+
+
+def restored(name: str, born: Any, data: Any) -> Any:
+    """Return the saved value of a field, with the type that ``born``, its first value, has."""
+    value = decode(data)
+    if isinstance(born, np.ndarray):
+        fits = isinstance(value, np.ndarray) and value.dtype == born.dtype and value.shape == born.shape
+    elif isinstance(born, (bool, np.bool_)):
+        fits = type(value) is bool
+    elif isinstance(born, (int, np.integer)):
+        fits = type(value) is int
+    elif isinstance(born, (float, np.floating)):
+        fits = type(value) in (int, float)
+    else:
+        raise StateError(f"the field {name} is a {type(born).__name__}, which cannot be restored")
+    if not fits:
+        raise StateError(
+            f"the field {name} does not fit: the policy has {_word(born)}, the file {_word(value)}"
+        )
+    try:
+        return value if isinstance(born, np.ndarray) else type(born)(value)
+    except (ValueError, OverflowError):
+        raise StateError(f"the field {name} does not fit {_word(born)}: {value!r:.60}") from None
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype.name} and shape {value.shape}"
+    return f"a value of type {type(value).__name__}"
+
+
+def encode_generator(rng: np.random.Generator) -> dict[str, Any]:
+    """Return the state of a generator over PCG64 as JSON data."""
+    return json.loads(json.dumps(rng.bit_generator.state))
+
+
+def restore_generator(state: Any) -> np.random.Generator:
+    """Return a generator that goes on where the saved one stopped."""
+    require("generator", state, {"bit_generator": str, "state": dict, "has_uint32": int, "uinteger": int})
+    require("generator", state["state"], {"state": int, "inc": int})
+    small = state["has_uint32"] in (0, 1) and 0 <= state["uinteger"] < 2**32
+    if (
+        state["bit_generator"] != "PCG64"
+        or not small
+        or not all(0 <= x < 2**128 for x in state["state"].values())
+    ):
+        raise StateError("the generator's state is damaged")
+    bits = np.random.PCG64(0)
+    bits.state = state
+    return np.random.Generator(bits)

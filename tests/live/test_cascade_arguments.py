@@ -1,0 +1,58 @@
+"""Wrong arguments of the live cascade: one line that names the argument."""
+
+import pytest
+
+from weakfeedback.cascade import FixedArm, UssTs
+from weakfeedback.live import Cascade
+
+
+def parity(x):
+    return "odd" if x % 2 else "even"
+
+
+class Unmade:
+    def predict(self, X):
+        return [0] * len(X)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"stages": []}, "stages must be"),
+        ({"stages": None}, "stages must be"),
+        ({"stages": [parity, 3]}, r"stages\[1\] must be a callable"),
+        ({"stages": [parity, Unmade]}, r"stages\[1\] must be a callable or a fitted classifier"),
+        ({"stages": [parity]}, "stage_costs must be 1 finite"),
+        ({"stage_costs": [1, 2, 3]}, "stage_costs must be 2 finite"),
+        ({"stage_costs": [1, -2]}, "stage_costs"),
+        ({"stage_costs": [1, float("nan")]}, "stage_costs"),
+        ({"stage_costs": "12"}, "stage_costs"),
+        ({"error_cost": 0}, "error_cost"),
+        ({"error_cost": -1}, "error_cost"),
+        ({"error_cost": float("inf")}, "error_cost"),
+        ({"error_cost": None}, "error_cost"),
+        ({"error_cost": 1e-320}, "must be finite"),
+        ({"policy": "USS-T"}, "did you mean USS-TS"),
+        ({"policy": 3}, "policy must be a name or a policy object"),
+        ({"policy": UssTs}, "policy must be a name or a policy object"),
+        ({"policy": UssTs([1, 2, 3])}, "policy must be made for"),
+        ({"policy": UssTs([1, 3.5])}, "policy must be made for"),
+        ({"policy": FixedArm([1, 2, 3], 0)}, "policy must be made for"),
+        ({"policy": UssTs([1, 3]), "alpha": 1}, "options go with the name"),
+        ({"policy": "USS-UCB", "beta": 1}, "beta is not an option of USS-UCB, which takes: alpha"),
+        ({"policy": "USS-UCB", "alpha": 0}, "alpha"),
+        ({"policy": "Fixed"}, "Fixed needs the option arm"),
+        ({"policy": "Fixed", "arm": 2}, "arm must be an integer from 0 to 1"),
+        ({"seed": -1}, "seed"),
+        ({"seed": 1.5}, "seed"),
+        ({"combine": 3}, "combine"),
+        ({"compare": "=="}, "compare"),
+        ({"timeout": 0}, "timeout"),
+        ({"timeout": "1 s"}, "timeout"),
+    ],
+)
+def test_wrong_arguments_are_named(change, message):
+    good = {"stages": [parity, parity], "stage_costs": [1, 2], "error_cost": 1, "policy": "USS-TS"}
+    with pytest.raises(ValueError, match=message) as caught:
+        Cascade(**{**good, **change})
+    assert "\n" not in str(caught.value)
