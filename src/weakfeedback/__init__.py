@@ -11,14 +11,39 @@ from weakfeedback._version import __version__
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
     from weakfeedback.engine.simulate import InterpretedWarning, simulate
+    from weakfeedback.live import (
+        Cascade,
+        Costed,
+        FeedbackConflict,
+        PendingDecision,
+        StateError,
+        UnknownDecision,
+    )
 
 _HOMES = {
-    "simulate": "weakfeedback.engine.simulate",
+    "Cascade": "weakfeedback.live",
+    "Costed": "weakfeedback.live",
+    "FeedbackConflict": "weakfeedback.live",
     "InterpretedWarning": "weakfeedback.engine.simulate",
+    "PendingDecision": "weakfeedback.live",
     "Results": "weakfeedback.engine.results",
+    "StateError": "weakfeedback.live",
+    "UnknownDecision": "weakfeedback.live",
+    "simulate": "weakfeedback.engine.simulate",
 }
 
-__all__ = ["InterpretedWarning", "Results", "__version__", "simulate"]
+__all__ = [
+    "Cascade",
+    "Costed",
+    "FeedbackConflict",
+    "InterpretedWarning",
+    "PendingDecision",
+    "Results",
+    "StateError",
+    "UnknownDecision",
+    "__version__",
+    "simulate",
+]
 
 
 def __getattr__(name: str) -> Any:
