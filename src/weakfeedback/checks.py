@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.engine.cast import cast, restore, state_of, streams
 from weakfeedback.engine.chunk import Compiled, Interpreted
 from weakfeedback.engine.digest import CannotLower
 from weakfeedback.engine.loop import loop_for
-from weakfeedback.engine.seeds import POLICY, WORLD, generator
+from weakfeedback.engine.seeds import WORLD, generator
 from weakfeedback.engine.simulate import _separate_fields
 
 
@@ -53,8 +54,13 @@ class _Case:
     def loop(self) -> Any:
         return loop_for(self.problem, self.make())
 
-    def generators(self) -> tuple[np.random.Generator, np.random.Generator]:
-        return generator(self.seed, 0, WORLD), generator(self.seed, 0, POLICY)
+    def generators(self) -> tuple[np.random.Generator, Any]:
+        return streams(self.problem, self.make(), self.seed, 0)
+
+    def new(self) -> Any:
+        """A fresh policy; for a setting with players a list of them, each from the factory."""
+        players = self.loop.players
+        return self.make() if players is None else [self.make() for _ in range(players(self.problem))]
 
 
 def check_policy(
@@ -115,7 +121,7 @@ def fields_are_numbers_and_arrays(case: _Case) -> None:
 
 def same_seed_same_run(case: _Case) -> None:
     """Two fresh policies with equal generators do the same: all randomness comes from ``rng``."""
-    runs = [_trace(case, case.make(), Interpreted(case.problem)) for _ in range(2)]
+    runs = [_trace(case, case.new(), Interpreted(case.problem)) for _ in range(2)]
     _compare(runs[0], runs[1], "two runs with one seed")
 
 
@@ -123,9 +129,9 @@ def copies_are_independent(case: _Case) -> None:
     """Playing with a copy leaves the original and other copies as they were."""
     prototype = case.make()
     before = _frozen(vars(prototype))
-    alone = list(_trace(case, copy.deepcopy(prototype), Interpreted(case.problem)))
+    alone = list(_trace(case, cast(case.problem, prototype), Interpreted(case.problem)))
     _same_state(before, _frozen(vars(prototype)), "the original after playing with a copy")
-    pair = [_trace(case, copy.deepcopy(prototype), Interpreted(case.problem)) for _ in range(2)]
+    pair = [_trace(case, cast(case.problem, prototype), Interpreted(case.problem)) for _ in range(2)]
     for t, (one, other) in enumerate(zip(*pair), start=1):
         _same_step(alone[t - 1], one, t, "a copy playing beside another")
         _same_step(alone[t - 1], other, t, "a copy playing beside another")
@@ -137,30 +143,30 @@ def compiled_as_interpreted(case: _Case) -> None:
         compiled = Compiled(case.problem, case.make())
     except CannotLower as reason:
         raise _Failure(f"cannot be compiled: {reason}") from None
-    interpreted = _trace(case, case.make(), Interpreted(case.problem))
-    _compare(interpreted, _trace(case, case.make(), compiled), "interpreted and compiled")
+    interpreted = _trace(case, case.new(), Interpreted(case.problem))
+    _compare(interpreted, _trace(case, case.new(), compiled), "interpreted and compiled")
 
 
 def select_learns_nothing(case: _Case) -> None:
     """Deciding changes no field: only feedback teaches."""
-    policy, protocol = case.make(), case.loop.protocol
+    policy, protocol = case.new(), case.loop.protocol
     _, rng = case.generators()
     for t, row in enumerate(_hidden(case), start=1):
-        before = _frozen(vars(policy))
+        before = _frozen(state_of(policy))
         decision = _decide(protocol, policy, row, rng)
-        _same_state(before, _frozen(vars(policy)), f"deciding in round {t}")
+        _same_state(before, _frozen(state_of(policy)), f"deciding in round {t}")
         protocol.learn(policy, decision, protocol.show(row, decision), rng)
 
 
 def feedback_is_not_kept(case: _Case) -> None:
     """No field shares memory with the feedback or the decision: both are lent for the call only."""
-    policy, protocol = case.make(), case.loop.protocol
+    policy, protocol = case.new(), case.loop.protocol
     _, rng = case.generators()
     for row in _hidden(case):
         decision = _decide(protocol, policy, row, rng)
         seen = protocol.show(row, decision)
         protocol.learn(policy, decision, seen, rng)
-        for name, value in vars(policy).items():
+        for name, value in state_of(policy).items():
             for lent in (*(seen if isinstance(seen, tuple) else (seen,)), decision):
                 if (
                     isinstance(value, np.ndarray)
@@ -172,18 +178,17 @@ def feedback_is_not_kept(case: _Case) -> None:
 
 def save_and_restore_midway(case: _Case) -> None:
     """A policy rebuilt from ``vars`` in the middle goes on as if nothing had happened."""
-    whole = list(_trace(case, case.make(), Interpreted(case.problem)))
-    rest = _trace(case, case.make(), Interpreted(case.problem), rebuild_at=case.rounds // 2)
+    whole = list(_trace(case, case.new(), Interpreted(case.problem)))
+    rest = _trace(case, case.new(), Interpreted(case.problem), rebuild_at=case.rounds // 2)
     for t, step in enumerate(rest, start=1):
         _same_step(whole[t - 1], step, t, "the run rebuilt in the middle")
 
 
 def memory_is_bounded(case: _Case) -> None:
     """The state does not grow with the rounds (classes with ``keeps_history = True`` may)."""
-    policy = case.make()
-    if getattr(policy, "keeps_history", False):
+    if getattr(case.make(), "keeps_history", False):
         return
-    sizes = [_size(state) for _, state in _trace(case, policy, Interpreted(case.problem))]
+    sizes = [_size(state) for _, state in _trace(case, case.new(), Interpreted(case.problem))]
     if sizes[-1] > sizes[len(sizes) // 4]:
         raise _Failure(
             f"the state grew from {sizes[len(sizes) // 4]} to {sizes[-1]} bytes: set keeps_history = True"
@@ -199,7 +204,7 @@ def late_feedback_is_learned_right(case: _Case) -> None:
         return
     protocol = case.loop.protocol
     for delay in (1, 5, 20):
-        late = case.make()
+        late = case.new()
         log: list[tuple[Any, Any]] = []
         deciding, learning = case.generators()
         waiting: list[tuple[Any, Any]] = []
@@ -209,24 +214,25 @@ def late_feedback_is_learned_right(case: _Case) -> None:
             if len(waiting) > delay:
                 log.append(waiting.pop(0))
                 protocol.learn(late, *copy.deepcopy(log[-1]), learning)
-        at_once = case.make()
+        at_once = case.new()
         _, learning = case.generators()
         for decision, seen in log:
             protocol.learn(at_once, decision, seen, learning)
-        _same_state(_frozen(vars(at_once)), _frozen(vars(late)), f"feedback {delay} rounds late")
+        _same_state(_frozen(state_of(at_once)), _frozen(state_of(late)), f"feedback {delay} rounds late")
 
 
 def hidden_is_unreachable(case: _Case) -> None:
     """Changing everything the policy has no right to see changes nothing it does."""
     protocol, hidden = case.loop.protocol, _hidden(case)
-    spy = _Spy(case.make(), protocol.decides)
-    list(_trace(case, spy, Interpreted(case.problem), world=protocol.script(hidden)))
+    policy = case.new()
+    spies = [_Spy(one, protocol.decides) for one in (policy if isinstance(policy, list) else [policy])]
+    played = spies if isinstance(policy, list) else spies[0]
+    list(_trace(case, played, Interpreted(case.problem), world=protocol.script(hidden)))
+    decisions = zip(*(spy.decisions for spy in spies)) if isinstance(policy, list) else spies[0].decisions
     chaos = generator(case.seed, 0, 2)
-    other = np.array(
-        [protocol.scramble(row, decision, chaos) for row, decision in zip(hidden, spy.decisions)]
-    )
+    other = np.array([protocol.scramble(row, decision, chaos) for row, decision in zip(hidden, decisions)])
     runs = [
-        _trace(case, case.make(), Interpreted(case.problem), world=protocol.script(rows))
+        _trace(case, case.new(), Interpreted(case.problem), world=protocol.script(rows))
         for rows in (hidden, other)
     ]
     _compare(runs[0], runs[1], "what is hidden was changed; the runs")
@@ -288,10 +294,17 @@ def _trace(
         if refused:
             raise _Failure(f"the decision of round {t} is not allowed: {case.loop.refusal(case.problem)}")
         yield table[0].copy(), _frozen(state)
-        vars(policy).update(state)
+        restore(policy, state)
         if t == rebuild_at:
-            policy = object.__new__(type(policy))
-            vars(policy).update(pickle.loads(pickle.dumps(state)))
+            policy = _rebuilt(policy)
+
+
+def _rebuilt(policy: Any) -> Any:
+    if isinstance(policy, list):
+        return [_rebuilt(player) for player in policy]
+    made = object.__new__(type(policy))
+    vars(made).update(pickle.loads(pickle.dumps(vars(policy))))
+    return made
 
 
 def _frozen(state: dict[str, Any]) -> dict[str, Any]:
