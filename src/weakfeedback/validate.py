@@ -15,9 +15,13 @@ def number(name: str, value: Any, above: float = -math.inf, at_least: float = -m
     if at_least > -math.inf:
         allowed += f" >= {at_least:g}"
     real = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
-    if not real or not math.isfinite(value) or value <= above or value < at_least:
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
-    return float(value)
+    try:
+        given = float(value) if real else math.nan
+    except OverflowError:  # an integer beyond all floats
+        given = math.nan
+    if not math.isfinite(given) or given <= above or given < at_least:
+        raise ValueError(f"{name} must be {allowed}, got {_short(value)}")
+    return given
 
 
 def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
@@ -25,7 +29,7 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     allowed = f"an integer >= {low}" if high is None else f"an integer from {low} to {high}"
     whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
     if not whole or value < low or (high is not None and value > high):
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+        raise ValueError(f"{name} must be {allowed}, got {_short(value)}")
     return int(value)
 
 
@@ -36,8 +40,8 @@ def vector(name: str, value: Any, at_least: float = -math.inf, size: int | None 
         allowed += f" >= {at_least:g}"
     try:
         array = np.array(value, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be {allowed}, got {value!r}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be {allowed}, got {_short(value)}") from None
     wrong = array.ndim != 1 or array.size == 0 or not np.isfinite(array).all() or (array < at_least).any()
     if wrong or (size is not None and array.size != size):
         raise ValueError(f"{name} must be {allowed}, got {_short(value)}")

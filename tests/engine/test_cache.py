@@ -119,14 +119,27 @@ SCRIPT = textwrap.dedent(
 )
 
 
-@pytest.mark.parametrize("how", ["a script", "a notebook cell"])
+SCOPE = "scope = {'__name__': 'nowhere'}; "
+NOTEBOOK = "exec(compile(open('script.py').read(), '<ipython-input-1>', 'exec'){scope})"
+COMMANDS = {
+    "a script": ["script.py"],
+    "a notebook cell": ["-c", NOTEBOOK.format(scope="")],
+    "a module that is nowhere": ["-c", SCOPE + NOTEBOOK.format(scope=", scope")],
+}
+
+
+@pytest.mark.parametrize("how", COMMANDS)
 def test_a_class_of_the_users_own_compiles(tmp_path, how):
-    (tmp_path / "script.py").write_text(SCRIPT)
-    notebook = "exec(compile(open('script.py').read(), '<ipython-input-1>', 'exec'))"
-    command = [sys.executable, "script.py"] if how == "a script" else [sys.executable, "-c", notebook]
-    out = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "True", out.stderr
-    assert out.stderr == ""
+    """Twice: the second time the compiled code comes from the cache."""
+    (tmp_path / "script.py").write_text(SCRIPT.replace('if __name__ == "__main__":', "if True:"))
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    for _ in range(2):
+        command = [sys.executable, *COMMANDS[how]]
+        out = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        )
+        assert out.stdout.strip() == "True", out.stderr
+        assert out.stderr == ""
 
 
 def test_importing_is_light():

@@ -222,7 +222,8 @@ def _helper(function: pytypes.FunctionType, code: str) -> Any:
 def _shell(function: pytypes.FunctionType) -> pytypes.FunctionType:
     """A copy of a function with globals and cells of its own."""
     cells = tuple(pytypes.CellType(cell.cell_contents) for cell in function.__closure__ or ())
-    scope = dict(function.__globals__)
+    # a module that can always be imported: the cache looks for it when it loads, and notebooks have none
+    scope = {**function.__globals__, "__name__": __name__}
     copy = pytypes.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells)
     copy.__kwdefaults__ = function.__kwdefaults__
     return copy
