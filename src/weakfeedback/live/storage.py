@@ -11,15 +11,14 @@ import hashlib
 import json
 import math
 import os
-import secrets
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
 from weakfeedback._version import __version__
+from weakfeedback.files import write_atomically
 
 FORMAT = 1
 # What the items of an array are in JSON, by the kind of its dtype.
@@ -35,20 +34,7 @@ def write(path: str | os.PathLike[str], kind: str, body: dict[str, Any]) -> None
     target = Path(path).resolve()
     document = {"kind": kind, "format": FORMAT, "package": __version__, "body": body}
     text = _dump({**document, "checksum": _checksum(document)})
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
-    # Not `tempfile`: its files are readable by the owner only, whatever the umask says.
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
-    _sync_folder(target.parent)
+    write_atomically(target, lambda part: part.write_text(text, encoding="ascii"))
 
 
 def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
@@ -93,16 +79,6 @@ def _checksum(document: Any) -> str:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def require(what: str, value: Any, keys: Mapping[str, type | tuple[type, ...]]) -> None:
