@@ -16,8 +16,8 @@ from weakfeedback.engine.cast import cast, restore, state_of, streams
 from weakfeedback.engine.chunk import Compiled, Interpreted
 from weakfeedback.engine.digest import CannotLower
 from weakfeedback.engine.loop import loop_for
+from weakfeedback.engine.plan import separate_fields
 from weakfeedback.engine.seeds import WORLD, generator
-from weakfeedback.engine.simulate import _separate_fields
 
 
 class PolicyCheckError(ValueError):
@@ -111,7 +111,7 @@ def check_policy(
 def fields_are_numbers_and_arrays(case: _Case) -> None:
     """``vars(policy)`` holds numbers, bools and arrays only, and no two arrays share memory."""
     policy = case.make()
-    _separate_fields(policy)
+    separate_fields(policy)
     for name, value in vars(policy).items():
         if isinstance(value, np.ndarray) and value.dtype.kind not in "biuf":
             raise _Failure(f"field {name!r} is an array of {value.dtype}")

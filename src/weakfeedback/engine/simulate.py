@@ -3,24 +3,16 @@
 import contextlib
 import os
 import sys
-import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from weakfeedback.engine.chunk import Compiled, Task, run
-from weakfeedback.engine.digest import CannotLower
-from weakfeedback.engine.loop import loop_for
+from weakfeedback.engine.chunk import Task, run
+from weakfeedback.engine.plan import InterpretedWarning, Plan, mark_rounds
 from weakfeedback.engine.results import Results
-from weakfeedback.engine.store import Store
-from weakfeedback.validate import integer
 
-
-class InterpretedWarning(UserWarning):
-    """A policy could not be compiled and runs in the interpreter."""
+__all__ = ["InterpretedWarning", "mark_rounds", "simulate"]
 
 
 def simulate(
@@ -66,106 +58,33 @@ def simulate(
     >>> results.final().round(1)["mean"].to_dict()
     {'USS-TS': 43.5, 'USS-UCB': 53.7}
     """
-    if not isinstance(policies, Mapping) or not policies:
-        raise ValueError(f"policies must be a mapping of labels to policies, got {policies!r}")
-    horizon = integer("horizon", horizon, 1)
-    replications = integer("replications", replications, 1)
-    seed = integer("seed", seed, 0)
-    rounds = mark_rounds(marks, horizon)
-    loop = problem.loop()
-    for policy in policies.values():
-        loop_for(problem, policy).fits(problem, policy)
-        _separate_fields(policy)
-    players: dict[str, Any] = {}
-    how = {label: _prepare(problem, label, policy, compiled, players) for label, policy in policies.items()}
-    size = max(1, min(1000, loop.chunk_rounds // horizon))  # never a matter of workers
-    tasks = [
-        Task(problem, label, policy, first, last, rounds, seed, how[label] is True, players.get(label))
-        for label, policy in policies.items()
-        for first, last in _ranges(replications, size)
-    ]
-    kept = None if store is None else Store(store, problem, rounds, seed)
-    tables = _run_all(tasks, executor, kept, progress)
-    counts = {
-        label: np.concatenate([table for task, table in zip(tasks, tables) if task.label == label])
-        for label in policies
-    }
-    about = {"setting": problem.setting, "problem": repr(problem), "horizon": horizon, "seed": seed}
-    return Results.from_counts(problem, counts, rounds, how, about)
+    plan = Plan(problem, policies, horizon, replications, seed, marks, compiled, store)
+    plan.find()
+    plan.prepare()
+    _play(plan, executor, progress)
+    return plan.results()
 
 
-def mark_rounds(marks: Any, horizon: int) -> np.ndarray:
-    """The rounds to record: evenly spaced when a number is given; always with the last one."""
-    if isinstance(marks, (int, np.integer)) and not isinstance(marks, bool):
-        count = min(integer("marks", marks, 1), horizon)
-        return np.unique(
-            np.ceil(np.arange(1, count + 1) * (horizon / count)).astype(np.int64).clip(1, horizon)
-        )
-    rounds = np.asarray(marks)
-    whole = rounds.ndim == 1 and rounds.size > 0 and rounds.dtype.kind in "iu"
-    if not whole or (np.diff(rounds) <= 0).any() or rounds[0] < 1 or rounds[-1] > horizon:
-        raise ValueError(f"marks must be a number or increasing rounds from 1 to {horizon}, got {marks!r}")
-    return np.unique(np.append(rounds.astype(np.int64), horizon))
-
-
-def _separate_fields(policy: Any) -> None:
-    arrays = [(name, value) for name, value in vars(policy).items() if isinstance(value, np.ndarray)]
-    for k, (name, value) in enumerate(arrays):
-        for other, another in arrays[:k]:
-            if value is not another and np.shares_memory(value, another):
-                raise ValueError(
-                    f"fields {other!r} and {name!r} of {type(policy).__name__} share memory, which copies do not: "
-                    "keep one array and index it"
-                )
-
-
-def _ranges(replications: int, size: int) -> list[tuple[int, int]]:
-    return [(first, min(first + size, replications)) for first in range(0, replications, size)]
-
-
-def _prepare(problem: Any, label: str, policy: Any, wanted: bool, players: dict[str, Any]) -> bool | str:
-    """Compile a policy into ``players``; True, or the reason why it will be interpreted."""
-    if not wanted:
-        return "compiled=False was asked for"
-    try:
-        players[label] = Compiled(problem, policy)
-    except CannotLower as reason:
-        warnings.warn(
-            f"{label!r} ({type(policy).__name__}) runs in the interpreter, many times slower: {reason}",
-            InterpretedWarning,
-            stacklevel=3,
-        )
-        return str(reason)
-    return True
-
-
-def _run_all(
-    tasks: list[Task], executor: Executor | None, kept: Store | None, progress: bool
-) -> list[np.ndarray]:
-    found = [kept.get(task) if kept else None for task in tasks]
-    missing = [k for k, table in enumerate(found) if table is None]
-    tables: dict[int, np.ndarray] = {k: table for k, table in enumerate(found) if table is not None}
+def _play(plan: Plan, executor: Executor | None, progress: bool) -> None:
+    missing = plan.missing
     with contextlib.ExitStack() as stack:
-        advance = stack.enter_context(_progress(tasks, list(tables), progress))
+        advance = stack.enter_context(_progress(plan.tasks, missing, progress))
         if executor is None:
             executor = ThreadPoolExecutor(max_workers=os.cpu_count() or 1)
             stack.callback(executor.shutdown, wait=True, cancel_futures=True)
-        futures: dict[Future, int] = {executor.submit(run, tasks[k]): k for k in missing}
+        futures: dict[Future, int] = {executor.submit(run, plan.task(k)): k for k in missing}
         try:
             for future in as_completed(futures):
                 k = futures[future]
-                tables[k] = future.result()
-                if kept:
-                    kept.put(tasks[k], tables[k])
-                advance(tasks[k])
+                plan.keep(k, future.result())
+                advance(plan.tasks[k])
         finally:
             for future in futures:
                 future.cancel()
-    return [tables[k] for k in range(len(tasks))]
 
 
 @contextlib.contextmanager
-def _progress(tasks: list[Task], done: list[int], wanted: bool) -> Iterator[Any]:
+def _progress(tasks: list[Task], missing: list[int], wanted: bool) -> Iterator[Any]:
     if not (wanted and sys.stderr.isatty()):
         yield lambda _: None
         return
@@ -180,6 +99,6 @@ def _progress(tasks: list[Task], done: list[int], wanted: bool) -> Iterator[Any]
                 lines[task.label] = bar.add_task(task.label, total=0)
             line = lines[task.label]
             bar.update(line, total=(bar.tasks[line].total or 0) + task.last - task.first)
-            if k in done:
+            if k not in missing:
                 bar.advance(line, task.last - task.first)
         yield lambda task: bar.advance(lines[task.label], task.last - task.first)

@@ -121,8 +121,15 @@ class Store:
         flat = np.stack([columns[name].to_numpy() for name in self.names], axis=-1)
         return flat.reshape(shape)
 
-    def put(self, task: Task, table: np.ndarray) -> None:
-        """Keep a finished chunk."""
+    def made(self, task: Task) -> bool | str:
+        """How a stored chunk was played: True if compiled, or the reason why it was interpreted."""
+        import pyarrow.parquet as pq
+
+        known = pq.read_schema(self.path(task)).metadata or {}
+        return known.get(b"interpreted", b"").decode() or True
+
+    def put(self, task: Task, table: np.ndarray, how: bool | str = True) -> None:
+        """Keep a finished chunk; ``how`` is True, or the reason why it was interpreted."""
         path = self.path(task)
         if path is None:
             return
@@ -133,5 +140,10 @@ class Store:
         columns = {"replication": replications, "round": np.tile(task.marks, task.last - task.first)}
         flat = table.reshape(-1, len(self.names))
         columns.update((name, flat[:, k]) for k, name in enumerate(self.names))
-        rows = pa.table(columns).replace_schema_metadata({"policy": task.label, "version": __version__})
+        known = {
+            "policy": task.label,
+            "version": __version__,
+            "interpreted": how if isinstance(how, str) else "",
+        }
+        rows = pa.table(columns).replace_schema_metadata(known)
         write_atomically(path, lambda part: pq.write_table(rows, part))

@@ -1,0 +1,168 @@
+"""A simulation taken apart: its tasks, what the store has of them, and the results once all are there."""
+
+import dataclasses
+import hashlib
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.engine.chunk import Compiled, Task
+from weakfeedback.engine.digest import CannotLower
+from weakfeedback.engine.loop import loop_for
+from weakfeedback.engine.results import Results
+from weakfeedback.engine.store import Store
+from weakfeedback.validate import integer
+
+
+class InterpretedWarning(UserWarning):
+    """A policy could not be compiled and runs in the interpreter."""
+
+
+class Plan:
+    """What ``simulate`` is asked for, checked; the arguments are its own.
+
+    Use: ``find()`` takes what is stored, ``prepare()`` compiles what must still be played; then ``task(k)`` for
+    every k in ``missing``, ``keep(k, table)`` with what ``run`` returned for it, and ``results()``.
+    """
+
+    def __init__(
+        self,
+        problem: Any,
+        policies: Mapping[str, Any],
+        horizon: int = 10_000,
+        replications: int = 100,
+        seed: int = 0,
+        marks: Any = 200,
+        compiled: bool = True,
+        store: str | Path | None = None,
+    ) -> None:
+        if not isinstance(policies, Mapping) or not policies:
+            raise ValueError(f"policies must be a mapping of labels to policies, got {policies!r}")
+        self.problem, self.policies = problem, dict(policies)
+        self.horizon = integer("horizon", horizon, 1)
+        self.replications = integer("replications", replications, 1)
+        self.seed = integer("seed", seed, 0)
+        self.rounds = mark_rounds(marks, self.horizon)
+        for policy in policies.values():
+            loop_for(problem, policy).fits(problem, policy)
+            separate_fields(policy)
+        # never a matter of workers
+        size = max(1, min(1000, problem.loop().chunk_rounds // self.horizon))
+        self.tasks = [
+            Task(problem, label, policy, first, last, self.rounds, self.seed, compiled)
+            for label, policy in policies.items()
+            for first, last in _ranges(self.replications, size)
+        ]
+        self.store = None if store is None else Store(store, problem, self.rounds, self.seed)
+        self.how: dict[str, bool | str] = {}  # label -> True, or why it is interpreted
+        self._wanted = compiled
+        self._players: dict[str, Any] = {}
+        self._tables: dict[int, np.ndarray] = {}
+
+    @property
+    def missing(self) -> list[int]:
+        """The tasks that must still be played."""
+        return [k for k in range(len(self.tasks)) if k not in self._tables]
+
+    def key(self) -> str | None:
+        """A digest of everything that determines the numbers; None if some code cannot be followed."""
+        assert self.store is not None
+        paths = [self.store.path(task) for task in self.tasks]
+        names = [path.name for path in paths if path is not None]
+        if len(names) < len(paths):
+            return None
+        return hashlib.sha256("|".join((*self.policies, *names)).encode()).hexdigest()[:40]
+
+    def find(self) -> None:
+        """Take the finished chunks from the store."""
+        if self.store is None:
+            return
+        for k, task in enumerate(self.tasks):
+            table = self.store.get(task)
+            if table is not None:
+                self._tables[k] = table
+                self.how.setdefault(task.label, self.store.made(task))
+
+    def prepare(self) -> None:
+        """Compile the policies that must still be played; what cannot be will be interpreted, with a warning."""
+        for label in {self.tasks[k].label: None for k in self.missing}:
+            self.how[label] = self._prepare(label)
+
+    def _prepare(self, label: str) -> bool | str:
+        if not self._wanted:
+            return "compiled=False was asked for"
+        policy = self.policies[label]
+        try:
+            self._players[label] = Compiled(self.problem, policy)
+        except CannotLower as reason:
+            warnings.warn(
+                f"{label!r} ({type(policy).__name__}) runs in the interpreter, many times slower: {reason}",
+                InterpretedWarning,
+                stacklevel=4,
+            )
+            return str(reason)
+        return True
+
+    def task(self, k: int) -> Task:
+        """Task ``k``, ready for ``run``."""
+        task = self.tasks[k]
+        return dataclasses.replace(
+            task, compiled=self.how[task.label] is True, player=self._players.get(task.label)
+        )
+
+    def keep(self, k: int, table: np.ndarray) -> None:
+        """Take what task ``k`` came to, and store it."""
+        if self.store is not None:
+            self.store.put(self.tasks[k], table, self.how[self.tasks[k].label])
+        self._tables[k] = table
+
+    def results(self) -> Results:
+        """The results, once nothing is missing."""
+        counts = {
+            label: np.concatenate(
+                [self._tables[k] for k, task in enumerate(self.tasks) if task.label == label]
+            )
+            for label in self.policies
+        }
+        about = {
+            "setting": self.problem.setting,
+            "problem": repr(self.problem),
+            "horizon": self.horizon,
+            "seed": self.seed,
+        }
+        return Results.from_counts(
+            self.problem, counts, self.rounds, {label: self.how[label] for label in counts}, about
+        )
+
+
+def mark_rounds(marks: Any, horizon: int) -> np.ndarray:
+    """The rounds to record: evenly spaced when a number is given; always with the last one."""
+    if isinstance(marks, (int, np.integer)) and not isinstance(marks, bool):
+        count = min(integer("marks", marks, 1), horizon)
+        return np.unique(
+            np.ceil(np.arange(1, count + 1) * (horizon / count)).astype(np.int64).clip(1, horizon)
+        )
+    rounds = np.asarray(marks)
+    whole = rounds.ndim == 1 and rounds.size > 0 and rounds.dtype.kind in "iu"
+    if not whole or (np.diff(rounds) <= 0).any() or rounds[0] < 1 or rounds[-1] > horizon:
+        raise ValueError(f"marks must be a number or increasing rounds from 1 to {horizon}, got {marks!r}")
+    return np.unique(np.append(rounds.astype(np.int64), horizon))
+
+
+def separate_fields(policy: Any) -> None:
+    """Refuse a policy two of whose arrays share memory."""
+    arrays = [(name, value) for name, value in vars(policy).items() if isinstance(value, np.ndarray)]
+    for k, (name, value) in enumerate(arrays):
+        for other, another in arrays[:k]:
+            if value is not another and np.shares_memory(value, another):
+                raise ValueError(
+                    f"fields {other!r} and {name!r} of {type(policy).__name__} share memory, which copies do not: "
+                    "keep one array and index it"
+                )
+
+
+def _ranges(replications: int, size: int) -> list[tuple[int, int]]:
+    return [(first, min(first + size, replications)) for first in range(0, replications, size)]
