@@ -296,8 +296,10 @@ class SlowCsbDu(SlowKnapsack):
                 return
         if len(Z) < self.capacity:
             Z[a] = 1
-        else:  # full: later it may be learned from too late, never too early
-            Z[min([level for level in Z if level > a], default=max(Z))] += 1
+        elif a < max(Z):  # full: a zero may be learned from too late, never too early
+            Z[min(level for level in Z if level > a)] += 1
+        else:
+            Z[a] = Z.pop(max(Z)) + 1
 
 
 class SlowKnownThresholds(SlowKnapsack):

@@ -116,7 +116,11 @@ class SlowProblem:
         return len({math.ceil(theta / exact(gamma)) for theta in self.thresholds.values()})
 
     def best_for(self, estimate: Sequence[float]) -> tuple[int, ...]:
-        return brute_knapsack(self.means, {i: exact(theta) for i, theta in enumerate(estimate)}, self.limit)
+        weights = [exact(theta) for theta in estimate]
+        scale = math.lcm(*(number.denominator for number in [*weights, *self.means.values()]))
+        values = {i: int(mean * scale) for i, mean in self.means.items()}  # whole numbers: exact and quick
+        scaled = {i: int(weight * scale) for i, weight in enumerate(weights)}
+        return brute_knapsack(values, scaled, math.floor(self.limit * scale))
 
     def equivalent(self, estimate: Sequence[float]) -> bool:
         """The definition: the same optimal value."""
@@ -127,9 +131,8 @@ class SlowProblem:
         """What is best for the estimate is best for the true thresholds too."""
         key = tuple(float(theta) for theta in estimate)
         if key not in self.answers:
-            given = [
-                exact(estimate[i]) if i in self.best_for(estimate) else Fraction(0) for i in range(self.K)
-            ]
+            chosen = self.best_for(estimate)
+            given = [exact(estimate[i]) if i in chosen else Fraction(0) for i in range(self.K)]
             reached = [i for i in range(self.K) if given[i] >= self.thresholds[i] * (1 - EXACT_TOL)]
             worth = self.value(reached)
             self.answers[key] = worth >= self.optimal_value - EXACT_TOL * max(Fraction(1), self.optimal_value)

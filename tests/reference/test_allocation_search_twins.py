@@ -64,9 +64,9 @@ def test_csb_mk_zeros_count_for_one_probe():
 
 
 def test_a_width_of_gamma_in_doubles_is_good():
-    policy = SlowCsbMk(1, 0.3, EPSILON, DELTA, 0.1, wait=1)
-    tell(policy, [0.3 - 0.1], [1.0])
-    assert policy.theta_u[1] - policy.theta_l[1] > 0.1  # .3 - (.3 - .1) in doubles
+    policy = SlowCsbMk(1, 0.2, EPSILON, DELTA, 0.01, wait=1)
+    tell(policy, [0.2 - 0.01], [1.0])
+    assert policy.theta_u[1] - policy.theta_l[1] > 0.01  # .2 - (.2 - .01) in doubles
     assert policy.found
 
 
@@ -221,8 +221,8 @@ def test_csb_du_full_list_of_levels():
     assert policy.capacity == 4
     for level in (0.2, 0.4, 0.6, 0.8, 0.5, 0.9, 0.4 + 1e-13):
         tell(policy, [level], [0.0])
-    # .5 goes to .6; .9 to the highest, .8.
-    assert policy.Z[1] == {0.2: 1, 0.4: 2, 0.6: 2, 0.8: 2}
+    # .5 goes to .6; .9 to the highest, .8, which becomes .9: a loss at .85 must not free this zero.
+    assert policy.Z[1] == {0.2: 1, 0.4: 2, 0.6: 2, 0.9: 2}
     tell(policy, [0.4], [1.0])
     assert counts(policy) == ([2], [4])
 
