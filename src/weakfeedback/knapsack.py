@@ -1,6 +1,6 @@
 """The exact 0-1 knapsack on real weights: branch and bound with the bound of the continuous relaxation.
 
-``pack`` and ``runner_up`` are plain loops that policies may call: they give the same bits interpreted and compiled.
+Plain loops that policies may call: they give the same bits interpreted and compiled.
 """
 
 import math
@@ -9,38 +9,62 @@ import numpy as np
 
 from weakfeedback.numeric import rank_down
 
-__all__ = ["NODES", "TOLERANCE", "pack", "runner_up"]
+__all__ = ["NODES", "TOLERANCE", "pack", "pack_levels", "runner_up"]
 
 TOLERANCE = 1e-9  # relative, of the capacity: six times 0.7 must fit into 4.2
 NODES = 1_000_000  # of the search tree, before it is given up
 CELLS = 100_000_000  # of the table of the dynamic programme
-EQUAL = 1e-12  # relative: a set must be better by more than rounding errors
+BETTER = 1.0 + 1e-12  # a set must be better by more than rounding errors
 
 
-def pack(values, weights, capacity, nodes=NODES):
+def pack(values, weights, capacity):
     """Return which items to take: the largest total value whose weight fits into the capacity.
 
     Items with a value <= 0 are never taken. The search tries items by decreasing value per weight (ties to the
     smaller index) and leaves a branch when its continuous relaxation, Dantzig's bound, is no better than the best
     set found. A second rule keeps (nearly) equal items cheap: an item is not taken while an earlier one that
-    weighs no more and is worth no less was left out. When the search exceeds ``nodes`` nodes and all weights are
-    integers, dynamic programming over the levels 0, ..., capacity answers instead.
+    weighs no more and is worth no less was left out.
 
     S. Martello, P. Toth, Knapsack Problems, Wiley 1990, chapter 2.
 
     >>> pack(np.array([0.9, 0.6, 0.4]), np.array([0.6, 0.55, 0.45]), 1.0)
     array([False,  True,  True])
     """
-    chosen = np.zeros(values.size, dtype=np.bool_)
+    chosen, done = branch_and_bound(values, weights, capacity * (1.0 + TOLERANCE), NODES)
+    if not done:
+        raise ValueError("the knapsack was given up after 1000000 nodes: too many sets are nearly optimal")
+    return chosen
+
+
+def pack_levels(values, weights, capacity, nodes=NODES):
+    """Return which items to take, like ``pack``; integer weights cannot exhaust it.
+
+    When the search exceeds ``nodes`` nodes, dynamic programming over the levels 0, ..., capacity answers.
+
+    >>> pack_levels(np.array([3.0, 4.0, 5.0]), np.array([2.0, 3.0, 4.0]), 5.5, nodes=0)
+    array([ True,  True, False])
+    """
     room = capacity * (1.0 + TOLERANCE)
-    order, n = candidates(values, weights, room)
-    if n == 0:
+    chosen, done = branch_and_bound(values, weights, room, nodes)
+    if done:
         return chosen
-    v = np.empty(n)
-    w = np.empty(n)
-    for k in range(n):
-        v[k] = values[order[k]]
-        w[k] = weights[order[k]]
+    levels = int(math.floor(room)) + 1
+    whole = values.size * levels <= CELLS
+    for i in range(values.size):
+        if values[i] > 0.0 and weights[i] <= room and weights[i] != math.floor(weights[i]):
+            whole = False
+    if not whole:
+        raise ValueError(
+            "the knapsack was given up: too many sets are nearly optimal, and the weights are not small integers"
+        )
+    return fill_levels(values, weights, levels)
+
+
+def branch_and_bound(values, weights, room, nodes):
+    """Return the best set of items found and whether the search was finished within so many nodes."""
+    chosen = np.zeros(values.size, dtype=np.bool_)
+    order, ratio, v, w = candidates(values, weights, room)
+    n = v.size - 1
     better = dominators(v, w)
     taken = np.zeros(n, dtype=np.bool_)
     best = np.zeros(n, dtype=np.bool_)
@@ -52,21 +76,21 @@ def pack(values, weights, capacity, nodes=NODES):
     while True:
         count += 1
         if count > nodes:
-            return pack_levels(values, weights, room)
-        if relaxed(v, w, j, value, left) > best_value + EQUAL * best_value:
-            while j < n and w[j] <= left and (better[j] < 0 or taken[better[j]]):
+            return chosen, False
+        if relaxed(ratio, v, w, j, value, left) > best_value * BETTER:
+            while w[j] <= left and (better[j] < 0 or taken[better[j]]):
                 taken[j] = True
                 value += v[j]
                 left -= w[j]
                 j += 1
+            if value > best_value:
+                best_value = value
+                for k in range(n):
+                    best[k] = taken[k] and k < j
             if j < n:  # the first item that cannot be taken is left out, and the bound asked again
                 taken[j] = False
                 j += 1
                 continue
-            if value > best_value:
-                best_value = value
-                for k in range(n):
-                    best[k] = taken[k]
         j -= 1
         while j >= 0 and not taken[j]:
             j -= 1
@@ -78,22 +102,18 @@ def pack(values, weights, capacity, nodes=NODES):
         j += 1
     for k in range(n):
         chosen[order[k]] = best[k]
-    return chosen
+    return chosen, True
 
 
-def runner_up(values, weights, capacity, ceiling, nodes=NODES):
+def runner_up(values, weights, capacity, ceiling):
     """Return the largest total value below ``ceiling`` of a set that fits, -1.0 if there is none.
 
     >>> round(float(runner_up(np.array([0.9, 0.6, 0.4]), np.array([0.6, 0.55, 0.45]), 1.0, 0.999)), 12)
     0.9
     """
     room = capacity * (1.0 + TOLERANCE)
-    order, n = candidates(values, weights, room)
-    v = np.empty(n)
-    w = np.empty(n)
-    for k in range(n):
-        v[k] = values[order[k]]
-        w[k] = weights[order[k]]
+    _, ratio, v, w = candidates(values, weights, room)
+    n = v.size - 1
     taken = np.zeros(n, dtype=np.bool_)
     best = -1.0
     value = 0.0
@@ -102,12 +122,12 @@ def runner_up(values, weights, capacity, ceiling, nodes=NODES):
     j = 0
     while True:
         count += 1
-        if count > nodes:
+        if count > NODES:
             raise ValueError(
                 "the search for the second best set was given up: too many sets are nearly optimal"
             )
-        if relaxed(v, w, j, value, left) > best:
-            while j < n and w[j] <= left:
+        if relaxed(ratio, v, w, j, value, left) > best:
+            while w[j] <= left:
                 taken[j] = True
                 value += v[j]
                 left -= w[j]
@@ -130,7 +150,10 @@ def runner_up(values, weights, capacity, ceiling, nodes=NODES):
 
 
 def candidates(values, weights, room):
-    """Return the items by decreasing value per weight, and how many of them are worth something and fit."""
+    """Return the items by decreasing value per weight; then that ratio, value and weight of those that count.
+
+    An item counts if it is worth something and fits. The last entry is a stop: it weighs more than anything.
+    """
     ratio = np.empty(values.size)
     n = 0
     for i in range(values.size):
@@ -138,7 +161,16 @@ def candidates(values, weights, room):
         if values[i] > 0.0 and weights[i] <= room:
             ratio[i] = values[i] / weights[i] if weights[i] > 0.0 else math.inf
             n += 1
-    return rank_down(ratio), n
+    order = rank_down(ratio)
+    r = np.zeros(n + 1)
+    v = np.zeros(n + 1)
+    w = np.empty(n + 1)
+    for k in range(n):
+        r[k] = ratio[order[k]]
+        v[k] = values[order[k]]
+        w[k] = weights[order[k]]
+    w[n] = math.inf
+    return order, r, v, w
 
 
 def dominators(v, w):
@@ -153,38 +185,29 @@ def dominators(v, w):
     return better
 
 
-def relaxed(v, w, j, value, left):
+def relaxed(ratio, v, w, j, value, left):
     """Return Dantzig's bound: ``value`` plus the best of the items j, j + 1, ... if they could be divided."""
-    while j < v.size and w[j] <= left:
+    while w[j] <= left:
         value += v[j]
         left -= w[j]
         j += 1
-    if j < v.size:
-        value += left * (v[j] / w[j])
-    return value
+    return value + left * ratio[j]
 
 
-def pack_levels(values, weights, room):
-    """Return the best set by dynamic programming over integer levels; raise if the weights are not integers."""
+def fill_levels(values, weights, levels):
+    """Return the best set of items with integer weights below ``levels``, by dynamic programming."""
     n = values.size
-    whole = True
+    best = np.zeros(levels)
+    take = np.zeros((n, levels), dtype=np.bool_)
     for i in range(n):
-        if values[i] > 0.0 and weights[i] <= room and weights[i] != math.floor(weights[i]):
-            whole = False
-    levels = math.floor(room) + 1
-    if not whole or n * levels > CELLS:
-        raise ValueError("the knapsack was given up: too many sets are nearly optimal (node limit)")
-    best = np.zeros(int(levels))
-    take = np.zeros((n, int(levels)), dtype=np.bool_)
-    for i in range(n):
-        if values[i] > 0.0 and weights[i] <= room:
+        if values[i] > 0.0 and weights[i] < levels:
             weight = int(weights[i])
-            for level in range(int(levels) - 1, weight - 1, -1):
+            for level in range(levels - 1, weight - 1, -1):
                 if best[level - weight] + values[i] > best[level]:
                     best[level] = best[level - weight] + values[i]
                     take[i, level] = True
     chosen = np.zeros(n, dtype=np.bool_)
-    level = int(levels) - 1
+    level = levels - 1
     for i in range(n - 1, -1, -1):
         if take[i, level]:
             chosen[i] = True

@@ -1,11 +1,12 @@
 """Helpers of the chapter compiled for calls from Python, when they are first called."""
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
 
-from weakfeedback.knapsack import pack
+from weakfeedback.knapsack import pack_levels
 
 
 @functools.cache
@@ -42,4 +43,33 @@ def knapsack(values: Any, weights: Any, capacity: Any) -> np.ndarray:
     """
     v = np.ascontiguousarray(values, dtype=np.float64)
     w = np.ascontiguousarray(weights, dtype=np.float64)
-    return compiled(pack)(v, w, float(capacity))
+    room = float(capacity)
+    if v.ndim != 1 or w.ndim != 1:
+        raise ValueError(_complaint(v, w, room))
+    chosen = compiled(checked_pack)(v, w, room)
+    if chosen.size != v.size:
+        raise ValueError(_complaint(v, w, room))
+    return chosen
+
+
+def checked_pack(values, weights, capacity):
+    """Return ``pack_levels`` of good input, and one item too many for bad input."""
+    usable = values.size == weights.size and 0.0 <= capacity < math.inf
+    if usable:
+        for i in range(values.size):
+            if not (abs(values[i]) < math.inf and 0.0 <= weights[i] < math.inf):
+                usable = False
+    if not usable:
+        return np.zeros(values.size + 1, dtype=np.bool_)
+    return pack_levels(values, weights, capacity)
+
+
+def _complaint(values: np.ndarray, weights: np.ndarray, capacity: float) -> str:
+    if values.ndim != 1 or values.shape != weights.shape:
+        return f"values and weights must be two sequences of equal length, got shapes {values.shape}, {weights.shape}"
+    if not math.isfinite(capacity) or capacity < 0.0:
+        return f"capacity must be a finite number >= 0, got {capacity!r}"
+    if not np.isfinite(values).all():
+        return f"values must be finite numbers, got {values[~np.isfinite(values)][0]!r}"
+    wrong = weights[~(np.isfinite(weights) & (weights >= 0.0))][0]
+    return f"weights must be finite numbers >= 0, got {float(wrong)!r}"

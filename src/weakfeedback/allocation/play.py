@@ -23,22 +23,9 @@ def play(policy, world, world_rng, rng, marks, counts, table):
     nothing = np.empty(0)
     if counts[ROUNDS] == 0:
         world.begin(world_rng)
-    if world.follow(getattr(policy, "theta_hat", nothing), known):
-        counts[EQUIVALENT] = world.settled(known)
-    counts[FOUND] = getattr(policy, "found", counts[EQUIVALENT] > 0)
     m = 0
-    for t in range(counts[ROUNDS] + 1, marks[-1] + 1):
-        world.draw(outcomes, world_rng)  # 1. the environment generates X_t
-        allocation = policy.select(rng)  # 2. the learner picks a_t
-        if not world.allows(allocation):
-            return t
-        for i in range(K):
-            served = world.serves(i, allocation[i])
-            counts[SERVED + i] += served
-            seen[i] = outcomes[i] if served == world.reward else 0.0
-        policy.update(allocation, seen, rng)  # 3. it observes what is not censored, in a buffer of its own
-        counts[ROUNDS] = t
-        counts[SEARCHING] += 1 - counts[FOUND]
+    while True:
+        t = counts[ROUNDS]
         if world.follow(getattr(policy, "theta_hat", nothing), known):
             counts[EQUIVALENT] = world.settled(known)
         counts[FOUND] = getattr(policy, "found", counts[EQUIVALENT] > 0)
@@ -46,7 +33,19 @@ def play(policy, world, world_rng, rng, marks, counts, table):
             for k in range(counts.size):
                 table[m, k] = counts[k]
             m += 1
-    return 0
+        if t >= marks[-1]:
+            return 0
+        world.draw(outcomes, world_rng)  # 1. the environment generates X_t
+        allocation = policy.select(rng)  # 2. the learner picks a_t
+        if not world.allows(allocation):
+            return t + 1
+        for i in range(K):
+            served = world.serves(i, allocation[i])
+            counts[SERVED + i] += served
+            seen[i] = outcomes[i] if served == world.reward else 0.0
+        policy.update(allocation, seen, rng)  # 3. it observes what is not censored, in a buffer of its own
+        counts[ROUNDS] += 1
+        counts[SEARCHING] += 1 - counts[FOUND]
 
 
 def _fits(problem, policy):
