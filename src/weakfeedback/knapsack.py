@@ -48,7 +48,7 @@ def pack_levels(values, weights, capacity, nodes=NODES):
     chosen, done = branch_and_bound(values, weights, room, nodes)
     if done:
         return chosen
-    levels = int(math.floor(room)) + 1
+    levels = math.floor(room) + 1
     whole = values.size * levels <= CELLS
     for i in range(values.size):
         if values[i] > 0.0 and weights[i] <= room and weights[i] != math.floor(weights[i]):
