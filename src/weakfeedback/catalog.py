@@ -6,6 +6,15 @@ import difflib
 import inspect
 from typing import Any
 
+from weakfeedback.allocation.csb_dt import CsbDt
+from weakfeedback.allocation.csb_du import CsbDu
+from weakfeedback.allocation.csb_mk import CsbMk
+from weakfeedback.allocation.csb_sk import CsbSk
+from weakfeedback.allocation.csb_st import CsbSt
+from weakfeedback.allocation.csb_su import CsbSu
+from weakfeedback.allocation.known_thresholds import KnownThresholds
+from weakfeedback.allocation.num_mk import NumMk
+from weakfeedback.allocation.num_sk import NumSk
 from weakfeedback.cascade.baselines import FixedArm, RandomArm
 from weakfeedback.cascade.hanawal import HanawalHeuristic
 from weakfeedback.cascade.uss_ts import UssTs
@@ -14,6 +23,10 @@ from weakfeedback.contextual import baselines as contextual_baselines
 from weakfeedback.contextual.supervised import Supervised
 from weakfeedback.contextual.uss_pd import UssPd
 from weakfeedback.contextual.uss_pd_ridge import UssPdRidge
+from weakfeedback.multiplayer.dlc import Dlc
+from weakfeedback.multiplayer.dlc_lix import DlcLix
+from weakfeedback.multiplayer.musical_chairs import MusicalChairs
+from weakfeedback.multiplayer.sic_mmab import SicMmab
 
 POLICIES: dict[str, dict[str, type]] = {
     "cascade": {
@@ -29,6 +42,23 @@ POLICIES: dict[str, dict[str, type]] = {
         "Supervised": Supervised,
         "Fixed": contextual_baselines.FixedArm,
         "Random": contextual_baselines.RandomArm,
+    },
+    "multiplayer": {
+        "DLC": Dlc,
+        "DLC-LIX": DlcLix,
+        "Musical-Chairs": MusicalChairs,
+        "SIC-MMAB": SicMmab,
+    },
+    "allocation": {
+        "CSB-SK": CsbSk,
+        "CSB-MK": CsbMk,
+        "CSB-SU": CsbSu,
+        "CSB-DU": CsbDu,
+        "NUM-SK": NumSk,
+        "NUM-MK": NumMk,
+        "CSB-ST": CsbSt,
+        "CSB-DT": CsbDt,
+        "Known": KnownThresholds,
     },
 }
 
@@ -64,12 +94,16 @@ def policy_name(setting: str, policy: Any) -> str | None:
     return None
 
 
-def make_policy(setting: str, name: str, costs: Any, /, **options: Any) -> Any:
-    """Return a fresh policy; ``options`` are the arguments of its class after the costs."""
+def make_policy(setting: str, name: str, first: Any, /, **options: Any) -> Any:
+    """Return a fresh policy; ``options`` are the arguments of its class after the first (costs, or arms).
+
+    >>> make_policy("multiplayer", "dlc-lix", 5, epsilon=0.1, delta=0.05).K
+    5
+    """
     known = canonical_name(setting, name)
     chosen = POLICIES[setting.lower()][known]
     signature = inspect.signature(chosen)
-    allowed = [parameter for parameter in signature.parameters if parameter != "costs"]
+    allowed = list(signature.parameters)[1:]
     for option in options:
         if option not in allowed:
             takes = ", ".join(allowed) or "none"
@@ -77,7 +111,7 @@ def make_policy(setting: str, name: str, costs: Any, /, **options: Any) -> Any:
     for option in allowed:
         if option not in options and signature.parameters[option].default is inspect.Parameter.empty:
             raise ValueError(f"{known} needs the option {option}")
-    return chosen(costs, **options)
+    return chosen(first, **options)
 
 
 def _find(what: str, name: Any, known: dict[str, str]) -> str:
