@@ -82,6 +82,7 @@ class AdaptiveExplore:
 
     def start_exploring(self, arms, delta):
         """Make the fields (called by ``__init__``)."""
+        self.delta = delta
         self.scale = math.log(K1 * arms / delta)
         self.open_arms = np.ones(arms, dtype=np.bool_)  # the arms that take part
         self.pulls = np.zeros(arms, dtype=np.int64)  # N_a, collision-free plays
@@ -89,7 +90,7 @@ class AdaptiveExplore:
         self.means = np.zeros(arms)
         self.chosen = np.zeros(arms, dtype=np.bool_)  # J(t)
         self.m = 1
-        self.tolerance = 0.0
+        self.enough = 0.0  # the B(t) at which to stop
         self.pairs = 0  # pairs played so far
         self.unplayed = 0  # open arms without a sample
         self.first = 0  # the pair under way, in the order of play
@@ -103,7 +104,7 @@ class AdaptiveExplore:
     def explore_from(self, m, tolerance):
         """Start a call: the m best of the open arms, until U_u - L_l <= tolerance."""
         self.m = m
-        self.tolerance = tolerance
+        self.enough = tolerance
         self.half = 0
         self.exploring = True
         self.fresh = True
@@ -145,7 +146,7 @@ class AdaptiveExplore:
         """Find the pair and test whether to stop; the arms named are polled in the two slots to come."""
         self.due = False
         self.gap = self.find_pair()
-        if self.gap <= self.tolerance and not self.fresh:  # B(1) is infinite: a call plays at least one pair
+        if self.gap <= self.enough and not self.fresh:  # B(1) is infinite: a call plays at least one pair
             self.exploring = False
         elif self.first == polled_now or self.second == polled_next:
             # polls are at least two slots apart, so the other order is free of them
