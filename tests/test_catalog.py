@@ -3,7 +3,7 @@
 import pytest
 
 from weakfeedback.cascade import FixedArm, UssTs, UssUcb
-from weakfeedback.catalog import POLICIES, make_policy, policy_class, policy_name
+from weakfeedback.catalog import FIRST, POLICIES, make_policy, option_names, policy_class, policy_name
 
 
 def test_names_are_matched_without_regard_to_case():
@@ -36,6 +36,32 @@ def test_a_policy_is_made_with_its_options():
         make_policy("cascade", "USS-TS", [0.1, 0.2], alpha=2)
     with pytest.raises(ValueError, match="Fixed needs the option arm"):
         make_policy("cascade", "Fixed", [0.1, 0.2])
+
+
+def test_the_first_arguments_are_those_of_the_setting():
+    policy = make_policy("contextual", "uss-pd", [0.1, 0.2], 3, forced=7)
+    assert (policy.K, policy.dimension, policy.forced) == (2, 3, 7)
+    # A policy that looks at no context has no dimension.
+    assert make_policy("contextual", "Fixed", [0.1, 0.2], 3, arm=1).arm == 1
+    policy = make_policy("allocation", "CSB-DU", 4, 2.5, gamma=0.1)
+    assert (policy.K, policy.Q, policy.gamma) == (4, 2.5, 0.1)
+    assert make_policy("multiplayer", "Musical-Chairs", 4, learning_rounds=9).T0 == 9
+
+
+def test_first_arguments_are_checked_by_their_names():
+    assert make_policy("contextual", "uss-pd", [0.1, 0.2], dimension=3).dimension == 3
+    with pytest.raises(ValueError, match="CSB-SU needs the option budget"):
+        make_policy("allocation", "CSB-SU", 4)
+    with pytest.raises(ValueError, match="arms is not an option of CSB-SU"):
+        make_policy("allocation", "CSB-SU", 4, 1.0, arms=4)
+    with pytest.raises(ValueError, match="CSB-SU takes arms, budget before its options, got 3 arguments"):
+        make_policy("allocation", "CSB-SU", 4, 1.0, 2.0)
+
+
+def test_the_options_of_a_policy():
+    assert option_names("cascade", "uss-ucb") == ("alpha",)
+    assert option_names("Allocation", "csb-sk") == ("epsilon", "delta", "wait")
+    assert set(FIRST) == set(POLICIES)
 
 
 def test_the_name_of_an_object():

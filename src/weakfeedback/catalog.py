@@ -62,6 +62,14 @@ POLICIES: dict[str, dict[str, type]] = {
     },
 }
 
+# What comes before the options, by setting; a policy may do without some of it.
+FIRST: dict[str, tuple[str, ...]] = {
+    "cascade": ("costs",),
+    "contextual": ("costs", "dimension"),
+    "multiplayer": ("arms",),
+    "allocation": ("arms", "budget"),
+}
+
 
 def canonical_name(setting: str, name: str) -> str:
     """Return the name as the catalogue spells it; the case does not matter.
@@ -94,24 +102,43 @@ def policy_name(setting: str, policy: Any) -> str | None:
     return None
 
 
-def make_policy(setting: str, name: str, first: Any, /, **options: Any) -> Any:
-    """Return a fresh policy; ``options`` are the arguments of its class after the first (costs, or arms).
+def option_names(setting: str, name: str) -> tuple[str, ...]:
+    """Return the options of a policy: the arguments of its class but those that come first in its setting.
+
+    >>> option_names("allocation", "csb-du")
+    ('gamma', 'every')
+    """
+    chosen = policy_class(setting, name)
+    return tuple(p for p in inspect.signature(chosen).parameters if p not in FIRST[setting.lower()])
+
+
+def make_policy(setting: str, name: str, /, *first: Any, **options: Any) -> Any:
+    """Return a fresh policy; ``first`` are the arguments that all policies of the setting have in common.
+
+    They are listed in ``FIRST``, and a policy that has no use for one of them does not get it. What is left of
+    them, and all options, are given by name.
 
     >>> make_policy("multiplayer", "dlc-lix", 5, epsilon=0.1, delta=0.05).K
     5
+    >>> make_policy("contextual", "fixed", [0.1, 0.4], 10, arm=1).arm
+    1
     """
     known = canonical_name(setting, name)
     chosen = POLICIES[setting.lower()][known]
-    signature = inspect.signature(chosen)
-    allowed = list(signature.parameters)[1:]
+    leading = FIRST[setting.lower()]
+    if len(first) > len(leading):
+        raise ValueError(f"{known} takes {', '.join(leading)} before its options, got {len(first)} arguments")
+    parameters = inspect.signature(chosen).parameters
+    given = {argument: value for argument, value in zip(leading, first) if argument in parameters}
+    allowed = [parameter for parameter in parameters if parameter not in given]
     for option in options:
         if option not in allowed:
             takes = ", ".join(allowed) or "none"
             raise ValueError(f"{option} is not an option of {known}, which takes: {takes}")
     for option in allowed:
-        if option not in options and signature.parameters[option].default is inspect.Parameter.empty:
+        if option not in options and parameters[option].default is inspect.Parameter.empty:
             raise ValueError(f"{known} needs the option {option}")
-    return chosen(first, **options)
+    return chosen(**given, **options)
 
 
 def _find(what: str, name: Any, known: dict[str, str]) -> str:
