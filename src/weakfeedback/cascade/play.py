@@ -23,7 +23,7 @@ def play(policy, world, world_rng, rng, marks, pulls, table):
     m = 0
     for t in range(played + 1, marks[-1] + 1):
         row = world.draw(world_rng)  # 1. the environment chooses (Y, Y^1, ..., Y^K)
-        arm = policy.select(rng)  # 2. the learner selects I_t
+        arm = policy.select(rng) + 0  # 2. the learner selects I_t; a bool, no index to NumPy, becomes an int
         if arm < 0 or arm >= K:
             return t
         world.show(row, arm, seen)  # 3. it observes Y^1, ..., Y^{I_t}, in a buffer of their own

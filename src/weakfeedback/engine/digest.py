@@ -9,13 +9,32 @@ import builtins
 import dis
 import functools
 import hashlib
+import inspect
+import itertools
+import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-OPEN_MODULES = ("math", "numpy", "numpy.random", "cmath", "operator")  # their contents are the compiler's own
+OPEN_MODULES = ("math", "numpy", "cmath", "operator")  # their contents are the compiler's own
+# methods that Python calls by itself, but never between the first round and the last
+UNUSED_IN_ROUNDS = {
+    *("__init__", "__new__", "__post_init__", "__init_subclass__", "__class_getitem__", "__eq__", "__hash__"),
+    *(
+        "__repr__",
+        "__str__",
+        "__format__",
+        "__dir__",
+        "__sizeof__",
+        "__copy__",
+        "__deepcopy__",
+        "__replace__",
+    ),
+    *("__getstate__", "__setstate__", "__reduce__", "__reduce_ex__"),
+}
+_MISSING = object()
 
 
 class CannotLower(Exception):
@@ -23,11 +42,16 @@ class CannotLower(Exception):
 
 
 def methods_of(cls: type) -> dict[str, types.FunctionType]:
-    """All plain methods of a class, inherited ones included."""
-    found: dict[str, types.FunctionType] = {}
-    for base in reversed(cls.__mro__):
-        own = {k: v for k, v in vars(base).items() if isinstance(v, types.FunctionType)}
-        found.update((name, function) for name, function in own.items() if not name.startswith("__"))
+    """All plain methods of a class, inherited ones included unless something else took their name."""
+    found = _contents(cls).items()
+    return {k: v for k, v in found if isinstance(v, types.FunctionType) and not k.startswith("__")}
+
+
+def _contents(cls: type) -> dict[str, Any]:
+    """What a class defines or inherits, ``object`` left out."""
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        found.update(vars(base))
     return found
 
 
@@ -40,21 +64,97 @@ def reachable(cls: type, entry: tuple[str, ...]) -> dict[str, types.FunctionType
         if name in found or name not in methods:
             continue
         found[name] = methods[name]
-        for code in _codes(methods[name].__code__):
-            wanted.extend(code.co_names)
+        wanted.extend(_names_in([methods[name]]))
     return dict(sorted(found.items()))
 
 
 def fingerprint(functions: dict[str, types.FunctionType]) -> str:
     """A digest of what these functions compile to; raise ``CannotLower`` for what cannot be followed."""
+    return _hashed(_all_parts(functions, {}))
+
+
+def class_fingerprint(cls: type, entry: tuple[str, ...], fields: Iterable[str]) -> str:
+    """A digest of all the code that the methods named in ``entry`` can run in the interpreter.
+
+    Beside what compiles these are static methods, class methods, properties and constants of the class, and what
+    Python calls by itself (``__len__``). Raise ``CannotLower`` for what cannot be followed.
+    """
+    methods = reachable(cls, entry)
+    stores = any(stored for function in methods.values() for stored, _ in attributes(function.__code__))
+    found: dict[str, Any] = dict(methods)
+    for name, value in _contents(cls).items():
+        if name.startswith("__") and isinstance(value, types.FunctionType) and name not in UNUSED_IN_ROUNDS:
+            if stores or name not in ("__setattr__", "__delattr__"):
+                found[name] = value
+    looked: set[str] = set(found) | set(fields)
+    parts = [type(cls).__qualname__]
+    while True:
+        names = (
+            _names_in([value for value in found.values() if isinstance(value, types.FunctionType)]) - looked
+        )
+        if not names:
+            break
+        looked |= names
+        for name in sorted(names):
+            value = inspect.getattr_static(cls, name, _MISSING)
+            if value is not _MISSING and name not in vars(object):
+                found.update(_functions_behind(name, value, parts))
+    return _hashed(iter([*parts, *_all_parts(dict(sorted(found.items())), {})]))
+
+
+def _functions_behind(name: str, value: Any, parts: list[str]) -> dict[str, types.FunctionType]:
+    """The functions of a method of any kind; a constant goes into ``parts``."""
+    inner = {
+        "": value,
+        " function": getattr(value, "__func__", None),
+        " getter": getattr(value, "fget", None),
+        " setter": getattr(value, "fset", None),
+        " cached": getattr(value, "func", None) if isinstance(value, functools.cached_property) else None,
+    }
+    functions = {f"{name}{key}": part for key, part in inner.items() if isinstance(part, types.FunctionType)}
+    if not functions:
+        parts.append(f"{name}={_constant(name, value, 'the class', False)}")
+    return functions
+
+
+def _hashed(parts: Iterable[str]) -> str:
     hasher = hashlib.sha256()
-    seen: set[int] = set()
-    for name, function in functions.items():
-        hasher.update(f"\n{name}:".encode())
-        for part in _parts(function, name, seen):
-            hasher.update(part.encode())
-            hasher.update(b"\0")
+    for part in parts:
+        hasher.update(part.encode())
+        hasher.update(b"\0")
     return hasher.hexdigest()[:16]
+
+
+def _all_parts(functions: dict[str, types.FunctionType], seen: dict[int, int]) -> Iterator[str]:
+    for name, function in functions.items():
+        yield f"\n{name}:"
+        yield from _parts(function, name, seen)
+
+
+def _names_in(functions: list[types.FunctionType]) -> set[str]:
+    """All names that these functions and their helpers mention."""
+    names: set[str] = set()
+    waiting, seen = list(functions), set()
+    while waiting:
+        function = waiting.pop()
+        if id(function) in seen:
+            continue
+        seen.add(id(function))
+        for code in _codes(function.__code__):
+            names.update(code.co_names)
+        helpers = (helper_of(value) for _, value, _ in constants_of(function))
+        waiting.extend(helper for helper in helpers if helper is not None)
+    return names
+
+
+@functools.lru_cache(maxsize=4096)
+def attributes(code: types.CodeType) -> list[tuple[bool, str]]:
+    """Attribute names a function stores (True) or loads (False)."""
+    return [
+        (instruction.opname == "STORE_ATTR", instruction.argval)
+        for instruction in dis.get_instructions(code)
+        if instruction.opname in ("STORE_ATTR", "LOAD_ATTR", "LOAD_METHOD")
+    ]
 
 
 def constants_of(function: types.FunctionType) -> Iterator[tuple[str, Any, bool]]:
@@ -79,7 +179,9 @@ def _global_names(code: types.CodeType) -> tuple[str, ...]:
 def helper_of(value: Any) -> types.FunctionType | None:
     """The plain function behind a helper, whether or not somebody has compiled it already."""
     value = getattr(value, "py_func", value)
-    return value if isinstance(value, types.FunctionType) else None
+    if not isinstance(value, types.FunctionType) or value.__module__ in OPEN_MODULES:
+        return None
+    return value
 
 
 def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -89,17 +191,22 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
-def _parts(function: types.FunctionType, method: str, seen: set[int]) -> Iterator[str]:
+def _parts(function: types.FunctionType, method: str, seen: dict[int, int]) -> Iterator[str]:
     if id(function) in seen:
+        yield f"number {seen[id(function)]}"
         return
-    seen.add(id(function))
+    seen[id(function)] = len(seen)
     for code in _codes(function.__code__):
         plain = tuple(c for c in code.co_consts if not isinstance(c, types.CodeType))
         # the first constant is the docstring, when there is one: it compiles to nothing
         if code is function.__code__ and function.__doc__ is not None and plain[:1] == (function.__doc__,):
             plain = plain[1:]
-        yield repr((code.co_code, code.co_names, code.co_varnames, code.co_freevars, plain))
-    yield repr((function.__defaults__, function.__kwdefaults__))
+        counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+        yield repr((code.co_code, code.co_names, code.co_varnames, code.co_freevars, counts, plain))
+    _refuse_global_draws(function, method)
+    defaults = list(enumerate(function.__defaults__ or ())) + sorted((function.__kwdefaults__ or {}).items())
+    for key, value in defaults:
+        yield f"{key}={_constant(f'default {key}', value, method, False)}"
     for name, value, enclosed in sorted(constants_of(function), key=lambda item: item[0]):
         helper = helper_of(value)
         if helper is not None:
@@ -109,22 +216,51 @@ def _parts(function: types.FunctionType, method: str, seen: set[int]) -> Iterato
             yield f"{name}={_constant(name, value, method, enclosed)}"
 
 
+def _refuse_global_draws(function: types.FunctionType, method: str) -> None:
+    """Refuse ``np.random``: its state is nobody's, and compiled code has another one."""
+    if any(function.__globals__.get(name) is np for name in _owners_of_random(function.__code__)):
+        raise CannotLower(f"{method}() draws from np.random: use the generator it is given")
+
+
+@functools.lru_cache(maxsize=4096)
+def _owners_of_random(code: types.CodeType) -> set[str]:
+    """The globals of which the attribute ``random`` is taken."""
+    owners: set[str] = set()
+    for inner in _codes(code):
+        steps = list(dis.get_instructions(inner))
+        for before, step in itertools.pairwise(steps):
+            taken = step.opname in ("LOAD_ATTR", "LOAD_METHOD") and step.argval == "random"
+            if taken and before.opname == "LOAD_GLOBAL":
+                owners.add(before.argval)
+    return owners
+
+
 def _constant(name: str, value: Any, method: str, enclosed: bool) -> str:
     """The text of a constant, or ``CannotLower``."""
     if isinstance(value, types.ModuleType):
         if value.__name__ in OPEN_MODULES:
             return value.__name__
+        if value.__name__ == "numpy.random":
+            raise CannotLower(f"{method}() draws from np.random: use the generator it is given")
         raise CannotLower(
             f"{method}() reaches into the module {value.__name__!r}: import the function or constant itself"
         )
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+    if type(value) is np.ndarray and value.dtype.kind in "biuf":
         return f"{value.dtype.str}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
     if _plain(value):
         return repr(value)
+    if isinstance(value, np.dtype) and value.kind in "biuf":
+        return f"dtype {value.str}"
     if isinstance(value, type) and value.__module__ in ("builtins", "numpy"):
         return f"{value.__module__}.{value.__qualname__}"
-    if getattr(builtins, name, None) is value or getattr(value, "__module__", None) in OPEN_MODULES:
+    if getattr(builtins, name, None) is value:
         return name
+    for (
+        module
+    ) in OPEN_MODULES:  # by its own name: the name it goes by here may stand for another one tomorrow
+        own = getattr(value, "__name__", None)
+        if own is not None and getattr(sys.modules.get(module), own, None) is value:
+            return f"{module}.{own}"
     kind = type(value).__name__
     if name == "__class__":
         raise CannotLower(f"{method}() uses super(): call the base class's method under a name of its own")

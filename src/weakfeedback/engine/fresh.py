@@ -9,27 +9,29 @@ import numpy as np
 def fresh(obj: Any) -> Any:
     """A copy of a plain object: its arrays are copied, those that cannot be written are shared."""
     made = object.__new__(type(obj))
-    known: dict[int, np.ndarray] = {}  # two names of one array stay two names of one array
+    known: dict[int, Any] = {id(obj): made}  # two names of one thing stay two names of one thing
     for name, value in vars(obj).items():
         if type(value) is np.ndarray:
             if not value.flags.writeable:
                 made.__dict__[name] = value
             else:
-                made.__dict__[name] = known.setdefault(id(value), value.copy(order="C"))
+                if id(value) not in known:
+                    known[id(value)] = value.copy(order="C")
+                made.__dict__[name] = known[id(value)]
         elif type(value) in (int, float, bool):
             made.__dict__[name] = value
         else:
-            made.__dict__[name] = copy.deepcopy(value)
+            made.__dict__[name] = copy.deepcopy(value, known)
     return made
 
 
 def nan_field(state: dict[str, Any]) -> str | None:
     """The name of a field that holds NaN, or None."""
     for name, value in state.items():
-        if type(value) is np.ndarray:
+        if isinstance(value, np.ndarray):
             if value.dtype.kind != "f" or not value.size:
                 continue
             value = value.min()  # NaN if one of them is
-        if value != value:
+        if isinstance(value, (float, np.floating)) and value != value:
             return name
     return None

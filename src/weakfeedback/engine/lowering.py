@@ -5,14 +5,14 @@ reachable from the names in ``entry``. Arrays are shared with the object; ``writ
 changed numbers home, so that ``vars(obj)`` is the whole state again. Nothing here knows any policy.
 """
 
-import dis
 import functools
 import hashlib
 import inspect
+import pickle
+import pkgutil
 import threading
 import types as pytypes
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numba
@@ -20,16 +20,26 @@ import numpy as np
 from numba import njit, types
 from numba.core import config, extending
 from numba.core.extending import overload
+from numba.core.registry import cpu_target
 from numba.experimental import structref
 
-from weakfeedback.engine.digest import CannotLower, constants_of, fingerprint, helper_of, reachable
+from weakfeedback.engine.digest import (
+    CannotLower,
+    attributes,
+    constants_of,
+    fingerprint,
+    helper_of,
+    reachable,
+)
 from weakfeedback.engine.fieldcheck import FieldChecked
 
 ENGINE = hashlib.sha256(
-    b"".join(Path(__file__).with_name(name).read_bytes() for name in ("lowering.py", "fieldcheck.py"))
+    b"".join(pkgutil.get_data(__package__, name) or b"" for name in ("lowering.py", "fieldcheck.py"))
 ).hexdigest()
 PYTHON_KIND: dict[type, type] = {np.float64: float, np.int64: int, np.bool_: bool}
 PLAIN = {np.dtype(kind) for kind in (np.float64, np.int64, np.bool_)}
+# the interpreter computes with other floats, and with unsigned 64-bit integers, in ways that compiled code does not
+SMALL = {np.dtype(kind) for kind in (np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32)}
 INLINE = 400  # bytes of bytecode up to which a helper is inlined
 METHOD_OPTIONS = {"forceinline": True, "error_model": "numpy", "pipeline_class": FieldChecked}
 _new: Any = structref.new
@@ -60,6 +70,8 @@ class Blueprint:
     """How objects like this one are compiled: made once, then ``build`` turns each copy into its compiled twin."""
 
     def __init__(self, obj: Any, entry: tuple[str, ...]) -> None:
+        if getattr(config, "DISABLE_JIT", 0):
+            raise CannotLower("NUMBA_DISABLE_JIT is set, so nothing is compiled")
         methods = reachable(type(obj), entry)
         missing = [name for name in entry if name not in methods]
         if missing:
@@ -70,8 +82,9 @@ class Blueprint:
         self.fields = tuple(values)
         self._kinds = [_kind(value) for value in values.values()]
         with _lock:
-            struct, self.digest = _struct_class(type(obj), methods, self.fields)
-            self._type = struct(tuple((name, _typeof(value)) for name, value in values.items()))
+            fields = tuple((name, _typeof(value)) for name, value in values.items())
+            struct, self.digest = _struct_class(type(obj), methods, fields)
+            self._type = struct(fields)
             self._build = direct(_named(_build, self.digest), self._type, tuple(values.values()))
             self._read = direct(_named(_read, self.digest), self.build(obj))
 
@@ -99,7 +112,11 @@ def direct(dispatcher: Any, *arguments: Any) -> Any:
 
     It skips the search for the types of its arguments, a few microseconds each, and trusts that they are the same.
     """
-    dispatcher(*arguments)
+    try:
+        dispatcher(*arguments)
+    except (OSError, EOFError, pickle.UnpicklingError):  # the disk is full, a file of the cache is damaged
+        dispatcher._cache.disable()
+        dispatcher(*arguments)
     return dispatcher.overloads[tuple(numba.typeof(argument) for argument in arguments)].entry_point
 
 
@@ -114,17 +131,18 @@ def _values(obj: Any) -> dict[str, Any]:
 
 
 def _field(obj: Any, name: str, value: Any) -> Any:
-    if type(value) is np.ndarray and value.dtype in PLAIN and value.flags.c_contiguous:
-        return value
-    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+    if type(value) is np.ndarray and (value.dtype in PLAIN or value.dtype in SMALL):
         return value if value.flags.c_contiguous else np.ascontiguousarray(value)
-    if isinstance(value, (bool, float, np.bool_, np.floating, np.random.Generator)):
+    strange = isinstance(value, np.generic) and type(value) not in PYTHON_KIND
+    if not strange and isinstance(value, (bool, float, np.bool_, np.random.Generator)):
         return value
-    if isinstance(value, (int, np.integer)) and -(2**63) <= value < 2**63:
+    if not strange and isinstance(value, (int, np.int64)) and -(2**63) <= value < 2**63:
         return value
-    kind = f"an array of {value.dtype}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+    kind = f"a {type(value).__name__}"
+    if isinstance(value, np.ndarray):
+        kind = f"{'an array' if type(value) is np.ndarray else kind} of {value.dtype}"
     raise CannotLower(
-        f"the field {name!r} of {type(obj).__qualname__} is {kind}: use numbers, bools and arrays"
+        f"the field {name!r} of {type(obj).__qualname__} is {kind}: use int, float, bool and arrays of them"
     )
 
 
@@ -147,13 +165,13 @@ def _typeof(value: Any) -> Any:
 
 
 def _struct_class(
-    cls: type, methods: dict[str, pytypes.FunctionType], fields: tuple[str, ...]
+    cls: type, methods: dict[str, pytypes.FunctionType], fields: tuple[tuple[str, Any], ...]
 ) -> tuple[type, str]:
     code = fingerprint(methods)
-    _check_names(cls, methods, fields)
+    _check_names(cls, methods, tuple(name for name, _ in fields))
     name = f"{cls.__module__}.{cls.__qualname__}"
     # a bounds-checked build is another build: the setting has no effect on a warm cache otherwise
-    mode = f"{ENGINE}|{getattr(config, 'BOUNDSCHECK', None)}|{','.join(fields)}"
+    mode = f"{ENGINE}|{getattr(config, 'BOUNDSCHECK', None)}|{fields}"
     digest = hashlib.sha256(f"{name}|{code}|{mode}".encode()).hexdigest()[:20]
     if (name, digest) in _structs:
         return _structs[name, digest], digest
@@ -171,31 +189,29 @@ def _struct_class(
     structref.define_boxing(Struct, type(cls.__name__, (structref.StructRefProxy,), {}))
     for method, function in methods.items():
         compilable = _compilable(function, code)
-        _overload_method(Struct, method, jit_options=METHOD_OPTIONS)(_template(compilable))
+        _overload_method(Struct, method, jit_options=METHOD_OPTIONS)(_template(method, compilable))
     _structs[name, digest] = Struct
     return Struct, digest
 
 
 def _check_names(cls: type, methods: dict[str, pytypes.FunctionType], fields: tuple[str, ...]) -> None:
-    """Refuse fields made outside ``__init__`` and constants of the class, by name."""
+    """Refuse fields made outside ``__init__``, constants of the class and attributes that are more than fields."""
+    for name in fields:
+        if hasattr(inspect.getattr_static(cls, name, None), "__set__"):
+            raise CannotLower(f"the field {name!r} is also a property of {cls.__qualname__}")
+    own: Any = cls
+    if own.__getattribute__ is not object.__getattribute__:
+        raise CannotLower(f"{cls.__qualname__} has a __getattribute__ of its own")
     for method, function in methods.items():
-        for stored, name in _attributes(function.__code__):
+        for stored, name in attributes(function.__code__):
             if stored and name not in fields:
                 raise CannotLower(f"{method}() makes the field {name!r}: make every field in __init__")
+            if stored and own.__setattr__ is not object.__setattr__:
+                raise CannotLower(f"{method}() sets {name!r} through a __setattr__ of {cls.__qualname__}")
             known = name in fields or name in methods
             constant = inspect.getattr_static(cls, name, None)
             if not stored and not known and isinstance(constant, (bool, int, float, np.ndarray)):
                 raise CannotLower(f"{method}() reads {name!r} of the class: make it a field in __init__")
-
-
-@functools.lru_cache(maxsize=4096)
-def _attributes(code: pytypes.CodeType) -> list[tuple[bool, str]]:
-    """Attribute names a function stores (True) or loads (False)."""
-    return [
-        (instruction.opname == "STORE_ATTR", instruction.argval)
-        for instruction in dis.get_instructions(code)
-        if instruction.opname in ("STORE_ATTR", "LOAD_ATTR", "LOAD_METHOD")
-    ]
 
 
 def _compilable(function: pytypes.FunctionType, code: str) -> pytypes.FunctionType:
@@ -214,19 +230,26 @@ def _helper(function: pytypes.FunctionType, code: str) -> Any:
         small = (
             len(function.__code__.co_code) <= INLINE and function.__name__ not in function.__code__.co_names
         )
-        _helpers[key] = njit(error_model="numpy", forceinline=small)(copy)
+        _helpers[key] = njit(error_model="numpy", forceinline=small, pipeline_class=FieldChecked)(copy)
         _equip(copy, code)
     return _helpers[key]
 
 
 def _shell(function: pytypes.FunctionType) -> pytypes.FunctionType:
     """A copy of a function with globals and cells of its own."""
-    cells = tuple(pytypes.CellType(cell.cell_contents) for cell in function.__closure__ or ())
+    cells = tuple(pytypes.CellType(*_contents(cell)) for cell in function.__closure__ or ())
     # a module that can always be imported: the cache looks for it when it loads, and notebooks have none
     scope = {**function.__globals__, "__name__": __name__}
     copy = pytypes.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells)
     copy.__kwdefaults__ = function.__kwdefaults__
     return copy
+
+
+def _contents(cell: Any) -> tuple[Any, ...]:
+    try:
+        return (cell.cell_contents,)
+    except ValueError:  # empty: the name is not defined yet
+        return ()
 
 
 def _equip(copy: pytypes.FunctionType, code: str) -> None:
@@ -240,11 +263,15 @@ def _equip(copy: pytypes.FunctionType, code: str) -> None:
             copy.__globals__[name] = _helper(helper, code)
 
 
-def _template(function: pytypes.FunctionType) -> Callable:
+def _template(method: str, function: pytypes.FunctionType) -> Callable:
     """A function of the same signature that returns ``function``, as ``overload_method`` wants it."""
     scope: dict[str, Any] = {"function": function}
     words = []
     for k, parameter in enumerate(inspect.signature(function).parameters.values()):
+        if parameter.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
+            raise CannotLower(
+                f"{method}() takes {parameter} by keyword or position only: make it a plain argument"
+            )
         if parameter.default is inspect.Parameter.empty:
             words.append(parameter.name)
         else:
@@ -256,12 +283,23 @@ def _template(function: pytypes.FunctionType) -> Callable:
 
 @functools.lru_cache(maxsize=4096)
 def _named(function: Callable, digest: str) -> Any:
-    """A compiled copy of a function under a name that carries the digest of its structs."""
+    """A compiled copy of a function under a name that says all that its code depends on.
+
+    So a name in the disk cache never stands for two things, and processes that write it at once write the same.
+    """
     source: Any = function
     copy = pytypes.FunctionType(source.__code__, source.__globals__, source.__name__, source.__defaults__)
-    copy.__qualname__ = f"{source.__name__}_{hashlib.sha256(digest.encode()).hexdigest()[:16]}"
+    machine = cpu_target.target_context.codegen().magic_tuple()
+    # the code of the engine itself is in the digest
+    code = "" if source.__module__.startswith(f"{__package__}.") else fingerprint({source.__name__: source})
+    all_of_it = f"{digest}|{code}|{numba.__version__}|{machine}"
+    copy.__qualname__ = f"{source.__name__}_{hashlib.sha256(all_of_it.encode()).hexdigest()[:16]}"
     copy.__module__ = source.__module__
-    return njit(nogil=True, cache=True, error_model="numpy", boundscheck=None)(copy)
+    options: Any = {"nogil": True, "error_model": "numpy", "boundscheck": None}
+    try:
+        return njit(cache=True, **options)(copy)
+    except RuntimeError:  # there is no folder that can be written
+        return njit(**options)(copy)
 
 
 def _fill(struct: Any, values: Any) -> None:
