@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import threading
 from collections.abc import Callable
@@ -33,7 +32,7 @@ class Live:
     ) -> None:
         if isinstance(policy, str):
             self._policy_name: str | None = catalog.canonical_name(self.setting, policy)
-            self._options = dict(options)
+            self._options: dict[str, Any] | None = dict(options)
             self._policy = make(self._policy_name, **options)
         else:
             if options:
@@ -44,10 +43,9 @@ class Live:
                 if isinstance(policy, type) or not callable(getattr(policy, method, None)):
                     raise ValueError(f"policy must be a name or a policy object, got {policy!r:.80}")
             self._policy_name = catalog.policy_name(self.setting, policy)
-            self._options = _options_of(policy) if self._policy_name else {}
+            self._options = _options_of(self.setting, self._policy_name, policy)
             self._policy = policy
-        checked = None if seed is None else integer("seed", seed, 0)
-        self._rng = np.random.Generator(np.random.PCG64(checked))
+        self._rng = generator_of(seed)
         self._delay_safe = bool(getattr(self._policy, "delay_safe", False))
         self._ledger = Ledger(one_at_a_time=not self._delay_safe)
         self._saving = threading.Lock()
@@ -93,10 +91,11 @@ class Live:
         return self._policy_name or type(self._policy).__name__
 
     def _core(self) -> dict[str, Any]:
+        options = self._options or {}
         return {
-            "policy": self._policy_name,
+            "policy": self._policy_name if self._options is not None else None,
             "class": type(self._policy).__qualname__,
-            "options": {name: storage.encode(value) for name, value in self._options.items()},
+            "options": {name: storage.encode(value) for name, value in options.items()},
             "fields": storage.encode_fields(self._policy),
             "generator": storage.encode_generator(self._rng),
             "ledger": self._ledger.state(self._encode_decision),
@@ -119,7 +118,9 @@ def saved_policy(core: Any, policy: Any) -> tuple[Any, dict[str, Any]]:
             raise ValueError(f"policy must be a {core['class']}, as the file holds, got {policy!r:.80}")
         return policy, {}
     if core["policy"] is None:
-        raise ValueError(f"the file holds a policy of your own: pass policy=, a fresh {core['class']}")
+        raise ValueError(
+            f"the file holds a policy that was given as an object: pass policy=, a fresh {core['class']}"
+        )
     return core["policy"], {name: storage.decode(value) for name, value in core["options"].items()}
 
 
@@ -133,10 +134,23 @@ def remade(make: Callable[[], Any]) -> Any:
         raise StateError(f"the saved state is not usable: {error}") from None
 
 
-def _options_of(policy: Any) -> dict[str, Any]:
-    """Return the options of a policy of the catalogue, whose fields have the names of its arguments."""
-    return {
-        name: vars(policy)[name]
-        for name in inspect.signature(type(policy)).parameters
-        if name in vars(policy)
-    }
+def generator_of(seed: Any) -> np.random.Generator:
+    """Return the generator of a seed: an integer, a SeedSequence, a Generator over PCG64, or None for fresh entropy."""
+    if isinstance(seed, np.random.Generator):
+        if not isinstance(seed.bit_generator, np.random.PCG64):
+            raise ValueError(
+                f"seed must be a Generator over PCG64, whose state can be saved, got {seed!r:.80}"
+            )
+        return seed
+    if seed is None or isinstance(seed, np.random.SeedSequence):
+        return np.random.Generator(np.random.PCG64(seed))
+    return np.random.Generator(np.random.PCG64(integer("seed", seed, 0)))
+
+
+def _options_of(setting: str, name: str | None, policy: Any) -> dict[str, Any] | None:
+    """Return the options of a policy of the catalogue, None unless its fields have the names of all of them."""
+    if name is None:
+        return None
+    options = catalog.option_names(setting, name)
+    fields = vars(policy)
+    return {option: fields[option] for option in options} if set(options) <= set(fields) else None

@@ -143,7 +143,10 @@ def encode_fields(policy: Any) -> dict[str, Any]:
 
 
 def restore_fields(fresh: Any, fields: Any) -> Any:
-    """Return a copy of the freshly made policy ``fresh`` with the saved fields, each of the type it has there."""
+    """Return a copy of the freshly made policy ``fresh`` with the saved fields, each of the type it has there.
+
+    Arrays of a policy that keeps its history (``keeps_history = True``) may have become longer, all by the same rows.
+    """
     born = vars(fresh)
     if not isinstance(fields, dict) or set(fields) != set(born):
         found = ", ".join(sorted(fields)) if isinstance(fields, dict) else repr(fields)
@@ -151,16 +154,25 @@ def restore_fields(fresh: Any, fields: Any) -> Any:
             f"{type(fresh).__name__} has the fields {', '.join(sorted(born))}, the file has {found}"
         )
     policy = copy.copy(fresh)
+    grows = bool(getattr(fresh, "keeps_history", False))
     for name, value in fields.items():
-        vars(policy)[name] = restored(name, born[name], value)
+        vars(policy)[name] = restored(name, born[name], value, grows)
+    arrays = [(vars(policy)[name], first) for name, first in born.items() if isinstance(first, np.ndarray)]
+    if len({len(array) for array, first in arrays if array.shape != first.shape}) > 1:
+        raise StateError(f"the arrays in which {type(fresh).__name__} keeps its history differ in length")
     return policy
 
 
-def restored(name: str, born: Any, data: Any) -> Any:
-    """Return the saved value of a field, with the type that ``born``, its first value, has."""
+def restored(name: str, born: Any, data: Any, grows: bool = False) -> Any:
+    """Return the saved value of a field, with the type that ``born``, its first value, has.
+
+    An array that ``grows`` may have more rows than at first.
+    """
     value = decode(data)
     if isinstance(born, np.ndarray):
-        fits = isinstance(value, np.ndarray) and value.dtype == born.dtype and value.shape == born.shape
+        fits = isinstance(value, np.ndarray) and value.dtype == born.dtype and value.ndim == born.ndim
+        longer = grows and fits and born.ndim > 0 and len(value) > len(born)
+        fits = fits and (value.shape == born.shape or (longer and value.shape[1:] == born.shape[1:]))
     elif isinstance(born, (bool, np.bool_)):
         fits = type(value) is bool
     elif isinstance(born, (int, np.integer)):
