@@ -183,8 +183,8 @@ class AllocationProblem:
             others = self.means.copy()
             others[i] = 0.0  # arm i is left out ...
             if self.outcome == "loss":
-                free = self.means[i] if self.thresholds[i] <= 0.0 else 0.0
-                gaps[i] = math.inf if free else self._smallest_gap(others, self.budget, 0.0)
+                always_served = self.thresholds[i] <= 0.0
+                gaps[i] = math.inf if always_served else self._smallest_gap(others, self.budget, 0.0)
             else:  # ... or taken in advance
                 left = max(self.budget - self.thresholds[i], 0.0)
                 gaps[i] = self._smallest_gap(others, left, float(self.means[i]))

@@ -1,0 +1,184 @@
+"""The exact knapsack against brute force, OR-Tools and HiGHS, and on degenerate input."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ortools.algorithms.python import knapsack_solver
+from scipy.optimize import LinearConstraint, milp
+
+from weakfeedback.allocation import knapsack
+from weakfeedback.allocation.compiled import compiled
+from weakfeedback.knapsack import branch_and_bound, fill_levels, pack, pack_levels, runner_up
+
+SCALE = 10**6  # OR-Tools takes integers; the cases below have six decimals at most
+
+
+def brute(values, weights, capacity):
+    """The largest value of a set that fits, with the same tolerance of the capacity."""
+    best = 0.0
+    for flags in itertools.product((False, True), repeat=len(values)):
+        chosen = np.array(flags, dtype=bool)
+        if weights[chosen].sum() <= capacity * (1 + 1e-9):
+            best = max(best, values[chosen].sum())
+    return best
+
+
+def with_ortools(values, weights, capacity):
+    kind = knapsack_solver.SolverType.KNAPSACK_MULTIDIMENSION_BRANCH_AND_BOUND_SOLVER
+    solver = knapsack_solver.KnapsackSolver(kind, "check")
+    whole = [np.rint(np.asarray(x) * SCALE).astype(int) for x in (values, weights, capacity)]
+    solver.init(whole[0].tolist(), [whole[1].tolist()], [int(whole[2])])
+    return solver.solve() / SCALE
+
+
+def with_highs(values, weights, capacity):
+    fits = LinearConstraint(weights[None, :], -math.inf, capacity * (1 + 1e-9))
+    n = len(values)
+    answer = milp(
+        -values, constraints=fits, integrality=np.ones(n), bounds=(0, 1), options={"mip_rel_gap": 0.0}
+    )
+    assert answer.status == 0
+    return -answer.fun
+
+
+def cases(kind, n, seed):
+    """A case with six decimals: values, weights, capacity."""
+    rng = np.random.default_rng(seed)
+    weights = rng.uniform(0.05, 1.0, n).round(6)
+    values = rng.uniform(0.0, 1.0, n).round(6)
+    capacity = round(0.3 * weights.sum(), 6)
+    if kind == "correlated":
+        values = (weights + 0.1 * rng.uniform(size=n)).round(6)
+    if kind == "inverse":
+        values = (1.2 - weights).round(6)
+    if kind == "equal weights":
+        weights[:] = 0.7
+        capacity = 0.7 * max(1, n // 3)
+    if kind == "equal weights, rest":
+        weights[:] = 0.7
+        capacity = 0.7 * max(1, n // 3) + 0.4
+    if kind == "two weights":
+        weights = np.where(rng.uniform(size=n) < 0.5, 0.3, 0.55)
+        capacity = round(0.4 * weights.sum(), 6)
+    return values, weights, capacity
+
+
+KINDS = ("random", "correlated", "inverse", "equal weights", "equal weights, rest", "two weights")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [1, 5, 12, 30, 50])
+def test_the_value_is_that_of_ortools_and_highs(kind, n):
+    for seed in range(4):
+        values, weights, capacity = cases(kind, n, seed)
+        chosen = knapsack(values, weights, capacity)
+        assert weights[chosen].sum() <= capacity * (1 + 1e-9)
+        value = values[chosen].sum()
+        if not (kind == "equal weights, rest" and n > 30):  # OR-Tools needs minutes for it
+            assert value == pytest.approx(with_ortools(values, weights, capacity), abs=1e-5 * n)
+        assert value == pytest.approx(with_highs(values, weights, capacity), abs=1e-7)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 9), st.integers(1, 3))
+@settings(max_examples=150, deadline=None)
+def test_small_cases_by_brute_force(seed, n, digits):
+    # few digits: ties of values, weights and totals are common
+    rng = np.random.default_rng(seed)
+    values = rng.uniform(-0.2, 1.0, n).round(digits)
+    weights = rng.uniform(0.0, 1.0, n).round(digits)
+    capacity = round(float(rng.uniform(0.0, 2.5)), digits)
+    chosen = knapsack(values, weights, capacity)
+    assert weights[chosen].sum() <= capacity * (1 + 1e-9)
+    assert values[chosen].sum() == pytest.approx(brute(values, weights, capacity), abs=1e-12)
+    assert (values[chosen] > 0.0).all()
+    np.testing.assert_array_equal(chosen, pack(values, weights, capacity))  # compiled as interpreted
+
+
+def test_the_tolerance_of_the_capacity():
+    # in doubles .7 added six times is 4.2 - 4e-16 or more than 4.2, by order; and 1.2 / 3 < .4
+    assert knapsack([1.0] * 7, [0.7] * 7, 4.2).sum() == 6
+    assert knapsack([1.0] * 4, [0.4] * 4, 1.2).sum() == 3
+    assert knapsack([1.0], [1.0 + 1e-8], 1.0).sum() == 0
+
+
+def test_degenerate_cases():
+    assert knapsack([], [], 1.0).tolist() == []
+    assert knapsack([0.0, 0.0], [0.5, 0.0], 1.0).tolist() == [False, False]  # worth nothing
+    assert knapsack([1.0, 2.0], [0.0, 0.0], 0.0).tolist() == [True, True]  # weigh nothing
+    assert knapsack([1.0, 2.0], [3.0, 2.0], 1.0).tolist() == [False, False]  # nothing fits
+    assert knapsack([1.0, 2.0], [3.0, 2.0], 9.0).tolist() == [True, True]  # everything fits
+    assert knapsack([-1.0, 2.0], [0.0, 2.0], 9.0).tolist() == [False, True]
+
+
+def test_ties_go_to_the_smaller_index():
+    assert knapsack([0.5, 0.5, 0.5], [1.0, 1.0, 1.0], 2.0).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1.0], [1.0, 2.0], 1.0), "values and weights must be two sequences of equal length"),
+        (([[1.0]], [[1.0]], 1.0), "values and weights must be two sequences of equal length"),
+        (([1.0], [-1.0], 1.0), "weights must be finite numbers >= 0, got -1.0"),
+        (([math.nan], [1.0], 1.0), "values must be finite numbers, got"),
+        (([1.0], [math.inf], 1.0), "weights must be finite numbers >= 0, got inf"),
+        (([1.0], [1.0], -1.0), "capacity must be a finite number >= 0, got -1.0"),
+        (([1.0], [1.0], math.nan), "capacity must be a finite number >= 0, got nan"),
+    ],
+)
+def test_bad_input_is_told(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        knapsack(*arguments)
+
+
+def hard_case(n):
+    """Strongly correlated real weights: a subset-sum in disguise, no bound helps."""
+    weights = np.random.default_rng(1).uniform(0.1, 1.0, n)
+    return weights + 0.1, weights, 0.3 * weights.sum()
+
+
+def test_real_weights_are_given_up_with_a_clear_error():
+    with pytest.raises(ValueError, match="the knapsack was given up"):
+        knapsack(*hard_case(200))
+    with pytest.raises(ValueError, match="given up after 1000000 nodes"):
+        compiled(pack)(*hard_case(200))
+
+
+def test_integer_levels_fall_back_to_dynamic_programming():
+    weights = np.random.default_rng(1).integers(100, 1000, 60).astype(float)
+    values = weights + 100.0
+    capacity = 0.3 * weights.sum()
+    assert not compiled(branch_and_bound)(values, weights, capacity, 1000)[1]  # so the case is one
+    chosen = compiled(pack_levels)(values, weights, capacity, 1000)
+    assert weights[chosen].sum() <= capacity
+    assert values[chosen].sum() == pytest.approx(with_highs(values, weights, capacity), abs=1e-6)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 10))
+@settings(max_examples=60, deadline=None)
+def test_dynamic_programming_by_brute_force(seed, n):
+    rng = np.random.default_rng(seed)
+    values, weights = rng.uniform(-0.2, 1.0, n), rng.integers(0, 6, n).astype(float)
+    capacity = int(rng.integers(0, 15))
+    chosen = fill_levels(values, weights, capacity + 1)
+    assert weights[chosen].sum() <= capacity
+    assert values[chosen].sum() == pytest.approx(brute(values, weights, capacity), abs=1e-12)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 8))
+@settings(max_examples=60, deadline=None)
+def test_the_second_best_by_brute_force(seed, n):
+    rng = np.random.default_rng(seed)
+    values, weights = rng.uniform(0.1, 1.0, n).round(1), rng.uniform(0.1, 1.0, n).round(1)
+    capacity = round(float(rng.uniform(0.2, 3.0)), 1)
+    ceiling = brute(values, weights, capacity) - 1e-9
+    sums = []
+    for flags in itertools.product((False, True), repeat=n):
+        chosen = np.array(flags, dtype=bool)
+        if weights[chosen].sum() <= capacity * (1 + 1e-9) and values[chosen].sum() < ceiling:
+            sums.append(values[chosen].sum())
+    assert runner_up(values, weights, capacity, ceiling) == pytest.approx(max(sums, default=-1.0), abs=1e-12)
