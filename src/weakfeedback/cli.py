@@ -50,6 +50,7 @@ def start(
 
     weakfeedback list
     weakfeedback run experiment.toml --out results/first
+    weakfeedback reproduce --quick
     weakfeedback check my_policy.py:make --setting cascade
 
     Exit status: 0 done, 2 wrong use or bad input, 130 interrupted, 1 anything else.
@@ -132,6 +133,60 @@ def run(
 
 
 @app.command()
+def reproduce(
+    more: Annotated[list[str] | None, typer.Argument(metavar="", hidden=True)] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the replications, at least 5.")] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID ...", help="Only these: ids, patterns such as 'ch2-xi-*', or chapters such as ch2."
+        ),
+    ] = None,
+    list_only: Annotated[
+        bool, typer.Option("--list", help="Show the experiments and what they would take; run nothing.")
+    ] = False,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path("results/reproduction"),
+    workers: Workers = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="The folder of the two medical data sets; WEAKFEEDBACK_DATA by default."
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Reproduce the thesis: every experiment, table and worded claim, on one page.
+
+    Writes DIR/report/index.html, its figures, and the rows of each experiment in DIR/ID/results.parquet.
+
+    Finished work is kept in DIR: a run that was stopped goes on when started again, and a run with nothing to do
+    only writes the page. Without the medical data sets, built-in data stand in and the page says so.
+
+    Examples:
+
+    weakfeedback reproduce --quick
+    weakfeedback reproduce --list
+    weakfeedback reproduce --only ch2-compare-bsc-1 'ch2-xi-*' --out results/some
+    weakfeedback reproduce --scheduler tcp://10.0.0.1:8786
+    """
+    from weakfeedback import reproducing
+
+    words = [word for option in (*(only or ()), *(more or ())) for word in option.split(",") if word]
+    if more and not only:
+        raise Stop(f"{more[0]!r}: experiments are chosen with --only; see `weakfeedback reproduce --help`")
+    if scheduler is not None and workers is not None:
+        raise Stop("--workers and --scheduler exclude each other: a cluster has its own workers")
+    if list_only:
+        reproducing.show_list(words, quick, json)
+        return
+    found = reproducing.run(words, out, quick, workers, scheduler, data, json)
+    reproducing.tell(found, out, json)
+
+
+@app.command()
 def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="What a run wrote.", show_default=False)],
     json: Json = False,
@@ -141,11 +196,16 @@ def report(
     Examples:
 
     weakfeedback report results/first
+    weakfeedback report results/reproduction
     """
+    from weakfeedback import reproducing
     from weakfeedback.experiments.userrun import rebuild
 
     if not folder.is_dir():
         raise Stop(f"{folder}: no such folder; give the folder that a run wrote")
+    if reproducing.is_one(folder):
+        reproducing.tell(reproducing.rebuild(folder), folder, json)
+        return
     with writing_to(folder):
         try:
             results, paths = rebuild(folder)

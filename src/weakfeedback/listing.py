@@ -62,35 +62,35 @@ def _instances(setting: Setting) -> list[dict[str, Any]]:
 
 
 def _experiments() -> list[dict[str, Any]]:
-    from weakfeedback.experiments.chapter2 import EXPERIMENTS
+    from weakfeedback.experiments.registry import experiments
 
     words = ("id", "title", "place", "setting", "instance", "needs", "horizon", "replications")
-    return [{word: getattr(known, word) for word in words} for known in EXPERIMENTS.values()]
+    return [{word: getattr(known, word) for word in words} for known in experiments().values()]
 
 
 def show(found: dict[str, list[dict[str, Any]]], console: Console) -> None:
     """Print what ``everything`` found."""
-    table = _table("Settings", "name", "what it is")
+    shown = table("Settings", "name", "what it is")
     for row in found["settings"]:
-        table.add_row(row["name"], row["summary"])
-    console.print(table)
-    table = _table("Policies", "name", "setting", "options", "what it does")
+        shown.add_row(row["name"], row["summary"])
+    console.print(shown)
+    shown = table("Policies", "name", "setting", "options", "what it does")
     for row in found["policies"]:
-        table.add_row(row["name"], row["setting"], _options(row), row["summary"])
-    console.print(table)
-    table = _table("Instances", "name", "WD", "ξ", "optimal arm", "what it is")
+        shown.add_row(row["name"], row["setting"], _options(row), row["summary"])
+    console.print(shown)
+    shown = table("Instances", "name", "WD", "ξ", "optimal arm", "what it is")
     for row in found["instances"]:
-        table.add_row(row["name"], *_dominance(row), row["summary"])
-    console.print(table)
+        shown.add_row(row["name"], *_dominance(row), row["summary"])
+    console.print(shown)
     missing = sorted({row["data"] for row in found["instances"] if not row["available"]})
     if missing:
         console.print(
             f"Not found: the data of {', '.join(missing)}; set WEAKFEEDBACK_DATA to their folder.\n"
         )
-    table = _table("Experiments", "id", "thesis", "what is compared")
+    shown = table("Experiments", "id", "thesis", "what is compared")
     for row in found["experiments"]:
-        table.add_row(row["id"], row["place"], row["title"])
-    console.print(table)
+        shown.add_row(row["id"], row["place"], row["title"])
+    console.print(shown)
 
 
 def _options(row: dict[str, Any]) -> str:
@@ -133,11 +133,11 @@ def show_outcome(found: dict[str, Any], console: Console) -> None:
     """Print what a run measured and wrote."""
     from weakfeedback.report.tables import number
 
-    table = _table(found["title"] or str(found["results"]), "policy", "final regret", "95 % interval")
+    shown = table(found["title"] or str(found["results"]), "policy", "final regret", "95 % interval")
     for row in found["final"]:
         interval = f"{number(row['low'])} to {number(row['high'])}" if found["replications"] > 1 else "–"
-        table.add_row(row["policy"], number(row["mean"]), interval)
-    console.print(table)
+        shown.add_row(row["policy"], number(row["mean"]), interval)
+    console.print(shown)
     console.print(
         f"{found['horizon']:,} rounds, {found['replications']:,} replications, seed {found['seed']}"
     )
@@ -147,15 +147,16 @@ def show_outcome(found: dict[str, Any], console: Console) -> None:
         console.print(f"  figure  {path}", markup=False)
 
 
-def _table(title: str, *columns: str) -> Table:
+def table(title: str, *columns: str) -> Table:
+    """An empty table for a terminal."""
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(
+    empty = Table(
         title=escape(title), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False
     )
     for k, column in enumerate(columns):
         last = k == len(columns) - 1
-        table.add_column(column, no_wrap=not last, overflow="fold")
-    return table
+        empty.add_column(column, no_wrap=not last, overflow="fold")
+    return empty

@@ -2,8 +2,9 @@
 
 import contextlib
 import os
+import pickle
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from weakfeedback.engine.chunk import Task, run
 from weakfeedback.engine.plan import InterpretedWarning, Plan, mark_rounds
 from weakfeedback.engine.results import Results
 
-__all__ = ["InterpretedWarning", "mark_rounds", "simulate"]
+__all__ = ["InterpretedWarning", "mark_rounds", "play", "simulate"]
 
 
 def simulate(
@@ -61,11 +62,14 @@ def simulate(
     plan = Plan(problem, policies, horizon, replications, seed, marks, compiled, store)
     plan.find()
     plan.prepare()
-    _play(plan, executor, progress)
+    play(plan, executor, progress)
     return plan.results()
 
 
-def _play(plan: Plan, executor: Executor | None, progress: bool) -> None:
+def play(plan: Plan, executor: Executor | None = None, progress: bool = False) -> None:
+    """Play what a plan misses; arguments as ``simulate`` takes them."""
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise ValueError(f"executor must be a concurrent.futures.Executor or None, got {executor!r}")
     missing = plan.missing
     with contextlib.ExitStack() as stack:
         advance = stack.enter_context(_progress(plan.tasks, missing, progress))
@@ -76,15 +80,38 @@ def _play(plan: Plan, executor: Executor | None, progress: bool) -> None:
         try:
             for future in as_completed(futures):
                 k = futures[future]
+                _refuse_unsent(plan.tasks[k], future)
                 plan.keep(k, future.result())
                 advance(plan.tasks[k])
         finally:
             for future in futures:
                 future.cancel()
+            _keep_finished(plan, futures)
+
+
+def _keep_finished(plan: Plan, futures: dict[Future, int]) -> None:
+    """After an error or an interruption, keep what others had finished by then."""
+    missing = set(plan.missing)
+    for future, k in futures.items():
+        if k in missing and future.done() and not future.cancelled() and future.exception() is None:
+            plan.keep(k, future.result())
+
+
+def _refuse_unsent(task: Task, future: Future) -> None:
+    """Say which policy it was that could not be sent to another process."""
+    if not isinstance(future.exception(), (pickle.PicklingError, AttributeError, TypeError)):
+        return
+    try:
+        pickle.dumps(task)
+    except Exception as reason:
+        raise ValueError(
+            f"policies[{task.label!r}] cannot be sent to another process ({reason}): define its class at the top of "
+            "a module and keep plain fields, or use threads"
+        ) from None
 
 
 @contextlib.contextmanager
-def _progress(tasks: list[Task], missing: list[int], wanted: bool) -> Iterator[Any]:
+def _progress(tasks: Sequence[Task], missing: list[int], wanted: bool) -> Iterator[Any]:
     if not (wanted and sys.stderr.isatty()):
         yield lambda _: None
         return

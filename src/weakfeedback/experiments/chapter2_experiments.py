@@ -161,6 +161,7 @@ def _sweep(step: float) -> Experiment:
         make=lambda: CascadeProblem.bsc(BSC_ERRORS, [0.05, 0.10, 0.10 + step], slip=0.1),
         facts=facts,
         deviations=(GENERATOR, "the thesis does not print the costs of its sweep"),
+        swept=("xi", "ξ"),
     )
 
 

@@ -40,7 +40,11 @@ def judge(claims: Iterable[Claim], results: Mapping[str, Results]) -> list[tuple
     inconclusive, and else reproduced.
     """
     claims = list(claims)
-    findings = [claim.test(_needed(claim, results)) if claim.test else None for claim in claims]
+    return conclude(claims, [claim.test(needed(claim, results)) if claim.test else None for claim in claims])
+
+
+def conclude(claims: Sequence[Claim], findings: Sequence[Finding | None]) -> list[tuple[Claim, Verdict]]:
+    """The verdicts of claims by what their tests found; None for a claim that is argued only."""
     raw = [
         p for finding in findings if finding for part in finding.parts for p in (part.p_for, part.p_against)
     ]
@@ -55,7 +59,8 @@ def judge(claims: Iterable[Claim], results: Mapping[str, Results]) -> list[tuple
     return verdicts
 
 
-def _needed(claim: Claim, results: Mapping[str, Results]) -> dict[str, Results]:
+def needed(claim: Claim, results: Mapping[str, Results]) -> dict[str, Results]:
+    """The results that a claim's test reads, as far as they are there."""
     return {name: results[name] for name in claim.experiments if name in results}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,12 @@ class Experiment:
         What claims must know of the problem; plain numbers and lists, kept with the results.
     deviations : tuple of str
         Where this differs from the printed experiment, and why.
+    measures : tuple of str
+        What is drawn over rounds, one figure each; the first one also fills the table.
+    swept : (name of a fact, words for an axis), optional
+        Experiments of one place with the same pair are drawn in one figure, their final values against the fact.
+    nanoseconds : float
+        What a round of one policy takes, for the estimate of cost; 0 for what is usual in the setting.
     """
 
     id: str
@@ -61,8 +67,17 @@ class Experiment:
     stand_in: str = ""
     facts: Facts | None = None
     deviations: tuple[str, ...] = ()
+    measures: tuple[str, ...] = ("regret",)
+    swept: tuple[str, str] | None = None
+    nanoseconds: float = 0.0
 
     def __post_init__(self) -> None:
+        if not self.measures:
+            raise ValueError(f"measures of experiment {self.id!r} must not be empty")
+        if self.swept is not None and self.facts is None:
+            raise ValueError(
+                f"experiment {self.id!r} sweeps the fact {self.swept[0]!r}, so it must have facts"
+            )
         if bool(self.instance) == (self.make is not None):
             raise ValueError(f"experiment {self.id!r} must have an instance or a make function, and not both")
         if not self.policies:
@@ -86,6 +101,32 @@ class Experiment:
             if not self.stand_in:
                 raise
             return instances.load(self.stand_in, data), self.stand_in
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the thesis, made again.
+
+    Attributes
+    ----------
+    id, title, place : str
+        A name such as "ch2-table-bsc", a line on what it shows, and where it stands in the thesis.
+    columns : tuple of str
+        The first names the rows. Say in the heading which numbers are the thesis's and which are ours.
+    rows : function results by experiment -> rows
+        Each row has one cell per column: a number, or words.
+    experiments : tuple of str
+        The ids of the experiments whose results ``rows`` reads; one that was not run is absent from them.
+    note : str
+    """
+
+    id: str
+    title: str
+    place: str
+    columns: tuple[str, ...]
+    rows: Callable[[Mapping[str, Results]], Sequence[Sequence[float | str]]]
+    experiments: tuple[str, ...] = field(default=(), repr=False)
+    note: str = ""
 
 
 @dataclass(frozen=True)

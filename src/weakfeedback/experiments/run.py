@@ -4,13 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weakfeedback.experiments.model import Experiment
 
 if TYPE_CHECKING:
+    from weakfeedback.engine.plan import Plan
     from weakfeedback.engine.results import Results
+
+
+@dataclass(frozen=True)
+class Planned:
+    """An experiment that is ready to be played, and what is to be known of its results."""
+
+    experiment: Experiment
+    plan: Plan
+    about: dict[str, Any]
+
+    def results(self) -> Results:
+        """The results, once everything is played."""
+        results = self.plan.results()
+        results.about.update(self.about)
+        return results
+
+
+def plan_experiment(
+    experiment: Experiment,
+    *,
+    replications: int | None = None,
+    store: str | Path | None = None,
+    data: Any = None,
+) -> Planned:
+    """Make the problem and the policies of an experiment; arguments as ``run_experiment`` takes them."""
+    from weakfeedback.engine.plan import Plan
+    from weakfeedback.settings import SETTINGS
+
+    problem, instance = experiment.problem(data)
+    replaced = experiment.instance if instance != experiment.instance else ""
+    folder = None
+    if store is not None:
+        folder = Path(store) / (f"{experiment.id}-on-{instance}" if replaced else experiment.id)
+    plan = Plan(
+        problem,
+        {label: make(problem) for label, make in experiment.policies.items()},
+        horizon=experiment.horizon,
+        replications=experiment.replications if replications is None else replications,
+        seed=experiment.seed,
+        marks=experiment.marks,
+        store=folder,
+    )
+    about: dict[str, Any] = {
+        "experiment": experiment.id,
+        "instance": instance,
+        "stands_in_for": replaced,
+        "facts": experiment.facts(problem) if experiment.facts else {},
+        "deviations": list(experiment.deviations),
+    }
+    if experiment.setting in SETTINGS:
+        about["description"] = SETTINGS[experiment.setting].describe_problem(problem)
+    return Planned(experiment, plan, about)
 
 
 def run_experiment(
@@ -29,32 +83,13 @@ def run_experiment(
     inside it. ``data`` is the folder of the medical data sets (default: the environment variable).
     Raises ``DataMissing`` if data are missing and nothing stands in for them.
     """
-    from weakfeedback.engine.simulate import simulate
+    from weakfeedback.engine.simulate import play
 
-    problem, instance = experiment.problem(data)
-    replaced = experiment.instance if instance != experiment.instance else ""
-    folder = None
-    if store is not None:
-        folder = Path(store) / (f"{experiment.id}-on-{instance}" if replaced else experiment.id)
-    results = simulate(
-        problem,
-        {label: make(problem) for label, make in experiment.policies.items()},
-        horizon=experiment.horizon,
-        replications=experiment.replications if replications is None else replications,
-        seed=experiment.seed,
-        marks=experiment.marks,
-        executor=executor,
-        store=folder,
-        progress=progress,
-    )
-    results.about.update(
-        experiment=experiment.id,
-        instance=instance,
-        stands_in_for=replaced,
-        facts=experiment.facts(problem) if experiment.facts else {},
-        deviations=list(experiment.deviations),
-    )
-    return results
+    planned = plan_experiment(experiment, replications=replications, store=store, data=data)
+    planned.plan.find()
+    planned.plan.prepare()
+    play(planned.plan, executor, progress)
+    return planned.results()
 
 
 def run_experiments(experiments: Iterable[Experiment], **options: Any) -> dict[str, Results]:

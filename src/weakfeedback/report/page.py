@@ -6,15 +6,16 @@ import base64
 import functools
 import json
 import math
-import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weakfeedback.files import write_atomically
 from weakfeedback.report import tables
+from weakfeedback.report.figures import MOST_POINTS, curve_figure
+from weakfeedback.report.interactive import for_browser
+from weakfeedback.report.pictures import write_file, write_pictures
 
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
@@ -59,6 +60,8 @@ class Section:
     claims : claims with their verdicts
     notes : str
         Deviations from the printed algorithm with their reasons, and other remarks.
+    measures : tuple of str
+        What is drawn, one figure each; the tables show the first.
     """
 
     key: str
@@ -67,12 +70,31 @@ class Section:
     text: str = ""
     claims: Sequence[Claim] = ()
     notes: Sequence[str] = ()
-    measure: str = "regret"
+    measures: Sequence[str] = ("regret",)
     links: Sequence[tuple[str, str]] = field(default=())
 
     def __post_init__(self) -> None:
         if not self.key or self.key[0] in "._" or not all(c.isalnum() or c in "-_." for c in self.key):
             raise ValueError(f"key must be letters, digits, hyphens, dots and underscores, got {self.key!r}")
+
+
+class Gallery:
+    """The figures of a page: each is written beside it, and given to the page for the browser and for print."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.paths: list[Path] = []
+
+    def add(self, key: str, figure: dict[str, Any], words: str) -> dict[str, str]:
+        """What the template needs to show a figure."""
+        paths, svg = write_pictures(self.folder, key, figure)
+        self.paths += paths
+        return {
+            "key": key,
+            "words": words,
+            "json": script_json(for_browser(figure)),
+            "picture": base64.b64encode(svg).decode(),
+        }
 
 
 def write_report(folder: Path, title: str, sections: Sequence[Section], text: str = "") -> list[Path]:
@@ -83,77 +105,53 @@ def write_report(folder: Path, title: str, sections: Sequence[Section], text: st
     if not sections:
         raise ValueError("sections must have at least one experiment, got none")
     folder.mkdir(parents=True, exist_ok=True)
-    figures, pictures = [], {}
-    for section in sections:
-        for ending, content in draw(section).items():
-            path = folder / f"{section.key}.{ending}"
-            _write(path, content)
-            figures.append(path)
-            if ending == "svg":
-                pictures[section.key] = base64.b64encode(content).decode()
+    gallery = Gallery(folder)
+    views = [section_view(section, gallery) for section in sections]
+    tally = tallied(claim.verdict for section in sections for claim in section.claims)
+    content = render("page.html.j2", title=title, text=text, tally=tally, verdicts=VERDICTS, sections=views)
+    return [write_page(folder, content), *gallery.paths]
+
+
+def write_page(folder: Path, content: str) -> Path:
+    """Write index.html; the last file to be written."""
     page = folder / "index.html"
-    _write(page, render(title, sections, pictures, text).encode())
-    return [page, *figures]
+    write_file(page, content.encode())
+    return page
 
 
-def draw(section: Section) -> dict[str, bytes]:
-    """Return the figure of an experiment as PNG and SVG; the same results give the same bytes."""
-    import io
-
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    from weakfeedback.report.figures import plot_curves
-
-    made = {}
-    with mpl.rc_context({"svg.hashsalt": "weakfeedback", "font.size": 10}):
-        figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-        plot_curves(section.results, figure.subplots(), section.measure)
-        for ending, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
-            stream = io.BytesIO()
-            figure.savefig(stream, format=ending, dpi=160, metadata=metadata)
-            made[ending] = stream.getvalue()
-    return made
-
-
-def render(title: str, sections: Sequence[Section], pictures: dict[str, str], text: str = "") -> str:
-    """Return the page; ``pictures`` holds the SVG of each section in base 64, for print."""
+def render(template: str, **words: Any) -> str:
+    """A page made of a template; plotly is inlined once."""
     from plotly.offline import get_plotlyjs
 
-    claims = [claim for section in sections for claim in section.claims]
-    counts = Counter(claim.verdict for claim in claims)
-    summary = [(word, VERDICTS[word], counts[word]) for word in VERDICTS if counts[word]]
-    return (
-        _environment()
-        .get_template("page.html.j2")
-        .render(
-            title=title,
-            text=text,
-            summary=summary,
-            claims=len(claims),
-            verdicts=VERDICTS,
-            sections=[_view(section, pictures.get(section.key, "")) for section in sections],
-            plotly=get_plotlyjs(),
-        )
-    )
+    return _environment().get_template(template).render(plotly=get_plotlyjs(), **words)
 
 
-def _view(section: Section, picture: str) -> dict[str, Any]:
-    """What the template shows of a section."""
-    from weakfeedback.report.interactive import curves
+def tallied(outcomes: Iterable[str]) -> list[tuple[str, str, int]]:
+    """How many claims there are of each verdict: its key, its name, the number."""
+    counts = Counter(outcomes)
+    return [(word, name, counts[word]) for word, name in VERDICTS.items() if counts[word]]
 
+
+def section_view(section: Section, gallery: Gallery, points: int = MOST_POINTS) -> dict[str, Any]:
+    """What the templates show of an experiment."""
     absent = {"description": [], "command": "", "file": "", "versions": {}, "instance": ""}
-    final = tables.final_rows(section.results, section.measure)
+    measure = section.measures[0]
+    final = tables.final_rows(section.results, measure)
+    figures = []
+    for k, drawn in enumerate(section.measures):
+        words = f"Mean {drawn} over rounds, with 95 % bands"
+        key = section.key if k == 0 else f"{section.key}-{drawn.replace('_', '-')}"
+        figures.append(gallery.add(key, curve_figure(section.results, drawn, points), words))
     return {
         "section": section,
+        "measure": measure,
         "about": absent | section.results.about,
         "final": final,
-        "comparisons": tables.comparison_rows(section.results, section.measure),
+        "comparisons": tables.comparison_rows(section.results, measure),
         "replications": final[0]["replications"],
         "best": min(final, key=lambda row: row["mean"]),
         "interpreted": {k: v for k, v in section.results.compiled.items() if v is not True},
-        "figure": _script_json(curves(section.results, section.measure)),
-        "picture": picture,
+        "figures": figures,
     }
 
 
@@ -168,23 +166,18 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=tables.number, p_value=tables.p_value, sortable=_sortable)
+    environment.filters.update(
+        number=tables.number, p_value=tables.p_value, cell=tables.cell, sortable=_sortable
+    )
     return environment
 
 
-def _sortable(value: float) -> str:
+def _sortable(value: Any) -> str:
     """A number as a sorting script reads it; nothing when there is none."""
-    return repr(float(value)) if math.isfinite(value) else ""
+    return repr(float(value)) if isinstance(value, (int, float)) and math.isfinite(value) else ""
 
 
-def _script_json(value: Any) -> str:
+def script_json(value: Any) -> str:
     """JSON that can stand inside a script element."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-def _write(path: Path, content: bytes) -> None:
-    write_atomically(path, lambda part: part.write_bytes(content))
-    umask = os.umask(0)
-    os.umask(umask)
-    path.chmod(0o666 & ~umask)  # temporary files are private; a page is made to be shown

@@ -62,6 +62,19 @@ def number(value: float) -> str:
     return text.replace("-", "−") if "e" not in text else text
 
 
+def cell(value: float | str) -> str:
+    """Write a cell of a table of the thesis: words as they are, numbers with the digits that the thesis prints.
+
+    >>> cell(0.3937), cell(2), cell(1e-17), cell("no data")
+    ('0.3937', '2', '0', 'no data')
+    """
+    if isinstance(value, (str, int)):
+        return str(value)
+    if not math.isfinite(value):
+        return number(value)
+    return f"{0.0 if abs(value) < 1e-12 else value:.4g}".replace("-", "−")
+
+
 def p_value(value: float) -> str:
     """Write a p-value.
 

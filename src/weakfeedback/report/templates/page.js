@@ -1,19 +1,82 @@
 "use strict";
 (function () {
-  function draw(chart) {
-    var figure = JSON.parse(document.getElementById(chart.dataset.figure).textContent);
-    var small = chart.clientWidth < 480;
-    if (small) {
-      figure.layout.height = 330;
-      figure.layout.font.size = 11;
-      figure.layout.margin.r = 18;
-      figure.layout.xaxis.nticks = 5;
-      figure.layout.annotations.forEach(function (label) {  // no room beside the curves: above their ends
-        Object.assign(label, { xanchor: "right", xshift: 0, yanchor: "bottom", yshift: 1 });
-        label.font.size = 11;
+  var INK = "#1f2933", GRID = "#e4e7eb";
+
+  function rgba(colour) {
+    var parts = [1, 3, 5].map(function (k) { return parseInt(colour.substr(k, 2), 16); });
+    return "rgba(" + parts.join(",") + ",0.18)";
+  }
+
+  function traces(figure) {
+    var bands = [], lines = [];
+    figure.series.forEach(function (one) {
+      var known = one.low.every(function (low, k) { return low !== null || one.mean[k] === null; });
+      if (known) {
+        var at = figure.x.filter(function (_, k) { return one.low[k] !== null; });
+        var low = one.low.filter(function (value) { return value !== null; });
+        var high = one.high.filter(function (value) { return value !== null; });
+        bands.push({
+          type: "scatter", mode: "lines", x: at.concat(at.slice().reverse()), y: high.concat(low.slice().reverse()),
+          fill: "toself", fillcolor: rgba(one.colour), line: { width: 0 }, hoverinfo: "skip"
+        });
+      }
+      lines.push({
+        type: "scatter", mode: figure.kind === "sweep" ? "lines+markers" : "lines", name: one.name,
+        x: figure.x, y: one.mean, customdata: one.low.map(function (low, k) { return [low, one.high[k]]; }),
+        line: { color: one.colour, width: 2.2, dash: one.dash }, marker: { color: one.colour, size: 6 },
+        hovertemplate: "%{y:.4~g}" + (known ? " [%{customdata[0]:.4~g}, %{customdata[1]:.4~g}]" : "")
       });
+    });
+    return bands.concat(lines);
+  }
+
+  function layout(figure, small) {
+    var axis = { fixedrange: true, gridcolor: GRID, zeroline: false, ticks: "outside", tickcolor: GRID };
+    var longest = Math.max.apply(null, figure.labels.map(function (label) { return label[0].length; }));
+    var size = small ? 11 : 13, first = figure.x[0], last = figure.x[figure.x.length - 1];
+    var crosses = figure.kind === "sweep" && first < 0 && last > 0;
+    return {
+      showlegend: false, hovermode: "x unified", dragmode: false, height: small ? 330 : 400,
+      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: "system-ui, sans-serif", size: size, color: INK },
+      margin: { l: 30, r: small ? 18 : Math.min(24 + 7 * longest, 150), t: 12, b: 30 },
+      xaxis: Object.assign({}, axis, {
+        title: { text: figure.x_title, standoff: 8 }, range: figure.kind === "curve" ? [0, last] : undefined,
+        nticks: small ? 5 : 6, showgrid: false, automargin: true, zeroline: crosses, zerolinecolor: "#9aa5b1"
+      }),
+      yaxis: Object.assign({}, axis, {
+        title: { text: figure.y_title, standoff: 10 }, range: figure.range, automargin: true
+      }),
+      annotations: figure.labels.map(function (label) {
+        // on a phone there is no room beside the curves: above their ends
+        var place = small ? { xanchor: "right", yanchor: "bottom", yshift: 1 } : { xanchor: "left", xshift: 6 };
+        return Object.assign({
+          text: label[0], x: 1, xref: "paper", y: label[1], align: "left", showarrow: false,
+          font: { color: label[2], size: size }
+        }, place);
+      })
+    };
+  }
+
+  function draw(chart) {
+    if (chart.dataset.drawn) { return; }
+    chart.dataset.drawn = "yes";
+    var figure = JSON.parse(document.getElementById(chart.dataset.figure).textContent);
+    var options = { displayModeBar: false, responsive: true };
+    Plotly.newPlot(chart, traces(figure), layout(figure, chart.clientWidth < 480), options);
+  }
+
+  function drawWhenNear(charts) {
+    if (!("IntersectionObserver" in window) || charts.length < 4) {
+      charts.forEach(draw);
+      return;
     }
-    Plotly.newPlot(chart, figure.data, figure.layout, { displayModeBar: false, responsive: true });
+    var watch = new IntersectionObserver(function (entries) {
+      entries.forEach(function (entry) {
+        if (entry.isIntersecting) { watch.unobserve(entry.target); draw(entry.target); }
+      });
+    }, { rootMargin: "800px" });
+    charts.forEach(function (chart) { watch.observe(chart); });
   }
 
   function value(row, column) {
@@ -35,8 +98,33 @@
     rows.forEach(function (row) { body.appendChild(row); });
   }
 
-  document.querySelectorAll(".chart").forEach(draw);
+  function choose(button) {
+    var wanted = button.getAttribute("aria-pressed") === "true" ? "" : button.dataset.verdict;
+    document.querySelectorAll("#filter button").forEach(function (other) {
+      other.setAttribute("aria-pressed", String(other.dataset.verdict === wanted));
+    });
+    document.querySelectorAll("#all-claims > li").forEach(function (item) {
+      item.hidden = wanted !== "" && item.dataset.verdict !== wanted;
+    });
+  }
+
+  drawWhenNear(Array.prototype.slice.call(document.querySelectorAll(".chart")));
   document.querySelectorAll("th button").forEach(function (button) {
     button.addEventListener("click", function () { sort(button); });
+  });
+  document.querySelectorAll("#filter button").forEach(function (button) {
+    button.addEventListener("click", function () { choose(button); });
+  });
+  window.addEventListener("beforeprint", function () {  // paper cannot be unfolded
+    document.querySelectorAll("details:not([open])").forEach(function (part) {
+      part.dataset.folded = "yes";
+      part.open = true;
+    });
+  });
+  window.addEventListener("afterprint", function () {
+    document.querySelectorAll("details[data-folded]").forEach(function (part) {
+      part.open = false;
+      delete part.dataset.folded;
+    });
   });
 })();

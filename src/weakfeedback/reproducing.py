@@ -1,0 +1,172 @@
+"""What `weakfeedback reproduce` does between its options and the package: mistakes as one line, results as tables."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weakfeedback.terminal import (
+    INTERRUPTED,
+    Stop,
+    console,
+    make_writable,
+    print_json,
+    tidy_warnings,
+    writing_to,
+)
+
+if TYPE_CHECKING:
+    from weakfeedback.experiments.reproduce import Reproduction
+
+
+def show_list(words: list[str], quick: bool, json: bool) -> None:
+    """Print the experiments with what they would take."""
+    from weakfeedback.experiments.cost import listing
+    from weakfeedback.experiments.progress import clock
+    from weakfeedback.experiments.registry import choose
+    from weakfeedback.listing import table
+
+    try:
+        chosen = choose(words).ids
+    except ValueError as error:
+        raise Stop(str(error)) from None
+    rows = [row for row in listing(quick) if row["id"] in chosen]
+    if json:
+        print_json({"experiments": rows, "seconds": sum(row["seconds"] for row in rows)})
+        return
+    shown = table("Experiments", "id", "thesis", "repeated", "one core", "data", "what is compared")
+    for row in rows:
+        data = row["needs"] and f"{row['needs']} (else {row['stand_in'] or 'skipped'})"
+        repeated, cost = str(row["replications"]), clock(row["seconds"])
+        shown.add_row(row["id"], row["place"], repeated, cost, data, row["title"])
+    console().print(shown)
+    total = sum(row["seconds"] for row in rows)
+    console().print(f"{len(rows)} experiments, about {clock(total)} of one core", markup=False)
+
+
+def run(
+    words: list[str],
+    folder: Path,
+    quick: bool,
+    workers: int | None,
+    scheduler: str | None,
+    data: Path | None,
+    json: bool,
+) -> Reproduction:
+    """Reproduce; every mistake ends in one line."""
+    from weakfeedback.engine.store import StoreMismatch
+    from weakfeedback.experiments.cluster import NoCluster
+    from weakfeedback.experiments.kept import CHUNKS
+    from weakfeedback.experiments.medical import BadData, digests
+    from weakfeedback.experiments.registry import choose
+    from weakfeedback.experiments.reproduce import reproduce
+
+    start = time.monotonic()
+    try:
+        choose(words)
+        digests(data)
+        with tidy_warnings(), writing_to(folder):
+            make_writable(folder / CHUNKS)
+            found = reproduce(
+                words, folder, quick=quick, workers=workers, scheduler=scheduler, data=data, quiet=json
+            )
+    except StoreMismatch as error:
+        raise Stop(f"{error} with --out") from None
+    except BadData as error:
+        raise Stop(f"--data: {error}" if data is not None else str(error)) from None
+    except NoCluster as error:
+        raise Stop(str(error)) from None
+    except ValueError as error:
+        if "is not known" not in str(error):
+            raise
+        raise Stop(str(error)) from None
+    except KeyboardInterrupt:
+        raise Stop(
+            f"interrupted; what is finished is kept in {folder}: run the same command to go on", INTERRUPTED
+        ) from None
+    if not json:
+        words_of_time = f"{time.monotonic() - start:.0f} s, {found.played:,} chunks played"
+        console().print(words_of_time, markup=False)
+    return found
+
+
+def is_one(folder: Path) -> bool:
+    """Whether a folder holds a reproduction."""
+    from weakfeedback.experiments.kept import NOTE
+
+    return (folder / NOTE).exists()
+
+
+def rebuild(folder: Path) -> Reproduction:
+    """Build the page again."""
+    from weakfeedback.experiments.kept import NotAReproduction
+    from weakfeedback.experiments.reproduce import rebuild as again
+
+    try:
+        with tidy_warnings(), writing_to(folder):
+            return again(folder)
+    except NotAReproduction as error:
+        raise Stop(str(error)) from None
+    except ValueError as error:
+        if "cannot load results" not in str(error):
+            raise
+        raise Stop(f"{error}; run `weakfeedback reproduce` again to make them") from None
+
+
+def tell(found: Reproduction, folder: Path, json: bool) -> None:
+    """Print the verdicts and where the page is."""
+    from weakfeedback.listing import table
+    from weakfeedback.report.page import VERDICTS
+
+    if json:
+        print_json(_plain(found, folder))
+        return
+    shown = table("Claims", "claim", "verdict", "in the words of the thesis")
+    for claim, verdict in found.verdicts:
+        shown.add_row(str(claim.number), verdict.outcome, claim.words)
+    console().print(shown, markup=False)
+    counts = Counter(verdict.outcome for _, verdict in found.verdicts)
+    console().print(", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word]), markup=False)
+    console().print(f"  page    {found.paths[0]}", markup=False)
+
+
+def _plain(found: Reproduction, folder: Path) -> dict[str, Any]:
+    from weakfeedback.experiments.kept import rows_of
+    from weakfeedback.report.tables import final_rows
+
+    rows = []
+    for experiment in found.choice.experiments:
+        row: dict[str, Any] = {"id": experiment.id, "place": experiment.place, "seed": experiment.seed}
+        if experiment.id in found.results:
+            results = found.results[experiment.id]
+            row |= {name: results.about[name] for name in ("instance", "stands_in_for", "horizon")}
+            row |= {"final": final_rows(results), "results": rows_of(folder, experiment.id)}
+        else:
+            row["skipped"] = found.note.skipped[experiment.id]
+        rows.append(row)
+    counts = Counter(verdict.outcome for _, verdict in found.verdicts)
+    return {
+        "experiments": rows,
+        "claims": [_claim(claim, verdict) for claim, verdict in found.verdicts],
+        "verdicts": dict(counts),
+        "data": {name: bool(digest) for name, digest in found.note.data.items()},
+        "quick": found.note.quick,
+        "chunks_played": found.played,
+        "page": found.paths[0],
+        "figures": found.paths[1:],
+    }
+
+
+def _claim(claim: Any, verdict: Any) -> dict[str, Any]:
+    words = ("effect", "low", "high", "p_value")
+    return {
+        "number": claim.number,
+        "words": claim.words,
+        "how": claim.how,
+        "verdict": verdict.outcome,
+        "reason": verdict.reason,
+        **{word: getattr(verdict, word) for word in words},
+        "n": verdict.n,
+    }
