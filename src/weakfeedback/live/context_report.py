@@ -1,0 +1,135 @@
+"""What a cascade with context has learned, in numbers and in words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.contextual.disagreement import PairwiseDisagreement
+from weakfeedback.linalg import logistic
+from weakfeedback.live.report import CascadeReport, money, percent
+
+SELECTED = (
+    "Shares of answers that differ are of the samples that went that far, which the contexts chose: they are no"
+    " averages over all samples."
+)
+WEAK_DOMINANCE = (
+    "The learned stops are optimal only where weak dominance holds at the context, which cannot be checked without"
+    " labels, and as far as the features can express the disagreements."
+)
+OPTIMISTIC = "compares the extra cost with the largest plausible disagreement at this context."
+RULES = {
+    "USS-PD": f"USS-PD {OPTIMISTIC}",
+    "USS-PD-lambdaI": f"USS-PD-lambdaI {OPTIMISTIC}",
+    "Fixed": "Fixed always stops at the same stage, whatever was seen.",
+    "Random": "Random stops at a stage drawn by lot, whatever was seen.",
+}
+
+
+@dataclass(frozen=True)
+class ContextualReport(CascadeReport):
+    """What a cascade with context has seen and spent. ``print`` it for a table.
+
+    As `CascadeReport`, but the decision to go on does look at the sample here: disagreements and their
+    intervals are of the samples that went to the later stage, not of all.
+
+    Attributes
+    ----------
+    inputs, features : int
+        The length of a context and of its features; 0 before the first context.
+    learning : bool
+        Whether the first rounds, which all go to the last stage, are over; always so for policies without such.
+    kept, let_go : int
+        Observations that are kept one by one, and those kept as a quadratic only.
+    """
+
+    inputs: int
+    features: int
+    learning: bool
+    kept: int
+    let_go: int
+
+    def __str__(self) -> str:
+        lines = super().__str__().splitlines()[:-1]
+        lines[0] = "Contextual c" + lines[0][1:]
+        if not self.learning:
+            lines.append("still in the first rounds, which all go to the last stage")
+        if self.kept or self.let_go:
+            lines.append(f"{self.kept} observations kept, {self.let_go} older ones as a quadratic")
+        return "\n".join([*lines, SELECTED, WEAK_DOMINANCE])
+
+
+def make_context_report(base: CascadeReport, policy: Any, inputs: int, features: int) -> ContextualReport:
+    """Return the report on what was counted and on what the policy remembers."""
+    keeps = bool(getattr(policy, "keeps_history", False))
+    return ContextualReport(
+        **{field.name: getattr(base, field.name) for field in fields(base)},
+        inputs=inputs,
+        features=features,
+        learning=bool(getattr(policy, "ready", True)),
+        kept=int(getattr(policy, "t", 0)) if keeps else 0,
+        let_go=int(getattr(policy, "gone", 0)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRecord:
+    """What was known of a context when a decision was made; no estimates in the first rounds."""
+
+    arm: int
+    estimate: Any = None  # K x K, of the disagreement of each pair
+    bound: Any = None  # K x K, the largest plausible one
+
+
+def make_record(arm: int, policy: Any, phi: np.ndarray) -> ContextRecord:
+    """Return what the policy thinks of the disagreements at these features."""
+    if not isinstance(policy, PairwiseDisagreement) or not policy.ready:
+        return ContextRecord(arm)
+    estimate, bound = np.full((policy.K, policy.K), math.nan), np.full((policy.K, policy.K), math.nan)
+    for m in range(policy.M):
+        slot = policy.slot[m]
+        x = phi[policy.begins[slot] : policy.begins[slot] + policy.d]
+        width = math.sqrt(max(float(x @ policy.W[slot] @ x), 0.0))
+        centre = float(x @ policy.theta[m])
+        pair = policy.first[m], policy.stop[m]
+        estimate[pair] = logistic(centre)
+        bound[pair] = logistic(centre + policy.bonus(m) * width)
+    return ContextRecord(arm, estimate, bound)
+
+
+def context_explanation(
+    id: int, record: ContextRecord, stage_costs: np.ndarray, error_cost: float, policy: str
+) -> str:
+    """Say in words what spoke for the stage chosen."""
+    K, arm = len(stage_costs), record.arm
+    lines = [f"Decision {id}: stop at stage {arm} of 0 to {K - 1} ({policy})."]
+    if record.estimate is None:
+        if policy not in ("Fixed", "Random"):
+            lines.append("Nothing is estimated yet: the first rounds go to the last stage.")
+    else:
+        needed = np.cumsum(stage_costs) / error_cost
+        for i in range(arm):
+            # Of all later stages, the one that speaks loudest against stopping at i.
+            j = max(range(i + 1, K), key=lambda j: record.bound[i, j] - (needed[j] - needed[i]))
+            lines.append(f"Not stage {i}: " + _pair_sentence(record, stage_costs, error_cost, i, j))
+        lines += [
+            f"Stage {j} not called: " + _pair_sentence(record, stage_costs, error_cost, arm, j)
+            for j in range(arm + 1, K)
+        ]
+    if policy in RULES:
+        lines.append(RULES[policy])
+    return "\n".join(lines)
+
+
+def _pair_sentence(record: ContextRecord, stage_costs: np.ndarray, error_cost: float, i: int, j: int) -> str:
+    extra = float(stage_costs[i + 1 : j + 1].sum())
+    high, needed = float(record.bound[i, j]), extra / error_cost
+    verdict = "too seldom to pay" if high < needed else "often enough that it may pay"
+    return (
+        f"going on to stage {j} costs {money(extra)} more, worth it if it corrects more than {percent(needed)} "
+        f"of the answers; at this context stages {i} and {j} are estimated to differ "
+        f"{percent(float(record.estimate[i, j]))} of the time, at most {percent(high)}: {verdict}."
+    )

@@ -1,0 +1,277 @@
+"""A cascade that looks at the sample before it decides how far to go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.catalog import make_policy, option_names, policy_class
+from weakfeedback.live.base import remade, saved_policy
+from weakfeedback.live.context_report import (
+    ContextRecord,
+    ContextualReport,
+    context_explanation,
+    make_context_report,
+    make_record,
+)
+from weakfeedback.live.contexts import Contexts
+from weakfeedback.live.history import bounded
+from weakfeedback.live.labels import as_array
+from weakfeedback.live.report import make_report
+from weakfeedback.live.rounds import Answer, Decision
+from weakfeedback.live.staged import STATE as COMMON
+from weakfeedback.live.staged import Staged
+from weakfeedback.live.stages import Rows
+from weakfeedback.live.storage import StateError, require
+from weakfeedback.validate import integer, vector
+
+KEEP = 5000  # observations, unless told otherwise
+STATE: dict[str, type | tuple[type, ...]] = {**COMMON, "contexts": dict, "keep": (int, type(None))}
+
+
+class ContextualCascade(Staged):
+    """Stages of rising cost whose answers are never checked; learns for which samples to stop at which one.
+
+    As `Cascade`, but how often two stages differ may depend on the sample: a logistic regression on features of a
+    context, a vector of numbers, tells it for each pair of stages. The context is the sample itself unless given
+    apart. That this finds the best stage needs weak dominance at the context (thesis, section 3.3), and features
+    that can express the disagreements.
+
+    The first rounds (see ``forced`` of USS-PD) go to the last stage. A context that is not finite, or has another
+    length than the first one, raises ValueError and changes nothing. Safe to use from several threads.
+
+    Parameters
+    ----------
+    stages, stage_costs, error_cost, combine, compare, timeout
+        As for `Cascade`.
+    policy : name or policy object
+        "USS-PD", "USS-PD-lambdaI", "Fixed" or "Random" with their options, or an object made for the costs
+        ``cumsum(stage_costs) / error_cost`` and the length of the features. "Supervised" learns from labels,
+        which there are none of.
+    features : map, optional
+        Takes contexts, shape (n, d), and returns their features, shape (n, d'): ``QuadraticFeatures(bound)``, a
+        ``PairFeatures``, or your own. If left out, ``QuadraticFeatures(sqrt(d))``, for numbers from -1 to 1. The
+        quadratic map refuses contexts whose norm exceeds its bound.
+    seed : integer >= 0, SeedSequence or Generator, optional
+        As for `Cascade`.
+    keep : integer >= 100, or None
+        So many observations are kept one by one; older ones are kept together, as the quadratic that their
+        likelihood is near the estimate of the day. This bounds memory, saved state and the time of a decision. With
+        None all are kept: O(t d') numbers. For a policy given as an object this is its own affair.
+
+    Examples
+    --------
+    Two tests that differ only where x > 0: there the second is worth its cost.
+
+    >>> cascade = ContextualCascade([lambda x: False, lambda x: x[0] > 0], stage_costs=[1, 20], error_cost=100)
+    >>> contexts = np.random.default_rng(0).uniform(-1, 1, size=(800, 1))
+    >>> arms = np.array([cascade(x).arm for x in contexts])[400:]
+    >>> float(arms[contexts[400:, 0] > 0].mean()), float(arms[contexts[400:, 0] < -0.3].mean())
+    (1.0, 0.0)
+    """
+
+    kind = "ContextualCascade"
+    setting = "contextual"
+
+    def __init__(
+        self,
+        stages: Sequence[Any],
+        stage_costs: Any,
+        error_cost: float = 1.0,
+        policy: Any = "USS-PD",
+        features: Any = None,
+        seed: Any = 0,
+        *,
+        combine: Callable[[list[Any]], Any] | None = None,
+        compare: Callable[[Any, Any], Any] | None = None,
+        timeout: float | None = None,
+        keep: int | None = KEEP,
+        **options: Any,
+    ) -> None:
+        super().__init__(stages, stage_costs, error_cost, combine, compare, timeout)
+        self._contexts = Contexts(features)
+        self._keep = None if keep is None else integer("keep", keep, 100)
+        if isinstance(policy, str) and getattr(policy_class("contextual", policy), "sees_truth", False):
+            raise ValueError(f"policy must be one that needs no labels, got {policy!r}")
+        self._named = isinstance(policy, str)
+        # The length of the features is not known yet: this one shows that the options are right, and is replaced.
+        pairs = len(self._stages) * (len(self._stages) - 1) // 2
+        self._start(policy, lambda name, **o: self._made(name, max(1, pairs), o), seed, options)
+
+    def _made(self, name: str, dimension: int, options: dict[str, Any]) -> Any:
+        blocks = {"per_pair": True} if self._contexts.per_pair else {}
+        taken = {
+            option: value for option, value in blocks.items() if option in option_names("contextual", name)
+        }
+        policy = make_policy("contextual", name, self._costs, dimension, **{**taken, **options})
+        return policy if self._keep is None else bounded(policy, self._keep)
+
+    @property
+    def policy(self) -> Any:
+        """The policy object itself; None before the first context tells how many features there are."""
+        return self._policy if self._contexts.dimension or not self._named else None
+
+    # -- one sample at a time
+
+    def __call__(self, x: Any, context: Any = None) -> Answer:
+        """Answer for one sample, with ``context`` or, if left out, x itself as its context.
+
+        A stage that raises cancels the decision; nothing is learned from it.
+        """
+        self._refuse_asynchronous()
+        return self._answer(x, self._one(x, context))
+
+    async def acall(self, x: Any, context: Any = None) -> Answer:
+        """Answer for one sample, awaiting the stages; those that are not asynchronous run in a thread."""
+        return await self._answer_async(x, self._one(x, context))
+
+    # -- many samples
+
+    def predict(self, X: Any, batch_size: int = 256, contexts: Any = None) -> np.ndarray:
+        """Return the labels for many samples; see `answers`."""
+        return as_array([answer.label for answer in self.answers(X, batch_size, contexts)])
+
+    def answers(self, X: Any, batch_size: int = 256, contexts: Any = None) -> list[Answer]:
+        """Answer for many samples, ``batch_size`` at a time, as `Cascade.answers`.
+
+        The contexts, one row per sample, are X itself if left out. All are checked before the first decision.
+        """
+        self._refuse_asynchronous()
+        samples = Rows(X)
+        if samples.size == 0:
+            return []
+        return self._answers(samples, self._many("X", X, contexts, samples.size), batch_size)
+
+    # -- by hand
+
+    def decide(self, x: Any) -> Decision:
+        """Decide for a context; call the stages yourself and give their outputs to `feedback`."""
+        return self._decide(self._one(x, None))
+
+    def warm_start(self, X: Any, outputs: Any) -> int:
+        """Learn from logs in which all stages ran: a row of K labels in ``outputs`` per context in X.
+
+        Return the number of rows learned. They count as comparisons, not as rounds, and cost nothing.
+        """
+        return self._warm_start(outputs, self._many("X", X, None, None))
+
+    # -- what was learned
+
+    def report(self) -> ContextualReport:
+        """Return what was seen, spent and saved so far; ``print`` it for a table."""
+        with self._ledger.lock:
+            base = make_report(self._label, self._stage_costs, len(self._ledger.pending), self._tally)
+            known = self._contexts
+            return make_context_report(base, self._policy, known.inputs, known.dimension)
+
+    def explain(self, id: int) -> str:
+        """Say in words why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
+        record = self._explained(id)
+        return context_explanation(int(id), record, self._stage_costs, self._error_cost, self._label)
+
+    # -- saving
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        stages: Sequence[Any],
+        *,
+        features: Any = None,
+        policy: Any = None,
+        combine: Callable[[list[Any]], Any] | None = None,
+        compare: Callable[[Any, Any], Any] | None = None,
+    ) -> ContextualCascade:
+        """Return the cascade that was saved to ``path``; it decides as if it had never stopped.
+
+        The stages, ``combine``, ``compare`` and a feature map of your own are code, and not in the file: give them
+        again. So is a policy of your own: give a fresh object. A file that cannot be used raises `StateError`.
+        """
+        functions = {"combine": combine, "compare": compare}
+        body = cls._read(path, STATE, stages, functions)
+        form = body["contexts"].get("map")
+        if (features is not None) != isinstance(form, str):
+            raise ValueError(f"features must be given if and only if it was a map of your own: see {path}")
+        contexts = remade(lambda: Contexts.from_state(body["contexts"], features))
+        chosen, options = saved_policy(body["core"], policy)
+        options |= {**functions, "timeout": body["timeout"], "seed": 0, "keep": body["keep"]}
+        costs = body["stage_costs"], body["error_cost"]
+        cascade = remade(lambda: cls(stages, *costs, chosen, features, **options))
+        remade(lambda: cascade._resume(contexts, body))
+        return cascade
+
+    def _resume(self, contexts: Contexts, body: dict[str, Any]) -> None:
+        self._contexts = contexts
+        if contexts.dimension and self._named:
+            self._policy = self._made(str(self._policy_name), contexts.dimension, self._options or {})
+        self._restore(body)
+        history = getattr(self._policy, "arms", None)
+        if getattr(self._policy, "keeps_history", False) and isinstance(history, np.ndarray):
+            if not 0 <= self._policy.t <= history.size:
+                raise StateError("the history contradicts itself")
+
+    def _state(self) -> dict[str, Any]:
+        return {**super()._state(), "contexts": self._contexts.state(), "keep": self._keep}
+
+    def _encode_decision(self, decided: tuple[int, np.ndarray]) -> dict[str, Any]:
+        return {"arm": decided[0], "phi": decided[1].tolist()}
+
+    def _decode_decision(self, data: Any) -> tuple[int, np.ndarray]:
+        require("decision", data, {"arm": int, "phi": list})
+        phi = vector("phi", data["phi"], size=self._contexts.dimension)
+        return integer("arm", data["arm"], 0, len(self._stages) - 1), phi
+
+    # -- what a round with context is: ``context`` is the length of the context and its features
+
+    def _one(self, x: Any, context: Any) -> tuple[int, np.ndarray]:
+        # No lock: the map is the user's code. What another thread fixes meanwhile is checked by _fix.
+        found = self._contexts.one("x", x) if context is None else self._contexts.one("context", context)
+        self._check_dimension(found[1].size)
+        return found
+
+    def _many(self, name: str, X: Any, contexts: Any, rows: int | None) -> list[tuple[int, np.ndarray]]:
+        given, table = (name, X) if contexts is None else ("contexts", contexts)
+        inputs, phi = self._contexts.many(given, table)
+        self._check_dimension(phi.shape[1])
+        if rows is not None and len(phi) != rows:
+            raise ValueError(f"contexts must have {rows} rows, one per sample, got {len(phi)}")
+        return [(inputs, row) for row in phi]
+
+    def _check_dimension(self, dimension: int) -> None:
+        """Refuse features that do not fit the policy object that was given."""
+        wanted = dimension if self._named else getattr(self._policy, "dimension", dimension)
+        if dimension != wanted:
+            raise ValueError(
+                f"features must give {wanted} numbers, as the policy's dimension, got {dimension}"
+            )
+
+    def _fix(self, inputs: int, phi: np.ndarray) -> None:
+        """The first context tells the lengths, and with them the policy can be made."""
+        known = self._contexts
+        if known.dimension == 0:
+            if self._named:
+                self._policy = self._made(str(self._policy_name), phi.size, self._options or {})
+            known.fix(inputs, phi.size)
+        elif (inputs, phi.size) != (known.inputs, known.dimension):  # another thread's context came first
+            raise ValueError(f"x must have {known.inputs} numbers per context, as the first, got {inputs}")
+
+    def _select(self, context: tuple[int, np.ndarray]) -> int:
+        inputs, phi = context
+        self._fix(inputs, phi)
+        return self._policy.select(phi.copy(), self._rng)
+
+    def _teach(self, decided: tuple[int, np.ndarray], arm: int, differ: np.ndarray) -> None:
+        self._policy.update_pairs(decided[1].copy(), arm, differ, self._rng)
+
+    def _kept(self, arm: int, context: tuple[int, np.ndarray]) -> tuple[int, np.ndarray]:
+        self._fix(*context)
+        return arm, context[1]
+
+    def _arm(self, decided: tuple[int, np.ndarray]) -> int:
+        return decided[0]
+
+    def _record(self, arm: int, context: tuple[int, np.ndarray]) -> ContextRecord:
+        return make_record(arm, self._policy, context[1])
