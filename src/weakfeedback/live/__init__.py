@@ -1,19 +1,33 @@
 """The objects that people hold: policies in use, with ids, delayed feedback, threads and saved states."""
 
+from weakfeedback.live.allocation_report import AllocationReport
+from weakfeedback.live.allocator import Allocator, Allotment
 from weakfeedback.live.cascade import Answer, Cascade, Costed, Decision, majority
+from weakfeedback.live.context_report import ContextualReport
+from weakfeedback.live.contextual import ContextualCascade
 from weakfeedback.live.ledger import FeedbackConflict, PendingDecision, UnknownDecision
+from weakfeedback.live.player import Player, WrongSlot
+from weakfeedback.live.player_report import PlayerReport
 from weakfeedback.live.report import CascadeReport
 from weakfeedback.live.storage import StateError
 
 __all__ = [
+    "AllocationReport",
+    "Allocator",
+    "Allotment",
     "Answer",
     "Cascade",
     "CascadeReport",
+    "ContextualCascade",
+    "ContextualReport",
     "Costed",
     "Decision",
     "FeedbackConflict",
     "PendingDecision",
+    "Player",
+    "PlayerReport",
     "StateError",
     "UnknownDecision",
+    "WrongSlot",
     "majority",
 ]

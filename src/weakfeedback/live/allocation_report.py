@@ -1,0 +1,187 @@
+"""What an allocator has given, seen and learned."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.live import storage
+from weakfeedback.live.report import percent
+from weakfeedback.live.storage import StateError
+
+ARRAYS = ("given", "served", "seen", "total")
+
+
+class AllocationTally:
+    """Counts for K arms, whatever statistics the policy keeps itself."""
+
+    def __init__(self, arms: int) -> None:
+        self.rounds = 0
+        self.given = np.zeros(arms)  # the sum of what each arm got
+        self.served = np.zeros(arms, dtype=np.int64)  # rounds in which it got anything
+        self.seen = np.zeros(arms, dtype=np.int64)  # rounds in which something was seen there
+        self.total = np.zeros(arms)  # the sum of what was seen
+
+    def add(self, allocation: np.ndarray, observed: np.ndarray) -> None:
+        """Count one round."""
+        self.rounds += 1
+        self.given += allocation
+        self.served += allocation > 0.0
+        self.seen += observed > 0.0
+        self.total += observed
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return {name: storage.encode(getattr(self, name)) for name in ("rounds", *ARRAYS)}
+
+    @classmethod
+    def from_state(cls, arms: int, state: Any) -> AllocationTally:
+        """Return the tally that gave ``state``, or raise `StateError`."""
+        tally = cls(arms)
+        if not isinstance(state, dict) or set(state) != {"rounds", *ARRAYS}:
+            raise StateError(f"the counts must hold exactly: rounds, {', '.join(ARRAYS)}")
+        for name, value in state.items():
+            setattr(tally, name, storage.restored(name, getattr(tally, name), value))
+        counts = np.concatenate([tally.served, tally.seen])
+        sums = np.concatenate([tally.given, tally.total])
+        if (counts < 0).any() or (counts > tally.rounds).any() or not (sums >= 0.0).all():
+            raise StateError("the counts contradict each other")
+        return tally
+
+
+@dataclass(frozen=True)
+class AllocationReport:
+    """What an allocator has given, seen and learned. ``print`` it for a table.
+
+    Attributes
+    ----------
+    rounds, pending : int
+        Feedbacks accepted, and decisions that still wait for theirs.
+    mean_allocation : K numbers
+        What each arm got on average over the rounds learned, NaN before the first.
+    served_share : K numbers
+        Share of the rounds in which it got anything.
+    seen : K integers
+        Rounds in which something was seen there.
+    observed : K numbers
+        The sum of what was seen.
+    thresholds : K numbers
+        What the policy believes an arm needs, NaN if it does not say.
+    bounds : K x 2 array
+        Between which amounts it still takes the threshold to lie, NaN if it does not say.
+    found : bool or None
+        Whether the policy takes the thresholds for found; None for one that searches for ever, or does not say.
+    means : K numbers
+        Mean loss or reward of each arm where it is not hidden, as the policy learned it, NaN if it does not say.
+    intervals : K x 2 array
+        95 % of the policy's belief about each mean.
+    """
+
+    policy: str
+    setting: str
+    budget: float
+    rounds: int
+    pending: int
+    mean_allocation: np.ndarray
+    served_share: np.ndarray
+    seen: np.ndarray
+    observed: np.ndarray
+    thresholds: np.ndarray
+    bounds: np.ndarray
+    found: bool | None
+    means: np.ndarray
+    intervals: np.ndarray
+
+    def __str__(self) -> str:
+        words = {True: "found", False: "still being searched for", None: "of no stated certainty"}
+        lines = [
+            f"Allocator of {self.budget:g} to {len(self.seen)} arms, {self.policy}: "
+            f"{self.rounds} rounds learned, {self.pending} pending",
+            f"thresholds {words[self.found]}; {self.setting} as the policy learned it, with 95 % interval",
+            "",
+            f"{'arm':>4}  {'gets':>9}  {'in rounds':>9}  {'threshold':>24}  "
+            f"{'mean ' + self.setting:>26}  {'seen in':>8}  {'in all':>9}",
+        ]
+        return "\n".join(lines + [self._line(i) for i in range(len(self.seen))])
+
+    def _line(self, i: int) -> str:
+        return (
+            f"{i:>4}  {_amount(self.mean_allocation[i]):>9}  {percent(self.served_share[i]):>9}  "
+            f"{self._threshold(i):>24}  {self._mean(i):>26}  {self.seen[i]:>8}  {self.observed[i]:>9.6g}"
+        )
+
+    def _threshold(self, i: int) -> str:
+        low, high = self.bounds[i]
+        known = f"{_amount(self.thresholds[i])}"
+        return known if math.isnan(low) else f"{known} ({_amount(low)} to {_amount(high)})"
+
+    def _mean(self, i: int) -> str:
+        if math.isnan(self.means[i]):
+            return "-"
+        low, high = self.intervals[i]
+        return f"{percent(self.means[i])} ({percent(low)} to {percent(high)})"
+
+
+def make_allocation_report(
+    label: str, policy: Any, budget: float, setting: str, pending: int, tally: AllocationTally
+) -> AllocationReport:
+    """Return the report on what was counted and on what the policy knows."""
+    arms, rounds = tally.seen.size, tally.rounds
+    means, intervals = _beliefs(policy, arms)
+    nothing = np.full(arms, math.nan)
+    found = getattr(policy, "found", None)
+    return AllocationReport(
+        policy=label,
+        setting=setting,
+        budget=budget,
+        rounds=rounds,
+        pending=pending,
+        mean_allocation=tally.given / rounds if rounds else nothing,
+        served_share=tally.served / rounds if rounds else nothing,
+        seen=tally.seen.copy(),
+        observed=tally.total.copy(),
+        thresholds=_field(policy, "theta_hat", arms),
+        bounds=_bounds(policy, arms),
+        found=bool(found) if isinstance(found, (bool, np.bool_)) else None,
+        means=means,
+        intervals=intervals,
+    )
+
+
+def _amount(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.4g}"
+
+
+def _field(policy: Any, name: str, arms: int) -> np.ndarray:
+    value = getattr(policy, name, None)
+    fits = isinstance(value, np.ndarray) and value.shape == (arms,) and value.dtype.kind in "fi"
+    return np.array(value, dtype=float) if fits else np.full(arms, math.nan)
+
+
+def _bounds(policy: Any, arms: int) -> np.ndarray:
+    """Return between which amounts the search of a policy has enclosed each threshold."""
+    bounds = np.full((arms, 2), math.nan)
+    if hasattr(policy, "theta_l") and hasattr(policy, "theta_u"):
+        bounds[:, 0], bounds[:, 1] = _field(policy, "theta_l", arms), _field(policy, "theta_u", arms)
+    elif all(isinstance(getattr(policy, name, None), int) for name in ("l", "u")):
+        # Candidates are Q / (K - j + 1), j = l, ..., u; the one before l is known to be too small.
+        l, u = policy.l, policy.u  # noqa: E741
+        bounds[:, 0] = 0.0 if l == 1 else policy.Q / (policy.K - l + 2)
+        bounds[:, 1] = policy.Q / (policy.K - u + 1)
+    return bounds
+
+
+def _beliefs(policy: Any, arms: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and 95 % interval of the Beta beliefs of a policy, NaN where nothing was learned."""
+    from scipy.special import betaincinv
+
+    ones, zeros = _field(policy, "S", arms), _field(policy, "F", arms)
+    means, intervals = np.full(arms, math.nan), np.full((arms, 2), math.nan)
+    for i in range(arms):
+        if ones[i] + zeros[i] > 2.0:
+            means[i] = ones[i] / (ones[i] + zeros[i])
+            intervals[i] = [float(betaincinv(ones[i], zeros[i], q)) for q in (0.025, 0.975)]
+    return means, intervals

@@ -1,0 +1,240 @@
+"""A budget split over places in use: what each gets is decided again in every round, and only some results are seen."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.catalog import make_policy, option_names, policy_class
+from weakfeedback.live import storage
+from weakfeedback.live.allocation_report import AllocationReport, AllocationTally, make_allocation_report
+from weakfeedback.live.base import Live, remade, saved_policy
+from weakfeedback.live.labels import short
+from weakfeedback.live.ledger import fingerprint
+from weakfeedback.live.storage import StateError
+from weakfeedback.validate import integer, number, vector
+
+SLACK = 1e-9  # relative: so much may rounding add to the budget
+OTHER = {"loss": "reward", "reward": "loss"}
+STATE: dict[str, type | tuple[type, ...]] = {
+    "core": dict,
+    "counts": dict,
+    "arms": int,
+    "budget": (int, float),
+    "setting": str,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Allotment:
+    """Give ``allocation[i]`` to arm i and tell what was seen as feedback under ``id``."""
+
+    id: int
+    allocation: np.ndarray
+
+
+class Allocator(Live):
+    """Splits a budget over K arms whose needs are unknown, in every round anew (thesis, chapter 4).
+
+    Each arm has a threshold, the same in all rounds. Losses are seen only at arms that got less than theirs, rewards
+    only at arms that got enough. So seeing nothing at an arm has two meanings, and telling them apart is
+    what a policy does.
+
+    Feedback may come late and in any order for a policy that is ``delay_safe``, as all named here are; with another
+    one, `decide` raises `PendingDecision` while a decision is open. Safe to use from several threads. Memory does
+    not grow with the number of rounds.
+
+    Parameters
+    ----------
+    arms : integer >= 1
+    budget : number > 0
+    policy : name or policy object
+        Losses: "CSB-SK", "CSB-ST", "CSB-SU" (one threshold for all arms), "CSB-MK", "CSB-DT", "CSB-DU" (several).
+        Rewards: "NUM-SK", "NUM-MK". Either: "Known" (the thresholds are given). With their options; or an object made
+        for these arms and this budget, which belongs to the allocator from then on.
+    setting : "loss" or "reward"
+        What is observed.
+    seed : integer >= 0, SeedSequence or Generator, optional
+        Of the policy's generator; fresh entropy if None. A Generator must be over PCG64, and is used as it is.
+
+    Examples
+    --------
+    Four patrols for eight places; a place is safe with half a patrol, so that all eight can be.
+
+    >>> allocator = Allocator(8, budget=4.0, policy="CSB-SU", seed=0)
+    >>> for _ in range(20):
+    ...     decision = allocator.decide()
+    ...     outcome = allocator.feedback(decision.id, [None if a >= 0.5 else 1.0 for a in decision.allocation])
+    >>> decision.allocation.tolist()
+    [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]
+    """
+
+    kind = "Allocator"
+    setting = "allocation"
+
+    def __init__(
+        self, arms: int, budget: float, policy: Any, setting: str = "loss", seed: Any = 0, **options: Any
+    ) -> None:
+        self._arms = integer("arms", arms, 1)
+        self._budget = number("budget", budget, above=0.0)
+        if not isinstance(setting, str) or setting not in OTHER:
+            raise ValueError(f"setting must be 'loss' or 'reward', got {setting!r}")
+        self._observes = setting
+        super().__init__(policy, self._made, ("select", "update"), seed, options)
+        self._check_policy()
+        self._tally = AllocationTally(self._arms)
+
+    def _made(self, name: str, **options: Any) -> Any:
+        self._check_setting(name, policy_class("allocation", name))
+        told = {"setting": self._observes} if "setting" in option_names("allocation", name) else {}
+        return make_policy("allocation", name, self._arms, self._budget, **told, **options)
+
+    def __repr__(self) -> str:
+        return f"<Allocator of {self._budget:g} to {self._arms} arms, {self._label}, {self.rounds} rounds>"
+
+    # -- rounds
+
+    def decide(self) -> Allotment:
+        """Return what each arm gets in this round: numbers >= 0 whose sum is at most the budget, up to rounding."""
+        with self._ledger.lock:
+            self._ledger.ensure_room()
+            allocation = self._checked(self._policy.select(self._rng))
+            id = self._ledger.open(allocation)
+            return Allotment(id, allocation.copy())
+
+    def feedback(self, id: int, observed: Any) -> str:
+        """Learn what was seen under a decision, at any time and in any order.
+
+        ``observed`` has one number from 0 to 1 per arm: the loss or reward that was seen. None, NaN and 0 all say that
+        nothing was seen there, be it that nothing happened or that it stayed hidden. A mapping of arms to numbers
+        does as well; arms that are left out showed nothing.
+
+        Return "accepted", or "duplicate" if the same was said before. Raise `FeedbackConflict`,
+        `UnknownDecision` or ValueError, and then nothing has changed.
+        """
+        seen = seen_values(observed, self._arms)
+        digest = fingerprint(seen)
+        with self._ledger.lock:
+            if self._ledger.check(id, digest) == "duplicate":
+                return "duplicate"
+            allocation = self._ledger.decided(id)
+            self._policy.update(allocation.copy(), seen.copy(), self._rng)
+            self._ledger.settle(id, digest)
+            self._tally.add(allocation, seen)
+            return "accepted"
+
+    # -- what was learned
+
+    def report(self) -> AllocationReport:
+        """Return who got how much, what was seen and what was learned; ``print`` it for a table."""
+        with self._ledger.lock:
+            pending = len(self._ledger.pending)
+            return make_allocation_report(
+                self._label, self._policy, self._budget, self._observes, pending, self._tally
+            )
+
+    # -- saving
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, policy: Any = None) -> Allocator:
+        """Return the allocator that was saved to ``path``; it decides as if it had never stopped.
+
+        A policy that was given as an object may have options that are not in the file: give a fresh one. A file that
+        cannot be used raises `StateError`.
+        """
+        body = storage.read(path, cls.kind)
+        storage.require("state", body, STATE)
+        chosen, options = saved_policy(body["core"], policy)
+        allocator = remade(
+            lambda: cls(body["arms"], body["budget"], chosen, body["setting"], seed=0, **options)
+        )
+        remade(lambda: allocator._restore(body))
+        return allocator
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "arms": self._arms,
+            "budget": self._budget,
+            "setting": self._observes,
+            "counts": self._tally.state(),
+        }
+
+    def _restore(self, body: dict[str, Any]) -> None:
+        self._restore_core(body["core"])
+        self._check_policy()
+        self._tally = AllocationTally.from_state(self._arms, body["counts"])
+        if self._tally.rounds != self.rounds:
+            raise StateError("the counts contradict the ledger")
+
+    def _encode_decision(self, decided: np.ndarray) -> list[float]:
+        return decided.tolist()
+
+    def _decode_decision(self, data: Any) -> np.ndarray:
+        return self._checked(vector("allocation", data, size=self._arms))
+
+    # -- checks
+
+    def _checked(self, allocation: Any) -> np.ndarray:
+        """Return a copy of what the policy gives, unless the budget does not allow it."""
+        given = np.array(allocation, dtype=float)
+        right = given.shape == (self._arms,) and bool((given >= 0.0).all())  # NaN is not
+        if not right or float(given.sum()) > self._budget * (1.0 + SLACK):
+            raise ValueError(
+                f"the allocation of the policy must be {self._arms} numbers >= 0 with a sum of at most "
+                f"{self._budget:g}, got {short(given.tolist())}"
+            )
+        return given
+
+    def _check_setting(self, name: str, made: Any) -> None:
+        if self._observes not in getattr(made, "made_for", (self._observes,)):
+            raise ValueError(
+                f"{name} learns from {' and '.join(made.made_for)} feedback: setting must be "
+                f"{OTHER[self._observes]!r} with it, got {self._observes!r}"
+            )
+
+    def _check_policy(self) -> None:
+        """Refuse a policy object that was made for another problem."""
+        policy = self._policy
+        self._check_setting(self._label, policy)
+        arms, budget = getattr(policy, "K", self._arms), getattr(policy, "Q", self._budget)
+        rewards = getattr(policy, "reward", self._observes == "reward")
+        if arms != self._arms or not math.isclose(budget, self._budget, rel_tol=SLACK):
+            raise ValueError(
+                f"policy must be made for {self._arms} arms and a budget of {self._budget:g}, "
+                f"got one for {arms} arms and {budget:g}"
+            )
+        if bool(rewards) != (self._observes == "reward"):
+            raise ValueError(f"policy must be made for setting={self._observes!r}, got one for the other")
+
+
+def seen_values(observed: Any, arms: int) -> np.ndarray:
+    """Return what was seen as K numbers, 0 for nothing.
+
+    >>> seen_values([0.5, None, float("nan")], 3).tolist(), seen_values({2: 1}, 3).tolist()
+    ([0.5, 0.0, 0.0], [0.0, 0.0, 1.0])
+    """
+    if isinstance(observed, Mapping):
+        places = {integer("an arm in observed", arm, 0, arms - 1): value for arm, value in observed.items()}
+        observed = [places.get(arm) for arm in range(arms)]
+    if isinstance(observed, (str, bytes, Set)) or not np.iterable(observed):
+        raise ValueError(f"observed must be {arms} numbers from 0 to 1, one per arm, got {short(observed)}")
+    values = list(observed)
+    if len(values) != arms:
+        raise ValueError(f"observed must be {arms} numbers from 0 to 1, got {len(values)}: {short(observed)}")
+    return np.array([_seen(arm, value) for arm, value in enumerate(values)])
+
+
+def _seen(arm: int, value: Any) -> float:
+    if value is None or (isinstance(value, (float, np.floating)) and value != value):
+        return 0.0
+    if isinstance(value, (bool, np.bool_)):
+        return float(value)
+    seen = number(f"observed[{arm}]", value, at_least=0.0)
+    if seen > 1.0:
+        raise ValueError(f"observed[{arm}] must be a number from 0 to 1, or None, got {value!r}")
+    return seen

@@ -1,0 +1,227 @@
+"""One of several players who share arms and cannot talk, in use: a radio, a sensor, a device on a busy channel."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.catalog import make_policy, option_names
+from weakfeedback.live import storage
+from weakfeedback.live.base import Live, remade, saved_policy
+from weakfeedback.live.ledger import UnknownDecision, fingerprint
+from weakfeedback.live.player_report import IDLE, PlayerReport, PlayerTally, make_player_report
+from weakfeedback.live.player_words import description_of, phase_of
+from weakfeedback.live.storage import StateError
+from weakfeedback.validate import integer, number
+
+# What a live player has unless told otherwise, where her policy takes it.
+DEFAULTS = {"epsilon": 0.05, "delta": 0.05, "alarm": True}
+STATE: dict[str, type | tuple[type, ...]] = {"core": dict, "counts": dict, "arms": int}
+
+
+class WrongSlot(UnknownDecision, ValueError):
+    """What is observed is not of the slot under way."""
+
+
+class Player(Live):
+    """One player of K arms, who hears only whether she collided (thesis, chapter 5).
+
+    In every slot `choose` names the arm to play, or -1 to idle, and `observe` tells what came of it. All players must
+    go through the same slots, each on a device of her own; nothing else passes between them.
+
+    ``choose`` may be repeated: until the slot is observed it returns the same arm, also after the player was saved
+    and loaded. ``observe`` twice, or for another slot, raises `WrongSlot` and changes nothing. ``cancel(pending[0])``
+    is for a slot that did not take place for anybody: nothing is learned, and its number is used again.
+
+    Parameters
+    ----------
+    arms : integer >= 2
+    policy : name or policy object
+        "DLC-LIX", "DLC", "Musical-Chairs" or "SIC-MMAB" with their options, or an object with ``choose``,
+        ``observe``, ``settled`` and ``arm``, which belongs to the player from then on. All players need the same.
+    epsilon, delta : numbers, optional
+        0.05 for DLC and DLC-LIX.
+    seed : integer >= 0, SeedSequence or Generator, optional
+        Of the player's generator; fresh entropy if None. **Players need different seeds**: equal ones choose the same
+        arms and collide for ever. Player n of replication r of ``simulate(seed=s)`` has
+        ``SeedSequence(s, spawn_key=(r, 1, n))``. A Generator must be over PCG64, and is used as it is.
+    **options
+        Of the policy. ``alarm=True`` is the default of live DLC and DLC-LIX players (of simulated ones it is not): if
+        anybody has no arm of her own at the end of the orthogonalisation, all of them hear it and repeat it.
+
+    Examples
+    --------
+    A single player ends on the best arm.
+
+    >>> player = Player(arms=3, epsilon=0.2, seed=1)
+    >>> while not player.settled:
+    ...     arm = player.choose()
+    ...     player.observe([0.2, 0.9, 0.4][arm], collided=False)
+    >>> player.arm, player.phase, player.slot == player.rounds
+    (1, 'settled', True)
+    """
+
+    kind = "Player"
+    setting = "multiplayer"
+
+    def __init__(
+        self,
+        arms: int,
+        policy: Any = "DLC-LIX",
+        epsilon: float | None = None,
+        delta: float | None = None,
+        seed: Any = None,
+        **options: Any,
+    ) -> None:
+        self._arms = integer("arms", arms, 2)
+        told = {"epsilon": epsilon, "delta": delta}
+        options |= {name: value for name, value in told.items() if value is not None}
+        super().__init__(policy, self._made, ("choose", "observe"), seed, options)
+        self._check_policy()
+        # Choices depend on all that was observed before, whatever the class says.
+        self._ledger.one_at_a_time = True
+        self._delay_safe = False
+        self._tally = PlayerTally(self._arms)
+
+    def _made(self, name: str, **options: Any) -> Any:
+        taken = option_names("multiplayer", name)
+        defaults = {option: value for option, value in DEFAULTS.items() if option in taken}
+        return make_policy("multiplayer", name, self._arms, **{**defaults, **options})
+
+    def __repr__(self) -> str:
+        return f"<Player of {self._arms} arms, {self._label}, slot {self.slot}, {self.phase}>"
+
+    # -- slots
+
+    @property
+    def slot(self) -> int:
+        """The number of the slot that is under way or comes next; the first is 0."""
+        return self._ledger.rounds
+
+    def choose(self) -> int:
+        """Return the arm to play in this slot, or -1 to idle; the same one until the slot is observed."""
+        with self._ledger.lock:
+            waiting = self._ledger.pending
+            if waiting:
+                return self._ledger.decided(waiting[0])
+            chosen = self._policy.choose(self._rng)
+            arm = integer("the arm chosen by the policy", chosen, IDLE, self._arms - 1)
+            self._ledger.open(arm)
+            return arm
+
+    def observe(self, reward: float, collided: bool, slot: int | None = None) -> None:
+        """Learn what came of the slot.
+
+        Parameters
+        ----------
+        reward : number from 0 to 1
+            What the arm gave. It counts as 0 if there was a collision, and must be 0 in a slot of idling.
+        collided : bool
+            Whether another player was on the same arm.
+        slot : integer, optional
+            The slot that this is of. If it is not the one under way, a slot was lost or told twice: `WrongSlot`.
+        """
+        gained = number("reward", reward, at_least=0.0)
+        if gained > 1.0:
+            raise ValueError(f"reward must be a number from 0 to 1, got {reward!r}")
+        if not isinstance(collided, (bool, np.bool_)):
+            raise ValueError(f"collided must be True or False, got {collided!r}")
+        named = None if slot is None else integer("slot", slot, 0)
+        hit = bool(collided)
+        with self._ledger.lock:
+            id = self._awaited(named)
+            arm = self._ledger.decided(id)
+            if arm == IDLE and (hit or gained > 0.0):
+                raise ValueError(
+                    f"slot {self.slot} was one of idling: reward must be 0 and collided False, "
+                    f"got {reward!r} and {collided!r}"
+                )
+            gained = 0.0 if hit else gained
+            self._policy.observe(arm, gained, hit, self._rng)
+            self._ledger.settle(id, fingerprint([gained, hit]))
+            self._tally.add(arm, gained, hit)
+
+    def _awaited(self, slot: int | None) -> int:
+        """Return the id of the slot under way, having checked that it is the one meant."""
+        waiting = self._ledger.pending
+        if slot is not None and slot != self.slot:
+            raise WrongSlot(
+                f"slot must be {self.slot}, which is under way, got {slot}: a slot was lost or repeated"
+            )
+        if not waiting:
+            raise WrongSlot(f"nothing was chosen yet in slot {self.slot}: call choose() before observe()")
+        return waiting[0]
+
+    # -- what she knows
+
+    @property
+    def settled(self) -> bool:
+        """Whether she has her arm and stays on it."""
+        return bool(self._policy.settled)
+
+    @property
+    def arm(self) -> int:
+        """The arm she sits on; before she is settled, the one reserved or played last, -1 at first."""
+        return int(self._policy.arm)
+
+    @property
+    def phase(self) -> str:
+        """One word for what she is doing, such as "orthogonalisation", "exploring" or "settled"."""
+        with self._ledger.lock:
+            return phase_of(self._policy)
+
+    @property
+    def description(self) -> str:
+        """What she is doing in a sentence, what she knows of the others, and what went wrong."""
+        with self._ledger.lock:
+            return description_of(self._policy, self.slot)
+
+    def report(self) -> PlayerReport:
+        """Return what she played, heard and earned so far; ``print`` it for a table."""
+        with self._ledger.lock:
+            return make_player_report(self._label, self._policy, self.slot, self._tally)
+
+    # -- saving
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, policy: Any = None) -> Player:
+        """Return the player that was saved to ``path``; she chooses as if she had never stopped.
+
+        A policy that was given as an object may have options that are not in the file: give a fresh one. A file that
+        cannot be used raises `StateError`.
+        """
+        body = storage.read(path, cls.kind)
+        storage.require("state", body, STATE)
+        chosen, options = saved_policy(body["core"], policy)
+        player = remade(lambda: cls(body["arms"], chosen, seed=0, **options))
+        remade(lambda: player._restore(body))
+        return player
+
+    def _state(self) -> dict[str, Any]:
+        return {"arms": self._arms, "counts": self._tally.state()}
+
+    def _restore(self, body: dict[str, Any]) -> None:
+        self._restore_core(body["core"])
+        self._check_policy()
+        self._tally = PlayerTally.from_state(self._arms, body["counts"])
+        if self._tally.slots != self.rounds:
+            raise StateError("the counts contradict the ledger")
+
+    def _encode_decision(self, decided: int) -> int:
+        return decided
+
+    def _decode_decision(self, data: Any) -> int:
+        return integer("arm", data, IDLE, self._arms - 1)
+
+    def _check_policy(self) -> None:
+        """Refuse a policy object that was made for other arms, or does not say where it sits."""
+        arms = getattr(self._policy, "K", self._arms)
+        if arms != self._arms:
+            raise ValueError(f"policy must be made for {self._arms} arms, got one for {arms}")
+        for field in ("settled", "arm"):
+            if not isinstance(getattr(self._policy, field, None), (bool, int, np.integer, np.bool_)):
+                raise ValueError(
+                    f"policy must have the fields settled (a bool) and arm (an integer): no {field}"
+                )

@@ -1,0 +1,95 @@
+"""What a player is doing, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weakfeedback.multiplayer import dlc, dlc_lix, opening, sic_mmab
+from weakfeedback.multiplayer.dlc import Dlc
+from weakfeedback.multiplayer.dlc_lix import DlcLix
+from weakfeedback.multiplayer.musical_chairs import MusicalChairs
+from weakfeedback.multiplayer.opening import Opening
+from weakfeedback.multiplayer.sic_mmab import SicMmab
+
+DLC_STAGES = {
+    dlc.LEARN: "exploring",
+    dlc.SERVE: "telling",
+    dlc.LISTEN: "listening",
+    dlc.WAIT: "waiting",
+}
+LIX_STAGES = {
+    dlc_lix.SIT: "sitting",
+    dlc_lix.EXPLORE: "exploring",
+    dlc_lix.SIGNAL: "telling",
+    dlc_lix.COLLECT: "listening",
+    dlc_lix.TELL: "telling",
+    dlc_lix.SEND: "telling",
+    dlc_lix.HEAR: "listening",
+}
+SENTENCES = {
+    "orthogonalisation": "looking for an arm that nobody else plays",
+    "alarm sweep": "making sure that everybody has an arm of her own",
+    "indexing": "counting the players by meeting them once",
+    "exploring": "finding out which arms are best",
+    "sitting": "playing her reserved arm until she is told of a better one",
+    "waiting": "idling until all players know their arms",
+    "polling": "idling, and playing her reserved arm at agreed times to be told of her arm",
+    "telling": "sending a word to another player by collisions",
+    "listening": "receiving a word from another player by collisions",
+    "learning": "learning the arms and the number of players",
+    "choosing": "trying the best arms until one is free",
+    "settled": "staying on her arm",
+    "rotating": "hopping through the best arms in turn with the others",
+}
+
+
+def phase_of(policy: Any) -> str:
+    """Return one word for what a player is doing; "learning" or "settled" for a player of the user's own."""
+    if policy.settled:
+        return "rotating" if getattr(policy, "fair", False) else "settled"
+    if isinstance(policy, Opening) and policy.phase != opening.PLAYING:
+        words = {opening.SEATING: "orthogonalisation", opening.SWEEP: "alarm sweep"}
+        return words.get(policy.phase, "indexing")
+    if isinstance(policy, Dlc):
+        polling = policy.stage == dlc.LEARN and policy.rank > 0
+        return "polling" if polling else DLC_STAGES.get(policy.stage, "learning")
+    if isinstance(policy, DlcLix):
+        return LIX_STAGES.get(policy.stage, "learning")
+    if isinstance(policy, SicMmab):
+        return "telling" if policy.stage == sic_mmab.TALKING else "exploring"
+    if isinstance(policy, MusicalChairs):
+        return "learning" if policy.slot < policy.T0 else "choosing"
+    return "learning"
+
+
+def description_of(policy: Any, slot: int) -> str:
+    """Return a sentence or two on what a player is doing, and on what went wrong."""
+    phase = phase_of(policy)
+    text = f"Slot {slot}: {SENTENCES[phase]}"
+    if phase == "settled":
+        text = f"Slot {slot}: staying on arm {policy.arm}"
+    elif isinstance(policy, Opening) and policy.phase == opening.SEATING:
+        text += f", slot {policy.slot + 1} of {policy.seating_rounds}"
+    known = int(getattr(policy, "N", 0))
+    if known > 0:
+        text += f"; {known} player{'s' if known > 1 else ''} {counted(policy)}"
+    if isinstance(policy, Opening) and policy.phase == opening.PLAYING:
+        text += f", she has rank {policy.rank}" + (" and leads" if policy.rank == 0 else "")
+    return f"{text}.{troubles(policy)}"
+
+
+def counted(policy: Any) -> str:
+    """Return how sure the number of players is."""
+    return "estimated" if isinstance(policy, MusicalChairs) else "counted"
+
+
+def troubles(policy: Any) -> str:
+    """Return what went wrong, as sentences with a space before each."""
+    text = ""
+    if getattr(policy, "failed", False):
+        text += " She found no free arm in time (failed)."
+    if getattr(policy, "restarts", 0):
+        text += f" The alarm had everybody sit down again {policy.restarts} times."
+    if getattr(policy, "garbled", False):
+        text += " She was told of an arm that does not exist (garbled)."
+    return text
