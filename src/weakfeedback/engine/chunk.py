@@ -1,15 +1,15 @@
 """One task: a range of replications of one policy on one problem."""
 
-import copy
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from weakfeedback.engine.cast import cast, joined, state_of, streams
 from weakfeedback.engine.digest import CannotLower
+from weakfeedback.engine.fresh import fresh, nan_field
 from weakfeedback.engine.loop import loop_for
-from weakfeedback.engine.seeds import POLICY, WORLD, generator
 
 # the compiler's messages are long; a line with one of these is the one to show, the first sign first
 TELLING = (
@@ -37,6 +37,10 @@ class Task:
     marks: np.ndarray
     seed: int
     compiled: bool
+    player: Any = field(default=None, compare=False)  # ``Compiled``, ready for this process only
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "player": None}
 
 
 def run(task: Task) -> np.ndarray:
@@ -44,15 +48,16 @@ def run(task: Task) -> np.ndarray:
     loop = loop_for(task.problem, task.policy)
     width = len(loop.counters(task.problem))
     table = np.zeros((task.last - task.first, task.marks.size, width), dtype=np.int64)
-    player = Compiled(task.problem, task.policy) if task.compiled else Interpreted(task.problem)
+    player = task.player
+    if player is None:
+        player = Compiled(task.problem, task.policy) if task.compiled else Interpreted(task.problem)
+    world = task.problem.world()
     for k, replication in enumerate(range(task.first, task.last)):
-        policy = copy.deepcopy(task.policy)
+        policy = cast(task.problem, task.policy)
         counts = np.zeros(width, dtype=np.int64)
-        generators = (generator(task.seed, replication, WORLD), generator(task.seed, replication, POLICY))
+        generators = streams(task.problem, task.policy, task.seed, replication)
         try:
-            refused, state = player.play(
-                policy, task.problem.world(), *generators, task.marks, counts, table[k]
-            )
+            refused, state = player.play(policy, fresh(world), *generators, task.marks, counts, table[k])
         except Exception as error:
             error.add_note(f"while {task.label!r} played replication {replication}")
             raise
@@ -61,11 +66,9 @@ def run(task: Task) -> np.ndarray:
                 f"{task.label!r} decided something impossible in round {refused} of replication {replication}: "
                 f"it must be {loop.refusal(task.problem)}"
             )
-        for name, value in state.items():
-            if isinstance(value, (float, np.ndarray)) and np.isnan(value).any():
-                raise ValueError(
-                    f"the field {name!r} of {task.label!r} became NaN in replication {replication}"
-                )
+        name = nan_field(state)
+        if name is not None:
+            raise ValueError(f"the field {name!r} of {task.label!r} became NaN in replication {replication}")
     return table
 
 
@@ -79,40 +82,56 @@ class Interpreted:
         """The round of a refused decision or 0, and the policy's state afterwards."""
         with np.errstate(divide="raise", invalid="raise"):  # silent NaN of array elements becomes an error
             refused = loop_for(self.problem, policy).play(policy, world, *rest)
-        return int(refused), vars(policy)
+        return int(refused), state_of(policy)
 
 
 class Compiled:
     """Plays with the compiled twins; raises ``CannotLower`` at once when there can be none."""
 
     def __init__(self, problem: Any, policy: Any) -> None:
-        from numba.core.errors import NumbaError
-
-        from weakfeedback.engine.lowering import Blueprint, compiled_loop
+        from weakfeedback.engine.lowering import Blueprint, compiled_loop, direct
 
         loop = loop_for(problem, policy)
         self.world = Blueprint(problem.world(), loop.world_entry)
         self.policy = Blueprint(policy, loop.entry)
-        self.run = compiled_loop(loop.play, self.policy, self.world)
-        if not self.run.signatures:
-            width = len(loop.counters(problem))
-            rest = (
-                np.zeros(1, dtype=np.int64),
-                np.zeros(width, dtype=np.int64),
-                np.zeros((1, width), dtype=np.int64),
-            )
-            try:  # no round is played: this only compiles
-                self.play(
-                    copy.deepcopy(policy), problem.world(), generator(0, 0, 0), generator(0, 0, 1), *rest
-                )
-            except NumbaError as error:
-                raise CannotLower(_reason(error, self.policy.methods)) from None
+        self.parts: tuple[Any, ...] = (self.policy, self.world)
+        if loop.players is not None:
+            from weakfeedback.engine.team import Code
 
-    def play(self, policy: Any, world: Any, *rest: Any) -> tuple[int, dict[str, Any]]:
-        """The round of a refused decision or 0, and the policy's state afterwards."""
-        struct = self.policy.build(policy)
-        refused = self.run(struct, self.world.build(world), *rest)
-        return int(refused), self.policy.read(struct)
+            self.parts += (Code,)
+        self.loop = compiled_loop(loop.play, *self.parts)
+        width = len(loop.counters(problem))
+        no_rounds = (
+            np.zeros(1, dtype=np.int64),
+            np.zeros(width, dtype=np.int64),
+            np.zeros((1, width), dtype=np.int64),
+        )
+        twins = self._twins(cast(problem, policy), problem.world(), *streams(problem, policy, 0, 0))
+        try:
+            self.run = direct(self.loop, *twins, *no_rounds)
+        except (
+            Exception
+        ) as error:  # the compiler raises many kinds; whatever it is, the interpreter can do the work
+            raise CannotLower(_reason(error, self.policy.methods)) from None
+
+    def _twins(self, policy: Any, world: Any, world_rng: Any, rng: Any) -> tuple[Any, Any, Any, Any]:
+        """The first four arguments of the loop, as compiled code takes them."""
+        if not isinstance(policy, list):
+            return self.policy.build(policy), self.world.build(world), world_rng, rng
+        from weakfeedback.engine.team import Team, generators_team
+
+        return Team(self.policy, policy), self.world.build(world), world_rng, generators_team(rng)
+
+    def play(
+        self, policy: Any, world: Any, world_rng: Any, rng: Any, *rest: Any
+    ) -> tuple[int, dict[str, Any]]:
+        """The round of a refused decision or 0, and the policy's state afterwards; the world moves on."""
+        twin, world_twin, *generators = self._twins(policy, world, world_rng, rng)
+        refused = self.run(twin, world_twin, *generators, *rest)
+        self.world.write_back(world_twin, world)
+        if isinstance(policy, list):
+            return int(refused), joined([self.policy.read(struct) for struct in twin.structs])
+        return int(refused), self.policy.read(twin)
 
 
 def _reason(error: Exception, methods: dict[str, Any]) -> str:
