@@ -32,7 +32,7 @@ def test_waiting_by_hand():
     assert rounds_to_wait(None, 2.1) == 3
     assert rounds_to_wait(7, 2.1) == 7
     # 2019: divided by max(1, floor Q)
-    assert CsbSt(16, 3.5, 0.5, 2.0**-10).W == math.ceil(12 / 3)
+    assert CsbSt(16, 3.5, 0.5, 2.0**-10).W == 4  # 12 / 3
     assert CsbSt(16, 0.5, 0.5, 2.0**-10).W == 12
     # log2(K / delta) / Q = log2(2^14) / 3.5
     assert wait_program(16, 3.5, 0.5, 2.0**-10) == 4
