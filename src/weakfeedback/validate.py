@@ -39,6 +39,8 @@ def vector(name: str, value: Any, at_least: float = -math.inf, size: int | None 
     if at_least > -math.inf:
         allowed += f" >= {at_least:g}"
     try:
+        if np.asarray(value).dtype.kind not in "biufO":  # text and complex numbers would pass for floats
+            raise TypeError
         array = np.array(value, dtype=float)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be {allowed}, got {_short(value)}") from None

@@ -41,6 +41,12 @@ class CannotLower(Exception):
     """A class cannot be compiled; the message is one line that says which method and why."""
 
 
+def name_of(cls: type) -> str:
+    """The full name of a class, the same in a script and in the processes that a script starts."""
+    module = "__main__" if cls.__module__ == "__mp_main__" else cls.__module__
+    return f"{module}.{cls.__qualname__}"
+
+
 def methods_of(cls: type) -> dict[str, types.FunctionType]:
     """All plain methods of a class, inherited ones included unless something else took their name."""
     found = _contents(cls).items()
@@ -202,7 +208,8 @@ def _parts(function: types.FunctionType, method: str, seen: dict[int, int]) -> I
         if code is function.__code__ and function.__doc__ is not None and plain[:1] == (function.__doc__,):
             plain = plain[1:]
         counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
-        yield repr((code.co_code, code.co_names, code.co_varnames, code.co_freevars, counts, plain))
+        yield repr((code.co_code, code.co_names, code.co_varnames, code.co_freevars, counts))
+        yield _text(plain)
     _refuse_global_draws(function, method)
     defaults = list(enumerate(function.__defaults__ or ())) + sorted((function.__kwdefaults__ or {}).items())
     for key, value in defaults:
@@ -268,6 +275,16 @@ def _constant(name: str, value: Any, method: str, enclosed: bool) -> str:
     raise CannotLower(
         f"{method}() uses the {where} {name!r}, a {kind}: make it a field, a number, an array or a plain function"
     )
+
+
+def _text(constant: Any) -> str:
+    """``repr``, but the same in every process: the order of a set is not."""
+    if isinstance(constant, (tuple, frozenset)):
+        words = [_text(part) for part in constant]
+        return (
+            f"{type(constant).__name__}({', '.join(words if isinstance(constant, tuple) else sorted(words))})"
+        )
+    return repr(constant)
 
 
 def _plain(value: Any) -> bool:

@@ -29,6 +29,7 @@ from weakfeedback.engine.digest import (
     constants_of,
     fingerprint,
     helper_of,
+    name_of,
     reachable,
 )
 from weakfeedback.engine.fieldcheck import FieldChecked
@@ -169,7 +170,7 @@ def _struct_class(
 ) -> tuple[type, str]:
     code = fingerprint(methods)
     _check_names(cls, methods, tuple(name for name, _ in fields))
-    name = f"{cls.__module__}.{cls.__qualname__}"
+    name = name_of(cls)
     # a bounds-checked build is another build: the setting has no effect on a warm cache otherwise
     mode = f"{ENGINE}|{getattr(config, 'BOUNDSCHECK', None)}|{fields}"
     digest = hashlib.sha256(f"{name}|{code}|{mode}".encode()).hexdigest()[:20]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,12 +14,44 @@ from weakfeedback.engine.chunk import Compiled, Task
 from weakfeedback.engine.digest import CannotLower
 from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.results import Results
-from weakfeedback.engine.store import Store
+from weakfeedback.engine.store import Store, code_of
 from weakfeedback.validate import integer
+
+LONGEST = 2**53  # rounds are counted by integers, and marks set by floats
 
 
 class InterpretedWarning(UserWarning):
     """A policy could not be compiled and runs in the interpreter."""
+
+
+class SentTask(Task):
+    """A task that a worker plays only if the policy has the same code there."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "code": _code(self)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        sent = state.pop("code")
+        vars(self).update(state)
+        if sent != _code(self):
+            vars(self)["player"] = OtherCode()
+
+
+class OtherCode:
+    """Refuses to play: a pool started before an edit, or a worker with other files, has the policy as it was."""
+
+    def play(self, *arguments: Any) -> Any:
+        """Say so."""
+        raise ValueError(
+            "the worker has other code of this policy than the process that sent it: start the workers anew"
+        )
+
+
+def _code(task: Task) -> str | None:
+    try:
+        return code_of(task.problem, task.policy)
+    except CannotLower:
+        return None
 
 
 class Plan:
@@ -39,20 +72,27 @@ class Plan:
         compiled: bool = True,
         store: str | Path | None = None,
     ) -> None:
+        if not callable(getattr(problem, "loop", None)):
+            raise ValueError(f"problem must be a problem of this package, got {problem!r}")
         if not isinstance(policies, Mapping) or not policies:
             raise ValueError(f"policies must be a mapping of labels to policies, got {policies!r}")
         self.problem, self.policies = problem, dict(policies)
         self.horizon = integer("horizon", horizon, 1)
+        if self.horizon > LONGEST:
+            raise ValueError(f"horizon must be at most {LONGEST}, got {horizon!r}")
         self.replications = integer("replications", replications, 1)
         self.seed = integer("seed", seed, 0)
         self.rounds = mark_rounds(marks, self.horizon)
-        for policy in policies.values():
+        if store is not None and not isinstance(store, (str, os.PathLike)):
+            raise ValueError(f"store must be a folder, got {store!r}")
+        for label, policy in policies.items():
+            _refuse_other_things(problem, label, policy)
             loop_for(problem, policy).fits(problem, policy)
             separate_fields(policy)
         # never a matter of workers
         size = max(1, min(1000, problem.loop().chunk_rounds // self.horizon))
         self.tasks = [
-            Task(problem, label, policy, first, last, self.rounds, self.seed, compiled)
+            SentTask(problem, label, policy, first, last, self.rounds, self.seed, compiled)
             for label, policy in policies.items()
             for first, last in _ranges(self.replications, size)
         ]
@@ -145,11 +185,39 @@ def mark_rounds(marks: Any, horizon: int) -> np.ndarray:
         return np.unique(
             np.ceil(np.arange(1, count + 1) * (horizon / count)).astype(np.int64).clip(1, horizon)
         )
-    rounds = np.asarray(marks)
+    try:
+        rounds = np.asarray(marks)
+    except ValueError:  # rows of different lengths
+        rounds = np.empty((0, 0))
     whole = rounds.ndim == 1 and rounds.size > 0 and rounds.dtype.kind in "iu"
-    if not whole or (np.diff(rounds) <= 0).any() or rounds[0] < 1 or rounds[-1] > horizon:
+    if not whole or (rounds[1:] <= rounds[:-1]).any() or rounds[0] < 1 or rounds[-1] > horizon:
         raise ValueError(f"marks must be a number or increasing rounds from 1 to {horizon}, got {marks!r}")
     return np.unique(np.append(rounds.astype(np.int64), horizon))
+
+
+def _refuse_other_things(problem: Any, label: Any, policy: Any) -> None:
+    """Refuse what is no policy of the problem's setting, with a word about what it is."""
+    if not isinstance(label, str):
+        raise ValueError(
+            f"policies must be a mapping of labels to policies, got the label {label!r}, not a text"
+        )
+    if isinstance(policy, type):
+        raise ValueError(
+            f"policies[{label!r}] must be a policy, got the class {policy.__name__}: make an object of it"
+        )
+    for method in loop_for(problem, policy).entry:
+        if not callable(getattr(policy, method, None)):
+            raise ValueError(f"policies[{label!r}] must be a policy with a method {method}(), got {policy!r}")
+    if any(vars(base).get("__slots__") for base in type(policy).__mro__) or not hasattr(policy, "__dict__"):
+        raise ValueError(
+            f"policies[{label!r}] must keep its state in plain fields, got {type(policy).__name__} with __slots__"
+        )
+    for name, value in vars(policy).items():
+        if isinstance(value, np.random.Generator):
+            raise ValueError(
+                f"policies[{label!r}] must draw from the generator it is given, got one of its own in the field "
+                f"{name!r}: every replication would draw the same"
+            )
 
 
 def separate_fields(policy: Any) -> None:

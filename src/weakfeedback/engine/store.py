@@ -2,11 +2,13 @@
 
 A store belongs to one problem, horizon, set of marks and seed; it is refused for any other. Policies and
 replications may come and go: a chunk is found again only if the policy's code and parameters, the problem,
-the range of replications and the versions of NumPy, Numba and this package are the same.
+the range of replications and the versions of NumPy, Numba and this package are the same. Of a policy whose code
+or state cannot be followed nothing is kept, with a warning.
 """
 
 import hashlib
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import numpy as np
 
 from weakfeedback._version import __version__
 from weakfeedback.engine.chunk import Task
-from weakfeedback.engine.digest import CannotLower, fingerprint, reachable
+from weakfeedback.engine.digest import CannotLower, class_fingerprint, fingerprint, name_of, reachable
 from weakfeedback.engine.loop import loop_for
 from weakfeedback.files import write_atomically
 
@@ -72,36 +74,28 @@ class Store:
         """Where the chunk of a task is kept; None when its policy's code cannot be followed."""
         policy = self._policies.get(id(task.policy))
         if policy is None:
-            policy = self._policies[id(task.policy)] = (task.policy, self._key(task.policy))
+            policy = self._policies[id(task.policy)] = (task.policy, self._key(task))
         if policy[1] is None:
             return None
         text = f"{policy[1]}|{task.first}|{task.last}"
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:40]}.parquet"
 
-    def _key(self, policy: Any) -> str | None:
+    def _key(self, task: Task) -> str | None:
         """A digest of everything but the range of replications."""
         import numba
 
         try:
-            loop: Any = loop_for(self.problem, policy)
-            code = fingerprint(reachable(type(policy), loop.entry))
-            world = reachable(type(self.problem.world()), loop.world_entry)
-            rounds = fingerprint({"play": loop.play, **world})
-        except CannotLower:
+            words = [code_of(self.problem, task.policy), _state_digest(vars(task.policy))]
+        except CannotLower as reason:
+            warnings.warn(f"store {self.folder} keeps nothing of {task.label!r}: {reason}", stacklevel=2)
             return None
-        words = [f"{type(policy).__module__}.{type(policy).__qualname__}", code, rounds]
         words += [
             json.dumps(self.configuration, sort_keys=True),
             np.__version__,
             numba.__version__,
             __version__,
         ]
-        hasher = hashlib.sha256("|".join(words).encode())
-        for name, value in sorted(vars(policy).items()):
-            array = np.asarray(value)
-            hasher.update(f"|{name}:{array.dtype.str}{array.shape}".encode())
-            hasher.update(repr(value).encode() if array.dtype == object else array.tobytes())
-        return hasher.hexdigest()
+        return hashlib.sha256("|".join(words).encode()).hexdigest()
 
     def get(self, task: Task) -> np.ndarray | None:
         """The finished chunk of a task, or None."""
@@ -147,3 +141,30 @@ class Store:
         }
         rows = pa.table(columns).replace_schema_metadata(known)
         write_atomically(path, lambda part: pq.write_table(rows, part))
+
+
+def code_of(problem: Any, policy: Any) -> str:
+    """A digest of all code that plays a policy on a problem; ``CannotLower`` if some cannot be followed."""
+    loop: Any = loop_for(problem, policy)
+    code = class_fingerprint(type(policy), loop.entry, vars(policy))
+    world = reachable(type(problem.world()), loop.world_entry)
+    rounds = fingerprint({"play": loop.play, **world})
+    return f"{name_of(type(policy))}|{code}|{rounds}"
+
+
+def _state_digest(state: dict[str, Any]) -> str:
+    words = [f"{name}={_canonical(name, value)}" for name, value in sorted(state.items())]
+    return hashlib.sha256("|".join(words).encode()).hexdigest()
+
+
+def _canonical(name: str, value: Any) -> str:
+    """A text that is the same for equal values only; ``CannotLower`` for a thing whose contents are unknown."""
+    if type(value) is np.ndarray and value.dtype.kind in "biufcSU":
+        return f"{value.dtype.str}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic)):
+        return f"{type(value).__name__} {value!r}"
+    if type(value) in (list, tuple):
+        return f"{type(value).__name__}({','.join(_canonical(name, part) for part in value)})"
+    if type(value) is dict:
+        return f"dict({','.join(f'{_canonical(name, k)}:{_canonical(name, v)}' for k, v in value.items())})"
+    raise CannotLower(f"its field {name!r} is a {type(value).__name__}")
