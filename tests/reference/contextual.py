@@ -101,7 +101,7 @@ class SlowContextualPolicy:
         """What C_j - C_i has to exceed for arm i to be preferred to arm j > i."""
         raise NotImplementedError
 
-    def decisions(self, phi: Sequence[float], slack: float = 0.0) -> set[int]:
+    def decisions(self, phi: Any, slack: float = 0.0) -> set[int]:
         """Every arm that the rule may select when each bound is known up to `slack` only."""
         if self.forced_phase():
             return {self.K - 1}
@@ -117,11 +117,11 @@ class SlowContextualPolicy:
                 return possible
         raise AssertionError("the last arm has no arm above it and is always accepted")
 
-    def select(self, phi: Sequence[float], rng: Any) -> int:
+    def select(self, phi: Any, rng: Any) -> int:
         (arm,) = self.decisions(phi)
         return arm
 
-    def checked(self, arm: int, outputs: Sequence[int]) -> dict[int, int]:
+    def checked(self, arm: int, outputs: Any) -> dict[int, int]:
         """The outputs Y^1..Y^I of a round that stopped at arm I, and no output beyond."""
         if not 0 <= arm < self.K:
             raise ValueError(f"arm must be in 0..{self.K - 1}, got {arm}")
@@ -161,14 +161,14 @@ class SlowPairs(SlowContextualPolicy):
         model, x = self.models[i, j], self.block(phi, i, j)
         return float(expit(x @ model.estimate() + self.width(i, j) * model.norm(x)))
 
-    def update(self, phi: Sequence[float], arm: int, outputs: Sequence[int], rng: Any) -> None:
+    def update(self, phi: Any, arm: int, outputs: Any, rng: Any) -> None:
         Y = self.checked(arm, outputs)
         self.learn(phi, arm, {(i, j): int(Y[i] != Y[j]) for i, j in self.models if j <= arm + 1})
 
-    def update_pairs(self, phi: Sequence[float], arm: int, differ: Any, rng: Any) -> None:
+    def update_pairs(self, phi: Any, arm: int, differ: Any, rng: Any) -> None:
         self.learn(phi, arm, {(i, j): int(differ[i - 1][j - 1]) for i, j in self.models if j <= arm + 1})
 
-    def learn(self, phi: Sequence[float], arm: int, disagreements: Mapping[tuple[int, int], int]) -> None:
+    def learn(self, phi: Any, arm: int, disagreements: Mapping[tuple[int, int], int]) -> None:
         x = np.array(phi, dtype=float)
         for (i, j), label in disagreements.items():
             self.models[i, j].observe(self.block(x, i, j), label)
@@ -217,7 +217,7 @@ class SlowUssPd(SlowPairs):
     def width(self, i: int, j: int) -> float:
         return confidence(self.d, self.K, self.delta, self.sigma, self.kappa, self.t)
 
-    def learn(self, phi: Sequence[float], arm: int, disagreements: Mapping[tuple[int, int], int]) -> None:
+    def learn(self, phi: Any, arm: int, disagreements: Mapping[tuple[int, int], int]) -> None:
         super().learn(phi, arm, disagreements)
         self.forced.after_feedback(self.t, self.models)
 
@@ -285,7 +285,7 @@ class SlowSupervised(SlowContextualPolicy):
     def bound(self, phi: np.ndarray, i: int, j: int) -> float:
         return self.error(phi, i, +1) - self.error(phi, j, -1)
 
-    def update(self, phi: Sequence[float], arm: int, outputs: Sequence[int], rng: Any, truth: int) -> None:
+    def update(self, phi: Any, arm: int, outputs: Any, rng: Any, truth: int) -> None:
         for i, label in self.checked(arm, outputs).items():
             self.models[i].observe(np.array(phi, dtype=float), int(label != truth))
         self.t += 1
@@ -299,13 +299,13 @@ class SlowFixedArm(SlowContextualPolicy):
         super().__init__(costs)
         self.arm = arm
 
-    def select(self, phi: Sequence[float], rng: Any) -> int:
+    def select(self, phi: Any, rng: Any) -> int:
         return self.arm
 
-    def update(self, phi: Sequence[float], arm: int, outputs: Sequence[int], rng: Any) -> None:
+    def update(self, phi: Any, arm: int, outputs: Any, rng: Any) -> None:
         self.checked(arm, outputs)
 
-    def update_pairs(self, phi: Sequence[float], arm: int, differ: Any, rng: Any) -> None:
+    def update_pairs(self, phi: Any, arm: int, differ: Any, rng: Any) -> None:
         """Nothing is learnt."""
 
 
@@ -315,7 +315,7 @@ class SlowRandomArm(SlowFixedArm):
     def __init__(self, costs: Sequence[float]):
         super().__init__(costs, -1)
 
-    def select(self, phi: Sequence[float], rng: Any) -> int:
+    def select(self, phi: Any, rng: Any) -> int:
         return int(self.K * rng.random())
 
 

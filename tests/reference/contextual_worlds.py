@@ -5,7 +5,7 @@ Nothing of `weakfeedback` is imported: that is what makes a comparison worth som
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,12 +27,12 @@ class SlowContextualProblem:
 
     def __init__(
         self,
-        contexts: Sequence[Sequence[float]],
-        truth: Sequence[int],
-        parameters: Sequence[Sequence[float]],
-        costs: Sequence[float],
+        contexts: Any,
+        truth: Any,
+        parameters: Any,
+        costs: Any,
         labels: str = "random",
-        intercepts: Sequence[float] | None = None,
+        intercepts: Any = None,
     ):
         self.x = [[float(a) for a in row] for row in contexts]
         self.y = [int(label) for label in truth]
@@ -109,9 +109,9 @@ class SlowRealizableProblem:
 
     def __init__(
         self,
-        features: Sequence[Sequence[float]],
-        theta: dict[tuple[int, int], Sequence[float]],
-        costs: Sequence[float],
+        features: Any,
+        theta: Mapping[tuple[int, int], Any],
+        costs: Any,
         regret: str = "signed",
     ):
         self.phi, self.theta = features, theta
@@ -174,7 +174,7 @@ def draw_pairs(problem: SlowRealizableProblem, row: int, rng: Any) -> list[list[
 def slow_run(
     policy: Any,
     problem: SlowContextualProblem | SlowRealizableProblem,
-    features: Sequence[Sequence[float]],
+    features: Any,
     seed: int,
     replication: int,
     horizon: int,
