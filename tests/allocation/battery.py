@@ -1,5 +1,7 @@
 """What fast and slow policies of chapter 4 are put through together: random instances and hostile feedback."""
 
+from typing import Any
+
 import numpy as np
 from tests.reference import allocation as slow
 from tests.reference import allocation_search as search
@@ -9,7 +11,7 @@ from weakfeedback import allocation as fast
 
 KNOWN = {"epsilon": 0.3, "delta": 0.2}
 SEARCH = {**KNOWN, "gamma": 0.06}
-VARIANTS = {
+VARIANTS: dict[str, list[dict[str, Any]]] = {
     "CsbSk": [KNOWN, {**KNOWN, "wait": 2}],
     "CsbSt": [KNOWN, {**KNOWN, "wait": 2}],
     "NumSk": [KNOWN, {**KNOWN, "wait": 1}, {**KNOWN, "wait": 3}],
@@ -20,6 +22,7 @@ VARIANTS = {
         {**SEARCH, "wait": 2, "distinct": 2, "gamma": 0.013},
         {**SEARCH, "wait": 3, "distinct": 1, "decimals": 1, "every": 3},
         {**SEARCH, "wait": 1, "search_max": 0.6, "decimals": 2, "every": 4},
+        {**SEARCH, "epsilon": 0.02, "search_max": 0.6},
     ],
     "NumMk": [
         {**SEARCH, "wait": 4},
@@ -27,14 +30,21 @@ VARIANTS = {
         {**SEARCH, "wait": 2, "distinct": 2, "gamma": 0.013},
         {**SEARCH, "wait": 3, "distinct": 1, "decimals": 1, "every": 3},
         {**SEARCH, "wait": 1, "search_max": 0.6, "decimals": 2, "every": 4},
+        {**SEARCH, "epsilon": 0.02, "search_max": 0.6},
     ],
     "CsbDt": [
         {**SEARCH, "wait": 2},
         {**SEARCH, "epsilon": 0.7},
         {**SEARCH, "wait": 3, "decimals": 1, "every": 3},
         {**SEARCH, "wait": 1, "search_max": 0.6, "every": 4},
+        {**SEARCH, "epsilon": 0.02, "search_max": 0.6},
     ],
-    "CsbDu": [{"gamma": 0.05}, {"gamma": 0.2, "every": 3}, {"gamma": 0.013, "every": 20}],
+    "CsbDu": [
+        {"gamma": 0.05},
+        {"gamma": 0.4, "every": 3},
+        {"gamma": 0.013, "every": 20},
+        {"gamma": 0.9},  # few levels: the list of zeros is full
+    ],
     "KnownThresholds": [{"every": 1}, {"every": 4}, {"same": True}],
 }
 TWINS = {
@@ -46,20 +56,26 @@ PLAIN = ("l", "u", "j", "C", "L", "Z", "W", "S", "F", "theta_hat", "found", "the
 
 
 class Instance:
-    """A random problem of 1 to 10 arms; every other one has decimal numbers, and so ties of values."""
+    """A random problem of 1 to 10 arms; every other one has decimal numbers, and so ties of values.
+
+    Number 2 fills its budget only within the tolerance; number 4 has a threshold of 0.
+    """
 
     def __init__(self, seed, same, setting, rewards):
         rng = np.random.default_rng(seed)
         K = (10, 5, 3, 8, 4, 7, 2, 1)[seed % 8]
         digits = 1 if seed % 2 else 12
         self.means = rng.uniform(0.15, 1.0, size=K).round(digits)
-        self.means[rng.integers(K)] = (0.0, 1.0, 0.5, 0.03)[seed % 4]
+        self.means[rng.integers(K)] = (0.0, 1.0, 0.97, 0.03)[seed % 4]
         self.budget = round(rng.uniform(0.9, 0.4 * K + 0.9), digits)
         low, high = 0.05, min(0.95, self.budget)
         self.thresholds = np.full(K, round(rng.uniform(low, high), digits))
         if not same:  # few different ones if the numbers are decimal
             self.thresholds = np.minimum(rng.uniform(low, high, size=K).round(digits), self.budget)
-        self.setting, self.rewards, self.same, self.seed = setting, rewards, same, seed
+            self.thresholds[0] = 0.0 if seed == 4 else self.thresholds[0]
+        if seed == 2:  # in doubles .4 + .4 + .4 > 1.2 and 1.2 / 3 < .4
+            self.thresholds, self.budget = np.full(K, 0.4), 1.2
+        self.setting, self.rewards, self.seed = setting, rewards, seed
 
     def world(self):
         return SlowWorld(
@@ -128,7 +144,7 @@ def lockstep(one, twin, instance, horizon, late=lambda t: 0):
 
 
 class Arrays:
-    """A fast policy that is given arrays, as by the loop, and must not change them, nor itself in `select`."""
+    """A fast policy that is given arrays, as by the loop, and must not change them."""
 
     def __init__(self, policy):
         self.policy = policy

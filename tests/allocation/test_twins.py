@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from tests.allocation.battery import TWINS, VARIANTS, Instance, agree, battery, instances, make
-from tests.reference.allocation import SlowKnownThresholds, brute_knapsack
+from tests.allocation.battery import TWINS, VARIANTS, agree, battery, instances, make
+from tests.reference.allocation import brute_knapsack
 from tests.reference.allocation_problem import SlowProblem, slow_rounds
 from tests.reference.cascade import stream
 
@@ -75,7 +75,7 @@ def as_simulated(name, instance, labels):
     return results.frame.set_index(["policy", "replication"])[["regret", "found_at", "really_equivalent"]]
 
 
-@pytest.mark.parametrize("seed", [0, 3, 4, 6])
+@pytest.mark.parametrize("seed", [0, 2, 3, 4, 5, 7])
 @pytest.mark.parametrize("name", VARIANTS)
 def test_simulations_and_the_loop_agree_with_the_twin(name, seed):
     for same in (False, True) if name == "KnownThresholds" else (False,):
@@ -95,20 +95,6 @@ def test_simulations_and_the_loop_agree_with_the_twin(name, seed):
                 if replication == 0:
                     assert table.tolist() == story.counts().tolist(), label
                     agree(policy, twin)
-
-
-def test_allocations_reach_thresholds_within_the_tolerance():
-    """In doubles .4 + .4 + .4 > 1.2, and 1.2 / 3 < .4: three arms are served all the same."""
-    instance = Instance(0, True, "loss", "bernoulli")
-    instance.means, instance.thresholds, instance.budget = np.array([0.9, 0.8, 0.7]), np.full(3, 0.4), 1.2
-    assert instance.problem().optimal_set.all()
-    policy, twin = fast.KnownThresholds(3, 1.2, [0.4] * 3), SlowKnownThresholds(3, 1.2, [0.4] * 3)
-    assert played(policy, instance.problem(), 0).tolist() == Story(twin, instance, 0).counts().tolist()
-    for name in ("CsbSk", "CsbSt", "CsbSu"):
-        options = VARIANTS[name][0]
-        policy, twin = (make(kind, name, options, instance) for kind in (getattr(fast, name), TWINS[name]))
-        assert played(policy, instance.problem(), 0).tolist() == Story(twin, instance, 0).counts().tolist()
-        assert policy.theta_hat[0] == 1.2 / 3
 
 
 def random_decimals(seed):
