@@ -140,7 +140,6 @@ MUTANTS = [
     ("UssPd", disagreement, "self.label[s, m] = 1", "self.label[s, m] = 1 - self.label[s, m - 1]"),
     ("UssPd", glm, "if self.reach[k] <= arm:", "if self.reach[k] < arm:"),
     ("UssPd", glm, "r = label[s, m] - p", "r = label[s, 0] - p"),
-    ("UssPd", glm, "theta[k] = anchor[k] + v[k]", "theta[k] = anchor[k]"),
     ("UssPd", glm, "level + self.ridge", "level"),
     ("UssPd", glm, "= -self.ridge * theta[i]", "= 0.0"),
     ("UssPd", glm, "2.0 * t / d)", "t / d)"),
