@@ -94,6 +94,42 @@ def test_fields_that_do_not_fit_are_refused():
         assert storage.encode_fields(fresh) == good  # nothing of it reached the given object
 
 
+class Keeper:
+    """A policy whose history grows."""
+
+    keeps_history = True
+
+    def __init__(self):
+        self.rows = np.zeros((4, 2))
+        self.arms = np.zeros(4, dtype=np.int64)
+        self.weights = np.ones((3, 3))
+
+
+def test_histories_may_have_grown_together_and_nothing_else_may():
+    def saved(**arrays):
+        return {**storage.encode_fields(Keeper()), **{k: storage.encode(v) for k, v in arrays.items()}}
+
+    rows, arms = np.arange(16.0).reshape(8, 2), np.arange(8)
+    grown = storage.restore_fields(Keeper(), saved(rows=rows, arms=arms))
+    assert np.array_equal(grown.rows, rows)
+    assert np.array_equal(grown.arms, arms)
+    for wrong in (
+        {"rows": rows, "arms": np.arange(16)},  # of another length
+        {"rows": np.zeros((8, 3)), "arms": arms},
+        {"rows": np.zeros((2, 2)), "arms": np.arange(2)},  # fewer than at first
+        {"rows": np.zeros(8), "arms": arms},
+        {"rows": rows, "arms": arms.astype(float)},
+    ):
+        with pytest.raises(StateError):
+            storage.restore_fields(Keeper(), saved(**wrong))
+    Keeper.keeps_history = False
+    try:
+        with pytest.raises(StateError):
+            storage.restore_fields(Keeper(), saved(rows=rows, arms=arms))
+    finally:
+        Keeper.keeps_history = True
+
+
 def test_what_cannot_be_saved_is_said():
     policy = Policy()
     policy.names = ["a", object()]

@@ -69,10 +69,9 @@ class Contexts:
         """Return the contexts that gave ``state``; ``features`` is the user's own map, or None."""
         require("contexts", state, {"inputs": int, "dimension": int, "map": (dict, str, type(None))})
         form = state["map"]
-        if (form == OWN) != (features is not None):
-            was = "with a map of your own" if form == OWN else "with the quadratic map, which is in the file"
-            raise ValueError(f"features must be given if and only if it was your own: saved {was}")
-        contexts = cls(features if form is None or form == OWN else _quadratic(form))
+        if isinstance(form, str) and form != OWN:
+            raise StateError(f"there is no feature map {form!r:.40}")
+        contexts = cls(_quadratic(form) if isinstance(form, dict) else features)
         contexts.fix(integer("inputs", state["inputs"], 0), integer("dimension", state["dimension"], 0))
         if (contexts.inputs == 0) != (contexts.dimension == 0):
             raise StateError("the contexts contradict themselves")
