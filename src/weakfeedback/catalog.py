@@ -52,6 +52,7 @@ POLICIES: dict[str, dict[str, type]] = {
     "allocation": {
         "CSB-SK": CsbSk,
         "CSB-MK": CsbMk,
+        "CSB-DK": CsbMk,  # with as many thresholds as arms, which is what CsbMk takes unless told
         "CSB-SU": CsbSu,
         "CSB-DU": CsbDu,
         "NUM-SK": NumSk,

@@ -312,10 +312,9 @@ def _frozen(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _size(state: dict[str, Any]) -> int:
-    return sum(
-        value.nbytes if isinstance(value, np.ndarray) else len(pickle.dumps(value)) // 64
-        for value in state.values()
-    )
+    """Bytes of the arrays, and of integers that outgrow a word."""
+    arrays = sum(value.nbytes for value in state.values() if isinstance(value, np.ndarray))
+    return arrays + sum(value.bit_length() // 64 for value in state.values() if isinstance(value, int))
 
 
 def _compare(one: Any, other: Any, what: str) -> None:

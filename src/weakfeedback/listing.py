@@ -26,12 +26,12 @@ def everything() -> dict[str, list[dict[str, Any]]]:
 
 
 def _policies(setting: Setting) -> list[dict[str, Any]]:
-    from weakfeedback.catalog import POLICIES
+    from weakfeedback.catalog import POLICIES, option_names
 
     rows = []
-    first = len(setting.arguments(setting.default_problem()))
     for name, cls in POLICIES[setting.name].items():
-        options = list(inspect.signature(cls).parameters.values())[first:]
+        parameters = inspect.signature(cls).parameters
+        options = [parameters[option] for option in option_names(setting.name, name)]
         rows.append(
             {
                 "setting": setting.name,
@@ -55,7 +55,7 @@ def _instances(setting: Setting) -> list[dict[str, Any]]:
         missing = known.unavailable()
         row = {"setting": setting.name, "name": name, "summary": known.summary, "data": known.data}
         row |= {"available": not missing, "unavailable": missing}
-        problem = None if missing else setting.load(name)
+        problem = setting.load(name) if setting.listed and not missing else None
         row |= {word: getattr(problem, word, None) for word in ("weak_dominance", "xi", "optimal_arm")}
         rows.append(row)
     return rows

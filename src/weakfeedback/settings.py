@@ -27,7 +27,11 @@ class Setting:
     arguments : callable
         Takes a problem; returns what every policy of the setting takes before its own options.
     sample_options : mapping
-        By policy: options that have no default, for use on the default problem.
+        By policy: options that have no default, for use on its sample problem.
+    other_problems : mapping
+        By policy: another small problem, where the default one is not for this policy.
+    listed : names
+        Attributes of a problem that a list of instances shows.
     describe_problem : callable
         Takes a problem; returns what a reader should know of it, as pairs of words.
     """
@@ -39,6 +43,13 @@ class Setting:
     arguments: Callable[[Any], tuple[Any, ...]]
     describe_problem: Callable[[Any], Words]
     sample_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    other_problems: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    listed: tuple[str, ...] = ()
+
+    def sample(self, policy: str) -> tuple[Any, Any]:
+        """Return a small problem that is fit for a policy, and the policy made for it."""
+        problem = self.other_problems.get(policy, self.default_problem)()
+        return problem, self.make(policy, problem, self.sample_options.get(policy, {}))
 
     def instance_names(self) -> tuple[str, ...]:
         """Return the names of its instances."""
@@ -60,12 +71,10 @@ class Setting:
 
     def parameters(self, policy: str, problem: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return all options of a policy by name, the defaults of those not given included."""
-        from weakfeedback.catalog import policy_class
+        from weakfeedback.catalog import option_names, policy_class
 
-        arguments = self.arguments(problem)
-        bound = inspect.signature(policy_class(self.name, policy)).bind(*arguments, **options)
-        bound.apply_defaults()
-        return dict(list(bound.arguments.items())[len(arguments) :])
+        parameters = inspect.signature(policy_class(self.name, policy)).parameters
+        return {name: options.get(name, parameters[name].default) for name in option_names(self.name, policy)}
 
 
 def _cascade_problem() -> Any:
@@ -88,9 +97,77 @@ def _cascade_words(problem: Any) -> Words:
     ]
 
 
+def _contextual_problem() -> Any:
+    import numpy as np
+
+    from weakfeedback.contextual import ContextualProblem
+
+    rng = np.random.default_rng(0)
+    contexts = rng.uniform(-1.0, 1.0, size=(300, 2))
+    truth = contexts[:, 0] + 0.5 * contexts[:, 1] > 0
+    parameters = [[0.5, 0.0], [2.0, 0.5], [6.0, 3.0]]
+    return ContextualProblem(contexts, truth, parameters, costs=[0.05, 0.15, 0.35])
+
+
+def _contextual_words(problem: Any) -> Words:
+    return [
+        ("Arms", f"{problem.arms}, counted from 0"),
+        ("Costs", _row(problem.costs)),
+        ("Contexts", f"{len(problem.features)}, {problem.dimension} features after the map"),
+        ("Contexts with weak dominance", f"{problem.weak_dominance_fraction:.4g}"),
+    ]
+
+
+def _allocation_problem() -> Any:
+    from weakfeedback.allocation import AllocationProblem
+
+    return AllocationProblem([0.9, 0.7, 0.5, 0.3], [0.5, 0.5, 0.5, 0.5], budget=1.2)
+
+
+def _different_thresholds() -> Any:
+    from weakfeedback.allocation import AllocationProblem
+
+    return AllocationProblem([0.9, 0.7, 0.5, 0.3], [0.5, 0.3, 0.5, 0.2], budget=0.9)
+
+
+def _reward_problem() -> Any:
+    from weakfeedback.allocation import AllocationProblem
+
+    return AllocationProblem([0.9, 0.7, 0.5, 0.3], [0.5, 0.5, 0.5, 0.5], budget=1.2, setting="reward")
+
+
+def _allocation_words(problem: Any) -> Words:
+    return [
+        ("Arms", str(problem.arms)),
+        ("Budget", f"{problem.budget:.4g}"),
+        ("Setting", problem.outcome),
+        ("Thresholds", _row(problem.thresholds)),
+        ("Means", _row(problem.means)),
+        ("Optimal value", f"{problem.optimal_value:.4g}"),
+        ("γ", f"{problem.gamma:.4g}"),
+    ]
+
+
+def _multiplayer_problem() -> Any:
+    from weakfeedback.multiplayer import MultiplayerProblem
+
+    return MultiplayerProblem([0.9, 0.75, 0.6, 0.45, 0.3], players=3)
+
+
+def _multiplayer_words(problem: Any) -> Words:
+    return [
+        ("Channels", str(problem.arms)),
+        ("Players", str(problem.players)),
+        ("Means", _row(problem.means)),
+        ("Optimal value", f"{problem.optimal_value:.4g}"),
+    ]
+
+
 def _row(values: Any) -> str:
     return ", ".join(f"{value:.4g}" for value in values)
 
+
+_SEARCH = {"epsilon": 0.1, "delta": 0.1}
 
 SETTINGS: dict[str, Setting] = {
     "cascade": Setting(
@@ -100,6 +177,54 @@ SETTINGS: dict[str, Setting] = {
         default_problem=_cascade_problem,
         arguments=lambda problem: (problem.costs,),
         describe_problem=_cascade_words,
+        listed=("weak_dominance", "xi", "optimal_arm"),
         sample_options={"Fixed": {"arm": 0}},
+    ),
+    "contextual": Setting(
+        name="contextual",
+        summary="cascades whose best stop depends on the context (thesis, chapter 3)",
+        instances="weakfeedback.contextual.instances",
+        default_problem=_contextual_problem,
+        arguments=lambda problem: (problem.costs, problem.dimension),
+        describe_problem=_contextual_words,
+        sample_options={"Fixed": {"arm": 0}, "USS-PD": {"forced": 30}, "Supervised": {"forced": 30}},
+    ),
+    "allocation": Setting(
+        name="allocation",
+        summary="a budget split over arms, feedback censored by unknown thresholds (thesis, chapter 4)",
+        instances="weakfeedback.allocation.instances",
+        default_problem=_allocation_problem,
+        arguments=lambda problem: (problem.arms, problem.budget),
+        describe_problem=_allocation_words,
+        sample_options={
+            "CSB-SK": _SEARCH,
+            "CSB-ST": _SEARCH,
+            "NUM-SK": _SEARCH,
+            "CSB-MK": {**_SEARCH, "gamma": 0.02},
+            "CSB-DK": {**_SEARCH, "gamma": 0.02},
+            "CSB-DT": {**_SEARCH, "gamma": 0.02},
+            "NUM-MK": {**_SEARCH, "gamma": 0.02},
+            "CSB-DU": {"gamma": 0.02},
+            "Known": {"thresholds": [0.5, 0.5, 0.5, 0.5]},
+        },
+        other_problems={
+            "NUM-SK": _reward_problem,
+            "NUM-MK": _reward_problem,
+            **dict.fromkeys(("CSB-MK", "CSB-DK", "CSB-DT", "CSB-DU"), _different_thresholds),
+        },
+    ),
+    "multiplayer": Setting(
+        name="multiplayer",
+        summary="players who share channels and hear only their own collisions (thesis, chapter 5)",
+        instances="weakfeedback.multiplayer.instances",
+        default_problem=_multiplayer_problem,
+        arguments=lambda problem: (problem.arms,),
+        describe_problem=_multiplayer_words,
+        sample_options={
+            "DLC": _SEARCH,
+            "DLC-LIX": _SEARCH,
+            "Musical-Chairs": {"learning_rounds": 100},
+            "SIC-MMAB": {"horizon": 10_000},
+        },
     ),
 }

@@ -48,8 +48,7 @@ def compile_policy(setting: str, policy: str) -> Compilation:
     from weakfeedback.settings import SETTINGS
 
     known = SETTINGS[setting]
-    problem = known.default_problem()
-    prototype = known.make(policy, problem, known.sample_options.get(policy, {}))
+    problem, prototype = known.sample(policy)
     start = time.perf_counter()
     try:
         Compiled(problem, prototype)

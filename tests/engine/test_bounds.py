@@ -29,11 +29,11 @@ PROGRAM = textwrap.dedent(
 
 
     for name, setting in SETTINGS.items():
-        problem = setting.default_problem()
-        policies = {p: setting.make(p, problem, setting.sample_options.get(p, {})) for p in POLICIES[name]}
-        results = simulate(problem, policies, horizon=150, replications=2)
-        assert all(how is True for how in results.compiled.values()), results.compiled
-        print(name, len(policies))
+        for policy in POLICIES[name]:
+            problem, prototype = setting.sample(policy)
+            results = simulate(problem, {policy: prototype}, horizon=400, replications=2)
+            assert results.compiled[policy] is True, results.compiled
+        print(name, len(POLICIES[name]))
     problem = CascadeProblem.bsc([0.4, 0.2], costs=[0.1, 0.2])
     try:
         simulate(problem, {"careless": Careless(2)}, horizon=10, replications=1)

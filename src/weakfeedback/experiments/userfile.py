@@ -125,9 +125,76 @@ class Data(_Strict):
         return CascadeProblem.from_predictions(self.truth, self.predictions, self.costs, self.tradeoff)
 
 
+class Allocation(_Strict):
+    """A budget over arms with thresholds."""
+
+    means: Any
+    thresholds: Any
+    budget: Any
+    setting: Any = "loss"
+    rewards: Any = "bernoulli"
+
+    def make(self) -> Any:
+        """Make the problem."""
+        from weakfeedback.allocation import AllocationProblem
+
+        return AllocationProblem(self.means, self.thresholds, self.budget, self.setting, self.rewards)
+
+
+class Players(_Strict):
+    """Players who share channels."""
+
+    means: Any
+    players: Any
+    shuffle: Any = True
+    rewards: Any = "bernoulli"
+
+    def make(self) -> Any:
+        """Make the problem."""
+        from weakfeedback.multiplayer import MultiplayerProblem
+
+        return MultiplayerProblem(self.means, self.players, self.shuffle, self.rewards)
+
+
+class Context(_Strict):
+    """A cascade with context, its arms given by logistic models."""
+
+    contexts: Any
+    truth: Any
+    parameters: Any
+    costs: Any
+    labels: Any = "random"
+    intercepts: Any = None
+
+    def make(self) -> Any:
+        """Make the problem."""
+        from weakfeedback.contextual import ContextualProblem
+
+        given = (self.contexts, self.truth, self.parameters, self.costs)
+        return ContextualProblem(*given, labels=self.labels, intercepts=self.intercepts)
+
+
+class Realizable(_Strict):
+    """A cascade with context, its disagreements given by logistic models."""
+
+    contexts: Any
+    pair_parameters: Any
+    costs: Any
+    regret: Any = "signed"
+
+    def make(self) -> Any:
+        """Make the problem."""
+        from weakfeedback.contextual import RealizableProblem
+
+        return RealizableProblem(self.contexts, self.pair_parameters, self.costs, regret=self.regret)
+
+
 # By setting: the forms of the problem table, each with the keys that give it away; the last one is the default.
 FORMS: dict[str, list[tuple[tuple[str, ...], type[_Strict]]]] = {
     "cascade": [(("bsc",), Bsc), (("truth", "predictions"), Data), ((), Law)],
+    "contextual": [(("pair_parameters",), Realizable), ((), Context)],
+    "allocation": [((), Allocation)],
+    "multiplayer": [((), Players)],
 }
 
 
