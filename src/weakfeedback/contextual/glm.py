@@ -1,14 +1,20 @@
-"""Logistic regressions kept at their maximum-likelihood estimate, at a cost per round that does not grow.
+"""Logistic regressions kept near their maximum-likelihood estimate, at a cost per round that does not grow.
 
-An exact fit in every round costs O(n d^2) each time. Here each regression keeps an anchor a (where it was last
-fitted) and, of all its data, the exact gradient g and the exact inverse Hessian Q at the anchor, both brought up to
-date in O(d^2) by one more observation. The estimate is one Newton step away from the anchor,
+An exact fit in every round costs O(n d^2) each time. Here each regression keeps a quadratic model of its
+log-likelihood around an anchor a: its gradient g at a and its inverse Hessian Q. The estimate is the maximum of the
+model, one Newton step away from the anchor,
 
-    theta = a + Q g,
+    theta = a + Q g.
 
-and the regression is fitted anew, from there, only when that step has become long: when
-g' Q g > tau^2 n (its squared length in units of one observation) and n has grown by 5 %, or when n has doubled. The
-number of fits between n and 2n is bounded, so the amortised cost per observation is.
+One more observation y at features x is added in O(d^2). It enters the model by its tangent at the logit where
+the estimate will be with it (``settle``), which matters for the rare observation that moves the estimate a lot.
+
+The model is brought up to date when the step has become long, g' Q g > tau^2 n / d, where the error of a probability
+is of the order of tau^2. Then the anchor moves to the estimate and the gradient is summed anew over all
+data, O(n d), while Q is kept, again and again until the step is short; if that does not converge fast, a full
+fit by Newton's method follows, O(n d^2). This happens not more than once while n grows by 0.2 %. When n has doubled
+since the last full fit there is one in any case, and all matrices are rebuilt. So the amortised cost of an
+observation is bounded, whatever n; it falls with n, because an observation moves the estimate less and less.
 """
 
 import math
@@ -28,7 +34,8 @@ from weakfeedback.linalg import (
 )
 
 NEWTON_STEPS = 50
-CLOSE = 1e-6  # a fit is done when g' Q g <= CLOSE n: the estimate is then within about 1e-6 in every logit
+CLOSE = 1e-6  # a fit is done when g' Q g <= CLOSE n / d
+NOTHING, CENTRE, FULL = 0, 1, 2  # what an observation may call for
 
 
 class Regressions:
@@ -65,6 +72,7 @@ class Regressions:
         self.W = np.zeros((slots, self.d, self.d))
         self.n = np.zeros(M, dtype=np.int64)  # observations
         self.fitted = np.zeros(M, dtype=np.int64)  # observations at the last fit
+        self.centred = np.zeros(M, dtype=np.int64)  # observations when the anchor was moved last
         self.anchor = np.zeros((M, self.d))
         self.gradient = np.zeros((M, self.d))  # of the log-likelihood at the anchor
         self.Q = np.zeros((M, self.d, self.d))  # inverse Hessian at the anchor
@@ -131,67 +139,86 @@ class Regressions:
         if start:
             self.ready = True
         for m in range(self.M):
-            due = start
+            due = FULL if start else NOTHING
             if self.stop[m] <= self.arms[s] and not start:
                 copy_block(self.past[s], self.begins[self.slot[m]], x)
                 due = self.absorb(m, x, float(self.label[s, m]), v)
-            if due:
-                self.fit(m, H, x, v)
+            if due != NOTHING:
+                self.fit(m, H, x, v, due == FULL)
 
     def absorb(self, m, x, y, v):
-        """Add one observation to regression m without a fit; return whether a fit is due."""
+        """Add one observation to regression m; return which fit is due."""
         anchor = self.anchor[m]
         gradient = self.gradient[m]
         theta = self.theta[m]
         Q = self.Q[m]
-        p = logistic(inner(x, anchor))
+        times(Q, x, v)
+        c = inner(x, v)
+        z = settle(inner(x, theta), c, y)
+        p = logistic(z)
+        w = p * (1.0 - p)
+        pull = y - p + w * (z - inner(x, anchor))
         for k in range(x.size):
-            gradient[k] += (y - p) * x[k]
-        shrink(Q, p * (1.0 - p), x, v)
+            gradient[k] += pull * x[k]
+        add_outer(Q, -w / (1.0 + w * c), v)
         times(Q, gradient, v)
         for k in range(x.size):
             theta[k] = anchor[k] + v[k]
-        if self.n[m] >= 2 * self.fitted[m]:
-            return True
-        long = inner(gradient, v) > self.tau * self.tau * self.n[m]
-        return long and 20 * self.n[m] >= 21 * self.fitted[m]
+        n = self.n[m]
+        if n >= 2 * self.fitted[m]:
+            return FULL
+        if inner(gradient, v) > self.tau * self.tau * n / self.d and 500 * n >= 501 * self.centred[m]:
+            return CENTRE
+        return NOTHING
 
-    def fit(self, m, H, x, step):
-        """Fit regression m exactly by damped Newton steps from its estimate, and rebuild its matrices.
+    def fit(self, m, H, x, step, full):
+        """Bring regression m to its maximum of likelihood: with the old Hessian, unless ``full`` or it converges badly.
 
-        Along a step that changes no logit by more than R, the slope of the loss stays below that of its
-        quadratic model times exp(R). So the full step lowers the loss for R <= 1, and log(1 + R) / R of it always.
+        Newton's steps are damped. Along a step that changes no logit by more than R, the slope of the loss stays
+        below that of its quadratic model times exp(R). So the whole step lowers the loss for R <= 1, and
+        log(1 + R) / R of it always.
         """
         anchor = self.anchor[m]
         gradient = self.gradient[m]
         theta = self.theta[m]
         Q = self.Q[m]
+        n = self.n[m]
         d = x.size
         for k in range(d):
             anchor[k] = theta[k]
+        before = self.tau * self.tau * n / d  # what called for this
         for tries in range(NEWTON_STEPS + 1):
-            self.evaluate(m, anchor, gradient, H, x)
-            invert(H, Q)
+            self.evaluate(m, anchor, gradient, H, x, full)
+            if full:
+                invert(H, Q)
             times(Q, gradient, step)
-            if inner(gradient, step) <= CLOSE * self.n[m] or tries == NEWTON_STEPS:
+            left = inner(gradient, step)
+            if left <= CLOSE * n / d or tries == NEWTON_STEPS:
                 break
-            R = self.widest(m, step, x)
+            if not full and left > 0.25 * before:
+                full = True
+                continue
+            before = left
             size = 1.0
-            if R > 1.0:
-                size = math.log(1.0 + R) / R
+            if full:
+                R = self.widest(m, step, x)
+                if R > 1.0:
+                    size = math.log(1.0 + R) / R
             for k in range(d):
                 anchor[k] += size * step[k]
         for k in range(d):
             theta[k] = anchor[k] + step[k]
-        self.fitted[m] = self.n[m]
-        V = self.V[self.slot[m]]
-        for i in range(d):
-            for j in range(d):
-                H[i, j] = V[i, j]
-        invert(H, self.W[self.slot[m]])
+        self.centred[m] = n
+        if full:
+            self.fitted[m] = n
+            V = self.V[self.slot[m]]
+            for i in range(d):
+                for j in range(d):
+                    H[i, j] = V[i, j]
+            invert(H, self.W[self.slot[m]])
 
-    def evaluate(self, m, theta, gradient, H, x):
-        """Write gradient and Hessian of the log-likelihood of regression m at theta, over all its data."""
+    def evaluate(self, m, theta, gradient, H, x, curved):
+        """Write the gradient and, if ``curved``, the Hessian of the loss of regression m at theta, over all data."""
         past = self.past
         arms = self.arms
         label = self.label
@@ -209,7 +236,8 @@ class Regressions:
                 r = label[s, m] - p
                 for k in range(x.size):
                     gradient[k] += r * x[k]
-                add_half(H, p * (1.0 - p), x)
+                if curved:
+                    add_half(H, p * (1.0 - p), x)
         mirror(H)
 
     def widest(self, m, step, x):
@@ -230,6 +258,30 @@ class Regressions:
         copy_block(phi, self.begins[s], x)
         times(self.W[s], x, v)
         return math.sqrt(max(inner(x, v), 0.0))
+
+
+def settle(z, c, y):
+    """Solve u = z + c (y - mu(u)) for the logit u: where one more observation y moves an estimate z.
+
+    The solution lies between z and z + c (2 y - 1); Newton's method, with bisection where it leaves that range.
+    """
+    low = min(z, z + c * (2.0 * y - 1.0))
+    high = max(z, z + c * (2.0 * y - 1.0))
+    u = z
+    for _ in range(60):
+        p = logistic(u)
+        excess = u - z - c * (y - p)
+        if excess > 0.0:
+            high = u
+        else:
+            low = u
+        last = u
+        u -= excess / (1.0 + c * p * (1.0 - p))
+        if u < low or u > high:
+            u = 0.5 * (low + high)
+        if abs(u - last) <= 1e-9:
+            break
+    return u
 
 
 def copy_block(row, begin, out):
