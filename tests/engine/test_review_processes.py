@@ -7,6 +7,8 @@ import textwrap
 import zipfile
 from pathlib import Path
 
+import pytest
+
 import weakfeedback
 
 SCRIPT = textwrap.dedent(
@@ -154,3 +156,46 @@ def test_the_digest_is_the_same_in_every_process():
         for seed in ("1", "2", "3")
     }
     assert len(found) == 1
+
+
+SENDER = textwrap.dedent(
+    """
+    import sys
+    import cloudpickle
+    from weakfeedback.cascade import CascadeProblem, UssTs
+    from weakfeedback.engine.plan import Plan
+
+    def make():
+        class Local(UssTs):
+            pass
+        return Local
+
+    problem = CascadeProblem.bsc([0.4, 0.2], costs=[0.1, 0.2])
+    plan = Plan(problem, {"p": make()(problem.costs)}, horizon=10, replications=1)
+    plan.prepare()
+    with open(sys.argv[1], "wb") as file:
+        cloudpickle.dump(plan.task(0), file)
+    """
+)
+RECEIVER = textwrap.dedent(
+    """
+    import pickle, sys
+    from weakfeedback.engine.chunk import run
+    with open(sys.argv[1], "rb") as file:
+        print(run(pickle.load(file)).sum(axis=2)[0, -1])
+    """
+)
+
+
+def test_a_class_sent_by_value_plays_elsewhere(tmp_path):
+    """Dask sends a class of a notebook whole; it arrives under a shorter name and is still the same code."""
+    pytest.importorskip("cloudpickle")
+    for program, expected in ((SENDER, ""), (RECEIVER, "10")):
+        out = subprocess.run(
+            [sys.executable, "-c", program, str(tmp_path / "task")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert out.stdout.strip() == expected, out.stderr
+        assert out.returncode == 0, out.stderr

@@ -85,7 +85,8 @@ class Store:
         import numba
 
         try:
-            words = [code_of(self.problem, task.policy), _state_digest(vars(task.policy))]
+            words = [name_of(type(task.policy)), code_of(self.problem, task.policy)]
+            words.append(_state_digest(vars(task.policy)))
         except CannotLower as reason:
             warnings.warn(f"store {self.folder} keeps nothing of {task.label!r}: {reason}", stacklevel=2)
             return None
@@ -149,7 +150,7 @@ def code_of(problem: Any, policy: Any) -> str:
     code = class_fingerprint(type(policy), loop.entry, vars(policy))
     world = reachable(type(problem.world()), loop.world_entry)
     rounds = fingerprint({"play": loop.play, **world})
-    return f"{name_of(type(policy))}|{code}|{rounds}"
+    return f"{code}|{rounds}"
 
 
 def _state_digest(state: dict[str, Any]) -> str:
