@@ -179,6 +179,7 @@ class Frozen:
         (Holds(np.zeros(2, dtype=np.float32)), "is an array of float32"),
         (Holds(np.zeros(2, dtype=np.float16)), "is an array of float16"),
         (Holds(np.zeros(2, dtype=np.uint64)), "is an array of uint64"),
+        (Holds(np.zeros(2, dtype=np.int32)), "is an array of int32"),
         (Holds(np.zeros(2, dtype=">f8")), "is an array of >f8"),
         (Holds(np.ma.masked_array([1.0, 2.0])), "is a MaskedArray of float64"),
         (Holds((1, 2)), "is a tuple"),

@@ -39,8 +39,9 @@ ENGINE = hashlib.sha256(
 ).hexdigest()
 PYTHON_KIND: dict[type, type] = {np.float64: float, np.int64: int, np.bool_: bool}
 PLAIN = {np.dtype(kind) for kind in (np.float64, np.int64, np.bool_)}
-# the interpreter computes with other floats, and with unsigned 64-bit integers, in ways that compiled code does not
-SMALL = {np.dtype(kind) for kind in (np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32)}
+# The interpreter keeps the kind of all other numbers when it computes with them, compiled code widens them. Room for
+# many labels may be saved, though: eight bits to be set and converted, not to be computed with.
+SMALL = {np.dtype(np.int8)}
 INLINE = 400  # bytes of bytecode up to which a helper is inlined
 METHOD_OPTIONS = {"forceinline": True, "error_model": "numpy", "pipeline_class": FieldChecked}
 _new: Any = structref.new
