@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.contextual.disagreement import PairwiseDisagreement
-from weakfeedback.linalg import logistic
 
 
 class Bounded(PairwiseDisagreement):
@@ -20,8 +19,11 @@ class Bounded(PairwiseDisagreement):
 
         gradient(theta) = b_m - H_m theta,   Hessian H_m
 
-    is needed. Until the first observation is let go, decisions are those of the policy without a bound. Counts, V and
-    the width of the bounds are those of all observations for ever. Nothing is let go in the forced phase.
+    is needed. Counts, V and the width of the bounds are those of all observations for ever. Nothing is let go in the
+    forced phase.
+
+    Sums over the observations are matrix products here, because plain loops would hold up a live decision for seconds.
+    Until the first observation is let go, estimates are those of the policy without a bound but for their last digits.
     """
 
     def start_letting_go(self, keep: int) -> None:
@@ -45,27 +47,43 @@ class Bounded(PairwiseDisagreement):
 
     def evaluate(self, m: int, theta: Any, gradient: Any, H: Any, x: Any, curved: bool) -> None:
         """Write gradient and Hessian of regression m at theta, those of the quadratic included."""
-        super().evaluate(m, theta, gradient, H, x, curved)
-        gradient += self.old_b[m] - self.old_H[m] @ theta
+        rows, labels = self.observed(m, self.t)
+        p = probabilities(rows @ theta)
+        gradient[:] = (labels - p) @ rows - self.ridge * theta + self.old_b[m] - self.old_H[m] @ theta
         if curved:
-            H += self.old_H[m]
+            H[:] = (rows.T * (p * (1.0 - p))) @ rows + self.ridge * np.eye(self.d) + self.old_H[m]
+
+    def widest(self, m: int, step: Any, x: Any) -> float:
+        """The largest change of a logit of regression m along a step, over the observations kept."""
+        rows, _ = self.observed(m, self.t)
+        return float(np.abs(rows @ step).max()) if len(rows) else 0.0
+
+    def observed(self, m: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """The features and labels of regression m among the first ``count`` observations kept."""
+        begin = int(self.begins[self.slot[m]])
+        seen = self.arms[:count] >= self.stop[m]
+        return self.past[:count][seen, begin : begin + self.d], self.label[:count][seen, m]
 
     def let_go(self, count: int) -> None:
         """Add the oldest observations to the quadratics and forget them."""
         for m in range(self.M):
-            begin, a = int(self.begins[self.slot[m]]), self.anchor[m]
-            seen = self.arms[:count] >= self.stop[m]
-            x = self.past[:count][seen, begin : begin + self.d]
-            p = np.array([logistic(z) for z in x @ a])
-            weighted = x * (p * (1.0 - p))[:, None]
-            self.old_H[m] += weighted.T @ x
-            self.old_b[m] += (self.label[:count][seen, m] - p) @ x + weighted.T @ (x @ a)
+            rows, labels = self.observed(m, count)
+            logits = rows @ self.anchor[m]
+            p = probabilities(logits)
+            weighted = rows.T * (p * (1.0 - p))
+            self.old_H[m] += weighted @ rows
+            self.old_b[m] += (labels - p) @ rows + weighted @ logits
         rest = self.t - count
         for rows in (self.past, self.label, self.arms):
             rows[:rest] = rows[count : self.t].copy()
             rows[rest:] = 0  # labels are written into rows of zeros
         self.t = rest
         self.gone += count
+
+
+def probabilities(logits: np.ndarray) -> np.ndarray:
+    """The logistic function of many numbers, cut as ``linalg.logistic`` cuts them."""
+    return 1.0 / (1.0 + np.exp(-np.clip(logits, -500.0, 500.0)))
 
 
 @lru_cache(maxsize=16)
