@@ -9,12 +9,13 @@ import numpy as np
 
 from weakfeedback.numeric import rank_down
 
-__all__ = ["NODES", "TOLERANCE", "pack", "pack_levels", "runner_up"]
+__all__ = ["NODES", "TOLERANCE", "pack", "pack_levels", "pack_lightest", "runner_up"]
 
 TOLERANCE = 1e-9  # relative, of the capacity: six times 0.7 must fit into 4.2
 NODES = 1_000_000  # of the search tree, before it is given up
 CELLS = 100_000_000  # of the table of the dynamic programme
 BETTER = 1.0 + 1e-12  # a set must be better by more than rounding errors
+TIE = 1e-10  # relative: sets whose values differ by less are equally good
 
 
 def pack(values, weights, capacity):
@@ -30,10 +31,31 @@ def pack(values, weights, capacity):
     >>> pack(np.array([0.9, 0.6, 0.4]), np.array([0.6, 0.55, 0.45]), 1.0)
     array([False,  True,  True])
     """
-    chosen, done = branch_and_bound(values, weights, capacity * (1.0 + TOLERANCE), NODES)
+    chosen, done = branch_and_bound(values, weights, capacity * (1.0 + TOLERANCE), NODES, 0.0)
     if not done:
         raise ValueError("the knapsack was given up after 1000000 nodes: too many sets are nearly optimal")
     return chosen
+
+
+def pack_lightest(values, weights, capacity):
+    """Return which items to take, like ``pack``; of several sets of the largest value, one of the smallest weight.
+
+    While there is a set as good that weighs less than the last, it takes its place.
+
+    >>> pack_lightest(np.array([0.4, 0.3, 0.1]), np.array([0.8, 0.5, 0.2]), 1.0)
+    array([False,  True,  True])
+    """
+    room = capacity * (1.0 + TOLERANCE)
+    chosen, done = branch_and_bound(values, weights, room, NODES, 0.0)
+    floor = total_of(chosen, values) * (1.0 - TIE)
+    best = chosen
+    while done and total_of(chosen, values) > floor:
+        best = chosen
+        lighter = total_of(best, weights) - TOLERANCE * capacity
+        chosen, done = branch_and_bound(values, weights, lighter, NODES, floor)
+    if not done:
+        raise ValueError("the lightest of the best sets was given up: too many sets are nearly optimal")
+    return best
 
 
 def pack_levels(values, weights, capacity, nodes=NODES):
@@ -45,7 +67,7 @@ def pack_levels(values, weights, capacity, nodes=NODES):
     array([ True,  True, False])
     """
     room = capacity * (1.0 + TOLERANCE)
-    chosen, done = branch_and_bound(values, weights, room, nodes)
+    chosen, done = branch_and_bound(values, weights, room, nodes, 0.0)
     if done:
         return chosen
     levels = math.floor(room) + 1
@@ -60,15 +82,18 @@ def pack_levels(values, weights, capacity, nodes=NODES):
     return fill_levels(values, weights, levels)
 
 
-def branch_and_bound(values, weights, room, nodes):
-    """Return the best set of items found and whether the search was finished within so many nodes."""
+def branch_and_bound(values, weights, room, nodes, floor):
+    """Return the best set of items, and whether the search was finished within so many nodes.
+
+    Only sets worth more than ``floor`` are looked for; if there is none, the empty set is returned.
+    """
     chosen = np.zeros(values.size, dtype=np.bool_)
     order, ratio, v, w = candidates(values, weights, room)
     n = v.size - 1
     better = dominators(v, w)
     taken = np.zeros(n, dtype=np.bool_)
     best = np.zeros(n, dtype=np.bool_)
-    best_value = 0.0
+    best_value = floor
     value = 0.0
     left = room
     count = 0
@@ -183,6 +208,15 @@ def dominators(v, w):
                 better[j] = i
                 break
     return better
+
+
+def total_of(chosen, amounts):
+    """Return the sum of the amounts of the chosen items, in index order."""
+    total = 0.0
+    for i in range(amounts.size):
+        if chosen[i]:
+            total += amounts[i]
+    return total
 
 
 def relaxed(ratio, v, w, j, value, left):

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from ortools.algorithms.python import knapsack_solver
 from scipy.optimize import LinearConstraint, milp
 
-from weakfeedback.allocation import knapsack
+from weakfeedback.allocation import AllocationProblem, knapsack
 from weakfeedback.allocation.compiled import compiled
-from weakfeedback.knapsack import branch_and_bound, fill_levels, pack, pack_levels, runner_up
+from weakfeedback.knapsack import branch_and_bound, fill_levels, pack, pack_levels, pack_lightest, runner_up
 
 SCALE = 10**6  # OR-Tools takes integers; the cases below have six decimals at most
 
@@ -114,6 +114,43 @@ def test_degenerate_cases():
     assert knapsack([-1.0, 2.0], [0.0, 2.0], 9.0).tolist() == [False, True]
 
 
+def best_and_lightest(values, weights, capacity):
+    """The largest value of a set that fits and the smallest weight of such a set, in whole thousandths."""
+    v, w = ([round(1000 * x) for x in one] for one in (values, weights))
+    sets = [(0, 0)]
+    for i in range(len(v)):
+        sets += [(value + v[i], weight + w[i]) for value, weight in sets]
+    value, weight = max((value, -weight) for value, weight in sets if weight <= round(1000 * capacity))
+    return value / 1000, -weight / 1000
+
+
+def test_the_lightest_of_equally_good_sets():
+    # {0, ..., 5} is worth 2.8 too, but weighs 1.426
+    values = np.array([0.8, 0.7, 0.4, 0.5, 0.3, 0.1, 0.7])
+    weights = np.array([0.401, 0.204, 0.306, 0.103, 0.305, 0.107, 0.605])
+    assert np.flatnonzero(pack_lightest(values, weights, 1.5)).tolist() == [0, 1, 3, 5, 6]
+    problem = AllocationProblem(values, weights, 1.5)
+    assert problem.residual == pytest.approx(0.08, abs=1e-12)
+    assert problem.gamma == pytest.approx(0.08 / 7, abs=1e-12)
+
+
+@pytest.mark.parametrize("lightest", [pack_lightest, compiled(pack_lightest)], ids=["plain", "compiled"])
+def test_the_lightest_by_enumeration(lightest):
+    tied = 0
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(1, 12))
+        values = rng.integers(0, 10, n) / 10  # few values, so many sets are equally good
+        weights = rng.integers(0, 700, n) / 1000
+        capacity = int(rng.integers(1, 2500)) / 1000
+        chosen = lightest(values, weights, capacity)
+        value, expected = best_and_lightest(values, weights, capacity)
+        assert math.fsum(values[chosen]) == pytest.approx(value, abs=1e-9)
+        assert math.fsum(weights[chosen]) == pytest.approx(expected, abs=1e-9)
+        tied += math.fsum(weights[pack(values, weights, capacity)]) > expected + 1e-9
+    assert tied > 0  # so the weights had to be compared
+
+
 def test_ties_go_to_the_smaller_index():
     assert knapsack([0.5, 0.5, 0.5], [1.0, 1.0, 1.0], 2.0).tolist() == [True, True, False]
 
@@ -152,7 +189,7 @@ def test_integer_levels_fall_back_to_dynamic_programming():
     weights = np.random.default_rng(1).integers(100, 1000, 60).astype(float)
     values = weights + 100.0
     capacity = 0.3 * weights.sum()
-    assert not compiled(branch_and_bound)(values, weights, capacity, 1000)[1]  # so the case is one
+    assert not compiled(branch_and_bound)(values, weights, capacity, 1000, 0.0)[1]  # so the case is one
     chosen = compiled(pack_levels)(values, weights, capacity, 1000)
     assert weights[chosen].sum() <= capacity
     assert values[chosen].sum() == pytest.approx(with_highs(values, weights, capacity), abs=1e-6)

@@ -257,7 +257,7 @@ def test_the_loop_and_the_world_run_as_the_twin():
         (world, "value >= self.value - REACH", "value >= self.value + REACH"),
         (world, "                known[i] = estimate[i]\n", ""),
         (world, "estimate[i] if chosen[i] else 0.0", "estimate[i]"),
-        (world, "chosen = lightest_optimum(mu, estimate, Q)", "chosen = lightest_optimum(mu, theta, Q)"),
+        (world, "chosen = pack_lightest(mu, estimate, Q)", "chosen = pack_lightest(mu, theta, Q)"),
         (play, "if served == world.reward else 0.0", "if served != world.reward else 0.0"),
         (play, "counts[SERVED + i] += served", "counts[SERVED + K - 1 - i] += served"),
         (play, "counts[SEARCHING] += 1 - counts[FOUND]", "counts[SEARCHING] += 1"),

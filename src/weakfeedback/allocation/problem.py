@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.allocation.world import SPREAD, AllocationWorld, lightest_optimum, value_of_estimate
-from weakfeedback.knapsack import TOLERANCE, runner_up
+from weakfeedback.allocation.world import SPREAD, AllocationWorld, value_of_estimate
+from weakfeedback.knapsack import TOLERANCE, pack_lightest, runner_up
 from weakfeedback.validate import number, vector
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class AllocationProblem:
         theta = vector("thresholds", thresholds, at_least=0.0, size=mu.size)
         if (theta > Q * (1.0 + TOLERANCE)).any():
             raise ValueError(f"thresholds must be at most the budget {Q:g}, got {thresholds!r}")
-        best = lightest_optimum(mu, theta, Q)
+        best = pack_lightest(mu, theta, Q)
         left = Q - math.fsum(theta[best])
         residual = left if left > TOLERANCE * Q else 0.0
         self.__dict__.update(
@@ -148,7 +148,7 @@ class AllocationProblem:
         theta] is meant. Even so, estimates that are too low and useless can pass: see ``really_equivalent``.
         """
         guess = vector("estimate", estimate, at_least=0.0, size=self.arms)
-        value = math.fsum(self.means[lightest_optimum(self.means, guess, self.budget)])
+        value = math.fsum(self.means[pack_lightest(self.means, guess, self.budget)])
         return abs(value - self.optimal_value) <= TOLERANCE * max(1.0, self.optimal_value)
 
     def really_equivalent(self, estimate: Any) -> bool:

@@ -1,12 +1,9 @@
 """The hidden side of an allocation problem: draws every arm's outcome in every round, whatever the policy does."""
 
-import numpy as np
-
-from weakfeedback.knapsack import pack
+from weakfeedback.knapsack import pack_lightest
 
 REACH = 1e-9  # relative, of thresholds and the budget: in doubles 1.2 / 3 < .4
 SPREAD = 0.1  # half the width of a uniform outcome
-SHIFT = 1e-10  # relative: how much value a set may lose to be lighter
 
 
 class AllocationWorld:
@@ -20,9 +17,8 @@ class AllocationWorld:
         self.mu = mu
         self.theta = theta
         self.Q = Q
-        self.reward = bool(
-            reward
-        )  # seen where the threshold is reached; otherwise a loss, seen where it is not
+        # a reward is seen where the threshold is reached, a loss where it is not
+        self.reward = bool(reward)
         self.uniform = bool(uniform)
         self.value = value  # of the optimal allocation
 
@@ -73,24 +69,9 @@ def reaches(amount, theta):
     return amount >= theta * (1.0 - REACH)
 
 
-def lightest_optimum(mu, theta, Q):
-    """Return the optimal set of arms to serve; of several, the one that leaves most of the budget.
-
-    Each weight is charged a very small price (in all, 1e-10 of the largest mean).
-    """
-    price = 0.0
-    for i in range(mu.size):
-        price = max(price, mu[i])
-    price *= SHIFT / Q
-    values = np.empty(mu.size)
-    for i in range(mu.size):
-        values[i] = mu[i] - price * theta[i]
-    return pack(values, theta, Q)
-
-
 def value_of_estimate(mu, theta, Q, estimate):
     """Return what the optimal allocation of the estimated thresholds is worth under the true ones."""
-    chosen = lightest_optimum(mu, estimate, Q)
+    chosen = pack_lightest(mu, estimate, Q)
     value = 0.0
     for i in range(mu.size):
         amount = estimate[i] if chosen[i] else 0.0
