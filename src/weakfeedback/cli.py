@@ -52,6 +52,7 @@ def start(
     weakfeedback run experiment.toml --out results/first
     weakfeedback reproduce --quick
     weakfeedback check my_policy.py:make --setting cascade
+    weakfeedback radio --players 6 --channels 10
 
     Exit status: 0 done, 2 wrong use or bad input, 130 interrupted, 1 anything else.
     """
@@ -266,6 +267,47 @@ def check(
     for name in passed:
         print(f"  passed  {name}")
     print(f"{factory}: all {len(passed)} checks passed")
+
+
+@app.command()
+def radio(
+    players: Annotated[int, typer.Option(metavar="N", help="How many players.", show_default=False)],
+    channels: Annotated[int, typer.Option(metavar="K", help="How many channels.", show_default=False)],
+    more: Annotated[list[str] | None, typer.Argument(metavar="", hidden=True)] = None,
+    seed: Annotated[int, typer.Option(metavar="S", help="Replication 0 of simulate(seed=S).")] = 0,
+    policy: Annotated[str, typer.Option(help="dlc-lix, dlc, musical-chairs or sic-mmab.")] = "dlc-lix",
+    means: Annotated[
+        list[str] | None,
+        typer.Option(metavar="M ...", help="The channels' means; from 0.9 down to 0.1 by default."),
+    ] = None,
+    rewards: Annotated[str, typer.Option(help="bernoulli, uniform or beta.")] = "bernoulli",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="An option of the policy, such as epsilon=0.2; repeatable."),
+    ] = None,
+    max_slots: Annotated[int, typer.Option(help="End after so many slots, settled or not.")] = 200_000,
+    max_seconds: Annotated[float, typer.Option(help="End after so long, settled or not.")] = 300.0,
+    json: Json = False,
+) -> None:
+    """Run players as processes of their own that share channels over loopback sockets.
+
+    A player sends her choice and hears slot number, reward and collision; nothing else crosses. With the same seed
+    and options she chooses what she chooses in a simulation. The run ends when all have settled.
+
+    Examples:
+
+    weakfeedback radio --players 6 --channels 10
+    weakfeedback radio --players 2 --channels 4 --means 0.9 0.2 0.6 0.4 --policy dlc --seed 3 --json
+    weakfeedback radio --players 3 --channels 5 --option epsilon=0.3 --option alarm=false
+    """
+    from weakfeedback.apps.radio import command
+
+    if more and not means:
+        raise Stop(f"{more[0]!r}: means are given with --means; see `weakfeedback radio --help`")
+    numbers = [*(means or ()), *(more or ())]
+    command.radio(
+        players, channels, policy, seed, numbers, rewards, option or [], max_slots, max_seconds, json
+    )
 
 
 @app.command("warm-up")

@@ -1,0 +1,88 @@
+"""One player as a process: ``python -m weakfeedback.apps.radio.player`` with her orders on standard input.
+
+She is told where the air is, her token, the number of channels, her policy and the state of her own generator; not
+who or how many the others are. She hears nothing but the outcomes of her own slots. What she prints is her display:
+a line of JSON whenever she does something else than before. No player can read the display of another.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.apps.radio.wire import (
+    CHOICE,
+    HOST,
+    IDLE,
+    OUTCOME,
+    HungUp,
+    prepare,
+    receive,
+    send,
+    unpack_outcome,
+)
+from weakfeedback.catalog import make_policy
+from weakfeedback.live.player_words import phase_of
+
+Display = Callable[[dict[str, Any]], None]
+
+
+def listen_and_play(
+    connection: socket.socket, policy: Any, rng: np.random.Generator, display: Display
+) -> int:
+    """Play until the air closes the connection; return the number of slots."""
+    slot = 0
+    shown: tuple[Any, ...] = ()
+    while True:
+        arm = int(policy.choose(rng))
+        try:
+            send(connection, CHOICE.pack(arm))
+            frame = receive(connection, OUTCOME.size)
+        except HungUp:
+            return slot
+        _, reward, collided = unpack_outcome(frame, slot, arm)
+        policy.observe(arm, reward, collided, rng)
+        slot += 1
+        settled = bool(policy.settled)
+        face = (phase_of(policy), settled, int(policy.arm) if settled else IDLE)
+        if face != shown:
+            shown = face
+            display({"slot": slot, "phase": face[0], "settled": settled, "arm": face[2]})
+
+
+def run(orders: dict[str, Any], display: Display) -> int:
+    """Join and play as told."""
+    policy = make_policy("multiplayer", orders["policy"], orders["arms"], **orders["options"])
+    bits = np.random.PCG64(0)
+    bits.state = orders["generator"]
+    patience = float(orders["patience"])
+    with socket.create_connection((HOST, orders["port"]), timeout=patience) as connection:
+        prepare(connection, patience)
+        send(connection, bytes.fromhex(orders["token"]))
+        return listen_and_play(connection, policy, np.random.Generator(bits), display)
+
+
+def show(line: dict[str, Any]) -> None:
+    """Print a line on the display."""
+    print(json.dumps(line), flush=True)
+
+
+def main() -> None:
+    """Run the process; one line on standard error and status 1 if she cannot go on."""
+    try:
+        run(json.load(sys.stdin), show)
+    except TimeoutError:
+        sys.exit("the air was silent for too long")
+    except BrokenPipeError:  # nobody looks at the display any more
+        sys.stdout = None
+    except Exception as error:
+        sys.exit(f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""A live view of the air for a terminal: who is where, and how often they met."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from weakfeedback.apps.radio.wire import IDLE
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from weakfeedback.apps.radio.air import Air
+    from weakfeedback.apps.radio.crew import Crew
+
+REFRESH = 8  # times a second
+
+
+class View:
+    """What is drawn, anew several times a second, from the last slot and the players' displays."""
+
+    def __init__(self, air: Air, crew: Crew) -> None:
+        self._air = air
+        self._crew = crew
+        self._start = time.monotonic()
+
+    def __rich__(self) -> Group:
+        """The picture of this moment."""
+        arms = self._air.latest
+        return Group(self._headline(), channels(arms, self._air.problem.arms), self._players(arms))
+
+    def _headline(self) -> Text:
+        slots, spent = self._air.slots, max(time.monotonic() - self._start, 1e-9)
+        seated = sum(device.settled for device in self._crew.devices)
+        return Text(
+            f"slot {slots}   collisions {self._air.collisions}   "
+            f"settled {seated} of {len(self._crew.devices)}   {slots / spent:.0f} slots/s"
+        )
+
+    def _players(self, arms: list[int]) -> Table:
+        table = Table(box=None, pad_edge=False)
+        for title in ("player", "channel", "doing"):
+            table.add_column(title, justify="left" if title == "doing" else "right")
+        for n, (device, arm) in enumerate(zip(self._crew.devices, arms)):
+            style = "green" if device.settled else ""
+            table.add_row(str(n), "idle" if arm == IDLE else str(arm), device.phase, style=style)
+        return table
+
+
+def channels(arms: list[int], count: int) -> Text:
+    """All channels in a line: who is alone on each, · for nobody, ✗ for a collision."""
+    text = Text("air ")
+    for k in range(count):
+        there = [n for n, arm in enumerate(arms) if arm == k]
+        if len(there) > 1:
+            text.append(f" {'✗':>2}", style="bold red")
+        elif there:
+            text.append(f" {there[0]:>2}", style="bold")
+        else:
+            text.append(f" {'·':>2}", style="dim")
+    return text
+
+
+@contextlib.contextmanager
+def on_terminal(console: Console, air: Air, crew: Crew) -> Any:
+    """Draw while the players play; the last picture is taken away."""
+    with Live(View(air, crew), console=console, refresh_per_second=REFRESH, transient=True):
+        yield
