@@ -109,7 +109,7 @@ def run(
     horizon = 10000
     replications = 100
     """
-    from weakfeedback.engine.store import StoreMismatch
+    from weakfeedback.engine.store import StoreError, StoreMismatch
     from weakfeedback.experiments.userfile import BadFile, read_experiment
     from weakfeedback.experiments.userrun import CHUNKS, run_file
     from weakfeedback.terminal import make_writable, tidy_warnings
@@ -126,6 +126,8 @@ def run(
             results, paths = run_file(experiment, folder, command, workers, progress=not json)
     except StoreMismatch as error:
         raise Stop(f"{error} with --out") from None
+    except StoreError as error:
+        raise Stop(str(error)) from None
     except KeyboardInterrupt:
         raise Stop(
             f"interrupted; what is finished is kept in {folder}: run the same command to go on", INTERRUPTED

@@ -25,12 +25,12 @@ def show_list(words: list[str], quick: bool, json: bool) -> None:
     """Print the experiments with what they would take."""
     from weakfeedback.experiments.cost import listing
     from weakfeedback.experiments.progress import clock
-    from weakfeedback.experiments.registry import choose
+    from weakfeedback.experiments.registry import UnknownExperiment, choose
     from weakfeedback.listing import table
 
     try:
         chosen = choose(words).ids
-    except ValueError as error:
+    except UnknownExperiment as error:
         raise Stop(str(error)) from None
     rows = [row for row in listing(quick) if row["id"] in chosen]
     if json:
@@ -56,11 +56,11 @@ def run(
     json: bool,
 ) -> Reproduction:
     """Reproduce; every mistake ends in one line."""
-    from weakfeedback.engine.store import StoreMismatch
+    from weakfeedback.engine.store import StoreError, StoreMismatch
     from weakfeedback.experiments.cluster import NoCluster
     from weakfeedback.experiments.kept import CHUNKS
     from weakfeedback.experiments.medical import BadData, digests
-    from weakfeedback.experiments.registry import choose
+    from weakfeedback.experiments.registry import UnknownExperiment, choose
     from weakfeedback.experiments.reproduce import reproduce
 
     start = time.monotonic()
@@ -74,14 +74,10 @@ def run(
             )
     except StoreMismatch as error:
         raise Stop(f"{error} with --out") from None
+    except (StoreError, NoCluster, UnknownExperiment) as error:
+        raise Stop(str(error)) from None
     except BadData as error:
         raise Stop(f"--data: {error}" if data is not None else str(error)) from None
-    except NoCluster as error:
-        raise Stop(str(error)) from None
-    except ValueError as error:
-        if "is not known" not in str(error):
-            raise
-        raise Stop(str(error)) from None
     except KeyboardInterrupt:
         raise Stop(
             f"interrupted; what is finished is kept in {folder}: run the same command to go on", INTERRUPTED
@@ -109,10 +105,6 @@ def rebuild(folder: Path) -> Reproduction:
             return again(folder)
     except NotAReproduction as error:
         raise Stop(str(error)) from None
-    except ValueError as error:
-        if "cannot load results" not in str(error):
-            raise
-        raise Stop(f"{error}; run `weakfeedback reproduce` again to make them") from None
 
 
 def tell(found: Reproduction, folder: Path, json: bool) -> None:

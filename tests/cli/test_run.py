@@ -101,7 +101,7 @@ def test_output_without_a_terminal_has_no_colours(done, call):
         assert "\x1b" not in result.stdout
 
 
-@pytest.mark.parametrize("words", [[], ["list"], ["run"], ["report"], ["check"], ["warm-up"]])
+@pytest.mark.parametrize("words", [[], ["list"], ["run"], ["reproduce"], ["report"], ["check"], ["warm-up"]])
 def test_help_has_examples(words, call):
     result = call(*words, "--help")
     assert result.exit_code == 0

@@ -3,16 +3,17 @@
 import json
 import math
 import re
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
+from tests.report.browser import probe
 
 from weakfeedback import Results
 from weakfeedback.cascade import CascadeProblem
-from weakfeedback.report.interactive import curves
+from weakfeedback.report.figures import curve_figure, sweep_figure
+from weakfeedback.report.interactive import for_browser
 from weakfeedback.report.page import Claim, Section, write_report
+from weakfeedback.report.pictures import draw
 from weakfeedback.report.tables import comparison_rows, final_rows, number, p_value
 
 EVIL = "</script><script>alert(1)</script>"
@@ -69,26 +70,57 @@ def test_the_same_results_give_the_same_bytes(tmp_path):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
-def test_the_figure_has_means_bands_and_a_label_for_each_policy():
+def browser_figure(results):
+    return json.loads(json.dumps(for_browser(curve_figure(results)), allow_nan=False))
+
+
+def test_the_figure_has_means_ends_and_a_label_for_each_policy():
     results = results_of(["A", "B"])
-    figure = json.loads(json.dumps(curves(results), allow_nan=False))
-    bands, lines = figure["data"][:2], figure["data"][2:]
+    figure = browser_figure(results)
     rows = results.curve()
-    for label, band, line in zip(["A", "B"], bands, lines):
+    assert figure["x"] == [10, 20, 40]
+    for label, series in zip(["A", "B"], figure["series"]):
         own = rows[rows["policy"] == label]
-        assert line["y"] == pytest.approx(own["mean"].tolist(), rel=1e-5)
-        assert [low for low, _ in line["customdata"]] == pytest.approx(own["low"].tolist(), rel=1e-5)
-        assert band["y"] == pytest.approx([*own["high"], *own["low"][::-1]], rel=1e-5)
-        assert band["fillcolor"] != line["line"]["color"]
-    assert sorted(label["text"] for label in figure["layout"]["annotations"]) == ["A", "B"]
-    assert len({line["line"]["color"] for line in lines}) == 2
+        for end in ("mean", "low", "high"):
+            assert series[end] == pytest.approx(own[end].tolist(), rel=1e-4)
+    assert sorted(label[0] for label in figure["labels"]) == ["A", "B"]
+    assert len({series["colour"] for series in figure["series"]}) == 2
+    assert figure["range"][1] >= rows["high"].max()
 
 
-def test_labels_that_end_together_are_moved_apart():
-    labels = curves(results_of(["A", "B", "C", "D"]))["layout"]["annotations"]
-    heights = sorted(label["y"] for label in labels)
-    top = curves(results_of(["A", "B", "C", "D"]))["layout"]["yaxis"]["range"][1]
-    assert min(np.diff(heights)) > 0.06 * top
+def test_a_sweep_shows_final_values_against_what_was_swept():
+    swept = {2.0: results_of(["A", "B"]), -1.0: results_of(["A"], replications=7)}
+    figure = sweep_figure(swept, "gap")
+    assert figure["x"] == [-1, 2]
+    a, b = figure["series"]
+    finals = [swept[x].final().loc["A"] for x in (-1.0, 2.0)]
+    for end in ("mean", "low", "high"):
+        assert a[end] == pytest.approx([row[end] for row in finals], rel=1e-4)
+    assert b["mean"] == [None, pytest.approx(swept[2.0].final().loc["B", "mean"], rel=1e-4)]
+    assert [part[:4] for part in draw(figure)] == [b"\x89PNG", b"<?xm"]
+
+
+@pytest.mark.parametrize(("marks", "most"), [(3, 2), (200, 100), (201, 100), (199, 200)])
+def test_long_curves_are_thinned_and_keep_their_end(marks, most):
+    problem = CascadeProblem([[1, 1, 1], [1, 0, 1]], [0.6, 0.4], costs=[0.1, 0.2])
+    rounds = np.arange(1, marks + 1) * 10
+    counts = np.stack([np.zeros(marks, dtype=int), rounds], axis=-1)[None].repeat(2, axis=0)
+    results = Results.from_counts(
+        problem, {"A": counts}, rounds, {"A": True}, {"horizon": 10 * marks, "seed": 0}
+    )
+    figure = curve_figure(results, points=most)
+    assert marks / 2 / (marks / most + 1) < len(figure["x"]) <= most
+    assert figure["x"][-1] == 10 * marks
+    assert set(np.diff(figure["x"])) == {figure["x"][-1] - figure["x"][-2]}
+
+
+def test_labels_that_end_together_are_moved_apart_and_stay_inside():
+    for results in (results_of(["A", "B", "C", "D"]), results_of(["A"] * 1 + list("BCDEFG"))):
+        figure = browser_figure(results)
+        heights = sorted(label[1] for label in figure["labels"])
+        top = figure["range"][1]
+        assert min(np.diff(heights)) > 0.06 * top
+        assert heights[-1] <= top * 1.0001
 
 
 def test_comparisons_are_paired_and_corrected_over_the_table():
@@ -119,43 +151,22 @@ def test_wrong_parts_are_refused(make, word):
         make()
 
 
-PROBE = """<body style="margin:0"><iframe id="f" src="{page}" style="width:360px;height:800px;border:0"></iframe>
-<script>
-document.getElementById("f").onload = function () {{
-  var page = this.contentDocument;
-  setTimeout(function () {{
-    var table = page.querySelector("table.sortable"), order = function () {{
-      return Array.from(table.tBodies[0].rows).map(function (row) {{ return Number(row.cells[1].dataset.value); }});
-    }};
-    var found = {{
-      wide: page.documentElement.scrollWidth, charts: page.querySelectorAll(".chart").length,
-      drawn: page.querySelectorAll(".chart .main-svg .scatterlayer .trace").length, alerts: 0
-    }};
-    var mean = table.querySelectorAll("th button")[1];
-    mean.click(); found.up = order(); mean.click(); found.down = order();
-    document.title = JSON.stringify(found);
-  }}, 1500);
-}};
-</script>"""
+PROBE = """
+var table = page.querySelector("table.sortable"), order = function () {
+  return Array.from(table.tBodies[0].rows).map(function (row) { return Number(row.cells[1].dataset.value); });
+};
+found.charts = page.querySelectorAll(".chart").length;
+found.drawn = page.querySelectorAll(".chart .main-svg .scatterlayer .trace").length;
+var mean = table.querySelectorAll("th button")[1];
+mean.click(); found.up = order(); mean.click(); found.down = order();
+"""
 
 
 def test_a_browser_draws_sorts_and_does_not_scroll_sideways(page, tmp_path):
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("no Chromium on this machine")
-    (tmp_path / "probe.html").write_text(PROBE.format(page=page.as_uri()))
-    flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
-    flags += " --disable-background-networking --disable-component-update --allow-file-access-from-files"
-    words = [browser, *flags.split(), f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=8000"]
-    words += ["--enable-logging=stderr", "--dump-dom", (tmp_path / "probe.html").as_uri()]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
-    title = re.search(r"<title>(.*?)</title>", done.stdout)
-    assert title, done.stderr[-2000:]
-    found = json.loads(title.group(1))
+    found = probe(page, PROBE, tmp_path)
     assert found["wide"] <= 360
     assert found["charts"] == 2
     assert found["drawn"] == 3 + 3 + 1  # bands and lines of three policies; one line without a band
     assert len(found["up"]) == 3
     assert found["up"] == sorted(found["up"])
     assert found["down"] == found["up"][::-1]
-    assert not re.search(r"CONSOLE.*(Error|error)", done.stderr)

@@ -23,7 +23,11 @@ from weakfeedback.files import write_atomically
 FORMAT = 1
 
 
-class StoreMismatch(ValueError):
+class StoreError(ValueError):
+    """The folder cannot be used; the message is one line."""
+
+
+class StoreMismatch(StoreError):
     """The folder holds the chunks of another configuration."""
 
 
@@ -58,7 +62,7 @@ class Store:
                 write_atomically(manifest, lambda part: part.write_text(text))
             found = json.loads(manifest.read_text())
         except OSError as error:
-            raise ValueError(f"store {self.folder} cannot be used: {error.strerror or error}") from None
+            raise StoreError(f"store {self.folder} cannot be used: {error.strerror or error}") from None
         except json.JSONDecodeError:
             raise StoreMismatch(
                 f"store {self.folder} has an unreadable store.json: give another folder"

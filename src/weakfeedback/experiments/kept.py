@@ -75,12 +75,18 @@ class Kept(Mapping[str, Results]):
 
     def __init__(self, folder: Path, ids: Mapping[str, Any]) -> None:
         self.folder, self._ids = folder, tuple(ids)
-        self._load = functools.lru_cache(maxsize=64)(lambda name: Results.load(rows_of(folder, name)))
+        self._read = functools.lru_cache(maxsize=64)(self._load)
+
+    def _load(self, name: str) -> Results:
+        try:
+            return Results.load(rows_of(self.folder, name))
+        except ValueError as error:
+            raise NotAReproduction(f"{error}; run `weakfeedback reproduce` again to make them") from None
 
     def __getitem__(self, name: str) -> Results:
         if name not in self._ids:
             raise KeyError(name)
-        return self._load(name)
+        return self._read(name)
 
     def __contains__(self, name: object) -> bool:
         return name in self._ids

@@ -16,6 +16,10 @@ CHAPTERS = ("chapter2",)
 LEAST = 5  # replications of a quick run; fewer decide nothing
 
 
+class UnknownExperiment(ValueError):
+    """No experiment is called so; the message is one line, with near names."""
+
+
 @dataclass(frozen=True)
 class Chapter:
     """A chapter: its number in the thesis, and what it holds."""
@@ -84,7 +88,7 @@ def choose(words: Iterable[str] = ()) -> Choice:
     >>> choose(["ch2-lower"])
     Traceback (most recent call last):
         ...
-    ValueError: experiment 'ch2-lower' is not known; did you mean ch2-lower*?
+    weakfeedback.experiments.registry.UnknownExperiment: experiment 'ch2-lower' is not known; did you mean ch2-lower*?
     """
     known, words = experiments(), list(words)
     wanted = set().union(*(_matching(word.lower(), known) for word in words)) if words else set(known)
@@ -102,7 +106,7 @@ def _matching(word: str, known: Mapping[str, Experiment]) -> set[str]:
     if not near:
         near = difflib.get_close_matches(word, [*known, *(chapter.names[0] for chapter in chapters())], n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "see `weakfeedback reproduce --list`"
-    raise ValueError(f"experiment {word!r} is not known; {hint}")
+    raise UnknownExperiment(f"experiment {word!r} is not known; {hint}")
 
 
 def pattern(ids: Sequence[str]) -> list[str]:

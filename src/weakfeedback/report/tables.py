@@ -72,7 +72,8 @@ def cell(value: float | str) -> str:
         return str(value)
     if not math.isfinite(value):
         return number(value)
-    return f"{0.0 if abs(value) < 1e-12 else value:.4g}".replace("-", "−")
+    text = f"{value:.4g}" if abs(value) >= 0.001 else f"{value:.5f}".rstrip("0").rstrip(".")
+    return text.replace("-0", "0").replace("-", "−") if float(text) == 0.0 else text.replace("-", "−")
 
 
 def p_value(value: float) -> str:

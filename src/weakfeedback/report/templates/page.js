@@ -34,6 +34,7 @@
     var axis = { fixedrange: true, gridcolor: GRID, zeroline: false, ticks: "outside", tickcolor: GRID };
     var longest = Math.max.apply(null, figure.labels.map(function (label) { return label[0].length; }));
     var size = small ? 11 : 13, first = figure.x[0], last = figure.x[figure.x.length - 1];
+    var room = small ? 0.08 * (figure.range[1] - figure.range[0]) : 0;  // labels stand above their curves there
     var crosses = figure.kind === "sweep" && first < 0 && last > 0;
     return {
       showlegend: false, hovermode: "x unified", dragmode: false, height: small ? 330 : 400,
@@ -45,7 +46,7 @@
         nticks: small ? 5 : 6, showgrid: false, automargin: true, zeroline: crosses, zerolinecolor: "#9aa5b1"
       }),
       yaxis: Object.assign({}, axis, {
-        title: { text: figure.y_title, standoff: 10 }, range: figure.range, automargin: true
+        title: { text: figure.y_title, standoff: 10 }, range: [figure.range[0], figure.range[1] + room], automargin: true
       }),
       annotations: figure.labels.map(function (label) {
         // on a phone there is no room beside the curves: above their ends
