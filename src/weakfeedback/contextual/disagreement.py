@@ -21,7 +21,7 @@ class PairwiseDisagreement(Regressions):
         first, second = pairs(self.C.size)
         dimension = integer("dimension", dimension, 1)
         per_pair_fits(per_pair, dimension, len(first))
-        tau = number("tolerance", tolerance, above=0.0) / 25.0
+        tau = number("tolerance", tolerance, above=0.0) / 20.0
         super().__init__(self.C.size, dimension, second, tau, number("ridge", ridge, above=0.0), per_pair)
         self.first = np.array(first, dtype=np.int64)  # regression m is of the pair (first[m], stop[m])
         self.pair = np.zeros((self.K, self.K), dtype=np.int64)  # the number of each pair
@@ -69,6 +69,7 @@ class PairwiseDisagreement(Regressions):
 
     def update(self, phi, arm, outputs, rng):
         """Learn from the outputs of arms 0, ..., arm."""
+        self.check(phi, arm)
         if outputs.size != arm + 1:
             raise ValueError("outputs must be those of arms 0 to arm")
         differ = np.zeros((self.K, self.K), dtype=np.bool_)

@@ -10,10 +10,11 @@ One more observation y at features x is added in O(d^2). It enters the model by 
 the estimate will be with it (``settle``), which matters for the rare observation that moves the estimate a lot.
 
 The model is brought up to date when the step has become long, g' Q g > tau^2 n / d, where the error of a probability
-is of the order of tau^2. Then the anchor moves to the estimate and the gradient is summed anew over all
-data, O(n d), while Q is kept, again and again until the step is short; if that does not converge fast, a full
-fit by Newton's method follows, O(n d^2). This happens not more than once while n grows by 0.2 %. When n has doubled
-since the last full fit there is one in any case, and all matrices are rebuilt. So the amortised cost of an
+is of the order of tau^2; n counts an observation as 4 mu', so that those far from the boundary, which carry no
+curvature, do not hide what happens near it. Then the anchor moves to the estimate and the gradient is summed anew
+over all data, O(n d), while Q is kept, again and again until the step is short; if that does not converge fast, a
+full fit by Newton's method follows, O(n d^2). This happens not more than once while n grows by 0.2 %. When n has
+doubled since the last full fit there is one in any case, and all matrices are rebuilt. So the amortised cost of an
 observation is bounded, whatever n; it falls with n, because an observation moves the estimate less and less.
 """
 
@@ -34,7 +35,7 @@ from weakfeedback.linalg import (
 )
 
 NEWTON_STEPS = 50
-CLOSE = 1e-6  # a fit is done when g' Q g <= CLOSE n / d
+CLOSE = 1e-6  # a fit is done when g' Q g <= CLOSE n / d, with n as below
 NOTHING, CENTRE, FULL = 0, 1, 2  # what an observation may call for
 
 
@@ -73,6 +74,7 @@ class Regressions:
         self.n = np.zeros(M, dtype=np.int64)  # observations
         self.fitted = np.zeros(M, dtype=np.int64)  # observations at the last fit
         self.centred = np.zeros(M, dtype=np.int64)  # observations when the anchor was moved last
+        self.weight = np.zeros(M)  # observations as the Hessian counts them: 4 mu' each, at most 1
         self.anchor = np.zeros((M, self.d))
         self.gradient = np.zeros((M, self.d))  # of the log-likelihood at the anchor
         self.Q = np.zeros((M, self.d, self.d))  # inverse Hessian at the anchor
@@ -164,12 +166,12 @@ class Regressions:
         times(Q, gradient, v)
         for k in range(x.size):
             theta[k] = anchor[k] + v[k]
+        self.weight[m] += 4.0 * w
         n = self.n[m]
         if n >= 2 * self.fitted[m]:
             return FULL
-        if inner(gradient, v) > self.tau * self.tau * n / self.d and 500 * n >= 501 * self.centred[m]:
-            return CENTRE
-        return NOTHING
+        long = inner(gradient, v) > self.tau * self.tau * self.weight[m] / self.d
+        return CENTRE if long and 500 * n >= 501 * self.centred[m] else NOTHING
 
     def fit(self, m, H, x, step, full):
         """Bring regression m to its maximum of likelihood: with the old Hessian, unless ``full`` or it converges badly.
@@ -186,14 +188,14 @@ class Regressions:
         d = x.size
         for k in range(d):
             anchor[k] = theta[k]
-        before = self.tau * self.tau * n / d  # what called for this
+        before = self.tau * self.tau * self.weight[m] / d  # what called for this
         for tries in range(NEWTON_STEPS + 1):
             self.evaluate(m, anchor, gradient, H, x, full)
             if full:
                 invert(H, Q)
             times(Q, gradient, step)
             left = inner(gradient, step)
-            if left <= CLOSE * n / d or tries == NEWTON_STEPS:
+            if left <= CLOSE * self.weight[m] / d or tries == NEWTON_STEPS:
                 break
             if not full and left > 0.25 * before:
                 full = True
@@ -224,6 +226,7 @@ class Regressions:
         label = self.label
         stop = self.stop[m]
         begin = self.begins[self.slot[m]]
+        weight = 0.0
         for i in range(x.size):
             gradient[i] = -self.ridge * theta[i]
             for j in range(x.size):
@@ -233,12 +236,15 @@ class Regressions:
             if arms[s] >= stop:
                 copy_block(past[s], begin, x)
                 p = logistic(inner(x, theta))
+                w = p * (1.0 - p)
+                weight += 4.0 * w
                 r = label[s, m] - p
                 for k in range(x.size):
                     gradient[k] += r * x[k]
                 if curved:
-                    add_half(H, p * (1.0 - p), x)
+                    add_half(H, w, x)
         mirror(H)
+        self.weight[m] = weight
 
     def widest(self, m, step, x):
         """The largest change of a logit of regression m along a step."""
@@ -263,23 +269,31 @@ class Regressions:
 def settle(z, c, y):
     """Solve u = z + c (y - mu(u)) for the logit u: where one more observation y moves an estimate z.
 
-    The solution lies between z and z + c (2 y - 1); Newton's method, with bisection where it leaves that range.
+    The solution lies between z and z + c (2 y - 1). Newton's method, with bisection where it leaves that range or
+    does not halve its step.
+
+    >>> u = settle(-8.0, 30.0, 1.0)
+    >>> round(u, 6), round(-8.0 + 30.0 * (1.0 - logistic(u)), 6)
+    (0.868292, 0.868292)
     """
     low = min(z, z + c * (2.0 * y - 1.0))
     high = max(z, z + c * (2.0 * y - 1.0))
     u = z
-    for _ in range(60):
+    change = high - low
+    for _ in range(200):
         p = logistic(u)
         excess = u - z - c * (y - p)
+        slope = 1.0 + c * p * (1.0 - p)
         if excess > 0.0:
             high = u
         else:
             low = u
-        last = u
-        u -= excess / (1.0 + c * p * (1.0 - p))
-        if u < low or u > high:
-            u = 0.5 * (low + high)
-        if abs(u - last) <= 1e-9:
+        newton = u - excess / slope
+        if newton < low or newton > high or abs(2.0 * excess) > abs(change * slope):
+            newton = 0.5 * (low + high)
+        change = newton - u
+        u = newton
+        if abs(change) <= 1e-9:
             break
     return u
 

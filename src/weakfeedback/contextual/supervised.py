@@ -68,12 +68,12 @@ class Supervised(Regressions):
         kappa=0.25,
         forced=None,
         tolerance=0.5,
-        ridge=1e-6,
+        ridge=1e-3,
         forced_limit=500,
     ):
         self.C = cumulative_costs(costs)
         dimension = integer("dimension", dimension, 1)
-        tau = number("tolerance", tolerance, above=0.0) / 25.0
+        tau = number("tolerance", tolerance, above=0.0) / 20.0
         ridge = number("ridge", ridge, above=0.0)
         super().__init__(self.C.size, dimension, range(self.C.size), tau, ridge, False)
         self.delta = probability("delta", delta)
