@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from weakfeedback.allocation import AllocationProblem, CsbSu
 from weakfeedback.cascade import CascadeProblem, UssTs
 from weakfeedback.catalog import POLICIES
 from weakfeedback.checks import CHECKS, PolicyCheckError, check_policy
@@ -118,6 +119,25 @@ class Cheats(UssTs):
         played = sys._getframe(1).f_locals
         if "world" in played:
             self.S[0, 1] += played["world"].rows[played["row"], -1]
+
+
+class LowersByOne(CsbSu):
+    """CSB-SU coded as "a loss lowers L by one": every late loss of one allocation lowers it again."""
+
+    def update(self, allocation, observed, rng):
+        lost = False
+        for i in range(self.K):
+            if allocation[i] > 0.0 and observed[i] > 0.0:
+                lost = True
+        if lost:
+            self.L = max(1, self.L - 1)
+
+
+def test_a_policy_ruined_by_delays_is_found():
+    problem = AllocationProblem([0.9, 0.85, 0.8, 0.75, 0.7, 0.65, 0.6, 0.55], [0.5] * 8, budget=3.1)
+    assert "late feedback does not ruin it" in check_policy(lambda p: CsbSu(p.arms, p.budget), problem).passed
+    with pytest.raises(PolicyCheckError, match="FAILED  late feedback does not ruin it"):
+        check_policy(lambda p: LowersByOne(p.arms, p.budget), problem)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -21,26 +21,34 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
+    "Allocator": "weakfeedback.live",
     "Cascade": "weakfeedback.live",
+    "ContextualCascade": "weakfeedback.live",
     "Costed": "weakfeedback.live",
     "FeedbackConflict": "weakfeedback.live",
     "InterpretedWarning": "weakfeedback.engine.simulate",
     "PendingDecision": "weakfeedback.live",
+    "Player": "weakfeedback.live",
     "Results": "weakfeedback.engine.results",
     "StateError": "weakfeedback.live",
     "UnknownDecision": "weakfeedback.live",
+    "WrongSlot": "weakfeedback.live",
     "simulate": "weakfeedback.engine.simulate",
 }
 
 __all__ = [
+    "Allocator",
     "Cascade",
+    "ContextualCascade",
     "Costed",
     "FeedbackConflict",
     "InterpretedWarning",
     "PendingDecision",
+    "Player",
     "Results",
     "StateError",
     "UnknownDecision",
+    "WrongSlot",
     "__version__",
     "simulate",
 ]

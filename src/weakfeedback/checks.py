@@ -85,7 +85,7 @@ def check_policy(
     >>> from weakfeedback.cascade import CascadeProblem, UssTs
     >>> problem = CascadeProblem.bsc([0.4, 0.2], costs=[0.1, 0.2])
     >>> print(len(check_policy(lambda p: UssTs(p.costs), problem).passed))
-    10
+    11
     """
     case = _Case(problem, lambda: factory(problem), rounds, seed)
     policy = case.make()
@@ -221,6 +221,24 @@ def late_feedback_is_learned_right(case: _Case) -> None:
         _same_state(_frozen(state_of(at_once)), _frozen(state_of(late)), f"feedback {delay} rounds late")
 
 
+def late_feedback_does_not_ruin_it(case: _Case) -> None:
+    """With ``delay_safe = True``, feedback 20 rounds late slows learning down; nothing wrong is learned."""
+    policy = case.make()
+    if not getattr(policy, "delay_safe", False) or case.loop.players is not None:
+        return
+    patience = (
+        1 if getattr(policy, "keeps_history", False) else 10
+    )  # a search step by step is 20 times slower
+    prompt = _regret_by_tenths(case, case.rounds, delay=0)
+    late = _regret_by_tenths(case, patience * case.rounds, delay=20)
+    worst = max(prompt.max(), late.max())  # what a round costs while nothing is learned
+    if late[8:].mean() > prompt[5:].mean() + 0.3 * worst:
+        raise _Failure(
+            f"with feedback 20 rounds late a round costs {late[8:].mean():.3g} in the end, at once "
+            f"{prompt[5:].mean():.3g}: learn for the decision that the feedback belongs to"
+        )
+
+
 def hidden_is_unreachable(case: _Case) -> None:
     """Changing everything the policy has no right to see changes nothing it does."""
     protocol, hidden = case.loop.protocol, _hidden(case)
@@ -248,8 +266,42 @@ CHECKS: tuple[Callable[[_Case], None], ...] = (
     save_and_restore_midway,
     memory_is_bounded,
     late_feedback_is_learned_right,
+    late_feedback_does_not_ruin_it,
     hidden_is_unreachable,
 )
+
+
+class _Late:
+    """Stands before a policy and hands on feedback some rounds late."""
+
+    def __init__(self, policy: Any, delay: int) -> None:
+        self._policy, self._delay = policy, delay
+        self._waiting: list[tuple[Any, Any]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._policy, name)
+
+    def update(self, *feedback: Any, **truth: Any) -> None:
+        """Keep the feedback and give the oldest."""
+        *lesson, rng = feedback
+        self._waiting.append(copy.deepcopy((lesson, truth)))
+        if len(self._waiting) > self._delay:
+            oldest, told = self._waiting.pop(0)
+            self._policy.update(*oldest, rng, **told)
+
+
+def _regret_by_tenths(case: _Case, rounds: int, delay: int) -> np.ndarray:
+    """Regret per round in each tenth of the rounds, the mean of two replications."""
+    problem, policy = case.problem, case.make()
+    width = len(case.loop.counters(problem))
+    marks = np.unique(np.linspace(0, rounds, 11).astype(np.int64)[1:])
+    total = np.zeros(marks.size)
+    for replication in range(2):
+        table, counts = np.zeros((marks.size, width), dtype=np.int64), np.zeros(width, dtype=np.int64)
+        rngs = streams(problem, policy, case.seed, replication)
+        Interpreted(problem).play(_Late(case.new(), delay), problem.world(), *rngs, marks, counts, table)
+        total += np.diff(problem.measures(table)["regret"], prepend=0.0) / np.diff(marks, prepend=0)
+    return total / 2
 
 
 class _Spy:

@@ -354,5 +354,5 @@ def test_measures_of_pull_counts(problem):
 def test_the_world_serves_the_rows_of_the_problem(problem):
     world = problem.world()
     assert world.rows.tolist() == ROWS
-    assert not world.cycled
-    assert CascadeProblem.from_predictions([1], [[1, 0]], [0, 1]).world().cycled
+    assert type(world).__name__ == "LawWorld"
+    assert type(CascadeProblem.from_predictions([1], [[1, 0]], [0, 1]).world()).__name__ == "TableWorld"

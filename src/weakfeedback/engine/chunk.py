@@ -1,5 +1,6 @@
 """One task: a range of replications of one policy on one problem."""
 
+import itertools
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,13 @@ TELLING = (
     "No implementation of function",
     "Invalid use of",
 )
+
+
+STRETCH = 2_000_000  # rounds
+
+
+class Stopped(RuntimeError):
+    """A player gave up because it was told to."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,7 @@ class Compiled:
     def __init__(self, problem: Any, policy: Any) -> None:
         from weakfeedback.engine.lowering import Blueprint, compiled_loop, direct
 
+        self.stopped = False  # set from outside: the player gives up at the next stretch
         loop = loop_for(problem, policy)
         self.world = Blueprint(problem.world(), loop.world_entry)
         self.policy = Blueprint(policy, loop.entry)
@@ -123,15 +132,37 @@ class Compiled:
         return Team(self.policy, policy), self.world.build(world), world_rng, generators_team(rng)
 
     def play(
-        self, policy: Any, world: Any, world_rng: Any, rng: Any, *rest: Any
+        self,
+        policy: Any,
+        world: Any,
+        world_rng: Any,
+        rng: Any,
+        marks: np.ndarray,
+        counts: np.ndarray,
+        table: np.ndarray,
     ) -> tuple[int, dict[str, Any]]:
         """The round of a refused decision or 0, and the policy's state afterwards; the world moves on."""
         twin, world_twin, *generators = self._twins(policy, world, world_rng, rng)
-        refused = self.run(twin, world_twin, *generators, *rest)
+        refused = 0
+        for first, last in _stretches(marks):
+            if self.stopped:
+                raise Stopped("the simulation was stopped")
+            refused = self.run(twin, world_twin, *generators, marks[first:last], counts, table[first:last])
+            if refused:
+                break
         self.world.write_back(world_twin, world)
         if isinstance(policy, list):
             return int(refused), joined([self.policy.read(struct) for struct in twin.structs])
         return int(refused), self.policy.read(twin)
+
+
+def _stretches(marks: np.ndarray) -> list[tuple[int, int]]:
+    """Ranges of marks of about ``STRETCH`` rounds: how long a player does not look up."""
+    if marks[-1] - marks[0] <= STRETCH:
+        return [(0, marks.size)]
+    cuts = np.searchsorted(marks, np.arange(STRETCH, marks[-1], STRETCH))
+    bounds = [0, *np.unique(cuts[(cuts > 0) & (cuts < marks.size)]).tolist(), marks.size]
+    return list(itertools.pairwise(bounds))
 
 
 def _reason(error: Exception, methods: dict[str, Any]) -> str:
@@ -151,4 +182,4 @@ def _reason(error: Exception, methods: dict[str, Any]) -> str:
         for line in reversed(lines_of_text):
             if sign in line:
                 return method + line.removeprefix("TypingError: ")
-    return method + lines_of_text[0]
+    return method + (lines_of_text[0] if lines_of_text else type(error).__name__)

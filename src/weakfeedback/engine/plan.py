@@ -146,6 +146,11 @@ class Plan:
             return str(reason)
         return True
 
+    def stop(self) -> None:
+        """Let the players of this process give up soon."""
+        for player in self._players.values():
+            player.stopped = True
+
     def task(self, k: int) -> Task:
         """Task ``k``, ready for ``run``."""
         task = self.tasks[k]

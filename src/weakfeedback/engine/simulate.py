@@ -83,6 +83,9 @@ def play(plan: Plan, executor: Executor | None = None, progress: bool = False) -
                 _refuse_unsent(plan.tasks[k], future)
                 plan.keep(k, future.result())
                 advance(plan.tasks[k])
+        except BaseException:
+            plan.stop()
+            raise
         finally:
             for future in futures:
                 future.cancel()

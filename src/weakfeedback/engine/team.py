@@ -7,8 +7,8 @@ loop reads the same for a list of plain objects and for a team of compiled ones.
 
 import hashlib
 import operator
+import pkgutil
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ INLINED: Any = {"forceinline": True}
 class Code:
     """Stands among the parts of a compiled loop, so that a loop compiled with another version is not reused."""
 
-    digest = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:20]
+    digest = hashlib.sha256(pkgutil.get_data(__name__, "team.py") or b"").hexdigest()[:20]
 
 
 class Team:
