@@ -96,9 +96,9 @@ class AllocationReport:
     intervals: np.ndarray
 
     def __str__(self) -> str:
-        words = {True: "found", False: "still being searched for", None: "of no stated certainty"}
+        words = {True: "found", False: "still being searched for", None: "as estimated so far"}
         lines = [
-            f"Allocator of {self.budget:g} to {len(self.seen)} arms, {self.policy}: "
+            f"A budget of {self.budget:g} over {len(self.seen)} arms, {self.policy}: "
             f"{self.rounds} rounds learned, {self.pending} pending",
             f"thresholds {words[self.found]}; {self.setting} as the policy learned it, with 95 % interval",
             "",
