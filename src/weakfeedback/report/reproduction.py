@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from weakfeedback.experiments.medical import SETS
 from weakfeedback.experiments.model import Claim, Experiment, Part, Verdict
-from weakfeedback.experiments.registry import Chapter, Choice, chapters, experiments, pattern
+from weakfeedback.experiments.registry import Chapter, Choice, chapters, experiments, pattern, replications
 from weakfeedback.experiments.userrun import versions
 from weakfeedback.report import tables
 from weakfeedback.report.figures import sweep_figure
@@ -42,7 +42,7 @@ def write_reproduction(
     content = render(
         "reproduction.html.j2",
         title=TITLE,
-        words=_words(choice, results),
+        words=_words(choice, note, results),
         warnings=_warnings(choice, note),
         facts=_facts(note, results),
         tally=_tally(maker.claims.values()),
@@ -214,13 +214,10 @@ def _sentence(note: str) -> str:
     return note[0].upper() + note[1:] + ("" if note.endswith(".") else ".")
 
 
-def _words(choice: Choice, results: Mapping[str, Results]) -> str:
+def _words(choice: Choice, note: Note, results: Mapping[str, Results]) -> str:
     count = len(choice.experiments)
-    rounds = 0.0
-    for experiment in choice.experiments:
-        if experiment.id in results:
-            final = results[experiment.id].final()
-            rounds += float(final["replications"].sum()) * experiment.horizon
+    played = [experiment for experiment in choice.experiments if experiment.id in results]
+    rounds = sum(e.horizon * replications(e, note.quick) * len(e.policies) for e in played)
     return (
         f"Every claim of the thesis in its words, with the experiment that tests it and what came out. "
         f"{count} {'experiment' if count == 1 else 'experiments'}, {rounds / 1e6:,.0f} million simulated rounds."
