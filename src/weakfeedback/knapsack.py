@@ -23,8 +23,8 @@ def pack(values, weights, capacity):
 
     Items with a value <= 0 are never taken. The search tries items by decreasing value per weight (ties to the
     smaller index) and leaves a branch when its continuous relaxation, Dantzig's bound, is no better than the best
-    set found. A second rule keeps (nearly) equal items cheap: an item is not taken while an earlier one that
-    weighs no more and is worth no less was left out.
+    set found. The same bound settles most items before the search. A second rule keeps (nearly) equal items cheap:
+    an item is not taken while an earlier one that weighs no more and is worth no less was left out.
 
     S. Martello, P. Toth, Knapsack Problems, Wiley 1990, chapter 2.
 
@@ -85,23 +85,71 @@ def pack_levels(values, weights, capacity, nodes=NODES):
 def branch_and_bound(values, weights, room, nodes, floor):
     """Return the best set of items, and whether the search was finished within so many nodes.
 
-    Only sets worth more than ``floor`` are looked for; if there is none, the empty set is returned.
+    Only sets worth more than ``floor`` are looked for; if there is none, the set returned is worth no more.
     """
     chosen = np.zeros(values.size, dtype=np.bool_)
     order, ratio, v, w = candidates(values, weights, room)
     n = v.size - 1
-    better = dominators(v, w)
-    taken = np.zeros(n, dtype=np.bool_)
-    best = np.zeros(n, dtype=np.bool_)
-    best_value = floor
     value = 0.0
     left = room
+    bound = -1.0
+    price = 0.0
+    for k in range(n):  # greedily
+        if w[k] <= left:
+            chosen[order[k]] = True
+            value += v[k]
+            left -= w[k]
+        elif bound < 0.0:  # the first item that does not fit: what the rest of the room is worth
+            price = ratio[k]
+            bound = value + left * price
+    best_value = max(value, floor)
+    enough = best_value * BETTER
+    if bound <= enough:
+        return chosen, True
+    # Buying and selling room at this price, a set that is better than the bound minus v - price w of an item
+    # has it if that is positive, and has it not if that is negative. Few items are left to be decided.
+    n = 0
+    value = 0.0
+    left = room
+    for k in range(v.size - 1):
+        gain = v[k] - price * w[k]
+        if bound - abs(gain) > enough:
+            order[n] = order[k]
+            ratio[n] = ratio[k]
+            v[n] = v[k]
+            w[n] = w[k]
+            n += 1
+        elif gain > 0.0:
+            value += v[k]
+            left -= w[k]
+    ratio[n] = 0.0
+    v[n] = 0.0
+    w[n] = math.inf
+    best, improved, done = decide(ratio, v, w, n, value, left, best_value, nodes)
+    if improved:
+        for i in range(values.size):
+            gain = values[i] - price * weights[i]
+            chosen[i] = weights[i] <= room and gain > 0.0 and bound - gain <= enough
+        for k in range(n):
+            chosen[order[k]] = best[k]
+    return chosen, done
+
+
+def decide(ratio, v, w, n, value, left, best_value, nodes):
+    """Return the best set of the first n items; whether it is worth more than ``best_value``; whether it is certain.
+
+    The items are sorted by ``ratio`` and followed by a stop. So much ``value`` is there already.
+    """
+    better = dominators(v, w, n)
+    taken = np.zeros(n, dtype=np.bool_)
+    best = np.zeros(n, dtype=np.bool_)
+    improved = False
     count = 0
     j = 0
     while True:
         count += 1
         if count > nodes:
-            return chosen, False
+            return best, improved, False
         if relaxed(ratio, v, w, j, value, left) > best_value * BETTER:
             while w[j] <= left and (better[j] < 0 or taken[better[j]]):
                 taken[j] = True
@@ -110,6 +158,7 @@ def branch_and_bound(values, weights, room, nodes, floor):
                 j += 1
             if value > best_value:
                 best_value = value
+                improved = True
                 for k in range(n):
                     best[k] = taken[k] and k < j
             if j < n:  # the first item that cannot be taken is left out, and the bound asked again
@@ -120,14 +169,11 @@ def branch_and_bound(values, weights, room, nodes, floor):
         while j >= 0 and not taken[j]:
             j -= 1
         if j < 0:
-            break
+            return best, improved, True
         taken[j] = False  # the other branch of the last item taken: leave it out
         value -= v[j]
         left += w[j]
         j += 1
-    for k in range(n):
-        chosen[order[k]] = best[k]
-    return chosen, True
 
 
 def runner_up(values, weights, capacity, ceiling):
@@ -198,11 +244,10 @@ def candidates(values, weights, room):
     return order, r, v, w
 
 
-def dominators(v, w):
+def dominators(v, w, n):
     """Return for each item a near earlier one that weighs no more and is worth no less, -1 if there is none."""
-    better = np.empty(v.size, dtype=np.int64)
-    for j in range(v.size):
-        better[j] = -1
+    better = np.full(n + 1, -1)
+    for j in range(n):
         for i in range(j - 1, max(j - 5, -1), -1):  # a few: this is only there to cut branches
             if w[i] <= w[j] and v[i] >= v[j]:
                 better[j] = i

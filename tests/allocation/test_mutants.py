@@ -194,6 +194,9 @@ def test_mutants_of_policies_are_caught(module, old, new):
         (knapsack, "pack", csb_mk, "BETTER = 1.0 + 1e-12", "BETTER = 1.05"),
         (knapsack, "pack", csb_du, "return value + left * ratio[j]", "return value"),
         (knapsack, "pack", csb_mk, "if w[i] <= w[j] and v[i] >= v[j]:", "if v[i] >= v[j]:"),
+        (knapsack, "pack", csb_mk, "bound - abs(gain) > enough", "bound - 2.0 * abs(gain) > enough"),
+        (knapsack, "pack", csb_du, "weights[i] <= room and gain > 0.0", "gain > 0.0"),
+        (knapsack, "pack", known_thresholds, "        elif gain > 0.0:\n", "        else:\n"),
     ],
     ids=short,
 )  # fmt: skip

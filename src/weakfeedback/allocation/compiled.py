@@ -46,10 +46,18 @@ def knapsack(values: Any, weights: Any, capacity: Any) -> np.ndarray:
     room = float(capacity)
     if v.ndim != 1 or w.ndim != 1:
         raise ValueError(_complaint(v, w, room))
-    chosen = compiled(checked_pack)(v, w, room)
+    chosen = _solver()(v, w, room)
     if chosen.size != v.size:
         raise ValueError(_complaint(v, w, room))
     return chosen
+
+
+@functools.cache
+def _solver() -> Any:
+    """``checked_pack`` compiled for arrays of floats, without the search for the types of its arguments."""
+    from weakfeedback.engine.lowering import direct
+
+    return direct(compiled(checked_pack), np.ones(1), np.ones(1), 1.0)
 
 
 def checked_pack(values, weights, capacity):
