@@ -75,7 +75,7 @@ class Air:
         self._world.begin(self._rng)
         self._rewards = np.empty(problem.arms)
         self._connections: list[socket.socket] = []
-        self._listener = socket.create_server((HOST, 0), backlog=STRANGERS + problem.players)
+        self._listener = socket.create_server((HOST, 0), backlog=128)
         self.address: tuple[str, int] = self._listener.getsockname()
 
     def __enter__(self) -> Air:

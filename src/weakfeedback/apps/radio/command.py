@@ -11,6 +11,7 @@ import numpy as np
 from weakfeedback.apps.radio.run import (
     MAX_CHANNELS,
     MAX_PLAYERS,
+    MAX_SLOTS,
     RadioError,
     RadioReport,
     full_options,
@@ -19,7 +20,7 @@ from weakfeedback.apps.radio.run import (
 from weakfeedback.catalog import canonical_name, make_policy
 from weakfeedback.multiplayer.problem import MultiplayerProblem
 from weakfeedback.terminal import FAILED, INTERRUPTED, Stop, console, print_json
-from weakfeedback.validate import integer
+from weakfeedback.validate import integer, number
 
 
 def radio(
@@ -38,6 +39,9 @@ def radio(
     try:
         problem = make_problem(players, channels, means, rewards)
         name = canonical_name("multiplayer", policy)
+        integer("--seed", seed, 0)
+        integer("--max-slots", max_slots, 1, MAX_SLOTS)
+        number("--max-seconds", max_seconds, above=0.0)
         options = parse_options(words)
         make_policy("multiplayer", name, channels, **full_options(name, options))
     except ValueError as error:
@@ -50,8 +54,6 @@ def radio(
         watch = functools.partial(on_terminal, out)
     try:
         report = play_radio(problem, name, seed, max_slots, max_seconds, watch, **options)
-    except ValueError as error:
-        raise Stop(str(error)) from None
     except RadioError as error:
         raise Stop(f"{error}; all players were ended", FAILED) from None
     except KeyboardInterrupt:

@@ -129,7 +129,7 @@ def play_radio(
     seed : integer >= 0
     max_slots : integer from 1 to 10 million
     max_seconds : number > 0
-        The run ends, settled or not, at whichever of the two comes first.
+        After the first slot. The run ends, settled or not, at whichever of the two comes first.
     watch : callable, optional
         Takes the air and the crew of players; returns a context manager that is open while they play.
     patience : number > 0
@@ -152,14 +152,14 @@ def play_radio(
     seed = integer("seed", seed, 0)
     last = integer("max_slots", max_slots, 1, MAX_SLOTS)
     seconds = number("max_seconds", max_seconds, above=0.0)
-    deadline = time.monotonic() + seconds
     with (
         Air(problem, seed, number("patience", patience, above=0.0)) as air,
         Crew(air, name, chosen, seed) as crew,
     ):
         try:
-            air.admit(crew.check, seconds=min(seconds, 4 * air.patience))
+            air.admit(crew.check, seconds=4 * air.patience)
             start = time.monotonic()
+            deadline = start + seconds
             if watch is None:
                 _play(air, crew, last, deadline)
             else:

@@ -1,0 +1,184 @@
+"""The radio: players as processes choose what they choose in simulations, and no process is left behind."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from tests.apps.devices import MEANS, gone, simulated
+
+from weakfeedback.apps.radio import RadioError, play_radio
+from weakfeedback.catalog import make_policy
+from weakfeedback.multiplayer import MultiplayerProblem
+
+SHORT = {"epsilon": 0.5, "delta": 0.1, "tolerance": "eps"}
+ENDLESS = {"epsilon": 0.0, "delta": 0.1, "alarm": False}
+RUNS = {
+    "dlc": {**SHORT, "alarm": True},
+    "dlc-lix": {**SHORT, "alarm": True},
+    "musical-chairs": {"learning_rounds": 300},
+    "sic-mmab": {"horizon": 100, "constant": 0.1},
+}
+SIZES = ((5, 3), (10, 6))
+
+
+def compare(problem, policy, seed, options):
+    """Run both, demand equality slot by slot and of all measures, return the report."""
+    report = play_radio(problem, policy, seed, max_slots=4000, **options)
+    prototype = make_policy("multiplayer", policy, problem.arms, **options)
+    choices, measures = simulated(problem, prototype, seed, report.slots)
+    # the loop of simulations skips what follows once all have settled, and here the run ends then
+    np.testing.assert_array_equal(report.choices, choices)
+    assert report.measures == measures
+    assert report.ended == "settled"
+    assert report.slots == max(report.settled_at) == measures["settled_at"]
+    assert sum(report.collisions) == measures["collisions"]
+    return report
+
+
+@pytest.mark.parametrize("policy", RUNS)
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"K{size[0]}-N{size[1]}")
+def test_processes_choose_what_the_simulation_chooses(size, policy):
+    compare(MultiplayerProblem(MEANS[size[0]], size[1]), policy, seed=3, options=RUNS[policy])
+
+
+@pytest.mark.parametrize(
+    ("policy", "players", "rewards", "options"),
+    [
+        ("dlc", 3, "uniform", {**SHORT, "alarm": False, "fair": True}),
+        ("dlc", 1, "beta", {**SHORT, "alarm": False}),
+        ("dlc-lix", 3, "beta", {**SHORT, "seating_rounds": 1, "alarm": True}),
+        ("dlc-lix", 5, "bernoulli", {**SHORT, "alarm": False}),
+    ],
+    ids=["rotating", "alone", "alarm", "full"],
+)
+def test_other_options_and_rewards(policy, players, rewards, options):
+    report = compare(MultiplayerProblem(MEANS[5], players, rewards=rewards), policy, 11, options)
+    if options["alarm"]:
+        # one slot is too short for all to sit, so the alarm must have had them repeat it
+        assert report.slots > 1 + 5 + 9 + 1 + 5
+
+
+def test_other_seeds_give_other_choices():
+    problem = MultiplayerProblem(MEANS[5], 3)
+    first, second = (play_radio(problem, "dlc", seed, max_slots=30) for seed in (1, 2))
+    assert (first.choices != second.choices).any()
+    assert first.options == {"epsilon": 0.1, "delta": 0.05, "alarm": True}
+    assert (first.ended, first.slots, first.measures["settled_players"]) == ("max-slots", 30, 0)
+
+
+def test_time_is_bounded():
+    report = play_radio(MultiplayerProblem([0.5] * 5, 2), max_seconds=0.3, **ENDLESS)
+    assert report.ended == "max-seconds"
+    assert 0.3 <= report.seconds < 30
+    assert report.measures["settled_players"] == 0
+    assert report.slots == len(report.choices) > 0
+
+
+# -- trouble
+
+
+def run_with(trouble, **how):
+    """Run players that would go on for long, and cause trouble in slot 20; return the error and the processes."""
+    crews = []
+
+    @contextlib.contextmanager
+    def watch(air, crew):
+        crews.append(crew)
+        thread = threading.Thread(target=cause, args=(air, crew))
+        thread.start()
+        yield
+        thread.join()
+
+    def cause(air, crew):
+        while air.slots < 20:
+            time.sleep(0.005)
+        trouble(crew.devices[1].process)
+
+    with pytest.raises(RadioError) as caught:
+        play_radio(MultiplayerProblem([0.5] * 5, 3), watch=watch, max_seconds=60, **ENDLESS, **how)
+    return str(caught.value), [device.process for device in crews[0].devices]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_killed_player_is_reported_and_the_others_are_ended():
+    words, processes = run_with(lambda process: process.send_signal(signal.SIGKILL))
+    assert words.startswith("slot ")
+    assert words.endswith(": player 1 was killed by signal 9 (SIGKILL)")
+    assert all(process.returncode is not None for process in processes)
+    assert all(gone(process.pid) for process in processes)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_a_player_who_stops_is_reported_and_ended():
+    words, processes = run_with(lambda process: process.send_signal(signal.SIGSTOP), patience=1.0)
+    assert words.endswith(": player 1 was silent for 1 s")
+    assert all(gone(process.pid) for process in processes)
+
+
+def test_players_that_cannot_start_are_reported(tmp_path, monkeypatch):
+    (tmp_path / "numpy.py").write_text("raise ImportError('no numbers\\n today')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(RadioError, match=r"^player \d ended with status 1: .* before the first slot$"):
+        play_radio(MultiplayerProblem(MEANS[5], 2))
+
+
+def command(*words):
+    """Start the command with players that would go on for long; return it and the players' ids, in play."""
+    line = [sys.executable, "-m", "weakfeedback", "radio", "--players", "3", "--channels", "5", *words]
+    equal = ["--means", "0.5,0.5,0.5,0.5,0.5", "--option", "epsilon=0", "--max-seconds", "60"]
+    process = subprocess.Popen([*line, *equal], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 30
+    players = []
+    while len(players) < 3 and time.monotonic() < deadline:
+        time.sleep(0.1)
+        with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+            players = [int(word) for word in file.read().split()]
+    assert len(players) == 3
+    return process, players
+
+
+def vanish(players):
+    deadline = time.monotonic() + 20
+    while not all(map(gone, players)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return all(map(gone, players))
+
+
+needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="needs /proc")
+
+
+@needs_proc
+@pytest.mark.parametrize("delay", [0.0, 1.5], ids=["starting", "playing"])
+def test_ctrl_c_ends_everything_with_status_130(delay):
+    process, players = command()
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    printed, complaint = process.communicate(timeout=30)
+    assert (process.returncode, printed) == (130, "")
+    assert complaint == "weakfeedback: interrupted; all players were ended\n"
+    assert vanish(players)
+
+
+@needs_proc
+def test_a_killed_player_is_one_line_and_status_1():
+    process, players = command("--json")
+    os.kill(players[2], signal.SIGKILL)
+    printed, complaint = process.communicate(timeout=30)
+    assert (process.returncode, printed, complaint.count("\n")) == (1, "", 1)
+    assert "player 2 was killed by signal 9 (SIGKILL)" in complaint
+    assert vanish(players)
+
+
+@needs_proc
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_players_do_not_outlive_the_air(number):
+    process, players = command()
+    process.send_signal(number)
+    process.communicate(timeout=30)
+    assert vanish(players)

@@ -1,0 +1,128 @@
+"""The radio from the command line."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from weakfeedback import simulate
+from weakfeedback.multiplayer import Dlc, MultiplayerProblem
+
+SMALL = ["radio", "--players", "2", "--channels", "4"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["radio", "--players", "2"], ["--channels"]),
+        (["radio", "--channels", "4"], ["--players"]),
+        (["radio", "--players", "6", "--channels", "5"], ["--players must be", "1 to 5", "got 6"]),
+        (["radio", "--players", "0", "--channels", "5"], ["--players must be", "got 0"]),
+        (["radio", "--players", "two", "--channels", "5"], ["--players", "integer"]),
+        (["radio", "--players", "1", "--channels", "1"], ["--channels must be", "got 1"]),
+        (["radio", "--players", "65", "--channels", "70"], ["--players must be", "1 to 64", "got 65"]),
+        ([*SMALL, "--policy", "dlc-lx"], ["'dlc-lx'", "did you mean DLC-LIX?"]),
+        ([*SMALL, "--policy", "USS-TS"], ["'USS-TS'", "DLC, DLC-LIX, Musical-Chairs, SIC-MMAB"]),
+        ([*SMALL, "--means", "0.5", "0.4"], ["--means must be 4 numbers", "got 2"]),
+        ([*SMALL, "--means", "0.5,0.4,0.3,0.2,0.1"], ["--means must be 4 numbers", "got 5"]),
+        ([*SMALL, "--means", "0.5,0.4,x,0.1"], ["--means must be numbers", "'x'"]),
+        ([*SMALL, "--means", "0.5,0.4,1.3,0.1"], ["--means must be numbers in [0, 1]", "1.3"]),
+        ([*SMALL, "--means", "0.5,0.4,nan,0.1"], ["--means must be numbers in [0, 1]", "nan"]),
+        ([*SMALL, "0.5"], ["'0.5'", "--means"]),
+        ([*SMALL, "--rewards", "gauss"], ["rewards must be one of", "'gauss'"]),
+        ([*SMALL, "--option", "epsilon"], ["NAME=VALUE", "'epsilon'"]),
+        ([*SMALL, "--option", "eps=0.2"], ["eps is not an option of DLC-LIX", "epsilon"]),
+        ([*SMALL, "--option", "epsilon=-1"], ["epsilon must be", "-1"]),
+        ([*SMALL, "--option", "epsilon=1", "--option", "epsilon=2"], ["epsilon", "twice"]),
+        ([*SMALL, "--seed", "-1"], ["--seed must be an integer >= 0", "-1"]),
+        ([*SMALL, "--max-slots", "0"], ["--max-slots must be", "got 0"]),
+        ([*SMALL, "--max-seconds", "nan"], ["--max-seconds must be", "nan"]),
+    ],
+    ids=lambda value: " ".join(value[1:]) if value[0] == "radio" else None,
+)
+def test_wrong_use_is_one_line(words, expected, folder, call):
+    result = call(*words)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    for word in expected:
+        assert word in result.stderr
+    assert os.listdir(folder) == []
+
+
+OPTIONS = ["--policy", "DLC", "--seed", "7", "--option", "epsilon=.5", "--option", "tolerance=eps"]
+
+
+def test_json_has_the_measures_of_the_simulation(call):
+    result = call(
+        *SMALL, *OPTIONS, "--means", "0.2", "0.8", "0.6", "0.4", "--option", "alarm=false", "--json"
+    )
+    assert (result.exit_code, result.stderr) == (0, "")
+    found = json.loads(result.stdout)
+    assert found["ended"] == "settled"
+    assert found["options"] == {"epsilon": 0.5, "delta": 0.05, "alarm": False, "tolerance": "eps"}
+    problem = MultiplayerProblem([0.2, 0.8, 0.6, 0.4], 2)
+    policy = Dlc(4, epsilon=0.5, delta=0.05, tolerance="eps")
+    slots = found["slots"]
+    frame = simulate(
+        problem, {"x": policy}, horizon=slots, replications=1, seed=7, marks=[slots], compiled=False
+    ).frame
+    names = list(problem.measures(problem_counts(problem)))
+    assert {name: found[name] for name in names} == frame[names].iloc[-1].to_dict()
+    seats = [player["channel"] for player in found["by_player"]]
+    assert len(set(seats)) == found["settled_players"] == 2
+    assert [player["mean"] for player in found["by_player"]] == [found["means"][seat] for seat in seats]
+    assert sorted(found["means"]) == [0.2, 0.4, 0.6, 0.8]
+    assert (sum(player["mean"] for player in found["by_player"]) == 1.4) == bool(found["optimal"])
+
+
+def problem_counts(problem):
+    import numpy as np
+
+    return np.zeros(len(problem.loop().counters(problem)), dtype=np.int64)
+
+
+def test_without_a_terminal_a_plain_summary(call):
+    result = call(*SMALL, *OPTIONS)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "\x1b" not in result.stdout
+    for words in ("2 players on 4 channels: all settled in slot", "settled players  2 of 2", "optimal end"):
+        assert words in result.stdout
+
+
+def test_ends_that_are_not_settled(call):
+    result = call(*SMALL, "--max-slots", "20")
+    assert result.exit_code == 0
+    assert "not all settled within 20 slots" in result.stdout
+    equal = ["--means", "0.5,0.5,0.5,0.5", "--option", "epsilon=0"]
+    result = call(*SMALL, *equal, "--max-seconds", "0.2")
+    assert result.exit_code == 1
+    assert "not all settled when time was up" in result.stdout
+    assert result.stderr == "weakfeedback: stopped after --max-seconds 0.2: not all players had settled\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_a_live_view_on_a_terminal(folder):
+    import pty
+    import subprocess
+
+    ours, theirs = pty.openpty()
+    words = [sys.executable, "-m", "weakfeedback", *SMALL, *OPTIONS]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # the other side is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(ours)
+    assert process.wait(30) == 0
+    text = shown.decode()
+    assert "collisions" in text.partition("settled players")[0]
+    assert "air" in text
+    assert "settled 2 of 2" in text
+    assert text.index("settled 2 of 2") < text.index("all settled in slot")
