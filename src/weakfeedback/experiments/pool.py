@@ -64,6 +64,10 @@ class Pool:
                     planning = None
                 else:
                     self._keep(future)
+        except BaseException:
+            for planned, _ in self._running.values():
+                planned.plan.stop()  # chunks under way end soon
+            raise
         finally:
             for future in self._running:
                 future.cancel()
