@@ -44,7 +44,7 @@ def test_vectors(value):
 def test_sizes_and_order():
     with pytest.raises(ValueError, match="means must be 3 finite numbers, got"):
         vector("means", [1.0, 2.0], size=3)
-    with pytest.raises(ValueError, match="costs must be cumulative .* got"):
+    with pytest.raises(ValueError, match=r"costs must be cumulative .* got"):
         cumulative_costs([0.3, 0.2])
     given = np.array([0.1, 0.2])
     assert cumulative_costs(given) is not given

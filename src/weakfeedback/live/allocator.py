@@ -95,7 +95,7 @@ class Allocator(Live):
         return make_policy("allocation", name, self._arms, self._budget, **told, **options)
 
     def __repr__(self) -> str:
-        return f"<Allocator of a budget of {self._budget:g} over {self._arms} arms, {self._label}, {self.rounds} rounds>"
+        return f"<Allocator of {self._budget:g} over {self._arms} arms, {self._label}, {self.rounds} rounds>"
 
     # -- rounds
 
