@@ -1,0 +1,108 @@
+"""Tests that the claims of chapter 4 share: rounds of the search, steps of a sweep, ratios of two runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weakfeedback.experiments.evidence import MARGIN, UNIT, above, below, skipped
+from weakfeedback.experiments.model import Part
+
+if TYPE_CHECKING:
+    from weakfeedback.engine.results import Results
+
+    Run = Mapping[str, Results]
+    Measure = Callable[[Results, str], np.ndarray]
+
+
+def regret(results: Results, policy: str) -> np.ndarray:
+    """The final regret, by replication."""
+    return results.values(policy)[:, -1]
+
+
+def rounds(results: Results, policy: str) -> np.ndarray:
+    """The rounds until the thresholds were found, by replication; all rounds where they were not."""
+    found = results.values(policy, "found_at")[:, -1]
+    return np.where(np.isnan(found), float(results.about["horizon"]), found)
+
+
+def short(name: str) -> str:
+    """The id of an experiment without its beginning."""
+    return name.removeprefix("ch4-").removeprefix("compare-")
+
+
+def each(run: Run, ids: Iterable[str], part: Callable[[str, Results], Part]) -> list[Part]:
+    """The parts of all experiments; a skipped one where an experiment was not run."""
+    return [part(short(name), run[name]) if name in run else skipped(short(name)) for name in ids]
+
+
+def more(name: str, first: np.ndarray, second: np.ndarray) -> Part:
+    """Claim: the second has the larger mean, paired by replication.
+
+    Contradicted if it can be told not to be larger by a margin: 5 % of the larger mean, at least 1. So equal values
+    contradict the claim too, once the test is sharp enough to see it.
+    """
+    n = min(first.size, second.size)
+    a, b = first[:n], second[:n]
+    margin = max(MARGIN * max(a.mean(), b.mean()), UNIT)
+    return above(name, b - a, b - a - margin, f"{a.mean():.4g} to {b.mean():.4g}")
+
+
+def steps(
+    run: Run, ids: Sequence[str], policy: str, *, grows: bool = True, measure: Measure = regret
+) -> list[Part]:
+    """Claim: from each experiment to the next the measure grows, or falls. The worlds are the same, so paired."""
+    parts = []
+    for first, second in itertools.pairwise(ids):
+        name = f"{policy}, {_step(first, second)}"
+        if first not in run or second not in run:
+            parts.append(skipped(name))
+            continue
+        a, b = measure(run[first], policy), measure(run[second], policy)
+        if grows:
+            parts.append(more(name, a, b))
+        else:
+            found = more(name, b, a)
+            n = min(a.size, b.size)
+            parts.append(dataclasses.replace(found, note=f"{a[:n].mean():.4g} to {b[:n].mean():.4g}"))
+    return parts
+
+
+def _step(first: str, second: str) -> str:
+    """Two experiments of a sweep in words: their ids are ch4-kind-instance-value, and the law of rewards."""
+    _, kind, instance, value, *law = first.split("-")
+    words = [instance, *law, f"{'Q' if kind == 'resource' else 'theta'} = {value} to {second.split('-')[3]}"]
+    return ", ".join(words)
+
+
+def somewhere(name: str, parts: Sequence[Part]) -> Part:
+    """Claim: at least one of the parts holds. The best one is shown, its p-value corrected for the choice."""
+    tested = [part for part in parts if not math.isnan(part.p_for)]
+    if len(tested) < len(parts):
+        return skipped(name)
+    best = min(tested, key=lambda part: part.p_for)
+    return dataclasses.replace(
+        best,
+        name=name,
+        p_for=min(1.0, len(tested) * best.p_for),
+        p_against=max(part.p_against for part in tested),  # all must fail
+        note=f"{best.name}: {best.note}",
+    )
+
+
+def log_ratio(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Values whose mean is log(mean(first) / mean(second)) and whose spread is its own (delta method), paired."""
+    n = min(first.size, second.size)
+    a, b = first[:n], second[:n]
+    return math.log(a.mean() / b.mean()) + (a / a.mean() - 1.0) - (b / b.mean() - 1.0)
+
+
+def no_later(name: str, values: np.ndarray, bound: float) -> Part:
+    """Claim: the mean is at most the bound. For it, at most a hundredth above; against it, above."""
+    note = f"{values.mean():.4g} in the mean, bound {bound:.4g}"
+    return below(name, values - 1.01 * bound, values - bound, note)
