@@ -28,7 +28,7 @@ class Noted:
 
 
 def simulated(problem, policy, seed, slots):
-    """The choices (slots, players) and the measures of replication 0, from the round loop of simulations."""
+    """Choices (slots, players), measures and players of replication 0, from the round loop of simulations."""
     loop = problem.loop()
     world_rng, rngs = streams(problem, policy, seed, 0)
     players = [Noted(player) for player in cast(problem, policy)]
@@ -36,7 +36,7 @@ def simulated(problem, policy, seed, slots):
     table = np.zeros((1, counts.size), dtype=np.int64)
     assert loop.play(players, problem.world(), world_rng, rngs, np.array([slots]), counts, table) == 0
     measures = {name: value.item() for name, value in problem.measures(table[0]).items()}
-    return np.array([player.choices for player in players]).T, measures
+    return np.array([player.choices for player in players]).T, measures, players
 
 
 def gone(pid):

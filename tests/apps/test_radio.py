@@ -28,17 +28,17 @@ SIZES = ((5, 3), (10, 6))
 
 
 def compare(problem, policy, seed, options):
-    """Run both, demand equality slot by slot and of all measures, return the report."""
+    """Run both, demand equality slot by slot and of all measures; return the simulated players."""
     report = play_radio(problem, policy, seed, max_slots=4000, **options)
     prototype = make_policy("multiplayer", policy, problem.arms, **options)
-    choices, measures = simulated(problem, prototype, seed, report.slots)
+    choices, measures, players = simulated(problem, prototype, seed, report.slots)
     # the loop of simulations skips what follows once all have settled, and here the run ends then
     np.testing.assert_array_equal(report.choices, choices)
     assert report.measures == measures
     assert report.ended == "settled"
     assert report.slots == max(report.settled_at) == measures["settled_at"]
     assert sum(report.collisions) == measures["collisions"]
-    return report
+    return players
 
 
 @pytest.mark.parametrize("policy", RUNS)
@@ -58,18 +58,19 @@ def test_processes_choose_what_the_simulation_chooses(size, policy):
     ids=["rotating", "alone", "alarm", "full"],
 )
 def test_other_options_and_rewards(policy, players, rewards, options):
-    report = compare(MultiplayerProblem(MEANS[5], players, rewards=rewards), policy, 11, options)
-    if options["alarm"]:
-        # one slot is too short for all to sit, so the alarm must have had them repeat it
-        assert report.slots > 1 + 5 + 9 + 1 + 5
+    played = compare(MultiplayerProblem(MEANS[5], players, rewards=rewards), policy, 2, options)
+    # one slot is too short for three to sit: the alarm had them repeat it, or this would compare too little
+    assert all((player.restarts > 0) == options["alarm"] for player in played)
 
 
-def test_other_seeds_give_other_choices():
+def test_slots_are_bounded_and_the_alarm_is_on_by_default():
     problem = MultiplayerProblem(MEANS[5], 3)
-    first, second = (play_radio(problem, "dlc", seed, max_slots=30) for seed in (1, 2))
-    assert (first.choices != second.choices).any()
-    assert first.options == {"epsilon": 0.1, "delta": 0.05, "alarm": True}
-    assert (first.ended, first.slots, first.measures["settled_players"]) == ("max-slots", 30, 0)
+    report = play_radio(problem, "dlc", seed=1, max_slots=30)
+    assert report.options == {"epsilon": 0.1, "delta": 0.05, "alarm": True}
+    assert (report.ended, report.slots, report.measures["settled_players"]) == ("max-slots", 30, 0)
+    prototype = make_policy("multiplayer", "dlc", 5, **report.options)
+    np.testing.assert_array_equal(report.choices, simulated(problem, prototype, 1, 30)[0])
+    assert (report.choices != simulated(problem, prototype, 2, 30)[0]).any()
 
 
 def test_time_is_bounded():
@@ -154,7 +155,7 @@ needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="n
 
 
 @needs_proc
-@pytest.mark.parametrize("delay", [0.0, 1.5], ids=["starting", "playing"])
+@pytest.mark.parametrize("delay", [0.0, 1.0], ids=["starting", "playing"])
 def test_ctrl_c_ends_everything_with_status_130(delay):
     process, players = command()
     time.sleep(delay)
@@ -176,9 +177,8 @@ def test_a_killed_player_is_one_line_and_status_1():
 
 
 @needs_proc
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_players_do_not_outlive_the_air(number):
+def test_players_do_not_outlive_the_air():
     process, players = command()
-    process.send_signal(number)
+    process.kill()
     process.communicate(timeout=30)
     assert vanish(players)
