@@ -1,0 +1,249 @@
+"""The experiments of chapter 5, players without communication, and those that its claims need besides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.experiments.model import Experiment
+from weakfeedback.multiplayer import Dlc, DlcLix, MultiplayerProblem, MusicalChairs, SicMmab, theory
+from weakfeedback.multiplayer.instances import Instance, describe
+
+# With "eps" AdaptiveExplore stops as it must have done for the thesis's figures, with "eps/N" as its text says.
+DLC, LIX = "DLC, eps", "DLC-LIX, eps"
+DLC_N, LIX_N = "DLC, eps/N", "DLC-LIX, eps/N"
+# Means sent to within eps/2, as printed; else exactly.
+ROUNDED, ROUNDED_N = "DLC-LIX, eps, means to eps/2", "DLC-LIX, eps/N, means to eps/2"
+SIC, MC, HASTY = "SIC-MMAB", "Musical Chairs", "Musical Chairs, T0 = 100"
+FAIR = "DLC, eps, fair"
+LEARNING = 3_000  # T_0 of the thesis
+
+ARMS = (6, 7, 8, 9, 10, 12, 14)
+PLAYERS = tuple(range(1, 11))
+GAPS = (0.02, 0.03, 0.04, 0.05, 0.07, 0.1)
+REPLICATIONS = 20
+
+SHUFFLED = "the means are put on the arms in a random order in each replication; the thesis does not say"
+BOTH = (
+    "AdaptiveExplore stops at eps/N, as the text says, and at eps, as it must have for the figures: "
+    "both are shown"
+)
+MENDED = (
+    "served players of DLC wait until all are served, and players of DLC-LIX send exact sums: "
+    "as printed, the one jams and the other loses its guarantee"
+)
+WIDTH = "the constant of SIC-MMAB's confidence width is not given; 2 is that of its authors' program"
+MADE = "not an experiment of the thesis: made to test what it proves or remarks"
+
+Makers = Mapping[str, Callable[[MultiplayerProblem], Any]]
+
+
+def makers(epsilon: float, delta: float, horizon: int) -> dict[str, Callable[[MultiplayerProblem], Any]]:
+    """All policies of the chapter by label."""
+    return {
+        DLC: lambda p: Dlc(p.arms, epsilon, delta, tolerance="eps"),
+        LIX: lambda p: DlcLix(p.arms, epsilon, delta, tolerance="eps"),
+        DLC_N: lambda p: Dlc(p.arms, epsilon, delta),
+        LIX_N: lambda p: DlcLix(p.arms, epsilon, delta),
+        ROUNDED: lambda p: DlcLix(p.arms, epsilon, delta, tolerance="eps", transfer="eps/2"),
+        ROUNDED_N: lambda p: DlcLix(p.arms, epsilon, delta, transfer="eps/2"),
+        SIC: lambda p: SicMmab(p.arms, horizon),
+        MC: lambda p: MusicalChairs(p.arms, LEARNING),
+        HASTY: lambda p: MusicalChairs(p.arms, 100),
+        FAIR: lambda p: Dlc(p.arms, epsilon, delta, tolerance="eps", fair=True),
+    }
+
+
+def _chosen(epsilon: float, delta: float, horizon: int, labels: tuple[str, ...]) -> Makers:
+    known = makers(epsilon, delta, horizon)
+    return {label: known[label] for label in labels}
+
+
+def facts_of(epsilon: float, delta: float) -> Callable[[MultiplayerProblem], dict[str, Any]]:
+    """What the claims must know of a problem: its sizes, and the bounds of the theorems."""
+
+    def facts(problem: MultiplayerProblem) -> dict[str, Any]:
+        ordered = np.sort(problem.means)[::-1]
+        opening = theory.orthogonalisation_rounds(problem.arms, delta) + theory.indexing_rounds(problem.arms)
+        return {
+            "K": problem.arms,
+            "N": problem.players,
+            "gap": round(float(ordered[0] - ordered[1]), 10),
+            "epsilon": epsilon,
+            "delta": delta,
+            "opening": opening,
+            "explored": theory.exploration_rounds(problem, epsilon / problem.players, delta),
+            "explored_printed": theory.exploration_rounds(problem, epsilon, delta),
+            "telling": theory.communication_rounds(problem.arms, problem.players),
+            "dlc_rounds": theory.dlc_rounds(problem, epsilon, delta),
+            "dlc_collisions": theory.dlc_collisions(problem, delta),
+            "dlc_regret": theory.dlc_regret(problem, epsilon, delta),
+            "lix_rounds": theory.dlc_lix_rounds(problem, epsilon, delta),
+            "lix_collisions": theory.dlc_lix_collisions(problem, epsilon, delta),
+            "lix_regret": theory.dlc_lix_regret(problem, epsilon, delta),
+        }
+
+    return facts
+
+
+def _named(
+    name: str,
+    instance: Instance,
+    title: str,
+    place: str,
+    labels: tuple[str, ...],
+    *,
+    horizon: int = 0,
+    replications: int = REPLICATIONS,
+    marks: int = 40,
+    measures: tuple[str, ...] = ("regret",),
+    swept: tuple[str, str] | None = None,
+    deviations: tuple[str, ...] = (SHUFFLED, BOTH, MENDED, WIDTH),
+    nanoseconds: float = 150.0,
+) -> Experiment:
+    rounds = horizon or instance.horizon
+    return Experiment(
+        f"ch5-{name}",
+        title,
+        place,
+        "multiplayer",
+        _chosen(instance.epsilon, instance.delta, rounds, labels),
+        instance=instance.name,
+        horizon=rounds,
+        replications=replications,
+        marks=marks,
+        facts=facts_of(instance.epsilon, instance.delta),
+        deviations=deviations,
+        measures=measures,
+        swept=swept,
+        nanoseconds=nanoseconds,
+    )
+
+
+def _comparisons() -> list[Experiment]:
+    e1, e2 = describe("e1"), describe("e2")
+    ours = (DLC, LIX, DLC_N, LIX_N, ROUNDED)
+    return [
+        _named(
+            "compare-e1",
+            e1,
+            "DLC, DLC-LIX and Musical Chairs with T_0 = 3000",
+            "figure mc",
+            (*ours, MC),
+            marks=200,
+            measures=("regret", "collisions"),
+            nanoseconds=600.0,
+        ),
+        _named(
+            "compare-e2",
+            e2,
+            "DLC, DLC-LIX and SIC-MMAB",
+            "figure sic-mmab",
+            (*ours, ROUNDED_N, SIC, MC),
+            marks=200,
+            measures=("regret", "collisions"),
+        ),
+    ]
+
+
+def _sweeps() -> list[Experiment]:
+    labels = (DLC, LIX, DLC_N, LIX_N, ROUNDED, SIC)
+    return [
+        *(
+            _named(
+                f"arms-{k}",
+                describe(f"arms-{k}"),
+                f"Five players on {k} arms",
+                "figure arms",
+                labels,
+                swept=("K", "arms K"),
+            )
+            for k in ARMS
+        ),
+        *(
+            _named(
+                f"players-{n}",
+                describe(f"players-{n}"),
+                f"{n} of at most ten players on ten arms",
+                "figure players",
+                labels,
+                swept=("N", "players N"),
+            )
+            for n in PLAYERS
+        ),
+        *(
+            _named(
+                f"gap-{gap:g}",
+                describe(f"gap-{gap:g}"),
+                f"Six players on nine arms whose means are {gap:g} apart",
+                "figure colSam",
+                labels,
+                swept=("gap", "gap between means"),
+                measures=("collisions", "settled_at", "regret"),
+                nanoseconds=300.0,
+            )
+            for gap in GAPS
+        ),
+    ]
+
+
+def biased() -> MultiplayerProblem:
+    """Eight good arms that rounding down to eighths makes look worse than eight others."""
+    good = [0.998 - 0.0005 * k for k in range(8)]
+    return MultiplayerProblem([*good, *(mean - 0.11 for mean in good)], players=8)
+
+
+def _made() -> list[Experiment]:
+    e1, e2 = describe("e1"), describe("e2")
+    made = {"deviations": (MADE, SHUFFLED)}
+    rounding = (0.25, 0.05)
+    return [
+        _named(
+            "ends-e1",
+            e1,
+            "How DLC, DLC-LIX and Musical Chairs end with the tolerance eps = 0.3",
+            "section 5.5, on wrong ends",
+            (DLC, LIX, ROUNDED, MC, HASTY),
+            replications=100,
+            nanoseconds=200.0,
+            **made,
+        ),
+        _named(
+            "long-e1",
+            e1,
+            "DLC and DLC-LIX with the tolerance eps/N, given time to end",
+            "section 5.3, lemma samples_AE",
+            (DLC_N, LIX_N, ROUNDED_N),
+            horizon=100_000,
+            **made,
+        ),
+        Experiment(
+            "ch5-rounding",
+            "DLC-LIX where means rounded to eps/2 mislead the leader",
+            "section 5.4, lemma dlcIXLearning",
+            "multiplayer",
+            _chosen(*rounding, 300_000, (LIX_N, ROUNDED_N)),
+            make=biased,
+            horizon=300_000,
+            replications=REPLICATIONS,
+            marks=40,
+            facts=facts_of(*rounding),
+            deviations=(MADE, "each player's mean is rounded down by nearly eps/2, the leader's own is not"),
+            nanoseconds=300.0,
+        ),
+        _named(
+            "fair-e2",
+            e2,
+            "DLC with rotation over the arms found",
+            "section 5.3, fair allocation",
+            (FAIR,),
+            horizon=60_000,
+            measures=("regret", "collisions"),
+            **made,
+        ),
+    ]
+
+
+EXPERIMENTS = {experiment.id: experiment for experiment in (*_comparisons(), *_sweeps(), *_made())}
