@@ -137,7 +137,7 @@ def clock(seconds: float) -> str:
     """A time in words.
 
     >>> clock(3.2), clock(75), clock(7300)
-    ('4 s', '1 min 15 s', '2 h 2 min')
+    ('4 s', '1 min 15 s', '2 h 1 min')
     """
     whole = int(-(-seconds // 1))
     if whole < 60:
