@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -79,6 +80,22 @@ def test_time_is_bounded():
     assert 0.3 <= report.seconds < 30
     assert report.measures["settled_players"] == 0
     assert report.slots == len(report.choices) > 0
+
+
+def test_wrong_arguments_start_nothing():
+    problem = MultiplayerProblem(MEANS[5], 2)
+    for words, arguments in (
+        ("problem must be a MultiplayerProblem, got 3", {"problem": 3}),
+        ("did you mean DLC-LIX?", {"policy": "DLC-LX"}),
+        ("epsilon must be", {"epsilon": -1}),
+        ("players must be an integer from 1 to 64, got 65", {"problem": MultiplayerProblem([0.5] * 65, 65)}),
+        ("max_slots must be", {"max_slots": 0}),
+        ("max_seconds must be", {"max_seconds": 0}),
+        ("patience must be", {"patience": -1}),
+        ("seed must be", {"seed": -1}),
+    ):
+        with pytest.raises(ValueError, match=re.escape(words)):
+            play_radio(**{"problem": problem, **arguments})
 
 
 # -- trouble

@@ -35,10 +35,11 @@ POLL = 0.1  # seconds between looks at whether the awaited players still live
 class PlayerLost(Exception):
     """A player left, fell silent or sent what may not be sent; the slot cannot be finished without her."""
 
-    def __init__(self, player: int, slot: int, what: str) -> None:
+    def __init__(self, player: int, slot: int, what: str, gone: bool = False) -> None:
         super().__init__(f"slot {slot}: player {player} {what}")
         self.player = player
         self.slot = slot
+        self.gone = gone  # closed the connection, so her process may tell more
 
 
 class Air:
@@ -188,7 +189,7 @@ class Air:
             frame = receive(self._connections[n], CHOICE.size, spare=1)
             return unpack_choice(frame, self.problem.arms)
         except HungUp:
-            raise PlayerLost(n, self.slots, "hung up") from None
+            raise PlayerLost(n, self.slots, "hung up", gone=True) from None
         except TimeoutError:
             raise PlayerLost(n, self.slots, f"was silent for {self.patience:g} s") from None
         except BadFrame as error:
@@ -198,7 +199,7 @@ class Air:
         try:
             send(self._connections[n], frame)
         except HungUp:
-            raise PlayerLost(n, self.slots, "hung up") from None
+            raise PlayerLost(n, self.slots, "hung up", gone=True) from None
         except TimeoutError:
             raise PlayerLost(n, self.slots, f"did not listen for {self.patience:g} s") from None
 

@@ -14,6 +14,7 @@ from weakfeedback.apps.radio.crew import Crew
 from weakfeedback.apps.radio.wire import IDLE
 from weakfeedback.catalog import canonical_name, make_policy, option_names
 from weakfeedback.multiplayer.play import COLLISIONS, FIXED, ROUNDS, SETTLED, SETTLED_AT
+from weakfeedback.multiplayer.problem import MultiplayerProblem
 from weakfeedback.validate import integer, number
 
 MAX_PLAYERS, MAX_CHANNELS, MAX_SLOTS = 64, 1000, 10_000_000
@@ -142,6 +143,8 @@ def play_radio(
     RadioError
         A player died, fell silent or broke the rules. All processes have been ended.
     """
+    if not isinstance(problem, MultiplayerProblem):
+        raise ValueError(f"problem must be a MultiplayerProblem, got {problem!r}")
     name = canonical_name("multiplayer", policy)
     chosen = full_options(name, options)
     make_policy(
@@ -166,8 +169,9 @@ def play_radio(
                 with watch(air, crew):
                     _play(air, crew, last, deadline)
         except PlayerLost as lost:
-            gone = str(lost).endswith("hung up")
-            words = f"slot {lost.slot}: player {lost.player} {crew.fate(lost.player)}" if gone else str(lost)
+            words = str(lost)
+            if lost.gone:
+                words = f"slot {lost.slot}: player {lost.player} {crew.fate(lost.player)}"
             raise RadioError(words) from None
         except (ChildProcessError, TimeoutError) as error:
             raise RadioError(f"{error} before the first slot") from None
