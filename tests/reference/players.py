@@ -34,6 +34,7 @@ class Diary:
     pulls: dict[int, int] = field(default_factory=dict)
     sums: dict[int, float] = field(default_factory=dict)
     pairs: int = 0
+    told: dict[int, int] = field(default_factory=dict)  # SIC-MMAB: sums of all players
 
 
 # The world and the round loop

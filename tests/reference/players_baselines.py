@@ -47,7 +47,7 @@ def slow_sic_mmab(K: int, horizon: int, constant: float = 2.0) -> Callable[[Diar
     def player(me: Diary, rng: Any) -> Turns:
         yield from opening(me, rng, K, math.ceil(K * math.e * math.log(horizon)))
         arms, players, p, plays = list(range(K)), me.N, 1, 0
-        totals = dict.fromkeys(arms, 0)
+        totals = me.told = dict.fromkeys(arms, 0)
         while True:
             sums = yield from explore(arms, me.rank, 2**p)
             own = {k: min(math.floor(sums[k]), 2**p) for k in arms}

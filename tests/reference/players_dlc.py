@@ -133,6 +133,7 @@ def follower(me: Diary, rules: DlcRules) -> Turns:
     cycle, arm = [], reserved
     if rules.fair:
         cycle = [a for a in range(rules.K) if bits[a]]
+        me.garbled = not cycle  # only after a failed opening, as any word that names no arm
     elif from_binary(bits) < rules.K:
         arm = from_binary(bits)
     else:

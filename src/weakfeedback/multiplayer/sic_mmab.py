@@ -106,7 +106,7 @@ class SicMmab(Opening):
         if self.stage == EXPLORING:
             if not collided:
                 self.own[arm] += reward
-        elif collided and self.sender() != self.rank:
+        elif collided and self.receiver() == self.rank:  # after a failed opening there are stray collisions
             self.hear()
         self.t += 1
         if self.t == self.length:
@@ -137,6 +137,11 @@ class SicMmab(Opening):
         """The rank whose turn it is to talk."""
         return self.t // ((self.players_left - 1) * self.arms_left * (self.p + 1))
 
+    def receiver(self):
+        """The rank that is talked to: all but the sender, in turn."""
+        receiver = self.t // (self.arms_left * (self.p + 1)) % (self.players_left - 1)
+        return receiver + 1 if receiver >= self.sender() else receiver
+
     def topic(self):
         """The arm that is talked about."""
         return int(self.active[self.t // (self.p + 1) % self.arms_left])
@@ -144,10 +149,7 @@ class SicMmab(Opening):
     def talking_choice(self):
         """Play the receiver's arm for a 1, else the own."""
         if self.sender() == self.rank and (self.told(self.topic()) >> (self.t % (self.p + 1))) & 1 == 1:
-            receiver = self.t // (self.arms_left * (self.p + 1)) % (self.players_left - 1)
-            if receiver >= self.rank:
-                receiver += 1
-            return int(self.active[receiver])
+            return int(self.active[self.receiver()])
         return int(self.active[self.rank])
 
     def hear(self):
