@@ -97,14 +97,14 @@ def test_the_sweeps():
     for name, values in RESOURCES.items():
         for value in values:
             for law in laws(name):
-                problem = EXPERIMENTS[f"ch4-resource-{name}-{value:g}{law}"].problem()[0]
+                problem = EXPERIMENTS[f"ch4-resource-{name.lower()}-{value:g}{law}"].problem()[0]
                 assert problem.budget == value
                 assert problem.thresholds.tolist() == list(describe(name).thresholds)
                 assert law in ("", f"-{problem.law}")
     for name, values in THRESHOLDS.items():
         for value in values:
             for law in laws(name):
-                problem = EXPERIMENTS[f"ch4-threshold-{name}-{value:g}{law}"].problem()[0]
+                problem = EXPERIMENTS[f"ch4-threshold-{name.lower()}-{value:g}{law}"].problem()[0]
                 assert set(problem.thresholds) == {value}
                 assert problem.budget == describe(name).budget
     swept = [name for name in EXPERIMENTS if name.startswith(("ch4-resource-", "ch4-threshold-"))]
@@ -114,13 +114,13 @@ def test_the_sweeps():
 def test_replications_and_rounds():
     for name, experiment in EXPERIMENTS.items():
         if name != "ch4-long":
-            often = name.startswith(("ch4-resource-NUM2", "ch4-resource-NUM3")) and name.endswith("uniform")
+            often = name.startswith(("ch4-resource-num2", "ch4-resource-num3")) and name.endswith("uniform")
             assert (experiment.horizon, experiment.replications) == (10_000, 500 if often else 100)
 
 
 def test_a_stated_gamma_that_is_too_large_is_noted():
     for name, experiment in EXPERIMENTS.items():
-        stated = {"III": 0.01, "IV": 0.01, "NUM2": 0.001, "NUM3": 0.001}.get(
+        stated = {"iii": 0.01, "iv": 0.01, "num2": 0.001, "num3": 0.001}.get(
             name.split("-")[2] if name != "ch4-long" else ""
         )
         told = any("exceeds the problem's own" in note for note in experiment.deviations)
@@ -130,7 +130,7 @@ def test_a_stated_gamma_that_is_too_large_is_noted():
 
 def test_the_conventions_of_2019_and_the_printed_ones():
     for suffix, top, gamma, scale, wait in (("", 3.0, 0.01, 0.0, 130), ("-2019", 1.0, 0.001, 100.0, 44)):
-        experiment = EXPERIMENTS[f"ch4-compare-IV{suffix}"]
+        experiment = EXPERIMENTS[f"ch4-compare-iv{suffix}"]
         problem = experiment.problem()[0]
         for label in ("CSB-MK", "CSB-DK"):
             policy = experiment.policies[label](problem)
@@ -166,7 +166,7 @@ def made(finals, found=None, replications=40, horizon=10_000, noise=10.0):
 def test_who_beats_dt_by_made_up_regrets():
     """Claim 62: as printed counts, the conventions of 2019 are shown beside."""
     low, high = {"CSB-MK": 500, "CSB-DK": 600, "CSB-DT": 800}, {"CSB-MK": 800, "CSB-DK": 900, "CSB-DT": 500}
-    printed, program = "ch4-compare-IV", "ch4-compare-IV-2019"
+    printed, program = "ch4-compare-iv", "ch4-compare-iv-2019"
     assert outcome(62, {printed: made(low), program: made(high)}) == "reproduced"
     assert outcome(62, {printed: made(high), program: made(low)}) == "not-reproduced"
     assert outcome(62, {printed: made(low | {"CSB-DK": 800})}) == "not-reproduced"  # equal is not less
@@ -176,7 +176,7 @@ def test_who_beats_dt_by_made_up_regrets():
 
 def test_growth_along_a_sweep_of_made_up_regrets():
     """Claim 53: every step must go up; swapping two experiments breaks it."""
-    names = [f"ch4-resource-II-{value}" for value in RESOURCES["II"]]
+    names = [f"ch4-resource-ii-{value}" for value in RESOURCES["II"]]
     run = {name: made({"CSB-SK": 500 + 200 * k}) for k, name in enumerate(names)}
     assert outcome(53, run) == "reproduced"
     swapped = run | {names[1]: run[names[2]], names[2]: run[names[1]]}
@@ -191,11 +191,11 @@ def test_rounds_of_the_search_of_made_up_runs():
     labels = ("CSB-SU", "CSB-SK", "CSB-ST", "CSB-ST, W of the program")
     regrets = dict.fromkeys(labels, 700)
     few = dict(zip(labels, (20, 300, 40, 50)))
-    run = {name: made(regrets, few) for name in ("ch4-compare-I", "ch4-compare-II")}
+    run = {name: made(regrets, few) for name in ("ch4-compare-i", "ch4-compare-ii")}
     assert outcome(59, run) == "reproduced"
     late = few | {"CSB-SU": math.nan}
-    run["ch4-compare-II"] = made(regrets, late)
-    assert rounds(run["ch4-compare-II"], "CSB-SU").tolist() == [10_000.0] * 40
+    run["ch4-compare-ii"] = made(regrets, late)
+    assert rounds(run["ch4-compare-ii"], "CSB-SU").tolist() == [10_000.0] * 40
     assert outcome(59, run) == "not-reproduced"
 
 
@@ -286,6 +286,11 @@ def test_the_rival_by_hand():
 def test_the_rival_keeps_the_protocol():
     problem = AllocationProblem([0.9, 0.6, 0.4], [0.5, 0.3, 0.4], 0.8)
     check_policy(lambda p: KnownThresholdsUcb(p.arms, p.budget, p.thresholds), problem, compiled=False)
+
+
+@pytest.mark.slow
+def test_the_rival_runs_compiled():
+    problem = AllocationProblem([0.9, 0.6, 0.4], [0.5, 0.3, 0.4], 0.8)
     policies = {"rival": KnownThresholdsUcb(3, 0.8, problem.thresholds)}
     compiled, plain = (
         simulate(problem, policies, horizon=400, replications=2, compiled=flag) for flag in (True, False)
@@ -297,14 +302,20 @@ def test_the_rival_keeps_the_protocol():
 # ---- runs
 
 
-@pytest.fixture(scope="module")
-def quick():
-    return {"ch4-compare-IV-2019": run_experiment(EXPERIMENTS["ch4-compare-IV-2019"], replications=8)}
+def test_the_same_number_of_arms_gives_the_same_regret():
+    """Claim 55 on a small run: 20 arms can be served in both problems; 30 in the third."""
+    names = ("ch4-resource-ii-10", "ch4-threshold-ii-0.75", "ch4-resource-ii-15")
+    run = {name: run_experiment(EXPERIMENTS[name], replications=2) for name in names}
+    assert [results.about["facts"]["served"] for results in run.values()] == [20, 20, 30]
+    assert outcome(55, run) == "not-reproduced"
+    assert outcome(55, run | {names[1]: run[names[2]]}) == "reproduced"
 
 
-def test_the_ranking_of_the_thesis_appears_with_the_conventions_of_2019(quick):
+@pytest.mark.slow
+def test_the_ranking_of_the_thesis_appears_with_the_conventions_of_2019():
     """The means lie more than a hundred apart, with a standard deviation of about 40 in a run."""
-    final = quick["ch4-compare-IV-2019"].final()["mean"]
+    quick = {"ch4-compare-iv-2019": run_experiment(EXPERIMENTS["ch4-compare-iv-2019"], replications=8)}
+    final = quick["ch4-compare-iv-2019"].final()["mean"]
     assert final["CSB-MK"] < final["CSB-DK"] < final["CSB-DT"] < final["CSB-DU"]
     ((_, verdict),) = judge(some(62), quick)
     assert verdict.outcome == "skipped"  # as printed was not run

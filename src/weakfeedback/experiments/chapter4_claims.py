@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 def sweep(name: str, kind: str = "resource", law: str = "") -> tuple[str, ...]:
     """The ids of a sweep, in the order of the values."""
     values = (ch4.RESOURCES if kind == "resource" else ch4.THRESHOLDS)[name]
-    return tuple(f"ch4-{kind}-{name}-{value:g}{'-' + law if law else ''}" for value in values)
+    return tuple(f"ch4-{kind}-{name.lower()}-{value:g}{'-' + law if law else ''}" for value in values)
 
 
-COMPARE_SAME = tuple(f"ch4-compare-{name}" for name in ch4.SAME)
-COMPARE = tuple(f"ch4-compare-{name}" for name in ch4.DIFFERENT)
+COMPARE_SAME = tuple(f"ch4-compare-{name.lower()}" for name in ch4.SAME)
+COMPARE = tuple(f"ch4-compare-{name.lower()}" for name in ch4.DIFFERENT)
 COMPARE_2019 = tuple(f"{name}-2019" for name in COMPARE)
 Q_II, THETA_II = sweep("II"), sweep("II", "threshold")
 Q_III, Q_IV = sweep("III"), sweep("IV")
@@ -95,7 +95,7 @@ def sk_grows_as_threshold_falls(run: Run) -> Finding:
 
 def varies_at_the_same_optimum(run: Run) -> Finding:
     """Claim 55."""
-    first, second = "ch4-resource-II-10", "ch4-threshold-II-0.75"
+    first, second = "ch4-resource-ii-10", "ch4-threshold-ii-0.75"
     if first not in run or second not in run:
         return Finding((skipped("Q = 10 and theta = 0.75"),))
     parts = []
@@ -147,9 +147,9 @@ def su_smallest(run: Run) -> Finding:
 
 def smaller_epsilon(run: Run) -> Finding:
     """Claim 61."""
-    if "ch4-epsilon-IV" not in run:
+    if "ch4-epsilon-iv" not in run:
         return Finding((skipped("epsilon on IV"),))
-    results, parts = run["ch4-epsilon-IV"], []
+    results, parts = run["ch4-epsilon-iv"], []
     for policy in (MK, DT):
         for large, small in itertools.pairwise(ch4.EPSILONS):
             a, b = (regret(results, f"{policy}, epsilon = {epsilon:g}") for epsilon in (large, small))
@@ -198,7 +198,7 @@ def du_worst(run: Run) -> Finding:
 def anytime_or_not(run: Run) -> Finding:
     """Claim 65."""
     parts = [*lower_on(run, COMPARE, DK, DU), *lower_on(run, COMPARE_SAME, SU, SK)]
-    results = run.get("ch4-gamma-IV")
+    results = run.get("ch4-gamma-iv")
     if results is not None:
         for gamma in ch4.GAMMAS:
             labels = (f"{DK}, gamma = {gamma:g}", f"{DU}, gamma = {gamma:g}")
@@ -212,7 +212,7 @@ def anytime_or_not(run: Run) -> Finding:
 def sets_kept(run: Run) -> Finding:
     """Claim 67."""
     parts = []
-    for name in ("ch4-every-III", "ch4-every-IV"):
+    for name in ("ch4-every-iii", "ch4-every-iv"):
         for policy in (MK, DU, ch4.KNOWN):
             label = f"{policy} on {short(name)}"
             if name not in run:
@@ -262,7 +262,7 @@ COMPARED = (
         "The smaller the value of epsilon, the more these algorithms wait for observing a loss and incur more regret "
         "as well",
         smaller_epsilon,
-        ("ch4-epsilon-IV",),
+        ("ch4-epsilon-iv",),
     ),
     _simulation(
         62,
@@ -292,7 +292,7 @@ COMPARED = (
         "Anytime algorithms perform poorly for CSB problems with different thresholds as the search space for "
         "allocation equivalent can be very large, but perform better for CSB problems with the same threshold",
         anytime_or_not,
-        (*COMPARE_SAME, *COMPARE, "ch4-gamma-IV"),
+        (*COMPARE_SAME, *COMPARE, "ch4-gamma-iv"),
     ),
     _simulation(
         67,
@@ -300,7 +300,7 @@ COMPARED = (
         "the time complexity [...] in each of the T rounds is O(TKSQ). [...] we can solve it after N rounds as the "
         "empirical mean losses do not change drastically in consecutive rounds",
         sets_kept,
-        ("ch4-every-III", "ch4-every-IV"),
+        ("ch4-every-iii", "ch4-every-iv"),
     ),
 )
 SWEPT = (
@@ -331,7 +331,7 @@ SWEPT = (
         "3584",
         "the regret can vary with different resources (threshold) for the same optimal resource allocation",
         varies_at_the_same_optimum,
-        ("ch4-resource-II-10", "ch4-threshold-II-0.75"),
+        ("ch4-resource-ii-10", "ch4-threshold-ii-0.75"),
     ),
     _simulation(
         56,

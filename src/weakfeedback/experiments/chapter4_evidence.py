@@ -32,8 +32,11 @@ def rounds(results: Results, policy: str) -> np.ndarray:
 
 
 def short(name: str) -> str:
-    """The id of an experiment without its beginning."""
-    return name.removeprefix("ch4-").removeprefix("compare-")
+    """The id of an experiment in words: instance, conventions or law, what is varied."""
+    _, kind, instance, *rest = name.split("-")
+    if kind in ("resource", "threshold"):
+        rest[0] = f"{'Q' if kind == 'resource' else 'theta'} = {rest[0]}"
+    return ", ".join([instance.upper(), *rest])
 
 
 def each(run: Run, ids: Iterable[str], part: Callable[[str, Results], Part]) -> list[Part]:
@@ -76,7 +79,11 @@ def steps(
 def _step(first: str, second: str) -> str:
     """Two experiments of a sweep in words: their ids are ch4-kind-instance-value, and the law of rewards."""
     _, kind, instance, value, *law = first.split("-")
-    words = [instance, *law, f"{'Q' if kind == 'resource' else 'theta'} = {value} to {second.split('-')[3]}"]
+    words = [
+        instance.upper(),
+        *law,
+        f"{'Q' if kind == 'resource' else 'theta'} = {value} to {second.split('-')[3]}",
+    ]
     return ", ".join(words)
 
 

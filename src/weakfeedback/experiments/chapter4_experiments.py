@@ -58,10 +58,11 @@ MENDED = (
     "the search does not end in doubles, and more than the budget can be given away"
 )
 SETS = f"the knapsack is solved every {EVERY} rounds, exactly (the thesis: weights scaled by 10^4)"
-PROGRAM = (
-    "not as printed but as the program of 2019: thresholds are searched in [0, 1], W is divided by max(1, floor Q), "
+CONVENTIONS = (
+    "thresholds are searched in [0, 1], W is divided by max(1, floor Q), "
     f"gamma is {FINER} (the step of CSB-DU too) and the binary searches round their estimates to {DECIMALS} decimals"
 )
+PROGRAM = f"not as printed but as the program of 2019: {CONVENTIONS}"
 RECONSTRUCTED = "CSB-ST and CSB-DT are after Verma et al. (NeurIPS 2019); the thesis does not print them"
 CLIPPED = (
     "uniform rewards above 1 are clipped (mean 0.98 becomes 0.964); the regret counts with the stated mean"
@@ -155,7 +156,7 @@ def _experiment(
 ) -> Experiment:
     options.setdefault("nanoseconds", 2_500.0 if make().arms >= 50 else 700.0)
     return Experiment(
-        f"ch4-{suffix}",
+        f"ch4-{suffix.lower()}",
         title,
         place,
         "allocation",

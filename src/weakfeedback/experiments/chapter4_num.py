@@ -26,7 +26,7 @@ FEW = 100  # replications after which the thesis saw its intervals overlap
 
 
 def _stated(name: str, law: str) -> str:
-    return f"ch4-resource-{name}-{STATED[name]}-{law}"
+    return f"ch4-resource-{name.lower()}-{STATED[name]}-{law}"
 
 
 def _ratio(run: Run, name: str, policy: str) -> np.ndarray | None:
@@ -104,7 +104,8 @@ def not_monotone(run: Run) -> Finding:
     """Claim 80."""
 
     def find(ids: Sequence[str], policy: str) -> list[Part]:
-        return [somewhere(f"{policy}, {', '.join(ids[0].split('-')[2::2])}", steps(run, ids, policy))]
+        _, _, instance, _, law = ids[0].split("-")
+        return [somewhere(f"{policy}, {instance.upper()}, {law}", steps(run, ids, policy))]
 
     return Finding(
         tuple(_groups(find)),
@@ -133,7 +134,7 @@ def intervals_overlap(run: Run) -> Finding:
 
 
 def _overlap(run: Run, ids: Sequence[str], policy: str) -> Part:
-    label = f"{policy} on {ids[0].split('-')[2]}"
+    label = f"{policy} on {ids[0].split('-')[2].upper()}"
     if any(name not in run for name in ids):
         return skipped(label)
     values = [regret(run[name], policy) for name in ids]

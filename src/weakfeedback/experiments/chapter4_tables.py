@@ -47,7 +47,9 @@ def _rounds(run: Run) -> list[Row]:
     for policy, (case, names) in ROWS.items():
         for name in names:
             bounds: Row = [printed_rounds(name, policy), whole_rounds(name, policy)]
-            rows.append([f"{policy}, {name}", case, *bounds, *_found(run, f"ch4-compare-{name}", policy)])
+            rows.append(
+                [f"{policy}, {name}", case, *bounds, *_found(run, f"ch4-compare-{name.lower()}", policy)]
+            )
     return rows
 
 
@@ -64,7 +66,7 @@ def _ranking(run: Run) -> list[Row]:
     for name in ch4.DIFFERENT:
         for policy in (MK, DK, DT, DU):
             row: Row = [f"{policy}, {name}"]
-            for experiment in (f"ch4-compare-{name}", f"ch4-compare-{name}-2019"):
+            for experiment in (f"ch4-compare-{name.lower()}", f"ch4-compare-{name.lower()}-2019"):
                 known = experiment in run
                 row.append(float(regret(run[experiment], policy).mean()) if known else NOT_RUN)
                 row += _found(run, experiment, policy)[::2]
@@ -78,7 +80,7 @@ def _estimates(run: Run) -> list[Row]:
         gamma = run[experiment].about["facts"]["gamma"] if experiment in run else NOT_RUN
         rows.append(
             [
-                short(experiment).removeprefix("resource-"),
+                short(experiment),
                 gamma,
                 *_found(run, experiment, ch4.NUM_MK)[::2],
                 *_found(run, experiment, ch4.ROUNDED)[::2],
@@ -131,7 +133,7 @@ TABLES = (
         ),
         _ranking,
         (*COMPARE, *COMPARE_2019),
-        note=f"The ranking of the thesis on IV is CSB-MK, CSB-DK, CSB-DT, CSB-DU. As in 2019: {ch4.PROGRAM[33:]}.",
+        note=f"The ranking of the thesis on IV is CSB-MK, CSB-DK, CSB-DT, CSB-DU. As in 2019: {ch4.CONVENTIONS}.",
     ),
     Table(
         "ch4-table-estimates",

@@ -27,7 +27,7 @@ RARE = (0.12, 0.10)  # means at the stated epsilon, theta = .8, Q = 1: only one 
 
 def printed_rounds(name: str, policy: str) -> float:
     """Return the bound of the table on the rounds of a policy's search, as printed."""
-    problem = ch4.EXPERIMENTS[f"ch4-compare-{name}"].problem()[0]
+    problem = ch4.EXPERIMENTS[f"ch4-compare-{name.lower()}"].problem()[0]
     shape = (problem.arms, problem.budget, ch4.EPSILON, ch4.DELTA, ch4.GAMMA)
     if policy == SK:
         return theory.rounds_csb_sk(problem.arms, ch4.EPSILON, ch4.DELTA)
@@ -42,7 +42,7 @@ def printed_rounds(name: str, policy: str) -> float:
 
 def whole_rounds(name: str, policy: str) -> float:
     """Return the same bound with W and the logarithms of the high-probability rows rounded up."""
-    problem = ch4.EXPERIMENTS[f"ch4-compare-{name}"].problem()[0]
+    problem = ch4.EXPERIMENTS[f"ch4-compare-{name.lower()}"].problem()[0]
     K = problem.arms
     if policy == SK:
         return math.ceil(theory.wait_same(K, ch4.EPSILON, ch4.DELTA)) * math.ceil(math.log2(K))
