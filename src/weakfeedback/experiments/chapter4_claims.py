@@ -36,7 +36,7 @@ BESIDE_2019 = "conventions of 2019"
 COSTLY = (
     "Rounds of the search do not cost the same: CSB-SU has the fewest, but in all of them no arm is served. A "
     "candidate of the binary search that suffices serves nearly as many arms as the optimum while it is waited for; "
-    "CSB-ST, which waits 7 rounds at each, loses the least."
+    "CSB-ST, which waits 7 rounds at each, loses least in its search."
 )
 ROUNDING = (
     "on NUM2 and NUM3 thresholds are searched to 1e-4 and rounded to three decimals, which the text does not say. "
