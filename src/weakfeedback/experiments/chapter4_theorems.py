@@ -144,7 +144,7 @@ def sampling_is_best(run: Run) -> Finding:
         tuple(parts),
         reading="with known thresholds, against confidence bounds (SDCB, which is CUCB for 0/1 losses). CTS is the "
         "same algorithm as CTS-Beta for 0/1 losses. ESCB is not run: each of its rounds is a hard problem of its own. "
-        "Ties go to the smaller index, which on I and II is the better arm: the rival starts well and still ends worse.",
+        "Ties go to the smaller index, which on I and II is the better arm: the rival starts well and ends worse.",
     )
 
 
