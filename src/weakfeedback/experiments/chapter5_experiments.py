@@ -74,8 +74,8 @@ def facts_of(epsilon: float, delta: float) -> Callable[[MultiplayerProblem], dic
             "epsilon": epsilon,
             "delta": delta,
             "opening": opening,
-            "explored": theory.exploration_rounds(problem, epsilon / problem.players, delta),
-            "explored_printed": theory.exploration_rounds(problem, epsilon, delta),
+            "explored": _explored(problem, epsilon / problem.players, delta),
+            "explored_printed": _explored(problem, epsilon, delta),
             "telling": theory.communication_rounds(problem.arms, problem.players),
             "dlc_rounds": theory.dlc_rounds(problem, epsilon, delta),
             "dlc_collisions": theory.dlc_collisions(problem, delta),
@@ -86,6 +86,12 @@ def facts_of(epsilon: float, delta: float) -> Callable[[MultiplayerProblem], dic
         }
 
     return facts
+
+
+def _explored(problem: MultiplayerProblem, tolerance: float, delta: float) -> float:
+    if problem.players == problem.arms:
+        return 0.0  # nothing to explore
+    return theory.exploration_rounds(problem, tolerance, delta)
 
 
 def _named(

@@ -1,0 +1,256 @@
+"""Claims of chapter 5 on its sweeps: over the number of arms, the number of players and the gap."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weakfeedback.experiments.chapter5_evidence import (
+    ARMS,
+    ENDS,
+    GAPS,
+    LEARNED,
+    PLAYERS,
+    each,
+    last,
+    lower_on,
+    missed,
+    short,
+    simulation,
+    since,
+    trend,
+)
+from weakfeedback.experiments.chapter5_experiments import (
+    DLC,
+    DLC_N,
+    LIX,
+    LIX_N,
+    ROUNDED,
+    SIC,
+)
+from weakfeedback.experiments.evidence import beside, decided, reverse, same, skipped
+from weakfeedback.experiments.model import Finding, Part
+
+if TYPE_CHECKING:
+    from weakfeedback.engine.results import Results
+    from weakfeedback.experiments.chapter5_evidence import Run
+
+
+def grows_with_arms(run: Run) -> Finding:
+    """Claim 107."""
+    policies = (DLC, LIX, DLC_N, LIX_N, SIC)
+    return Finding(
+        tuple(trend(policy, run, ARMS, "K", partial(last, policy=policy)) for policy in policies),
+        summary="The slope of the final regret over K = 6 to 14 with N = 5.",
+    )
+
+
+def _misses(run: Run, ids: Iterable[str], policy: str) -> tuple[int, int]:
+    found = [missed(run[name], policy) for name in ids if name in run]
+    return int(sum(hits.sum() for hits in found)), sum(hits.size for hits in found)
+
+
+def misses_and_never(run: Run) -> Finding:
+    """Claim 108."""
+    parts = []
+    for where, ids in (("the sweep over K", ARMS), ("e1", (ENDS,))):
+        for policy, expected in ((DLC, True), (ROUNDED, False), (LIX, False)):
+            count, n = _misses(run, ids, policy)
+            words = "sometimes" if expected else "never"
+            name = f"{policy}: {words} on {where}"
+            if not n:
+                parts.append(skipped(name))
+                continue
+            part = decided(name, (count > 0) == expected, count / n, n, f"{count} wrong ends in {n} runs")
+            parts.append(beside(part, "sums sent exactly, unlike in the thesis") if policy == LIX else part)
+    return Finding(
+        tuple(parts),
+        summary="DLC-LIX as in the thesis's experiments sends means rounded down to eps/2, and then misses the top N "
+        "more often than DLC.",
+    )
+
+
+def erratic_by_wrong_ends(run: Run) -> Finding:
+    """Claim 109."""
+    parts = each(run, [ENDS], _wrong_ends_cost)
+    found = [(last(run[name], DLC), missed(run[name], DLC)) for name in ARMS if name in run]
+    name = "wrong ends explain the spread of DLC over K"
+    if not found:
+        return Finding((*parts, skipped(name)))
+    total = sum(((regret - regret.mean()) ** 2).sum() for regret, _ in found)
+    rest = sum(
+        ((side - side.mean()) ** 2).sum() for r, wrong in found for side in (r[wrong], r[~wrong]) if side.size
+    )
+    wrong = int(sum(hits.sum() for _, hits in found))
+    explained = float(1.0 - rest / total) if total > 0 else 0.0
+    note = f"{wrong} wrong ends; they explain {explained:.0%} of the variance of the regret at fixed K"
+    parts.append(decided(name, explained > 0.5, explained, sum(r.size for r, _ in found), note))
+    return Finding(tuple(parts))
+
+
+def _wrong_ends_cost(name: str, results: Results) -> Part:
+    late = since(results, DLC, "regret", 0.5) / (int(results.about["horizon"]) / 2)
+    wrong = missed(results, DLC)
+    right = np.allclose(late, np.where(wrong, last(results, DLC, "shortfall"), 0.0), atol=1e-6)
+    note = f"a wrong end ({int(wrong.sum())} of {wrong.size} runs) costs what it falls short, in every round"
+    return decided(f"constant regret per round after a wrong end on {name}", right and wrong.any(), note=note)
+
+
+def gain_with_arms(run: Run) -> Finding:
+    """Claim 110."""
+
+    def gain(r: Results, policy: str) -> np.ndarray:
+        return last(r, SIC) - last(r, policy)
+
+    def ratio(r: Results, policy: str) -> np.ndarray:
+        return last(r, SIC) / last(r, policy)
+
+    return Finding(
+        (
+            *(lower_on(run, name, LIX, SIC) for name in ARMS),
+            trend("difference grows", run, ARMS, "K", partial(gain, policy=LIX)),
+            beside(trend("ratio grows", run, ARMS, "K", partial(ratio, policy=LIX))),
+            beside(trend("difference grows, eps/N", run, ARMS, "K", partial(gain, policy=LIX_N))),
+        ),
+        reading="the improvement is the difference of the regrets, at the tolerance eps. As a ratio it shrinks.",
+    )
+
+
+def better_with_players(run: Run) -> Finding:
+    """Claim 111."""
+    parts = [lower_on(run, name, policy, SIC) for policy in (DLC, LIX) for name in PLAYERS]
+    parts += [beside(lower_on(run, name, policy, SIC)) for policy in (DLC_N, LIX_N) for name in PLAYERS]
+    return Finding(
+        tuple(parts), summary="DLC is below SIC-MMAB only where few players idle or nothing is learned."
+    )
+
+
+def overhead_of_sic(run: Run) -> Finding:
+    """Claim 112."""
+    words = {"regret": "regret", "settled_at": "rounds", "collisions": "collisions"}
+    return Finding(
+        tuple(
+            trend(f"{word} with {fact}", run, ids, fact, partial(last, policy=SIC, measure=measure))
+            for fact, ids in (("N", LEARNED), ("K", ARMS))
+            for measure, word in words.items()
+        ),
+        summary="SIC-MMAB over N = 1 to 9 (with N = K = 10 nothing is learned) and over K.",
+    )
+
+
+def rises_then_falls(run: Run) -> Finding:
+    """Claim 113."""
+    parts = []
+    for policy in (DLC, LIX, DLC_N, LIX_N):
+        values = partial(last, policy=policy)
+        parts.append(trend(f"{policy}: rises to K/2", run, LEARNED[:5], "N", values))
+        falling = trend(f"{policy}: falls after K/2", run, LEARNED[4:], "N", values)
+        falling = dataclasses.replace(reverse(falling))
+        parts.append(falling)
+    return Finding(
+        tuple(parts), summary="Up to N = 9; with N = K = 10 nothing is learned and the regret is small."
+    )
+
+
+def fewer_than_sic(run: Run) -> Finding:
+    """Claim 114."""
+    return Finding(
+        tuple(
+            lower_on(run, name, policy, SIC, measure)
+            for measure in ("collisions", "settled_at")
+            for policy in (DLC, LIX, DLC_N, LIX_N)
+            for name in GAPS
+        ),
+        summary="Collisions, and rounds until all have settled, at each gap.",
+    )
+
+
+def linear_in_sizes(run: Run) -> Finding:
+    """Claim 94."""
+
+    def doubled(first: str, second: str) -> Part:
+        name = f"{short(first)} to {short(second)}"
+        if first not in run or second not in run:
+            return skipped(name)
+        a, b = last(run[first], DLC_N), last(run[second], DLC_N)
+        count = min(a.size, b.size)
+        ratio = b.mean() / a.mean()
+        return same(name, b[:count] - 2.0 * a[:count], 0.5 * a.mean(), f"regret times {ratio:.2f}")
+
+    sizes = ((PLAYERS[0], PLAYERS[1]), (PLAYERS[1], PLAYERS[3]), (PLAYERS[3], PLAYERS[7]), (ARMS[0], ARMS[5]))
+    parts = tuple(doubled(first, second) for first, second in (*sizes, (ARMS[1], ARMS[6])))
+    return Finding(
+        parts,
+        summary="Linear is read as: twice the players, or twice the arms, make 1.5 to 2.5 times the regret of DLC at "
+        "eps/N. The bound is linear only if all arms are as hard as the two at the gap; here others are easy.",
+    )
+
+
+SWEPT = (
+    simulation(
+        94,
+        "4448",
+        "the regret of DLC is linearly depended on the number of players and number of arms",
+        linear_in_sizes,
+        (*PLAYERS, *ARMS),
+    ),
+    simulation(
+        107, "4654", "The regret increases with an increase in the number of arms", grows_with_arms, ARMS
+    ),
+    simulation(
+        108,
+        "4654",
+        "sometimes DLC does not terminate with top N arms [...] However, it does not happen in DLC-LIX",
+        misses_and_never,
+        (*ARMS, ENDS),
+    ),
+    simulation(
+        109,
+        "4654",
+        "When DLC does not terminate with top N arms, it incurs constant regret for subsequent rounds that is the "
+        "reason for random behavior of DLC",
+        erratic_by_wrong_ends,
+        (*ARMS, ENDS),
+    ),
+    simulation(
+        110,
+        "4654",
+        "with increasing K, the improvement in the performance of DLC-LIX over SIC-MMAB is significant",
+        gain_with_arms,
+        ARMS,
+    ),
+    simulation(
+        111,
+        "4656",
+        "As the number of players increases, our algorithms perform better than SIC-MMAB",
+        better_with_players,
+        PLAYERS,
+    ),
+    simulation(
+        112,
+        "4658",
+        "This overhead increases with an increase in the number of players and arms, resulting in more regret, more "
+        "rounds needed for termination, and more collisions in SIC-MMAB",
+        overhead_of_sic,
+        (*PLAYERS, *ARMS),
+    ),
+    simulation(
+        113,
+        "4658",
+        "initially, regret increases with an increase in the number of players, but decreases after the number of "
+        "players become more than K/2",
+        rises_then_falls,
+        PLAYERS,
+    ),
+    simulation(
+        114,
+        "4678",
+        "DLC and DLC-LIX also have fewer collisions and need a lesser number of rounds [...] as compare to SIC-MMAB",
+        fewer_than_sic,
+        GAPS,
+    ),
+)
