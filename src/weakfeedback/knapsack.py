@@ -45,17 +45,25 @@ def pack_lightest(values, weights, capacity):
     >>> pack_lightest(np.array([0.4, 0.3, 0.1]), np.array([0.8, 0.5, 0.2]), 1.0)
     array([False,  True,  True])
     """
+    best = np.zeros(values.size, dtype=np.bool_)
     room = capacity * (1.0 + TOLERANCE)
-    chosen, done = branch_and_bound(values, weights, room, NODES, 0.0)
-    floor = total_of(chosen, values) * (1.0 - TIE)
-    best = chosen
-    while done and total_of(chosen, values) > floor:
+    floor = 0.0
+    while True:
+        chosen, done = branch_and_bound(values, weights, room, NODES, floor)
+        if not done:
+            raise ValueError("the lightest of the best sets was given up: too many sets are nearly optimal")
+        value = 0.0
+        weight = 0.0
+        for i in range(values.size):
+            if chosen[i]:
+                value += values[i]
+                weight += weights[i]
+        if value <= floor:
+            return best
         best = chosen
-        lighter = total_of(best, weights) - TOLERANCE * capacity
-        chosen, done = branch_and_bound(values, weights, lighter, NODES, floor)
-    if not done:
-        raise ValueError("the lightest of the best sets was given up: too many sets are nearly optimal")
-    return best
+        if floor == 0.0:
+            floor = value * (1.0 - TIE)
+        room = weight - TOLERANCE * capacity
 
 
 def pack_levels(values, weights, capacity, nodes=NODES):
@@ -102,13 +110,13 @@ def branch_and_bound(values, weights, room, nodes, floor):
         elif bound < 0.0:  # the first item that does not fit: what the rest of the room is worth
             price = ratio[k]
             bound = value + left * price
-    best_value = max(value, floor)
+    best_value = value if value > floor else floor
     enough = best_value * BETTER
     if bound <= enough:
         return chosen, True
     # Buying and selling room at this price, a set that is better than the bound minus v - price w of an item
     # has it if that is positive, and has it not if that is negative. Few items are left to be decided.
-    n = 0
+    n = np.int64(0)  # a plain 0 would be a type of its own, and what takes it compiled once more
     value = 0.0
     left = room
     for k in range(v.size - 1):
@@ -145,7 +153,7 @@ def decide(ratio, v, w, n, value, left, best_value, nodes):
     best = np.zeros(n, dtype=np.bool_)
     improved = False
     count = 0
-    j = 0
+    j = np.int64(0)
     while True:
         count += 1
         if count > nodes:
@@ -248,20 +256,13 @@ def dominators(v, w, n):
     """Return for each item a near earlier one that weighs no more and is worth no less, -1 if there is none."""
     better = np.full(n + 1, -1)
     for j in range(n):
-        for i in range(j - 1, max(j - 5, -1), -1):  # a few: this is only there to cut branches
+        for i in range(j - 1, j - 5, -1):  # a few: this is only there to cut branches
+            if i < 0:
+                break
             if w[i] <= w[j] and v[i] >= v[j]:
                 better[j] = i
                 break
     return better
-
-
-def total_of(chosen, amounts):
-    """Return the sum of the amounts of the chosen items, in index order."""
-    total = 0.0
-    for i in range(amounts.size):
-        if chosen[i]:
-            total += amounts[i]
-    return total
 
 
 def relaxed(ratio, v, w, j, value, left):

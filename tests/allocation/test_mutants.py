@@ -260,7 +260,7 @@ def test_the_loop_and_the_world_run_as_the_twin():
         (world, "value >= self.value - REACH", "value >= self.value + REACH"),
         (world, "                known[i] = estimate[i]\n", ""),
         (world, "estimate[i] if chosen[i] else 0.0", "estimate[i]"),
-        (world, "chosen = pack_lightest(mu, estimate, Q)", "chosen = pack_lightest(mu, theta, Q)"),
+        (world, "pack_lightest(self.mu, estimate, self.Q)", "pack_lightest(self.mu, self.theta, self.Q)"),
         (play, "if served == world.reward else 0.0", "if served != world.reward else 0.0"),
         (play, "counts[SERVED + i] += served", "counts[SERVED + K - 1 - i] += served"),
         (play, "counts[SEARCHING] += 1 - counts[FOUND]", "counts[SEARCHING] += 1"),

@@ -18,7 +18,7 @@ def compiled(function: Any) -> Any:
     from weakfeedback.engine.lowering import _compilable
 
     code = fingerprint({function.__name__: function})
-    copy = _compilable(function, code)
+    copy = _compilable(function)
     copy.__qualname__ = f"{function.__name__}_{code}"  # the disk cache must not outlive a change of a helper
     copy.__module__ = function.__module__
     return njit(nogil=True, cache=True, error_model="numpy")(copy)

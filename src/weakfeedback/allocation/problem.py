@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.allocation.world import SPREAD, AllocationWorld, value_of_estimate
+from weakfeedback.allocation.world import SPREAD, AllocationWorld
 from weakfeedback.knapsack import TOLERANCE, pack_lightest, runner_up
 from weakfeedback.validate import number, vector
 
@@ -160,8 +160,7 @@ class AllocationProblem:
         (True, False, True)
         """
         guess = vector("estimate", estimate, at_least=0.0, size=self.arms)
-        value = value_of_estimate(self.means, self.thresholds, self.budget, guess)
-        return bool(value >= self.optimal_value - TOLERANCE * max(1.0, self.optimal_value))
+        return bool(self.world().settled(guess))
 
     @property
     def same_threshold(self) -> bool:
@@ -238,9 +237,10 @@ class AllocationProblem:
 
     def world(self) -> AllocationWorld:
         """Return the hidden side of the simulation: what draws the outcomes."""
+        # copies: to the compiler a read-only array is of another kind, and it would compile the knapsack twice
         return AllocationWorld(
-            self.means,
-            self.thresholds,
+            self.means.copy(),
+            self.thresholds.copy(),
             self.budget,
             self.outcome == "reward",
             self.law == "uniform",

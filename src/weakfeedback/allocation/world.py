@@ -60,21 +60,15 @@ class AllocationWorld:
 
     def settled(self, estimate):
         """Whether the optimal allocation of these estimated thresholds is optimal."""
-        value = value_of_estimate(self.mu, self.theta, self.Q, estimate)
+        chosen = pack_lightest(self.mu, estimate, self.Q)
+        value = 0.0
+        for i in range(self.mu.size):
+            amount = estimate[i] if chosen[i] else 0.0
+            if reaches(amount, self.theta[i]):
+                value += self.mu[i]
         return value >= self.value - REACH * max(1.0, self.value)
 
 
 def reaches(amount, theta):
     """Return whether ``amount >= theta``, to within a relative 1e-9."""
     return amount >= theta * (1.0 - REACH)
-
-
-def value_of_estimate(mu, theta, Q, estimate):
-    """Return what the optimal allocation of the estimated thresholds is worth under the true ones."""
-    chosen = pack_lightest(mu, estimate, Q)
-    value = 0.0
-    for i in range(mu.size):
-        amount = estimate[i] if chosen[i] else 0.0
-        if reaches(amount, theta[i]):
-            value += mu[i]
-    return value

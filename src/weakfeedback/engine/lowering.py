@@ -190,7 +190,7 @@ def _struct_class(
     structref.register(Struct)
     structref.define_boxing(Struct, type(cls.__name__, (structref.StructRefProxy,), {}))
     for method, function in methods.items():
-        compilable = _compilable(function, code)
+        compilable = _compilable(function)
         _overload_method(Struct, method, jit_options=METHOD_OPTIONS)(_template(method, compilable))
     _structs[name, digest] = Struct
     return Struct, digest
@@ -216,15 +216,16 @@ def _check_names(cls: type, methods: dict[str, pytypes.FunctionType], fields: tu
                 raise CannotLower(f"{method}() reads {name!r} of the class: make it a field in __init__")
 
 
-def _compilable(function: pytypes.FunctionType, code: str) -> pytypes.FunctionType:
+def _compilable(function: pytypes.FunctionType) -> pytypes.FunctionType:
     """A copy of a function whose plain helper functions are compiled ones."""
     copy = _shell(function)
-    _equip(copy, code)
+    _equip(copy)
     return copy
 
 
-def _helper(function: pytypes.FunctionType, code: str) -> Any:
-    key = (id(function), code)
+def _helper(function: pytypes.FunctionType) -> Any:
+    """The compiled helper, the same for all who call it as long as its code and all that it reads are the same."""
+    key = (id(function), fingerprint({function.__name__: function}))
     if key not in _helpers:
         _kept.append(function)
         copy = _shell(function)
@@ -233,7 +234,7 @@ def _helper(function: pytypes.FunctionType, code: str) -> Any:
             len(function.__code__.co_code) <= INLINE and function.__name__ not in function.__code__.co_names
         )
         _helpers[key] = njit(error_model="numpy", forceinline=small, pipeline_class=FieldChecked)(copy)
-        _equip(copy, code)
+        _equip(copy)
     return _helpers[key]
 
 
@@ -254,15 +255,15 @@ def _contents(cell: Any) -> tuple[Any, ...]:
         return ()
 
 
-def _equip(copy: pytypes.FunctionType, code: str) -> None:
+def _equip(copy: pytypes.FunctionType) -> None:
     """Put compiled helpers in the place of plain ones."""
     cells = dict(zip(copy.__code__.co_freevars, copy.__closure__ or ()))
     for name, value, enclosed in list(constants_of(copy)):
         helper = helper_of(value)
         if helper is not None and enclosed:
-            cells[name].cell_contents = _helper(helper, code)
+            cells[name].cell_contents = _helper(helper)
         elif helper is not None:
-            copy.__globals__[name] = _helper(helper, code)
+            copy.__globals__[name] = _helper(helper)
 
 
 def _template(method: str, function: pytypes.FunctionType) -> Callable:
