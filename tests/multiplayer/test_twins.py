@@ -135,36 +135,49 @@ def same_measures(results, label, replication, rows):
         assert np.allclose(mine[measure], [getattr(row, measure) for row in rows], rtol=0, atol=1e-9), measure
 
 
-# powers of a third: the regret of a slot says which arms were used
-UNLIKE = np.array([0.9, 0.9 / 3, 0.9 / 9, 0.9 / 27, 0.9 / 81])
+def unlike(arms):
+    """Means so unlike that the regret of a slot says which arms were used."""
+    return 0.9 * 0.57 ** np.arange(arms)
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["interpreted", "compiled"])
-@pytest.mark.parametrize("players", [1, 3, 5])
-def test_simulated_runs_are_those_of_the_twins(players, compiled):
-    law = LAWS[players // 2]
-    problem = MultiplayerProblem(UNLIKE, players, rewards=law)
-    labels = [label for label in VARIANTS if not compiled or label in ENDING or "SIC" in label]
+@pytest.mark.parametrize(
+    ("arms", "players"), [(2, 1), (5, 1), (5, 2), (5, 3), (5, 4), (5, 5), (7, 4), (10, 2), (10, 9)]
+)
+def test_simulated_runs_are_those_of_the_twins(arms, players, compiled):
+    law, means = LAWS[players % 3], unlike(arms)
+    problem = MultiplayerProblem(means, players, rewards=law)
+    labels = [
+        label for label in VARIANTS if compiled or label in ("DLC, fair", "DLC-LIX, alarm", "MC, hasty")
+    ]
     policies = {}
     for label in labels:
         name, options = VARIANTS[label]
-        policies[label] = getattr(fast, name)(arms=5, **options)
-    marks = np.arange(1, 351)
-    results = simulate(
-        problem, policies, horizon=350, replications=2, seed=players, marks=marks, compiled=compiled
-    )
+        policies[label] = getattr(fast, name)(arms=arms, **options)
+    rounds = 350
+    marks = np.arange(1, rounds + 1)
+    results = simulate(problem, policies, rounds, 1, seed=players, marks=marks, compiled=compiled)
     for label in labels:
         name, options = VARIANTS[label]
-        for replication in range(2):
-            inputs = {"arms": 5, **options}
-            _, rows = told_by_the_twin(name, inputs, UNLIKE, players, players, 350, replication, rewards=law)
-            same_measures(results, label, replication, rows)
+        inputs = {"arms": arms, **options}
+        _, rows = told_by_the_twin(name, inputs, means, players, players, rounds, rewards=law)
+        same_measures(results, label, 0, rows)
+
+
+def test_replications_differ_as_those_of_the_twins():
+    policies = {"MC": fast.MusicalChairs(5, 3)}
+    problem = MultiplayerProblem(unlike(5), 3)
+    results = simulate(problem, policies, 80, 3, seed=1, marks=np.arange(1, 81), compiled=False)
+    for replication in range(3):
+        inputs = {"arms": 5, "learning_rounds": 3}
+        _, rows = told_by_the_twin("MusicalChairs", inputs, unlike(5), 3, 1, 80, replication)
+        same_measures(results, "MC", replication, rows)
 
 
 def test_an_unshuffled_problem_keeps_its_order():
-    problem = MultiplayerProblem(UNLIKE, 2, shuffle=False)
+    problem = MultiplayerProblem(unlike(5), 2, shuffle=False)
     player = fast.MusicalChairs(5, 3)
     results = simulate(problem, {"MC": player}, 60, 1, seed=4, marks=np.arange(1, 61), compiled=False)
     inputs = {"arms": 5, "learning_rounds": 3}
-    _, rows = told_by_the_twin("MusicalChairs", inputs, UNLIKE, 2, 4, 60, shuffle=False)
+    _, rows = told_by_the_twin("MusicalChairs", inputs, unlike(5), 2, 4, 60, shuffle=False)
     same_measures(results, "MC", 0, rows)
