@@ -1,6 +1,6 @@
 """Bids in eight auctions a day with one budget: an auction is won by bidding its reserve price or more.
 
-A lost customer is noticed (a loss); a won auction, or a day without a customer, shows nothing. Results arrive days late.
+A lost customer is noticed (a loss); a won auction, or a day without a customer, shows nothing. News come late.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ budget = 1.5
 
 bidder = Allocator(len(customers), budget, "CSB-DU", seed=0, gamma=0.01)
 open_days, lost = [], []
-for day in range(3000):
+for _ in range(3000):
     bids = bidder.decide()
     missed = (rng.random(len(customers)) < customers) & (bids.allocation < reserve)
     open_days.append((bids.id, missed.astype(float)))
