@@ -23,6 +23,8 @@ PLAYERS = tuple(f"ch5-players-{n}" for n in ch5.PLAYERS)
 LEARNED = PLAYERS[:-1]  # N = K leaves nothing to learn
 GAPS = tuple(f"ch5-gap-{gap:g}" for gap in ch5.GAPS)
 SWEEPS = (*ARMS, *PLAYERS, *GAPS)
+# Runs that are pooled must differ: ten arms and five players are in both sweeps, and e2 has the gap .05.
+DISTINCT = tuple(name for name in SWEEPS if name not in ("ch5-arms-10", "ch5-gap-0.05"))
 ENDS, LONG, ROUNDING, FAIR = "ch5-ends-e1", "ch5-long-e1", "ch5-rounding", "ch5-fair-e2"
 SLACK = 1e-9  # means are decimals, their sums are not
 

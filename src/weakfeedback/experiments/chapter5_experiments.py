@@ -196,15 +196,15 @@ def _sweeps() -> list[Experiment]:
 
 
 def biased() -> MultiplayerProblem:
-    """Eight good arms that rounding down to eighths makes look worse than eight others."""
-    good = [0.998 - 0.0005 * k for k in range(8)]
-    return MultiplayerProblem([*good, *(mean - 0.11 for mean in good)], players=8)
+    """Ten good arms that rounding down to quarters makes look worse than ten others."""
+    good, others = 0.998, 0.84
+    means = [round(top - 0.0005 * k, 4) for top in (good, others) for k in range(10)]
+    return MultiplayerProblem(means, players=10)
 
 
 def _made() -> list[Experiment]:
     e1, e2 = describe("e1"), describe("e2")
-    made = {"deviations": (MADE, SHUFFLED)}
-    rounding = (0.25, 0.05)
+    rounding = (0.5, 0.05)
     return [
         _named(
             "ends-e1",
@@ -214,7 +214,7 @@ def _made() -> list[Experiment]:
             (DLC, LIX, ROUNDED, MC, HASTY),
             replications=100,
             nanoseconds=200.0,
-            **made,
+            deviations=(MADE, SHUFFLED),
         ),
         _named(
             "long-e1",
@@ -223,7 +223,7 @@ def _made() -> list[Experiment]:
             "section 5.3, lemma samples_AE",
             (DLC_N, LIX_N, ROUNDED_N),
             horizon=100_000,
-            **made,
+            deviations=(MADE, SHUFFLED),
         ),
         Experiment(
             "ch5-rounding",
@@ -247,7 +247,7 @@ def _made() -> list[Experiment]:
             (FAIR,),
             horizon=60_000,
             measures=("regret", "collisions"),
-            **made,
+            deviations=(MADE, SHUFFLED),
         ),
     ]
 

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -108,8 +109,8 @@ def traces() -> tuple[tuple[MultiplayerProblem, Trace, Trace], ...]:
     for k in range(COUNT):
         problem, epsilon = _random(k)
         options = (problem.arms, epsilon, 0.05, "eps")
-        one = follow(functools.partial(Dlc, *options), problem, k)
-        found.append((problem, one, follow(functools.partial(DlcLix, *options), problem, k)))
+        one = follow(partial(Dlc, *options), problem, k)
+        found.append((problem, one, follow(partial(DlcLix, *options), problem, k)))
     return tuple(found)
 
 
@@ -253,7 +254,7 @@ def free_of_the_gap(_run: Any) -> Finding:
         pair = []
         for high, low in ((0.95, 0.2), (0.7, 0.45)):
             problem = MultiplayerProblem([high] * players + [low] * (arms - players), players)
-            pair.append(follow(lambda a=arms: Dlc(a, 0.3, 0.05, "eps"), problem, k))
+            pair.append(follow(partial(Dlc, arms, 0.3, 0.05, "eps"), problem, k))
         same.append(all(pair[0].slots[phase] == pair[1].slots[phase] for phase in PHASES.values()))
         within.append(all(trace.words <= bound for trace in pair))
         longer += pair[1].slots["learning"] > pair[0].slots["learning"]

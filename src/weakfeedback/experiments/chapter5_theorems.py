@@ -11,6 +11,7 @@ import numpy as np
 
 from weakfeedback.experiments.chapter5_evidence import (
     ARMS,
+    DISTINCT,
     E1,
     E2,
     ENDS,
@@ -20,7 +21,6 @@ from weakfeedback.experiments.chapter5_evidence import (
     LONG,
     ROUNDING,
     SLACK,
-    SWEEPS,
     each,
     ended,
     last,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from weakfeedback.experiments.chapter5_evidence import Run
 
 ONCE, TWICE = 0.95, 0.90  # 1 - delta and 1 - 2 delta at the thesis's delta = .05
-BOUNDED = (*SWEEPS, E2, LONG)  # where the tolerance eps/N comes to an end
+BOUNDED = (*DISTINCT, E2, LONG)  # where the tolerance eps/N comes to an end
 SHARED = (*ARMS, *LEARNED[1:], *GAPS)  # with more than one player, and fewer than arms
 
 
@@ -211,7 +211,7 @@ def lix_bounds(run: Run) -> Finding:
         (
             pooled("rounds", run, BOUNDED, partial(rounds, LIX_N), TWICE),
             pooled("regret", run, BOUNDED, partial(regret, LIX_N), TWICE),
-            pooled("collisions, as printed", run, (*SWEEPS, E1, E2), collisions, TWICE),
+            pooled("collisions, as printed", run, (*DISTINCT, E1, E2), collisions, TWICE),
             beside(pooled("rounds, means to eps/2", run, ours, partial(rounds, ROUNDED_N), TWICE)),
             beside(pooled("regret, means to eps/2", run, ours, partial(regret, ROUNDED_N), TWICE)),
         ),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from weakfeedback.experiments.model import Claim, Experiment, Table
 
 # Modules of this package; each has TITLE, EXPERIMENTS (by id), CLAIMS and TABLES.
-CHAPTERS = ("chapter2", "chapter3", "chapter4")
+CHAPTERS = ("chapter2", "chapter3", "chapter4", "chapter5")
 LEAST = 5  # replications of a quick run; fewer decide nothing
 
 
