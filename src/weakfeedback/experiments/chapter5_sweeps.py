@@ -145,7 +145,7 @@ def overhead_of_sic(run: Run) -> Finding:
 
 def rises_then_falls(run: Run) -> Finding:
     """Claim 113."""
-    parts = []
+    parts: list[Part] = []
     for policy in (DLC, LIX, DLC_N, LIX_N):
         values = partial(last, policy=policy)
         pair = (
