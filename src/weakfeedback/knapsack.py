@@ -256,7 +256,8 @@ def dominators(v, w, n):
     """Return for each item a near earlier one that weighs no more and is worth no less, -1 if there is none."""
     better = np.full(n + 1, -1)
     for j in range(n):
-        for i in range(j - 1, j - 5, -1):  # a few: this is only there to cut branches
+        # so far back that the last item of the same weight is found if there are few weights
+        for i in range(j - 1, j - 41, -1):
             if i < 0:
                 break
             if w[i] <= w[j] and v[i] >= v[j]:

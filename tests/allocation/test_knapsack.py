@@ -186,6 +186,15 @@ def test_real_weights_are_given_up_with_a_clear_error():
         compiled(pack)(*hard_case(200))
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_thousand_items_of_few_weights(seed):
+    rng = np.random.default_rng(seed)
+    weights, values = rng.integers(3, 8, 1000), rng.uniform(0.3, 0.95, 1000).round(3)
+    best = compiled(fill_levels)(values, weights.astype(float), 2501)
+    chosen = compiled(pack)(values, weights / 10, 250.05)
+    assert math.fsum(values[chosen]) == pytest.approx(math.fsum(values[best]), abs=1e-9)
+
+
 def test_integer_levels_fall_back_to_dynamic_programming():
     weights = np.random.default_rng(1).integers(100, 1000, 60).astype(float)
     values = weights + 100.0
