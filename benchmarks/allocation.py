@@ -105,12 +105,10 @@ class LoggedCsbSu(CsbSu):
 
 
 @njit(nogil=True, error_model="numpy")
-def draw_only(log, world_rng, rng):
-    """The floor: one uniform number for each arm and round, as the world draws, and the same Beta draws."""
+def draw_only(log, rng):
+    """The floor: the same Beta draws and nothing else, not even those of the world."""
     total = 0.0
     for t in range(log.shape[0]):
-        for _ in range(log.shape[1]):
-            total += world_rng.random()
         for i in range(log.shape[1]):
             total += rng.beta(log[t, i, 0], log[t, i, 1])
     return total
@@ -124,8 +122,8 @@ def same_problem(arms):
 def problem_of(arms):
     """Thresholds that differ, and about half of the arms can be served."""
     rng = np.random.default_rng(1)
-    theta = rng.choice([0.3, 0.4, 0.5, 0.6, 0.7], arms)
-    return AllocationProblem(rng.uniform(0.3, 0.95, arms).round(3), theta, budget=0.25 * arms + 0.05)
+    theta = rng.uniform(0.3, 0.7, arms)
+    return AllocationProblem(rng.uniform(0.3, 0.95, arms), theta, budget=0.25 * arms)
 
 
 def played(problem, policy, horizon, replication):
@@ -152,7 +150,7 @@ def unknown_threshold(horizon=2000, replications=10):
 
         def floor():
             for r in range(replications):
-                draw_only(logs[r], generator(0, r, WORLD), generator(0, r, POLICY))
+                draw_only(logs[r], generator(0, r, POLICY))
 
         def interpreted():
             simulate(problem, policy, horizon=200, replications=1, compiled=False)
@@ -178,11 +176,16 @@ def several_thresholds(arms=10, horizon=20_000):
         def interpreted():
             simulate(problem, {"a": policy}, horizon=300, replications=1, compiled=False)
 
+        searched = simulate(problem, {"a": policy}, horizon=10, replications=1).values("a", "found_at")
+        assert (searched == 0.0).all()
         return alternate({"ours": (ours, 5 * horizon), "interpreted": (interpreted, 300)})
 
 
 def growth():
-    """For each policy and K = 10, 100, 1000: CPU ns per round."""
+    """For each policy and K = 10, 100, 1000: CPU ns per round.
+
+    CSB-DU only to K = 100: the knapsack of a thousand nearly equal estimates is given up.
+    """
     makers = {
         "CSB-SU": lambda p: CsbSu(p.arms, p.budget),
         "CSB-DU": lambda p: CsbDu(p.arms, p.budget, gamma=0.05),
@@ -190,7 +193,7 @@ def growth():
     }
     rows = []
     for name, make in makers.items():
-        for arms in (10, 100, 1000):
+        for arms in (10, 100) if name == "CSB-DU" else (10, 100, 1000):
             problem = same_problem(arms) if name == "CSB-SU" else problem_of(arms)
             policy, horizon = {"a": make(problem)}, 200_000 // arms
             with ThreadPoolExecutor(1) as executor:
