@@ -194,8 +194,15 @@ def test_all_of_chapter_3_at_full_size():
     """What is known of the claims. Stand-ins serve where the medical data are missing."""
     verdicts = {c.number: v for c, v in judge(CLAIMS, run_experiments(EXPERIMENTS.values()))}
     outcomes = {number: v.outcome for number, v in verdicts.items()}
-    with_data = bool(os.environ.get("WEAKFEEDBACK_DATA"))
-    assert outcomes[37] == ("not-reproduced" if with_data else "skipped")
     failing = {n for n, outcome in outcomes.items() if outcome == "not-reproduced"}
-    assert failing - {37} >= {33, 34, 38, 40, 46}
-    assert {n for n, outcome in outcomes.items() if outcome == "with-reading"} >= {29, 36, 49}
+    if os.environ.get("WEAKFEEDBACK_DATA"):
+        assert failing == {32, 33, 34, 37, 38, 40, 46}
+    else:
+        assert outcomes[37] == "skipped"
+        assert failing - {33, 34} == {32, 38, 40, 46}
+    assert {n for n, outcome in outcomes.items() if outcome == "with-reading"} == {29, 35, 36, 49}
+    # Against the arm that it mostly plays, USS-PD wins a little with random labels; the others beat it.
+    costs = {part.name: part for part in verdicts[33].parts}
+    if os.environ.get("WEAKFEEDBACK_DATA"):
+        assert costs["pima 1, random labels, against Random"].outcome == "not-reproduced"
+        assert costs["pima 1, thresholded labels, against Random"].outcome == "reproduced"

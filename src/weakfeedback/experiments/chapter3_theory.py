@@ -26,10 +26,14 @@ if TYPE_CHECKING:
 
 RANDOM_PROBLEMS, ROWS = 200, 12
 ROUNDING = 0.0005  # of the synthetic table, which has three digits
-NEAR = 0.02  # of the real table: fractions move strongly with the scale of the parameters
-# The logistic model "fits" if it is off by at most .05 in the mean and .1 at worst.
+# Of the real table: fractions move strongly with the scale of the parameters. Set after a look at the differences; the
+# verdict is the same down to 0, and changes from .061 on.
+NEAR = 0.02
+# The logistic model "fits" if it is off by at most .05 in the mean and .1 at worst. The thesis gives no measure; these
+# were set after a look at the misfits.
 MEAN_MISFIT, WORST_MISFIT = 0.05, 0.1
 # Regret like log T adds as much from T/2 to T as from T/4 to T/2; like sqrt(T), 1.41 times as much.
+# Only the family with a xi of .08 counts: a pilot run showed that with .05 and less 5000 rounds are not enough.
 LOGARITHMIC, ROOT = 1.2, math.sqrt(2.0)
 COVERED_ROUNDS, COVERED = 1000, 100
 RIDGE = 1.0
@@ -180,7 +184,8 @@ def model_fits(run: Run) -> Finding:
     def part(name: str, r: Results) -> Part:
         worst, mean = r.about["facts"]["misfit"], r.about["facts"]["mean_misfit"]
         note = joined(f"off by {mean:.4f} in the mean, {worst:.3f} at worst", stand_in(r))
-        return decided(name, mean <= MEAN_MISFIT and worst <= WORST_MISFIT, worst, note=note)
+        found = decided(name, mean <= MEAN_MISFIT and worst <= WORST_MISFIT, worst, note=note)
+        return beside(found) if stand_in(r) else found  # the claim is about the thesis's data
 
     real = (*cost_ids("pima")[:1], *cost_ids("heart")[:1])
     return Finding(
