@@ -33,6 +33,7 @@ class Trace:
     collisions: dict[str, int] = field(default_factory=dict)
     words: int = 0  # slots from the end of learning to the last word
     earned: list[float] = field(default_factory=list)  # total mean of the arms used, by slot
+    others: list[float] = field(default_factory=list)  # the same without the leader's
     seats: list[int] = field(default_factory=list)  # reserved arms, ascending
     order: list[int] = field(default_factory=list)
     plays: list[list[int]] = field(default_factory=list)  # arms played once all had settled
@@ -65,8 +66,12 @@ def follow(make: Callable[[], Any], problem: MultiplayerProblem, seed: int, afte
             player.observe(arm, 0.0 if arm < 0 or hit else float(rewards[arm]), hit, rng)
         trace.add(phase, sum(hits))
         if phase not in PHASES.values():
-            alone = [arm for arm, hit in zip(arms, hits) if arm >= 0 and not hit]
-            trace.earned.append(math.fsum(problem.means[trace.order[arm]] for arm in alone))
+            means = [
+                0.0 if arm < 0 or hit else float(problem.means[trace.order[arm]])
+                for arm, hit in zip(arms, hits)
+            ]
+            trace.earned.append(math.fsum(means))
+            trace.others.append(math.fsum(mean for mean, player in zip(means, players) if player.rank > 0))
         elif players[0].phase == PLAYING:
             trace.seats = sorted(player.arm for player in players)
             trace.counted = all(problem.players == player.N for player in players)

@@ -31,7 +31,7 @@ from weakfeedback.experiments.chapter5_evidence import (
 )
 from weakfeedback.experiments.chapter5_experiments import DLC, DLC_N, LIX, LIX_N, ROUNDED, ROUNDED_N
 from weakfeedback.experiments.chapter5_experiments import FAIR as ROTATING
-from weakfeedback.experiments.chapter5_protocol import follow, traces
+from weakfeedback.experiments.chapter5_protocol import Trace, follow, traces
 from weakfeedback.experiments.evidence import beside, decided, lower
 from weakfeedback.experiments.model import Finding, Part
 from weakfeedback.multiplayer import Dlc, MultiplayerProblem, theory
@@ -168,26 +168,29 @@ def better_use(run: Run) -> Finding:
     parts = [lower_on(run, name, LIX, DLC) for name in (E1, E2)]
     parts += each(run, SHARED, lambda name, r: lower(f"less regret on {name}", r, LIX, DLC))
     parts += [beside(lower_on(run, name, LIX_N, DLC_N)) for name in (E1, E2)]
-    broken, worst = saved()
-    note = f"{broken} exceptions in {len(traces())} random problems, by up to {worst:.3g} of regret"
-    inequality = decided("the theorem's inequality", broken == 0, broken, len(traces()), note)
     return Finding(
-        (*parts, beside(inequality, "it leaves out that the two leaders explore different arms")),
+        (
+            *parts,
+            _inequality("the theorem's inequality, for all but the leader", lambda trace: trace.others),
+            beside(_inequality("the theorem's inequality, as stated", lambda trace: trace.earned)),
+        ),
+        reading="the theorem counts what the other players gain. It leaves out that the two leaders explore different "
+        "arms, which can cost DLC-LIX more than the others gain beyond the bound.",
         summary="Final regret, wherever there are other players than the leader and arms to choose from.",
     )
 
 
-def saved() -> tuple[int, float]:
-    """How often DLC-LIX saves less than the theorem says while both explore, and the worst lack."""
-    broken, worst = 0, 0.0
+def _inequality(name: str, earned: Callable[[Trace], list[float]]) -> Part:
+    """Whether DLC-LIX saves as much as the theorem says while both explore, on the same seats."""
+    lacks = []
     for problem, one, two in traces():
         rounds = min(one.slots["learning"], two.slots["learning"])
-        gained = math.fsum(two.earned[:rounds]) - math.fsum(one.earned[:rounds])
+        gained = math.fsum(earned(two)[:rounds]) - math.fsum(earned(one)[:rounds])
         reserved = [float(problem.means[one.order[arm]]) for arm in one.seats[1:]]
-        lack = theory.regret_saved(rounds, problem.arms, reserved) - gained
-        broken += lack > SLACK
-        worst = max(worst, lack)
-    return broken, worst
+        lacks.append(theory.regret_saved(rounds, problem.arms, reserved) - gained)
+    broken = sum(lack > SLACK for lack in lacks)
+    note = f"{broken} exceptions in {len(lacks)} random problems, largest lack {max(lacks):.3g}"
+    return decided(name, broken == 0, broken, len(lacks), note)
 
 
 def lix_bounds(run: Run) -> Finding:
