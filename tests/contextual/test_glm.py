@@ -57,20 +57,21 @@ def stream(d, scale):
 
 
 @pytest.mark.parametrize(
-    ("d", "scale", "tolerance", "allowed"),
-    [(3, 1.0, 0.5, 2e-3), (3, 4.0, 0.5, 2e-3), (3, 4.0, 0.2, 5e-4), (13, 0.5, 0.5, 2e-3)],
+    ("d", "scale", "tolerance", "allowed", "points"),
+    [(3, 1.0, 0.5, 3e-3, 150), (3, 4.0, 0.5, 3e-3, 150), (3, 4.0, 0.2, 1e-3, 150), (13, 0.5, 0.5, 3e-3, 50)],
 )
-def test_the_estimate_stays_within_the_tolerance(d, scale, tolerance, allowed):
+def test_the_estimate_stays_within_the_tolerance(d, scale, tolerance, allowed, points):
     problem = stream(d, scale)
     assert problem.dimension == (d + 1) * (d + 2) // 2  # 10 and 105
     policy = UssPd(problem.costs, problem.dimension, tolerance=tolerance)
-    compared = 0
-    for state in follow(policy, problem, np.unique(np.geomspace(50, 20_000, 40).astype(int))):
+    errors = []
+    for state in follow(policy, problem, np.unique(np.geomspace(200, 20_000, points).astype(int))):
         if state.ready:
             assert state.n[0] == state.t
-            assert worst_error(state) <= allowed
-            compared += 1
-    assert compared >= 20
+            errors.append(worst_error(state))
+    assert len(errors) >= points // 2
+    assert max(errors) <= allowed
+    assert np.median(errors) <= allowed / 5
 
 
 def test_the_stream_is_not_refitted_all_the_time():
@@ -139,7 +140,7 @@ def test_hard_data(name, ridge):
     ):
         feed(policy, contexts, labels)
         assert finite(policy)
-        assert worst_error(policy) <= 2e-3
+        assert worst_error(policy) <= 3e-3
 
 
 def test_twins_of_a_context_count_twice():

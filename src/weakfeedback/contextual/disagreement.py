@@ -21,7 +21,7 @@ class PairwiseDisagreement(Regressions):
         first, second = pairs(self.C.size)
         dimension = integer("dimension", dimension, 1)
         per_pair_fits(per_pair, dimension, len(first))
-        tau = number("tolerance", tolerance, above=0.0) / 20.0
+        tau = number("tolerance", tolerance, above=0.0) / 25.0
         super().__init__(self.C.size, dimension, second, tau, number("ridge", ridge, above=0.0), per_pair)
         self.first = np.array(first, dtype=np.int64)  # regression m is of the pair (first[m], stop[m])
         self.pair = np.zeros((self.K, self.K), dtype=np.int64)  # the number of each pair

@@ -13,7 +13,7 @@ The model is brought up to date when the step has become long, g' Q g > tau^2 n 
 is of the order of tau^2; n counts an observation as 4 mu', so that those far from the boundary, which carry no
 curvature, do not hide what happens near it. Then the anchor moves to the estimate and the gradient is summed anew
 over all data, O(n d), while Q is kept, again and again until the step is short; if that does not converge fast, a
-full fit by Newton's method follows, O(n d^2). This happens not more than once while n grows by 0.2 %. When n has
+full fit by Newton's method follows, O(n d^2). This happens not more than once while n grows by 0.1 %. When n has
 doubled since the last full fit there is one in any case, and all matrices are rebuilt. So the amortised cost of an
 observation is bounded, whatever n; it falls with n, because an observation moves the estimate less and less.
 """
@@ -171,7 +171,7 @@ class Regressions:
         if n >= 2 * self.fitted[m]:
             return FULL
         long = inner(gradient, v) > self.tau * self.tau * self.weight[m] / self.d
-        return CENTRE if long and 500 * n >= 501 * self.centred[m] else NOTHING
+        return CENTRE if long and 1000 * n >= 1001 * self.centred[m] else NOTHING
 
     def fit(self, m, H, x, step, full):
         """Bring regression m to its maximum of likelihood: with the old Hessian, unless ``full`` or it converges badly.

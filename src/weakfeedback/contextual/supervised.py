@@ -73,7 +73,7 @@ class Supervised(Regressions):
     ):
         self.C = cumulative_costs(costs)
         dimension = integer("dimension", dimension, 1)
-        tau = number("tolerance", tolerance, above=0.0) / 20.0
+        tau = number("tolerance", tolerance, above=0.0) / 25.0
         ridge = number("ridge", ridge, above=0.0)
         super().__init__(self.C.size, dimension, range(self.C.size), tau, ridge, False)
         self.delta = probability("delta", delta)
