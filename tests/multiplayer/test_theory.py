@@ -125,3 +125,8 @@ def test_instances():
         assert np.diff(about.means) == pytest.approx(-about.gap)
     with pytest.raises(ValueError, match="instance 'arms-11' is not known; did you mean arms-1"):
         instances.load("arms-11")
+
+
+def test_with_as_many_players_as_arms_there_is_nothing_to_explore():
+    problem = MultiplayerProblem([0.9, 0.5, 0.2], players=3)
+    assert theory.exploration_rounds(problem, 0.1, 0.1) == 0.0

@@ -234,8 +234,8 @@ def lower_bound(problem: MultiplayerProblem, horizon: int) -> float:
 
 
 def _plays(h: float, arms: int, delta: float) -> float:
-    if math.isinf(h):
-        return math.inf
+    if math.isinf(h) or h == 0.0:  # with as many players as arms there is nothing to find out
+        return h
     return exploration_constant() * h * math.log(K1 * arms * h**ALPHA / confidence(delta))
 
 
