@@ -32,6 +32,7 @@ class Bounded(PairwiseDisagreement):
         self.gone = 0  # observations let go; ``t`` counts those that are kept
         self.old_H = np.zeros((self.M, self.d, self.d))
         self.old_b = np.zeros((self.M, self.d))
+        self.old_weight = np.zeros(self.M)  # as ``weight``, of the observations let go
 
     def update_pairs(self, phi: Any, arm: int, differ: Any, rng: Any) -> None:
         """Learn, and let the oldest quarter go when there are too many observations."""
@@ -46,12 +47,14 @@ class Bounded(PairwiseDisagreement):
         return super(Bounded, everything).bonus(m)
 
     def evaluate(self, m: int, theta: Any, gradient: Any, H: Any, x: Any, curved: bool) -> None:
-        """Write gradient and Hessian of regression m at theta, those of the quadratic included."""
+        """Write gradient, weight and Hessian of regression m at theta, those of the quadratic included."""
         rows, labels = self.observed(m, self.t)
         p = probabilities(rows @ theta)
+        w = p * (1.0 - p)
         gradient[:] = (labels - p) @ rows - self.ridge * theta + self.old_b[m] - self.old_H[m] @ theta
+        self.weight[m] = self.old_weight[m] + 4.0 * w.sum()
         if curved:
-            H[:] = (rows.T * (p * (1.0 - p))) @ rows + self.ridge * np.eye(self.d) + self.old_H[m]
+            H[:] = (rows.T * w) @ rows + self.ridge * np.eye(self.d) + self.old_H[m]
 
     def widest(self, m: int, step: Any, x: Any) -> float:
         """The largest change of a logit of regression m along a step, over the observations kept."""
@@ -70,7 +73,9 @@ class Bounded(PairwiseDisagreement):
             rows, labels = self.observed(m, count)
             logits = rows @ self.anchor[m]
             p = probabilities(logits)
-            weighted = rows.T * (p * (1.0 - p))
+            w = p * (1.0 - p)
+            weighted = rows.T * w
+            self.old_weight[m] += 4.0 * w.sum()
             self.old_H[m] += weighted @ rows
             self.old_b[m] += (labels - p) @ rows + weighted @ logits
         rest = self.t - count
