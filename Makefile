@@ -48,6 +48,8 @@ test-all: lint
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks.contextual
+	@$(BIN)/python -m benchmarks.players
 
 lock:
 	@$(BIN)/uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet uv
