@@ -42,7 +42,7 @@ def pack_lightest(values, weights, capacity):
 
     While there is a set as good that weighs less than the last, it takes its place.
 
-    >>> pack_lightest(np.array([0.4, 0.3, 0.1]), np.array([0.8, 0.5, 0.2]), 1.0)
+    >>> pack_lightest(np.array([0.4, 0.3, 0.1]), np.array([0.8, 0.5, 0.2]), 0.9)
     array([False,  True,  True])
     """
     best = np.zeros(values.size, dtype=np.bool_)
