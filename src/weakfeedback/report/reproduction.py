@@ -271,5 +271,5 @@ def _how(verdicts: Sequence[tuple[Claim, Verdict]]) -> list[str]:
         'properties need no test: they hold, or there is a counterexample. Parts marked "beside" are shown without '
         "counting.",
         "Some readings and margins were fixed after a first look at the numbers, among them those of claims 9, 10, "
-        "12, 23, 37, 40, 44, 69, 83, 100 and 102: their verdicts are weaker evidence. The comments in the code say more.",
+        "12, 23, 37, 40, 44, 69, 83, 100 and 102: their verdicts are weaker evidence. The code says more.",
     ]
