@@ -1,8 +1,11 @@
 """Writing files so that a reader never meets half of one."""
 
+import glob
 import os
 import secrets
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -21,6 +24,14 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         part.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
+
+
+def remove_leftovers(path: Path, age: float = 60.0) -> None:
+    """Remove the temporary files of writers of ``path`` that were killed: those untouched for ``age`` seconds."""
+    for part in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}.part"):
+        with suppress(OSError):  # another process may do the same
+            if time.time() - part.stat().st_mtime > age:
+                part.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

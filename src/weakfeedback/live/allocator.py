@@ -105,7 +105,8 @@ class Allocator(Live):
             self._ledger.ensure_room()
             allocation = self._checked(self._policy.select(self._rng))
             id = self._ledger.open(allocation)
-            return Allotment(id, allocation.copy())
+        self._give_out(id)
+        return Allotment(id, allocation.copy())
 
     def feedback(self, id: int, observed: Any) -> str:
         """Learn what was seen under a decision, at any time and in any order.
@@ -117,7 +118,11 @@ class Allocator(Live):
         Return "accepted", or "duplicate" if the same was said before. Raise `FeedbackConflict`,
         `UnknownDecision` or ValueError, and then nothing has changed.
         """
-        seen = seen_values(observed, self._arms)
+        outcome = self._learn(id, seen_values(observed, self._arms))
+        self._acknowledge()
+        return outcome
+
+    def _learn(self, id: int, seen: np.ndarray) -> str:
         digest = fingerprint(seen)
         with self._ledger.lock:
             if self._ledger.check(id, digest) == "duplicate":

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from weakfeedback import catalog
+from weakfeedback.files import remove_leftovers
 from weakfeedback.live import storage
 from weakfeedback.live.ledger import Ledger
 from weakfeedback.live.storage import StateError, require
@@ -49,6 +51,8 @@ class Live:
         self._delay_safe = bool(getattr(self._policy, "delay_safe", False))
         self._ledger = Ledger(one_at_a_time=not self._delay_safe)
         self._saving = threading.Lock()
+        self._autosave: tuple[Path, int] | None = None
+        self._on_disk = 0  # so many changes of the ledger are in the file of autosave
 
     @property
     def policy(self) -> Any:
@@ -68,14 +72,63 @@ class Live:
     def cancel(self, id: int) -> None:
         """Take a pending decision back: nothing is learned from it."""
         self._ledger.cancel(id)
+        self._acknowledge()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state to ``path``, atomically. What is loaded decides as this object would have."""
         # A lock of its own: a slow disk stops no decision, and of two savers the later state stays.
         with self._saving:
-            with self._ledger.lock:
-                body = {"core": self._core(), **self._state()}
-            storage.write(path, self.kind, body)
+            self._write(path)
+
+    def autosave(self, path: str | os.PathLike[str] | None, every: int = 1) -> None:
+        """Save to ``path`` now, and from now on by itself; with None no longer.
+
+        Every decision, feedback and cancellation is on disk (whole, and synchronised) before the call that made it
+        returns, so that a process killed at any moment has lost nothing that anybody was told. Threads that wait for
+        the disk share one write. With ``every`` = n it is written only when n of them are new, and at most n - 1 are
+        lost. A batch is one write. `load` does not turn it on again.
+
+        If the file cannot be written the call raises OSError. A decision is then cancelled. Feedback is learned, but
+        in memory only; repeat it, and it is a "duplicate" that tries to write again.
+        """
+        if path is None:
+            with self._saving:
+                self._autosave = None
+            return
+        step, target = integer("every", every, 1), Path(path).absolute()
+        remove_leftovers(target)
+        with self._saving:
+            self._on_disk = self._write(target)
+            self._autosave = target, step
+
+    def _write(self, path: str | os.PathLike[str]) -> int:
+        """Write the state, and return how many changes it holds."""
+        with self._ledger.lock:
+            changes, body = self._ledger.changes, self._body()
+        storage.write(path, self.kind, body)
+        return changes
+
+    def _acknowledge(self) -> None:
+        """Return when autosave has what was changed so far; not to be called with the ledger's lock held."""
+        if self._autosave is None:
+            return
+        made = self._ledger.changes
+        with self._saving:  # whoever waited here finds his change written by another thread
+            if self._autosave is not None and made - self._on_disk >= self._autosave[1]:
+                self._on_disk = self._write(self._autosave[0])
+
+    def _give_out(self, id: int) -> None:
+        """Autosave a decision before anybody is told of it; take it back if that fails."""
+        try:
+            self._acknowledge()
+        except BaseException:
+            self._ledger.cancel(id)
+            raise
+
+    def _body(self) -> dict[str, Any]:
+        """Return everything that a file holds."""
+        with self._ledger.lock:
+            return {"core": self._core(), **self._state()}
 
     def _state(self) -> dict[str, Any]:
         raise NotImplementedError

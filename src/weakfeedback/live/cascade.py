@@ -114,7 +114,7 @@ class Cascade(Staged):
 
     def decide(self) -> Decision:
         """Decide for one sample; call the stages yourself and give their outputs to `feedback`."""
-        return self._decide(None)
+        return self._given_out(None)
 
     def warm_start(self, outputs: Any) -> int:
         """Learn from logs in which all stages ran: ``outputs`` has a row of K labels per sample.
@@ -154,7 +154,10 @@ class Cascade(Staged):
         your own: give a fresh object. A file that cannot be used raises `StateError`.
         """
         functions = {"combine": combine, "compare": compare}
-        body = cls._read(path, STATE, stages, functions)
+        return cls._remade(cls._read(path, STATE, stages, functions), stages, policy, functions)
+
+    @classmethod
+    def _remade(cls, body: dict[str, Any], stages: Any, policy: Any, functions: dict[str, Any]) -> Cascade:
         chosen, options = saved_policy(body["core"], policy)
         options |= {**functions, "timeout": body["timeout"], "seed": 0}
         cascade = remade(lambda: cls(stages, body["stage_costs"], body["error_cost"], chosen, **options))

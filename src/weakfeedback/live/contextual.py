@@ -149,7 +149,7 @@ class ContextualCascade(Staged):
 
     def decide(self, x: Any) -> Decision:
         """Decide for a context; call the stages yourself and give their outputs to `feedback`."""
-        return self._decide(self._one(x, None))
+        return self._given_out(self._one(x, None))
 
     def warm_start(self, X: Any, outputs: Any) -> int:
         """Learn from logs in which all stages ran: a row of K labels in ``outputs`` per context in X.

@@ -50,6 +50,7 @@ class Ledger:
     def __init__(self, one_at_a_time: bool = False) -> None:
         self.lock = threading.RLock()
         self.one_at_a_time = one_at_a_time
+        self.changes = 0  # to what a saved state holds, made since this object exists
         self._next = 1
         self._rounds = 0
         self._pending: dict[int, Any] = {}  # id -> what was decided, ids increasing
@@ -90,6 +91,7 @@ class Ledger:
             opened = self._next
             self._next += 1
             self._pending[opened] = decided
+            self.changes += 1
             return opened
 
     def decided(self, id: int) -> Any:
@@ -118,6 +120,7 @@ class Ledger:
             del self._pending[int(id)]
             self._answered[int(id)] = digest
             self._rounds += 1
+            self.changes += 1
             if len(self._answered) > REMEMBERED:
                 oldest = next(iter(self._answered))
                 del self._answered[oldest]
@@ -130,6 +133,7 @@ class Ledger:
             self.decided(id)
             del self._pending[int(id)]
             self._cancelled[int(id)] = None
+            self.changes += 1
             if len(self._cancelled) > REMEMBERED:
                 del self._cancelled[next(iter(self._cancelled))]
 

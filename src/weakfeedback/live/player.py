@@ -39,7 +39,7 @@ class Player(Live):
     ----------
     arms : integer >= 2
     policy : name or policy object
-        "DLC-LIX", "DLC", "Musical-Chairs" or "SIC-MMAB" with their options, or an object with ``choose``,
+        "DLC-LIX", "DLC", "DPE1", "Musical-Chairs" or "SIC-MMAB" with their options, or an object with ``choose``,
         ``observe``, ``settled`` and ``arm``, which belongs to the player from then on. All players need the same.
     epsilon, delta : numbers, optional
         0.05 for DLC and DLC-LIX.
@@ -105,11 +105,13 @@ class Player(Live):
         with self._ledger.lock:
             waiting = self._ledger.pending
             if waiting:
-                return self._ledger.decided(waiting[0])
-            chosen = self._policy.choose(self._rng)
-            arm = integer("the arm chosen by the policy", chosen, IDLE, self._arms - 1)
-            self._ledger.open(arm)
-            return arm
+                arm = self._ledger.decided(waiting[0])
+            else:
+                chosen = self._policy.choose(self._rng)
+                arm = integer("the arm chosen by the policy", chosen, IDLE, self._arms - 1)
+                self._ledger.open(arm)
+        self._acknowledge()
+        return arm
 
     def observe(self, reward: float, collided: bool, slot: int | None = None) -> None:
         """Learn what came of the slot.
@@ -142,6 +144,7 @@ class Player(Live):
             self._policy.observe(arm, gained, hit, self._rng)
             self._ledger.settle(id, fingerprint([gained, hit]))
             self._tally.add(arm, gained, hit)
+        self._acknowledge()
 
     def _awaited(self, slot: int | None) -> int:
         """Return the id of the slot under way, having checked that it is the one meant."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -93,10 +94,12 @@ class Staged(Live):
         try:
             for stage in self._stages[: decision.arm + 1]:
                 outputs.append(stage.one(x, labels_of(outputs)))
-            return self._learn([decision], [self._lesson(decision.arm, outputs)])[0]
+            answer = self._learn([decision], [self._lesson(decision.arm, outputs)])[0]
         except BaseException:
             self._abandon([decision], [outputs])
             raise
+        self._acknowledge()
+        return answer
 
     async def _answer_async(self, x: Any, context: Any) -> Answer:
         """Answer for one sample, awaiting the stages."""
@@ -105,10 +108,13 @@ class Staged(Live):
         try:
             for stage in self._stages[: decision.arm + 1]:
                 outputs.append(await stage.one_async(x, labels_of(outputs)))
-            return self._learn([decision], [self._lesson(decision.arm, outputs)])[0]
+            answer = self._learn([decision], [self._lesson(decision.arm, outputs)])[0]
         except BaseException:
             self._abandon([decision], [outputs])
             raise
+        if self._autosave is not None:
+            await asyncio.to_thread(self._acknowledge)
+        return answer
 
     def _answers(self, samples: Rows, contexts: Sequence[Any], batch_size: Any) -> list[Answer]:
         """Answer for many samples, one context each."""
@@ -118,6 +124,7 @@ class Staged(Live):
         for start in range(0, samples.size, step):
             rows = range(start, min(start + step, samples.size))
             found += self._answer_batch(samples, contexts, rows)
+            self._acknowledge()
         return found
 
     def _answer_batch(self, samples: Rows, contexts: Sequence[Any], rows: range) -> list[Answer]:
@@ -140,6 +147,11 @@ class Staged(Live):
             self._abandon(decisions, outputs)
             raise
 
+    def _given_out(self, context: Any) -> Decision:
+        decision = self._decide(context)
+        self._give_out(decision.id)
+        return decision
+
     def _decide(self, context: Any) -> Decision:
         with self._ledger.lock:
             self._ledger.ensure_room()
@@ -157,7 +169,11 @@ class Staged(Live):
         Return "accepted", or "duplicate" if the same was said before. Raise `FeedbackConflict`,
         `UnknownDecision` or ValueError, and then nothing has changed.
         """
-        given = output_list("outputs", outputs)
+        outcome = self._learn_feedback(id, output_list("outputs", outputs))
+        self._acknowledge()
+        return outcome
+
+    def _learn_feedback(self, id: int, given: list[Any]) -> str:
         digest = fingerprint(given)
         with self._ledger.lock:
             if self._ledger.check(id, digest) == "duplicate":
@@ -166,7 +182,7 @@ class Staged(Live):
         if len(given) != decision.arm + 1:
             raise ValueError(
                 f"outputs must be {decision.arm + 1} in number, of the stages 0 to {decision.arm}, "
-                f"got {len(given)}: {short(outputs)}"
+                f"got {len(given)}: {short(given)}"
             )
         lesson = self._lesson(decision.arm, given)
         with self._ledger.lock:
@@ -192,6 +208,8 @@ class Staged(Live):
             for row, differ in enumerate(differs):
                 self._teach(self._kept(K - 1, None if contexts is None else contexts[row]), K - 1, differ)
                 self._tally.compare(K - 1, differ)
+            self._ledger.changes += len(differs)
+        self._acknowledge()
         return len(differs)
 
     def _explained(self, id: int) -> Any:
