@@ -17,7 +17,10 @@ from weakfeedback.allocation.num_mk import NumMk
 from weakfeedback.allocation.num_sk import NumSk
 from weakfeedback.cascade.baselines import FixedArm, RandomArm
 from weakfeedback.cascade.hanawal import HanawalHeuristic
+from weakfeedback.cascade.q_uss import QUss
 from weakfeedback.cascade.uss_ts import UssTs
+from weakfeedback.cascade.uss_ts_drift import UssTsDrift
+from weakfeedback.cascade.uss_ts_joint import UssTsJoint
 from weakfeedback.cascade.uss_ucb import UssUcb
 from weakfeedback.contextual import baselines as contextual_baselines
 from weakfeedback.contextual.supervised import Supervised
@@ -25,6 +28,7 @@ from weakfeedback.contextual.uss_pd import UssPd
 from weakfeedback.contextual.uss_pd_ridge import UssPdRidge
 from weakfeedback.multiplayer.dlc import Dlc
 from weakfeedback.multiplayer.dlc_lix import DlcLix
+from weakfeedback.multiplayer.dpe1 import Dpe1
 from weakfeedback.multiplayer.musical_chairs import MusicalChairs
 from weakfeedback.multiplayer.sic_mmab import SicMmab
 
@@ -33,6 +37,9 @@ POLICIES: dict[str, dict[str, type]] = {
         "USS-TS": UssTs,
         "USS-UCB": UssUcb,
         "Hanawal": HanawalHeuristic,
+        "USS-TS-joint": UssTsJoint,
+        "USS-TS-drift": UssTsDrift,
+        "Q-USS": QUss,
         "Fixed": FixedArm,
         "Random": RandomArm,
     },
@@ -48,6 +55,7 @@ POLICIES: dict[str, dict[str, type]] = {
         "DLC-LIX": DlcLix,
         "Musical-Chairs": MusicalChairs,
         "SIC-MMAB": SicMmab,
+        "DPE1": Dpe1,
     },
     "allocation": {
         "CSB-SK": CsbSk,

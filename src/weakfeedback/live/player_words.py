@@ -7,6 +7,7 @@ from typing import Any
 from weakfeedback.multiplayer import dlc, dlc_lix, opening, sic_mmab
 from weakfeedback.multiplayer.dlc import Dlc
 from weakfeedback.multiplayer.dlc_lix import DlcLix
+from weakfeedback.multiplayer.dpe1 import Dpe1
 from weakfeedback.multiplayer.musical_chairs import MusicalChairs
 from weakfeedback.multiplayer.opening import Opening
 from weakfeedback.multiplayer.sic_mmab import SicMmab
@@ -57,6 +58,10 @@ def phase_of(policy: Any) -> str:
         return LIX_STAGES.get(policy.stage, "learning")
     if isinstance(policy, SicMmab):
         return "telling" if policy.stage == sic_mmab.TALKING else "exploring"
+    if isinstance(policy, Dpe1):
+        leading = "telling" if policy.talking else "exploring"
+        following = "listening" if policy.talking else "rotating"
+        return leading if policy.rank == 0 else following
     if isinstance(policy, MusicalChairs):
         return "learning" if policy.slot < policy.T0 else "choosing"
     return "learning"
