@@ -76,6 +76,12 @@ class SicMmab(Opening):
         self.p = 1
         self.t = 0  # slots of the stage gone by
         self.length = 0  # slots of the stage
+        # Where in the stage the slot is. Counters: they could be computed from t, with four divisions a slot.
+        self.place = 0  # exploration: among the active arms
+        self.bit = 0  # communication: of the number told,
+        self.about = 0  # about this active arm,
+        self.listener = 0  # to the so manieth of the others,
+        self.sender = 0  # by the player of this rank
         self.active = np.arange(K)  # active arms, ascending, in the first ``arms_left`` places
         self.arms_left = K  # K_p
         self.players_left = 0  # M_p
@@ -90,7 +96,7 @@ class SicMmab(Opening):
         if self.stage == DONE:
             return self.arm
         if self.stage == EXPLORING:
-            return int(self.active[(self.rank + 1 + self.t) % self.arms_left])
+            return int(self.active[self.place])
         return self.talking_choice()
 
     def observe(self, arm, reward, collided, rng):
@@ -106,8 +112,13 @@ class SicMmab(Opening):
         if self.stage == EXPLORING:
             if not collided:
                 self.own[arm] += reward
-        elif collided and self.receiver() == self.rank:  # after a failed opening there are stray collisions
-            self.hear()
+            self.place += 1
+            if self.place == self.arms_left:
+                self.place = 0
+        else:
+            if collided and self.receiver() == self.rank:  # after a failed opening there are stray collisions
+                self.hear()
+            self.next_bit()
         self.t += 1
         if self.t == self.length:
             self.next_stage()
@@ -117,12 +128,14 @@ class SicMmab(Opening):
         self.stage = EXPLORING
         self.t = 0
         self.length = self.arms_left << self.p
+        self.place = (self.rank + 1) % self.arms_left
 
     def next_stage(self):
         """The stage is over."""
         if self.stage == EXPLORING:
             self.stage = TALKING
             self.t = 0
+            self.sender = 0
             self.length = self.players_left * (self.players_left - 1) * self.arms_left * (self.p + 1)
             for k in range(self.K):
                 self.sums[k] += self.told(k)
@@ -133,28 +146,35 @@ class SicMmab(Opening):
         """The own sum of this phase, as it is told."""
         return min(int(self.own[arm]), 1 << self.p)
 
-    def sender(self):
-        """The rank whose turn it is to talk."""
-        return self.t // ((self.players_left - 1) * self.arms_left * (self.p + 1))
+    def next_bit(self):
+        """Each tells each other player of each active arm, bit by bit: count one slot up."""
+        self.bit += 1
+        if self.bit <= self.p:
+            return
+        self.bit = 0
+        self.about += 1
+        if self.about < self.arms_left:
+            return
+        self.about = 0
+        self.listener += 1
+        if self.listener < self.players_left - 1:
+            return
+        self.listener = 0
+        self.sender += 1
 
     def receiver(self):
         """The rank that is talked to: all but the sender, in turn."""
-        receiver = self.t // (self.arms_left * (self.p + 1)) % (self.players_left - 1)
-        return receiver + 1 if receiver >= self.sender() else receiver
-
-    def topic(self):
-        """The arm that is talked about."""
-        return int(self.active[self.t // (self.p + 1) % self.arms_left])
+        return self.listener + 1 if self.listener >= self.sender else self.listener
 
     def talking_choice(self):
         """Play the receiver's arm for a 1, else the own."""
-        if self.sender() == self.rank and (self.told(self.topic()) >> (self.t % (self.p + 1))) & 1 == 1:
+        if self.sender == self.rank and (self.told(self.active[self.about]) >> self.bit) & 1 == 1:
             return int(self.active[self.receiver()])
         return int(self.active[self.rank])
 
     def hear(self):
         """A 1 was sent to her."""
-        self.sums[self.topic()] += 1 << (self.t % (self.p + 1))
+        self.sums[self.active[self.about]] += 1 << self.bit
 
     def decide(self):
         """Accept and reject arms; take one, or go on without them."""
