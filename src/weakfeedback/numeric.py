@@ -50,18 +50,18 @@ def rank_down(values):
     array([3, 1, 0, 2])
     """
     n = values.size
-    order = np.empty(n, dtype=np.int64)
+    order = np.full(n, -1)
+    if n <= 100:  # counting has no branches to mispredict
+        for k in range(n):
+            place = 0
+            for j in range(n):
+                place += values[j] > values[k]
+            while order[place] >= 0:  # taken by an equal value of a smaller index
+                place += 1
+            order[place] = k
+        return order
     for k in range(n):
         order[k] = k
-    if n <= 64:
-        for a in range(1, n):
-            k = order[a]
-            b = a - 1
-            while b >= 0 and values[order[b]] < values[k]:
-                order[b + 1] = order[b]
-                b -= 1
-            order[b + 1] = k
-        return order
     spare = np.empty(n, dtype=np.int64)
     width = 1
     while width < n:

@@ -8,6 +8,8 @@ import numpy as np
 
 from weakfeedback.knapsack import pack_levels
 
+FLOAT, BOOL = np.dtype(np.float64), np.dtype(np.bool_)  # made once: the names cost more than the arrays
+
 
 @functools.cache
 def compiled(function: Any) -> Any:
@@ -41,35 +43,41 @@ def knapsack(values: Any, weights: Any, capacity: Any) -> np.ndarray:
     >>> knapsack([0.9, 0.6, 0.4], [0.6, 0.55, 0.45], 1.0).tolist()
     [False, True, True]
     """
-    v = np.ascontiguousarray(values, dtype=np.float64)
-    w = np.ascontiguousarray(weights, dtype=np.float64)
+    v = np.ascontiguousarray(values, FLOAT)
+    w = np.ascontiguousarray(weights, FLOAT)
     room = float(capacity)
-    if v.ndim != 1 or w.ndim != 1:
-        raise ValueError(_complaint(v, w, room))
-    chosen = _solver()(v, w, room)
-    if chosen.size != v.size:
-        raise ValueError(_complaint(v, w, room))
-    return chosen
+    if v.ndim == w.ndim == 1:
+        chosen = np.empty(v.size, BOOL)  # given along, as returning an array takes longer than making one
+        if (_solve or _prepare())(v, w, room, chosen):
+            return chosen
+    raise ValueError(_complaint(v, w, room))
 
 
-@functools.cache
-def _solver() -> Any:
+_solve: Any = None
+
+
+def _prepare() -> Any:
     """``checked_pack`` compiled for arrays of floats, without the search for the types of its arguments."""
     from weakfeedback.engine.lowering import direct
 
-    return direct(compiled(checked_pack), np.ones(1), np.ones(1), 1.0)
+    global _solve
+    _solve = direct(compiled(checked_pack), np.ones(1), np.ones(1), 1.0, np.ones(1, BOOL))
+    return _solve
 
 
-def checked_pack(values, weights, capacity):
-    """Return ``pack_levels`` of good input, and one item too many for bad input."""
-    usable = values.size == weights.size and 0.0 <= capacity < math.inf
-    if usable:
-        for i in range(values.size):
-            if not (abs(values[i]) < math.inf and 0.0 <= weights[i] < math.inf):
-                usable = False
-    if not usable:
-        return np.zeros(values.size + 1, dtype=np.bool_)
-    return pack_levels(values, weights, capacity)
+def checked_pack(values, weights, capacity, chosen):
+    """Write ``pack_levels`` into ``chosen``; return whether the input was good."""
+    if values.size != weights.size or not 0.0 <= capacity < math.inf:
+        return False
+    good = 0
+    for i in range(values.size):  # without branches
+        good += (abs(values[i]) < math.inf) & (weights[i] >= 0.0) & (weights[i] < math.inf)
+    if good < values.size:
+        return False
+    best = pack_levels(values, weights, capacity)
+    for i in range(values.size):
+        chosen[i] = best[i]
+    return True
 
 
 def _complaint(values: np.ndarray, weights: np.ndarray, capacity: float) -> str:
