@@ -1,6 +1,14 @@
 """DLC-LIX: DLC with limited information exchange (thesis, section 5.4)."""
 
-from weakfeedback.multiplayer.kl_lucb import AdaptiveExplore, confidence
+import numpy as np
+
+from weakfeedback.multiplayer.kl_lucb import (
+    AdaptiveExplore,
+    confidence,
+    exploration_rate,
+    kl_lower,
+    kl_upper,
+)
 from weakfeedback.multiplayer.opening import IDLE, PLAYING, Opening, bit_of, bits_for
 from weakfeedback.multiplayer.options import flag, one_of, seating
 from weakfeedback.validate import integer, number
@@ -60,6 +68,18 @@ class DlcLix(Opening, AdaptiveExplore):
     It looks for the single best free arm: where the top arms are close but the gap below the N-th is wide it
     can be slower than DLC.
 
+    Early moves
+    -----------
+    That is mended by ``early_moves=True``, which is not in the thesis. In the first moment between two pairs after
+    slot 10 K 3^k, k = 0, 1, ..., the leader visits all players who have no final arm, in the order of their ranks. A
+    visit is b., c. and d. above with the arm that has the largest empirical mean, separated or not. One more bit, the
+    first, tells whether the word is final; if it is not, the player moves all the same, counts her plays and
+    rewards from then on, and can be visited again. The samples add up.
+
+    The word is final, as without early moves, if the best free arm is separated from the other free arms. If the player
+    keeps an arm of her own, that arm must be separated from them too (by U_u - L of her arm, with the same
+    tolerance); if it is not, the next visit is after the next of those slots. No regret bound is known.
+
     Draws: as ``Dlc``: one ``rng.random()`` per slot of orthogonalisation until the first free play.
 
     Parameters
@@ -68,6 +88,8 @@ class DlcLix(Opening, AdaptiveExplore):
         As for ``Dlc``.
     transfer : "exact" or "eps/2"
         How the sums of rewards are sent; the second needs epsilon > 0.
+    early_moves : bool
+        See above.
 
     Attributes
     ----------
@@ -102,6 +124,7 @@ class DlcLix(Opening, AdaptiveExplore):
         transfer="exact",
         seating_rounds=None,
         alarm=False,
+        early_moves=False,
     ):
         K = integer("arms", arms, 2)
         delta = confidence(delta)
@@ -112,12 +135,19 @@ class DlcLix(Opening, AdaptiveExplore):
         self.exact = one_of("transfer", transfer, ("exact", "eps/2")) == "exact"
         if not self.exact and self.epsilon == 0.0:
             raise ValueError("epsilon must be > 0 with transfer='eps/2', got 0")
+        self.early = flag("early_moves", early_moves)
         self.stage = SIT
         self.c = 0  # the coming slot, counted from the end of indexing; the first is 1
         self.bits = bits_for(K)
         self.mean_bits = 0 if self.exact else max(1, bits_for(2.0 / self.epsilon))
-        self.gain = 0.0  # R, the rewards since indexing
-        self.served = 1  # leader: the rank to be told next
+        self.gain = 0.0  # R, the rewards of the present arm
+        self.before = np.zeros(K, dtype=np.int64)  # by rank: slots gone by when the present arm was taken
+        self.served = 1  # leader: the first rank that has no final arm
+        self.visited = 1  # leader: the rank that is visited
+        self.visits_to = 1  # leader: the last rank of this round of visits
+        self.check = 10 * K  # leader: the slot after which all are visited
+        self.sure = False  # leader: the best free arm is separated
+        self.hold = False  # leader: no visit before that slot
         self.best = 0  # leader: the best free arm
         self.plays = 0  # T_c
         self.fine = 0  # g
@@ -132,10 +162,10 @@ class DlcLix(Opening, AdaptiveExplore):
         if self.stage == EXPLORE:
             return self.explore_choice(IDLE)
         if self.stage == SIGNAL or self.stage == COLLECT:
-            return int(self.seats[self.served])
+            return int(self.seats[self.visited])
         if self.stage == TELL:
             one = bit_of(self.word, self.position, self.length) == 1
-            return int(self.seats[self.served]) if one else self.best
+            return int(self.seats[self.visited]) if one else self.best
         if self.stage == SEND and bit_of(self.word, self.position, self.length) == 0:
             return IDLE
         return self.arm
@@ -162,7 +192,9 @@ class DlcLix(Opening, AdaptiveExplore):
             self.end_of_word()
         if self.due:
             self.next_pair(IDLE, IDLE)
-            if not self.exploring:
+            if self.early:
+                self.found_or_not()
+            elif not self.exploring:
                 self.found()
 
     def begin(self):
@@ -182,15 +214,35 @@ class DlcLix(Opening, AdaptiveExplore):
 
     def found(self):
         """Leader: the best free arm is known; signal the next player, or take it."""
-        self.best = int(self.best_arms()[0])
+        self.sure = True
         if self.served < self.N:
-            self.stage = SIGNAL
+            self.visit(self.served, self.served)
         else:
-            self.settle(self.best)
+            self.settle(int(self.best_arms()[0]))
+
+    def visit(self, rank, last):
+        """Leader: signal this player, to offer her the free arm with the largest mean; then those up to ``last``."""
+        self.best = int(self.best_arms()[0])
+        self.visited = rank
+        self.visits_to = last
+        self.stage = SIGNAL
+
+    def found_or_not(self):
+        """Leader, with early moves: visit all if it is time, else go on until the best free arm is known."""
+        if self.served < self.N and self.c > self.check and not self.fresh:
+            self.hold = False
+            self.sure = not self.exploring
+            while self.check < self.c:
+                self.check *= 3
+            self.visit(self.served, self.N - 1)
+        elif not self.exploring and not self.hold:
+            self.found()
+        else:
+            self.exploring = True
 
     def start_transfer(self):
         """After the signal: how many bits will be sent and, for the sender, which."""
-        self.plays = self.c - 2
+        self.plays = self.c - 2 - int(self.before[self.visited if self.stage == SIGNAL else self.rank])
         self.fine = fineness(self.plays, self.epsilon, self.N)
         limit = self.plays << self.fine
         self.length = bits_for(limit + 1) if self.exact else self.mean_bits
@@ -215,37 +267,73 @@ class DlcLix(Opening, AdaptiveExplore):
         elif self.stage == SEND:
             self.start_word(HEAR, 0)
         else:
+            self.told()
+
+    def told(self):
+        """Take the arm told; unless that was the final word, sit on it as on the reserved one."""
+        final = not self.early or self.word >> self.bits == 1
+        self.word %= 1 << self.bits
+        if final:
             self.settle((self.arm + self.word) % self.K)
+        else:
+            self.arm = (self.arm + self.word) % self.K
+            self.stage = SIT
+            self.gain = 0.0
+            self.before[self.rank] = self.c - 1
 
     def start_word(self, stage, word):
         """Begin the word that tells the move."""
         self.stage = stage
         self.word = word
-        self.length = self.bits
+        self.length = self.bits + 1 if self.early else self.bits
         self.position = 0
 
     def receive(self):
         """Leader: take over the player's samples and decide which of the two arms she gets; tie: her own."""
-        seat = int(self.seats[self.served])
+        seat = int(self.seats[self.visited])
         if self.exact:
             total = min(self.word / (1 << self.fine), float(self.plays))
         else:
             total = self.word / (1 << self.mean_bits) * self.plays
-        self.pulls[seat] = self.plays
+        total += self.sums[seat]  # the samples of earlier visits, and her own
+        self.pulls[seat] += self.plays
         self.sums[seat] = total
-        self.means[seat] = total / self.plays
+        self.means[seat] = total / self.pulls[seat]
         new = self.best if self.means[self.best] > self.means[seat] else seat
-        self.start_word(TELL, (new - seat) % self.K)
+        word = (new - seat) % self.K
+        if self.early and self.is_final(new, seat):
+            word += 1 << self.bits
+        self.start_word(TELL, word)
+
+    def is_final(self, new, seat):
+        """Leader: whether the arm told is one of the N best, with confidence: better than all free arms but one."""
+        if not self.sure:
+            return False
+        self.sure = False  # the free arms change: nobody else gets her final word in this round of visits
+        level = exploration_rate(self.scale, max(1, self.pairs))
+        u = self.first  # the free arm with the largest upper bound but for the best one
+        final = new != seat or (
+            kl_upper(self.means[u], self.pulls[u], level)
+            - kl_lower(self.means[seat], self.pulls[seat], level)
+            <= self.enough
+        )
+        self.hold = not final
+        return final
 
     def moved(self):
         """Leader: the player has her arm; update the free arms and go on."""
-        seat = int(self.seats[self.served])
-        if self.word != 0:
+        seat = int(self.seats[self.visited])
+        if self.word % (1 << self.bits) != 0:
             self.open_arms[self.best] = False
             self.open_arms[seat] = True
-            self.seats[self.served] = self.best
-        self.served += 1
-        self.explore()
+            self.seats[self.visited] = self.best
+        self.before[self.visited] = self.c - 1
+        if not self.early or self.word >> self.bits == 1:
+            self.served += 1
+        if self.visited < self.visits_to:
+            self.visit(self.visited + 1, self.visits_to)
+        else:
+            self.explore()
 
     def settle(self, arm):
         """From the coming slot on she plays this arm."""
