@@ -23,7 +23,7 @@ from weakfeedback.experiments.evidence import (
     skipped,
     sublinear,
 )
-from weakfeedback.experiments.judge import holm
+from weakfeedback.experiments.judge import conclude, holm
 
 MARKS = 200
 
@@ -133,6 +133,25 @@ def test_verdict_over_several_parts():
     assert verdict_of(bad, reading="arms are sorted").outcome == "not-reproduced"
     assert "fails in b; undecided in o" in verdict_of(good, bad, open_).reason
     assert "no data for s" in verdict_of(good, skipped("s")).reason
+
+
+@pytest.mark.parametrize(
+    ("holds", "rule", "outcome"),
+    [
+        (True, "every", "inconclusive"),
+        (False, "every", "not-reproduced"),
+        (True, "any", "reproduced"),
+        (False, "any", "inconclusive"),
+    ],
+)
+def test_a_part_of_the_experiments_decides_only_what_it_can(holds, rule, outcome):
+    one = Claim(1, "A is lower than B", "1", "simulation", lambda run: None, ("a", "b"))
+    found = Finding((decided("a", holds), skipped("b")), rule=rule)
+    (_, verdict), *_ = conclude([one], [found], {"a"})
+    assert verdict.outcome == outcome
+    assert ("1 of 2 were not asked for" in verdict.reason) == (outcome == "inconclusive")
+    (_, whole), *_ = conclude([one], [found], {"a", "b"})
+    assert whole.outcome == ("reproduced" if holds else "not-reproduced")
 
 
 def test_the_correction_runs_over_all_claims():

@@ -35,7 +35,9 @@ def test_the_page_shows_words_tests_deviations_commands_and_tables(done):
         "weakfeedback reproduce --only &#39;ch9-sweep-0.*&#39; --quick",
         "weakfeedback reproduce --only ch9-one --quick",
         "corrected by Holm&#39;s method",
-        "src/weakfeedback/cascade/uss_ts.py",
+        'href="#code-weakfeedback-cascade-uss-ts"',
+        "class UssTs:",
+        "weakfeedback/cascade/uss_ts.py",
         "seed 0",
         "1 argued only",
     ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,8 +43,14 @@ def judge(claims: Iterable[Claim], results: Mapping[str, Results]) -> list[tuple
     return conclude(claims, [claim.test(needed(claim, results)) if claim.test else None for claim in claims])
 
 
-def conclude(claims: Sequence[Claim], findings: Sequence[Finding | None]) -> list[tuple[Claim, Verdict]]:
-    """The verdicts of claims by what their tests found; None for a claim that is argued only."""
+def conclude(
+    claims: Sequence[Claim], findings: Sequence[Finding | None], asked: Collection[str] | None = None
+) -> list[tuple[Claim, Verdict]]:
+    """The verdicts of claims by what their tests found; None for a claim that is argued only.
+
+    ``asked`` are the ids of the experiments that were asked for, all unless given. What is said of every instance
+    cannot be reproduced by some of them, though it can fail; what is said of any can, but cannot fail.
+    """
     raw = [
         p for finding in findings if finding for part in finding.parts for p in (part.p_for, part.p_against)
     ]
@@ -55,8 +61,20 @@ def conclude(claims: Sequence[Claim], findings: Sequence[Finding | None]) -> lis
             verdicts.append((claim, Verdict("skipped", f"Argued only: {claim.why}")))
             continue
         parts = tuple(_decide(part, next(corrected), next(corrected), claim.level) for part in finding.parts)
-        verdicts.append((claim, _conclude(finding, parts)))
+        left_out = 0 if asked is None else sum(name not in asked for name in claim.experiments)
+        verdicts.append((claim, _by_part(claim, finding, _conclude(finding, parts), left_out)))
     return verdicts
+
+
+def _by_part(claim: Claim, finding: Finding, verdict: Verdict, left_out: int) -> Verdict:
+    """The verdict when so many of the claim's experiments were not asked for."""
+    final = ("not-reproduced",) if finding.rule == "every" else ("reproduced", "with-reading")
+    if not left_out or verdict.outcome in ("skipped", "inconclusive", *final):
+        return verdict
+    words = (
+        f"Undecided by a part of its experiments: {left_out} of {len(claim.experiments)} were not asked for."
+    )
+    return dataclasses.replace(verdict, outcome="inconclusive", reason=f"{words} {verdict.reason}")
 
 
 def needed(claim: Claim, results: Mapping[str, Results]) -> dict[str, Results]:

@@ -136,6 +136,6 @@ def _publish(folder: Path, note: Note, played: int) -> Reproduction:
     findings = Findings(folder / FINDINGS, note.keys, note.data)
     claims = [claim for chapter in chapters() for claim in choice.claims(chapter)]
     found = [findings.find(claim, lambda claim=claim: needed(claim, results)) for claim in claims]  # type: ignore[misc]
-    verdicts = conclude(claims, found)
+    verdicts = conclude(claims, found, choice.ids)
     paths = write_reproduction(folder / PAGE, choice, note, verdicts, results)
     return Reproduction(choice, note, verdicts, results, paths, played)

@@ -16,6 +16,7 @@ from weakfeedback.report import tables
 from weakfeedback.report.figures import MOST_POINTS, curve_figure
 from weakfeedback.report.interactive import for_browser
 from weakfeedback.report.pictures import write_file, write_pictures
+from weakfeedback.report.sources import Sources
 
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
@@ -108,7 +109,18 @@ def write_report(folder: Path, title: str, sections: Sequence[Section], text: st
     gallery = Gallery(folder)
     views = [section_view(section, gallery) for section in sections]
     tally = tallied(claim.verdict for section in sections for claim in section.claims)
-    content = render("page.html.j2", title=title, text=text, tally=tally, verdicts=VERDICTS, sections=views)
+    sources = Sources()
+    for view in views:
+        view["code"] = sources.links(view["about"].get("code", {}).values())
+    content = render(
+        "page.html.j2",
+        title=title,
+        text=text,
+        tally=tally,
+        verdicts=VERDICTS,
+        sections=views,
+        sources=sources.views(),
+    )
     return [write_page(folder, content), *gallery.paths]
 
 

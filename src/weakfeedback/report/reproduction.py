@@ -18,6 +18,7 @@ from weakfeedback.experiments.userrun import versions
 from weakfeedback.report import tables
 from weakfeedback.report.figures import sweep_figure
 from weakfeedback.report.page import VERDICTS, Gallery, Section, render, section_view, write_page
+from weakfeedback.report.sources import Sources
 
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
@@ -49,6 +50,7 @@ def write_reproduction(
         claims=list(maker.claims.values()),
         chapters=views,
         how=_how(verdicts),
+        sources=maker.sources.views(),
         versions=versions(),
     )
     return [write_page(folder, content), *maker.gallery.paths]
@@ -66,6 +68,7 @@ class _Maker:
         gallery: Gallery,
     ) -> None:
         self.choice, self.note, self.results, self.gallery = choice, note, results, gallery
+        self.sources = Sources()
         family = sum(
             not math.isnan(p) for _, v in verdicts for part in v.parts for p in (part.p_for, part.p_against)
         )
@@ -83,6 +86,7 @@ class _Maker:
         for claim in claims:
             served = dict.fromkeys(e.place for e in chosen if e.id in claim["experiments"])
             claim["groups"] = [(_anchor(chapter, place), place) for place in served]
+            claim["code"] = self.sources.links(claim["tested_in"])
         return {
             "number": chapter.number,
             "title": chapter.title,
@@ -122,7 +126,7 @@ class _Maker:
         results.about["command"] = self._command([experiment.id])
         notes = [_sentence(note) for note in experiment.deviations if note not in common]
         section = Section(experiment.id, experiment.title, results, notes=notes, measures=experiment.measures)
-        return {**section_view(section, self.gallery, POINTS), "code": _code(experiment, [results])}
+        return {**section_view(section, self.gallery, POINTS), "code": self._code([experiment])}
 
     def _sweep(self, swept: tuple[str, str], some: list[Experiment]) -> dict[str, Any]:
         """Experiments that differ in one number, in one figure."""
@@ -152,8 +156,15 @@ class _Maker:
                 for row in tables.final_rows(by_value[value], first.measures[0])
             ],
             "command": self._command([e.id for e in some]),
-            "code": _code(first, by_value.values()),
+            "code": self._code(some),
         }
+
+    def _code(self, some: Sequence[Experiment]) -> list[tuple[str, str]]:
+        """Where the code stands: the policies, then the experiments."""
+        policies = [m for e in some for m in self.results[e.id].about.get("code", {}).values()]
+        return self.sources.links(
+            [*policies, *(make.__module__ for e in some for make in e.policies.values())]
+        )
 
     def _command(self, ids: Sequence[str]) -> str:
         return shlex.join(["weakfeedback", "reproduce", "--only", *pattern(ids), *self.note.options])
@@ -166,12 +177,14 @@ def _claim_view(claim: Claim, verdict: Verdict, family: int) -> dict[str, Any]:
         "lines": claim.lines,
         "how": claim.how,
         "experiments": claim.experiments,
+        "tested_in": [claim.test.__module__] if claim.test else [],
         "outcome": verdict.outcome,
         "label": ARGUED if claim.how == ARGUED else VERDICTS[verdict.outcome],
         "reason": verdict.reason,
         "deciding": _deciding(verdict, family),
         "parts": [_part_view(part) for part in verdict.parts],
         "groups": [],
+        "code": [],
     }
 
 
@@ -197,13 +210,6 @@ def _deciding(verdict: Verdict, family: int) -> str:
     p = tables.p_value(verdict.p_value)
     p = f"p {p}" if p.startswith("<") else f"p = {p}"
     return f"{words}, {p} after Holm's correction over {family} tests, n = {verdict.n}."
-
-
-def _code(experiment: Experiment, some: Iterable[Results]) -> str:
-    """Where the code stands: the experiment and its policies."""
-    chapter = next(chapter for chapter in chapters() if experiment.id in chapter.experiments)
-    modules = {module: None for results in some for module in results.about.get("code", {}).values()}
-    return "Code: " + ", ".join(f"src/{name.replace('.', '/')}.py" for name in (chapter.module, *modules))
 
 
 def _anchor(chapter: Chapter, place: str) -> str:
@@ -234,7 +240,7 @@ def _warnings(choice: Choice, note: Note) -> list[str]:
     if not choice.complete():
         found.append(
             f"{len(choice.experiments)} of {len(experiments())} experiments were asked for; verdicts rest on these "
-            "alone."
+            "alone, and a claim that needs others too is at best inconclusive."
         )
     missing = [SETS[name] for name, digest in note.data.items() if not digest]
     if missing:

@@ -116,8 +116,14 @@
   document.querySelectorAll("#filter button").forEach(function (button) {
     button.addEventListener("click", function () { choose(button); });
   });
+  function unfold() {  // a link to a folded module
+    var target = window.location.hash && document.getElementById(window.location.hash.slice(1));
+    if (target && target.tagName === "DETAILS") { target.open = true; target.scrollIntoView(); }
+  }
+  window.addEventListener("hashchange", unfold);
+  unfold();
   window.addEventListener("beforeprint", function () {  // paper cannot be unfolded
-    document.querySelectorAll("details:not([open])").forEach(function (part) {
+    document.querySelectorAll("details:not([open]):not(.source)").forEach(function (part) {
       part.dataset.folded = "yes";
       part.open = true;
     });
