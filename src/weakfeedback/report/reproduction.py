@@ -45,7 +45,7 @@ def write_reproduction(
         title=TITLE,
         words=_words(choice, note, results),
         warnings=_warnings(choice, note),
-        facts=_facts(note, results),
+        facts=_facts(choice, note, results),
         tally=_tally(maker.claims.values()),
         claims=list(maker.claims.values()),
         chapters=views,
@@ -226,8 +226,12 @@ def _words(choice: Choice, note: Note, results: Mapping[str, Results]) -> str:
     rounds = sum(e.horizon * replications(e, note.quick) * len(e.policies) for e in played)
     return (
         f"Every claim of the thesis in its words, with the experiment that tests it and what came out. "
-        f"{count} {'experiment' if count == 1 else 'experiments'}, {rounds / 1e6:,.0f} million simulated rounds."
+        f"{count} {'experiment' if count == 1 else 'experiments'}, {_many(rounds)} simulated rounds."
     )
+
+
+def _many(count: int) -> str:
+    return f"{count / 1e6:,.0f} million" if count >= 10_000_000 else f"{count:,}"
 
 
 def _warnings(choice: Choice, note: Note) -> list[str]:
@@ -251,11 +255,12 @@ def _warnings(choice: Choice, note: Note) -> list[str]:
     return found
 
 
-def _facts(note: Note, results: Mapping[str, Results]) -> list[tuple[str, str]]:
+def _facts(choice: Choice, note: Note, results: Mapping[str, Results]) -> list[tuple[str, str]]:
     given = [
         ("Medical data", ", ".join(f"{SETS[k]}: {'yes' if v else 'missing'}" for k, v in note.data.items()))
     ]
-    command = shlex.join(["weakfeedback", "reproduce", *note.options])
+    only = [] if choice.complete() else ["--only", *pattern([e.id for e in choice.experiments])]
+    command = shlex.join(["weakfeedback", "reproduce", *only, *note.options])
     return [*given, ("Experiments run", f"{len(results)}"), ("Made by", command)]
 
 
