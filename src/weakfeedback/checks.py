@@ -15,7 +15,7 @@ import numpy as np
 from weakfeedback.engine.cast import cast, restore, state_of, streams
 from weakfeedback.engine.chunk import Compiled, Interpreted
 from weakfeedback.engine.digest import CannotLower
-from weakfeedback.engine.loop import loop_for
+from weakfeedback.engine.loop import loop_for, measures_of
 from weakfeedback.engine.plan import separate_fields
 from weakfeedback.engine.seeds import WORLD, generator
 
@@ -148,13 +148,15 @@ def compiled_as_interpreted(case: _Case) -> None:
 
 
 def select_learns_nothing(case: _Case) -> None:
-    """Deciding changes no field: only feedback teaches."""
+    """Deciding changes no field but those named in ``scratch``: only feedback teaches."""
     policy, protocol = case.new(), case.loop.protocol
+    notes = getattr(case.make(), "scratch", ())
     _, rng = case.generators()
     for t, row in enumerate(_hidden(case), start=1):
         before = _frozen(state_of(policy))
         decision = _decide(protocol, policy, row, rng)
-        _same_state(before, _frozen(state_of(policy)), f"deciding in round {t}")
+        after = _frozen(state_of(policy))
+        _same_state(before, after | {name: before[name] for name in notes}, f"deciding in round {t}")
         protocol.learn(policy, decision, protocol.show(row, decision), rng)
 
 
@@ -245,10 +247,13 @@ def hidden_is_unreachable(case: _Case) -> None:
     policy = case.new()
     spies = [_Spy(one, protocol.decides) for one in (policy if isinstance(policy, list) else [policy])]
     played = spies if isinstance(policy, list) else spies[0]
-    list(_trace(case, played, Interpreted(case.problem), world=protocol.script(hidden)))
+    script = protocol.script(hidden)
+    list(_trace(case, played, Interpreted(case.problem), world=script))
     decisions = zip(*(spy.decisions for spy in spies)) if isinstance(policy, list) else spies[0].decisions
     chaos = generator(case.seed, 0, 2)
     other = np.array([protocol.scramble(row, decision, chaos) for row, decision in zip(hidden, decisions)])
+    for row in getattr(script, "sold", ()):  # what was bought was seen
+        other[row, 0] = hidden[row, 0]
     runs = [
         _trace(case, case.new(), Interpreted(case.problem), world=protocol.script(rows))
         for rows in (hidden, other)
@@ -300,7 +305,8 @@ def _regret_by_tenths(case: _Case, rounds: int, delay: int) -> np.ndarray:
         table, counts = np.zeros((marks.size, width), dtype=np.int64), np.zeros(width, dtype=np.int64)
         rngs = streams(problem, policy, case.seed, replication)
         Interpreted(problem).play(_Late(case.new(), delay), problem.world(), *rngs, marks, counts, table)
-        total += np.diff(problem.measures(table)["regret"], prepend=0.0) / np.diff(marks, prepend=0)
+        regret = measures_of(problem, policy, table)["regret"]
+        total += np.diff(regret, prepend=0.0) / np.diff(marks, prepend=0)
     return total / 2
 
 

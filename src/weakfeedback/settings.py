@@ -178,7 +178,7 @@ SETTINGS: dict[str, Setting] = {
         arguments=lambda problem: (problem.costs,),
         describe_problem=_cascade_words,
         listed=("weak_dominance", "xi", "optimal_arm"),
-        sample_options={"Fixed": {"arm": 0}},
+        sample_options={"Fixed": {"arm": 0}, "Q-USS": {"price": 1.0}},
     ),
     "contextual": Setting(
         name="contextual",

@@ -3,9 +3,8 @@
 import numpy as np
 
 from weakfeedback.cascade.protocol import Protocol
+from weakfeedback.cascade.selling import LABEL_LOOP, NOTHING, fits, pull_names
 from weakfeedback.engine.loop import Loop
-
-NOTHING = -1_000_000_007  # stands where no output was ever shown
 
 
 def play(policy, world, world_rng, rng, marks, pulls, table):
@@ -36,19 +35,14 @@ def play(policy, world, world_rng, rng, marks, pulls, table):
     return 0
 
 
-def _fits(problem, policy):
-    arms = getattr(policy, "K", problem.arms)
-    if arms != problem.arms:
-        raise ValueError(f"{type(policy).__name__} was made for {arms} arms, the problem has {problem.arms}")
-
-
 LOOP = Loop(
     play,
     entry=("select", "update"),
     world_entry=("begin", "draw", "show"),
-    counters=lambda problem: tuple(f"pulls_{k}" for k in range(problem.arms)),
-    fits=_fits,
+    counters=pull_names,
+    fits=fits,
     refusal=lambda problem: f"an arm from 0 to {problem.arms - 1}",
     chunk_rounds=250_000,
     protocol=Protocol(),
+    with_labels=LABEL_LOOP,
 )

@@ -9,6 +9,7 @@ class Script:
     def __init__(self, rows):
         self.rows = rows
         self.served = 0
+        self.sold = []  # rows whose truth was bought
 
     def begin(self, rng):
         """Nothing to prepare."""
@@ -22,6 +23,11 @@ class Script:
         """Write the outputs of arms 0, ..., arm into ``seen``."""
         for k in range(arm + 1):
             seen[k] = self.rows[row, k + 1]
+
+    def sell(self, row):
+        """Return the truth of a row, and note that it was bought."""
+        self.sold.append(row)
+        return self.rows[row, 0]
 
 
 class Protocol:
@@ -56,3 +62,18 @@ class Protocol:
         other = rng.integers(0, 1000, size=row.size)
         other[1 : arm + 2] = row[1 : arm + 2]
         return other
+
+
+class LabelProtocol(Protocol):
+    """The same where the truth is sold."""
+
+    def show(self, row, arm):
+        """What the policy may see of a row, and the truth, which it gets if it buys it."""
+        return row[1 : arm + 2].copy(), int(row[0])
+
+    def learn(self, policy, arm, seen, rng):
+        """Sell the label if it is wanted, then give the feedback of a decision."""
+        outputs, truth = seen
+        if policy.wants_label(arm, outputs, rng):
+            policy.learn_label(arm, outputs, truth)
+        policy.update(arm, outputs, rng)

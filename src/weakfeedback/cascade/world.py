@@ -31,6 +31,10 @@ class LawWorld:
             row += 1
         return row
 
+    def sell(self, row):
+        """Return the truth of a row, to a policy that pays for it."""
+        return self.rows[row, 0]
+
     def show(self, row, arm, seen):
         """Write the outputs of arms 0, ..., arm, and nothing else, into ``seen``."""
         for k in range(arm + 1):
@@ -64,6 +68,10 @@ class TableWorld:
         if self.served == self.order.size:
             self.served = 0
         return row
+
+    def sell(self, row):
+        """Return the truth of a row, to a policy that pays for it."""
+        return self.rows[row, 0]
 
     def show(self, row, arm, seen):
         """Write the outputs of arms 0, ..., arm, and nothing else, into ``seen``."""

@@ -23,16 +23,29 @@ class Loop:
     chunk_rounds: int  # rounds of one policy in one chunk of replications
     protocol: Any  # one round taken apart (draw, decide, show, learn), for the conformance checks
     with_truth: "Loop | None" = None  # the same setting for comparators with ``sees_truth = True``
+    with_labels: "Loop | None" = None  # the same setting for policies that buy labels, with ``wants_label``
     players: Callable[[Any], int] | None = (
         None  # problem -> N: ``play`` gets lists of N policies and generators
     )
+    # (problem, policy, counts) -> measures, where they depend on the policy; the problem's own otherwise
+    measures: Callable[[Any, Any, Any], dict[str, Any]] | None = None
 
 
 def loop_for(problem: Any, policy: Any) -> Loop:
-    """The loop that plays this policy: the problem's own, or the one that shows the truth to a comparator."""
+    """The loop that plays this policy: the problem's own, or one that shows the truth to a comparator or sells it."""
     loop: Loop = problem.loop()
+    if callable(getattr(policy, "wants_label", None)):
+        if loop.with_labels is None:
+            raise ValueError(f"{type(policy).__name__} must be sold labels, which {problem!r} does not do")
+        return loop.with_labels
     if not getattr(policy, "sees_truth", False):
         return loop
     if loop.with_truth is None:
         raise ValueError(f"{type(policy).__name__} must see the truth, which {problem!r} does not have")
     return loop.with_truth
+
+
+def measures_of(problem: Any, policy: Any, counts: Any) -> dict[str, Any]:
+    """What the counts of a policy come to."""
+    loop = loop_for(problem, policy)
+    return problem.measures(counts) if loop.measures is None else loop.measures(problem, policy, counts)

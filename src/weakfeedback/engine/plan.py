@@ -179,7 +179,12 @@ class Plan:
             "seed": self.seed,
         }
         return Results.from_counts(
-            self.problem, counts, self.rounds, {label: self.how[label] for label in counts}, about
+            self.problem,
+            counts,
+            self.rounds,
+            {label: self.how[label] for label in counts},
+            about,
+            self.policies,
         )
 
 

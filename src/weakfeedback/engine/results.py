@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weakfeedback._version import __version__
+from weakfeedback.engine.loop import measures_of
 from weakfeedback.files import write_atomically
 from weakfeedback.stats import Comparison, paired_comparison, student_interval
 
@@ -48,10 +49,20 @@ class Results:
         marks: np.ndarray,
         compiled: dict[str, bool | str],
         about: dict[str, Any],
+        policies: dict[str, Any] | None = None,
     ) -> Results:
-        """Results of counts with shape (replications, marks, counters); the rows are made when asked for."""
+        """Results of counts with shape (replications, marks, counters); the rows are made when asked for.
+
+        A measure that only some of the ``policies`` have, such as the labels bought, is 0 for the others.
+        """
         results = cls(None, compiled, about)
-        results._tables = (marks, {label: problem.measures(table) for label, table in counts.items()})
+        given = policies or {}
+        measured = {label: measures_of(problem, given.get(label), table) for label, table in counts.items()}
+        names = {name: None for measures in measured.values() for name in measures}
+        for measures in measured.values():
+            for name in names:
+                measures.setdefault(name, np.zeros_like(next(iter(measures.values())), dtype=np.int64))
+        results._tables = (marks, measured)
         return results
 
     @property

@@ -37,7 +37,6 @@ class Store:
     def __init__(self, folder: str | Path, problem: Any, marks: np.ndarray, seed: int) -> None:
         self.folder = Path(folder)
         self.problem = problem
-        self.names = problem.loop().counters(problem)
         self.configuration = {
             "format": FORMAT,
             "setting": problem.setting,
@@ -111,14 +110,19 @@ class Store:
         import pyarrow.parquet as pq
 
         try:
-            columns = pq.read_table(path, columns=list(self.names))
+            names = self._names(task)
+            columns = pq.read_table(path, columns=list(names))
         except (OSError, pa.ArrowInvalid):
             return None  # a damaged file is made again
-        shape = (task.last - task.first, task.marks.size, len(self.names))
+        shape = (task.last - task.first, task.marks.size, len(names))
         if columns.num_rows != shape[0] * shape[1]:
             return None
-        flat = np.stack([columns[name].to_numpy() for name in self.names], axis=-1)
+        flat = np.stack([columns[name].to_numpy() for name in names], axis=-1)
         return flat.reshape(shape)
+
+    def _names(self, task: Task) -> tuple[str, ...]:
+        """What is counted for the policy of a task."""
+        return loop_for(self.problem, task.policy).counters(self.problem)
 
     def made(self, task: Task) -> bool | str:
         """How a stored chunk was played: True if compiled, or the reason why it was interpreted."""
@@ -137,8 +141,9 @@ class Store:
 
         replications = np.repeat(np.arange(task.first, task.last), task.marks.size)
         columns = {"replication": replications, "round": np.tile(task.marks, task.last - task.first)}
-        flat = table.reshape(-1, len(self.names))
-        columns.update((name, flat[:, k]) for k, name in enumerate(self.names))
+        names = self._names(task)
+        flat = table.reshape(-1, len(names))
+        columns.update((name, flat[:, k]) for k, name in enumerate(names))
         known = {
             "policy": task.label,
             "version": __version__,

@@ -1,0 +1,76 @@
+"""The round loop of cascades for policies that buy labels, and what it shares with the one for all others."""
+
+import numpy as np
+
+from weakfeedback.cascade.labels import measures_with_labels, most_outputs
+from weakfeedback.cascade.protocol import LabelProtocol
+from weakfeedback.engine.loop import Loop
+from weakfeedback.validate import number
+
+NOTHING = -1_000_000_007  # stands where no output was ever shown
+
+
+def play_selling(policy, world, world_rng, rng, marks, counts, table):
+    """Play as ``play`` does, with a policy that may buy the truth of a round; the last count is of labels."""
+    K = counts.size - 1
+    seen = np.full(K, NOTHING)
+    played = 0
+    for k in range(K):
+        played += counts[k]
+    if played == 0:
+        world.begin(world_rng)
+    m = 0
+    for t in range(played + 1, marks[-1] + 1):
+        row = world.draw(world_rng)
+        arm = policy.select(rng) + 0
+        if arm < 0 or arm >= K:
+            return t
+        world.show(row, arm, seen)
+        if policy.wants_label(arm, seen[: arm + 1], rng):  # asked before anything is learned of the round
+            policy.learn_label(arm, seen[: arm + 1], world.sell(row))
+            counts[K] += 1
+        policy.update(arm, seen[: arm + 1], rng)
+        counts[arm] += 1
+        if t == marks[m]:
+            for k in range(K + 1):
+                table[m, k] = counts[k]
+            m += 1
+    return 0
+
+
+def fits(problem, policy):
+    """Refuse a policy that was made for other arms or labels."""
+    arms = getattr(policy, "K", problem.arms)
+    if arms != problem.arms:
+        raise ValueError(f"{type(policy).__name__} was made for {arms} arms, the problem has {problem.arms}")
+    if getattr(policy, "binary_outputs", False) and most_outputs(problem) > 2:
+        raise ValueError(
+            f"{type(policy).__name__} is for outputs of two labels, the problem has {most_outputs(problem)} in a round"
+        )
+
+
+def _fits_buyer(problem, policy):
+    fits(problem, policy)
+    number(f"the field price of {type(policy).__name__}, which buys labels,", _price(policy), at_least=0.0)
+
+
+def _price(policy):
+    return getattr(policy, "price", None)
+
+
+def pull_names(problem):
+    """What is counted for every policy."""
+    return tuple(f"pulls_{k}" for k in range(problem.arms))
+
+
+LABEL_LOOP = Loop(
+    play_selling,
+    entry=("select", "wants_label", "learn_label", "update"),
+    world_entry=("begin", "draw", "show", "sell"),
+    counters=lambda problem: (*pull_names(problem), "labels"),
+    fits=_fits_buyer,
+    refusal=lambda problem: f"an arm from 0 to {problem.arms - 1}",
+    chunk_rounds=250_000,
+    protocol=LabelProtocol(),
+    measures=lambda problem, policy, counts: measures_with_labels(problem, counts, _price(policy)),
+)
