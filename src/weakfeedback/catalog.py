@@ -26,6 +26,7 @@ from weakfeedback.contextual import baselines as contextual_baselines
 from weakfeedback.contextual.supervised import Supervised
 from weakfeedback.contextual.uss_pd import UssPd
 from weakfeedback.contextual.uss_pd_ridge import UssPdRidge
+from weakfeedback.contextual.uss_pd_ts import UssPdTs
 from weakfeedback.multiplayer.dlc import Dlc
 from weakfeedback.multiplayer.dlc_lix import DlcLix
 from weakfeedback.multiplayer.dpe1 import Dpe1
@@ -46,6 +47,7 @@ POLICIES: dict[str, dict[str, type]] = {
     "contextual": {
         "USS-PD": UssPd,
         "USS-PD-lambdaI": UssPdRidge,
+        "USS-PD-TS": UssPdTs,
         "Supervised": Supervised,
         "Fixed": contextual_baselines.FixedArm,
         "Random": contextual_baselines.RandomArm,

@@ -6,6 +6,7 @@ from weakfeedback.contextual.problem import ContextualProblem, RealizableProblem
 from weakfeedback.contextual.supervised import Supervised
 from weakfeedback.contextual.uss_pd import UssPd
 from weakfeedback.contextual.uss_pd_ridge import UssPdRidge
+from weakfeedback.contextual.uss_pd_ts import UssPdTs
 
 __all__ = [
     "ContextualProblem",
@@ -17,4 +18,5 @@ __all__ = [
     "Supervised",
     "UssPd",
     "UssPdRidge",
+    "UssPdTs",
 ]

@@ -1,4 +1,4 @@
-"""What USS-PD and USS-PD-lambdaI share: one regression per pair of arms, and the optimistic stopping rule."""
+"""What the policies of pairwise disagreements share: one regression per pair of arms; and the optimistic rule."""
 
 import numpy as np
 
@@ -9,14 +9,13 @@ from weakfeedback.numeric import disagreements
 from weakfeedback.validate import cumulative_costs, integer, number
 
 
-class PairwiseDisagreement(Regressions):
-    """Stops at the first arm whose disagreement with every later arm costs less, by an upper bound.
+class PairRegressions(Regressions):
+    """Learns for each pair of arms how often they disagree, given the context.
 
-    Not a policy: a subclass says how long the forced phase is, ``is_over()``, and how wide the bound is,
-    ``bonus(m)`` for the pair with number m.
+    Not a policy: a subclass selects, and says how long the forced phase is, ``is_over()``.
     """
 
-    def __init__(self, costs, dimension, tolerance, ridge, delta, sigma, kappa, per_pair):
+    def __init__(self, costs, dimension, tolerance, ridge, per_pair):
         self.C = cumulative_costs(costs)
         first, second = pairs(self.C.size)
         dimension = integer("dimension", dimension, 1)
@@ -27,6 +26,42 @@ class PairwiseDisagreement(Regressions):
         self.pair = np.zeros((self.K, self.K), dtype=np.int64)  # the number of each pair
         for m in range(self.M):
             self.pair[first[m], second[m]] = m
+
+    def is_over(self):
+        """Whether the forced phase ends with this feedback."""
+        raise NotImplementedError
+
+    def update(self, phi, arm, outputs, rng):
+        """Learn from the outputs of arms 0, ..., arm."""
+        self.check(phi, arm)
+        if outputs.size != arm + 1:
+            raise ValueError("outputs must be those of arms 0 to arm")
+        differ = np.zeros((self.K, self.K), dtype=np.bool_)
+        disagreements(outputs, arm, differ)
+        self.update_pairs(phi, arm, differ, rng)
+
+    def update_pairs(self, phi, arm, differ, rng):
+        """Learn which pairs i < j <= arm disagreed in this context (line 12)."""
+        self.check(phi, arm)
+        s = self.remember(phi, arm)
+        for m in range(self.M):
+            if self.stop[m] <= arm and differ[self.first[m], self.stop[m]]:
+                self.label[s, m] = 1
+        self.gather(s)
+        start = not self.ready and self.is_over()
+        if self.ready or start:
+            self.estimate(s, start)
+
+
+class PairwiseDisagreement(PairRegressions):
+    """Stops at the first arm whose disagreement with every later arm costs less, by an upper bound.
+
+    Not a policy: a subclass says how long the forced phase is, and how wide the bound is, ``bonus(m)`` for the pair
+    with number m.
+    """
+
+    def __init__(self, costs, dimension, tolerance, ridge, delta, sigma, kappa, per_pair):
+        super().__init__(costs, dimension, tolerance, ridge, per_pair)
         self.delta = probability("delta", delta)
         self.sigma = number("sigma", sigma, above=0.0)
         self.kappa = number("kappa", kappa, above=0.0)
@@ -59,31 +94,6 @@ class PairwiseDisagreement(Regressions):
                 return False
         return True
 
-    def is_over(self):
-        """Whether the forced phase ends with this feedback."""
-        raise NotImplementedError
-
     def bonus(self, m):
         """The factor of the confidence width of pair m."""
         raise NotImplementedError
-
-    def update(self, phi, arm, outputs, rng):
-        """Learn from the outputs of arms 0, ..., arm."""
-        self.check(phi, arm)
-        if outputs.size != arm + 1:
-            raise ValueError("outputs must be those of arms 0 to arm")
-        differ = np.zeros((self.K, self.K), dtype=np.bool_)
-        disagreements(outputs, arm, differ)
-        self.update_pairs(phi, arm, differ, rng)
-
-    def update_pairs(self, phi, arm, differ, rng):
-        """Learn which pairs i < j <= arm disagreed in this context (line 12)."""
-        self.check(phi, arm)
-        s = self.remember(phi, arm)
-        for m in range(self.M):
-            if self.stop[m] <= arm and differ[self.first[m], self.stop[m]]:
-                self.label[s, m] = 1
-        self.gather(s)
-        start = not self.ready and self.is_over()
-        if self.ready or start:
-            self.estimate(s, start)

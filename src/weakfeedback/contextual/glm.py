@@ -13,9 +13,10 @@ The model is brought up to date when the step has become long, g' Q g > tau^2 n 
 is of the order of tau^2; n counts an observation as 4 mu', so that those far from the boundary, which carry no
 curvature, do not hide what happens near it. Then the anchor moves to the estimate and the gradient is summed anew
 over all data, O(n d), while Q is kept, again and again until the step is short; if that does not converge fast, a
-full fit by Newton's method follows, O(n d^2). This happens not more than once while n grows by 0.1 %. When n has
-doubled since the last full fit there is one in any case, and all matrices are rebuilt. So the amortised cost of an
-observation is bounded, whatever n; it falls with n, because an observation moves the estimate less and less.
+full fit by Newton's method follows, O(n d^2). This happens not more than once while n grows by 0.1 %. When n has grown
+by a factor since the last full fit, 2 unless a policy needs a better Q, there is one in any case, and all matrices are
+rebuilt. So the amortised cost of an observation is bounded, whatever n; it falls with n, because an observation
+moves the estimate less and less.
 """
 
 import math
@@ -55,6 +56,7 @@ class Regressions:
         self.d = dimension // max(M, 1) if blocks else dimension  # d', the features of one regression
         self.M = M  # regressions
         self.tau = tau
+        self.growth = 2.0  # of n from one full fit to the next
         self.ridge = ridge
         self.t = 0  # feedbacks so far
         self.ready = False  # whether there are estimates
@@ -168,7 +170,7 @@ class Regressions:
             theta[k] = anchor[k] + v[k]
         self.weight[m] += 4.0 * w
         n = self.n[m]
-        if n >= 2 * self.fitted[m]:
+        if n >= self.growth * self.fitted[m]:
             return FULL
         long = inner(gradient, v) > self.tau * self.tau * self.weight[m] / self.d
         return CENTRE if long and 1000 * n >= 1001 * self.centred[m] else NOTHING
@@ -213,11 +215,15 @@ class Regressions:
         self.centred[m] = n
         if full:
             self.fitted[m] = n
-            V = self.V[self.slot[m]]
-            for i in range(d):
-                for j in range(d):
-                    H[i, j] = V[i, j]
-            invert(H, self.W[self.slot[m]])
+            self.rebuild(self.slot[m], H)
+
+    def rebuild(self, s, spare):
+        """Invert V[s] anew."""
+        V = self.V[s]
+        for i in range(self.d):
+            for j in range(self.d):
+                spare[i, j] = V[i, j]
+        invert(spare, self.W[s])
 
     def evaluate(self, m, theta, gradient, H, x, curved):
         """Write the gradient and, if ``curved``, the Hessian of the loss of regression m at theta, over all data."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.contextual.disagreement import PairwiseDisagreement
+from weakfeedback.contextual.uss_pd_ts import UssPdTs
 from weakfeedback.linalg import logistic
 from weakfeedback.live.report import CascadeReport, money, percent
 
@@ -20,10 +21,13 @@ WEAK_DOMINANCE = (
     "The learned stops are optimal only where weak dominance holds at the context, which cannot be checked without"
     " labels, and as far as the features can express the disagreements."
 )
+NORMAL = 1.959964  # the 97.5 % quantile
 OPTIMISTIC = "compares the extra cost with the largest plausible disagreement at this context."
 RULES = {
     "USS-PD": f"USS-PD {OPTIMISTIC}",
     "USS-PD-lambdaI": f"USS-PD-lambdaI {OPTIMISTIC}",
+    "USS-PD-TS": "USS-PD-TS compares the extra cost with a random draw from what is plausible at this context, so that "
+    "doubtful stages are tried now and then; the largest disagreement named is that of 97.5 % of such draws.",
     "Fixed": "Fixed always stops at the same stage, whatever was seen.",
     "Random": "Random stops at a stage drawn by lot, whatever was seen.",
 }
@@ -86,17 +90,21 @@ class ContextRecord:
 
 def make_record(arm: int, policy: Any, phi: np.ndarray) -> ContextRecord:
     """Return what the policy thinks of the disagreements at these features."""
-    if not isinstance(policy, PairwiseDisagreement) or not policy.ready:
+    if not isinstance(policy, (PairwiseDisagreement, UssPdTs)) or not policy.ready:
         return ContextRecord(arm)
     estimate, bound = np.full((policy.K, policy.K), math.nan), np.full((policy.K, policy.K), math.nan)
     for m in range(policy.M):
         slot = policy.slot[m]
         x = phi[policy.begins[slot] : policy.begins[slot] + policy.d]
-        width = math.sqrt(max(float(x @ policy.W[slot] @ x), 0.0))
+        if isinstance(policy, UssPdTs):
+            inverse, factor = policy.Q[m], NORMAL * policy.scale
+        else:
+            inverse, factor = policy.W[slot], policy.bonus(m)
+        width = math.sqrt(max(float(x @ inverse @ x), 0.0))
         centre = float(x @ policy.theta[m])
         pair = policy.first[m], policy.stop[m]
         estimate[pair] = logistic(centre)
-        bound[pair] = logistic(centre + policy.bonus(m) * width)
+        bound[pair] = logistic(centre + factor * width)
     return ContextRecord(arm, estimate, bound)
 
 

@@ -48,9 +48,9 @@ class ContextualCascade(Staged):
     stages, stage_costs, error_cost, combine, compare, timeout
         As for `Cascade`.
     policy : name or policy object
-        "USS-PD", "USS-PD-lambdaI", "Fixed" or "Random" with their options, or an object made for the costs
-        ``cumsum(stage_costs) / error_cost`` and the length of the features. "Supervised" learns from labels,
-        which there are none of.
+        "USS-PD", "USS-PD-lambdaI", "USS-PD-TS", "Fixed" or "Random" with their options, or an object made for the
+        costs ``cumsum(stage_costs) / error_cost`` and the length of the features. "Supervised" learns from
+        labels, which there are none of.
     features : map, optional
         Takes contexts, shape (n, d), and returns their features, shape (n, d'): ``QuadraticFeatures(bound)``, a
         ``PairFeatures``, or your own. If left out, ``QuadraticFeatures(sqrt(d))``, for numbers from -1 to 1. The

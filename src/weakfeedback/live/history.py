@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.contextual.disagreement import PairwiseDisagreement
+from weakfeedback.contextual.disagreement import PairRegressions
 
 
-class Bounded(PairwiseDisagreement):
+class Bounded(PairRegressions):
     """Keeps the last observations one by one, and the older ones as a quadratic.
 
     The log-likelihood of the older observations of regression m is replaced by its expansion to second order at
@@ -42,9 +42,10 @@ class Bounded(PairwiseDisagreement):
 
     def bonus(self, m: int) -> float:
         """The factor of the confidence width: that of all observations, not of those kept."""
-        everything = copy.copy(self)
+        everything: Any = copy.copy(self)
         everything.t += self.gone
-        return super(Bounded, everything).bonus(m)
+        chosen: Any = super(Bounded, everything)
+        return chosen.bonus(m)
 
     def evaluate(self, m: int, theta: Any, gradient: Any, H: Any, x: Any, curved: bool) -> None:
         """Write gradient, weight and Hessian of regression m at theta, those of the quadratic included."""
@@ -99,7 +100,7 @@ def _bounded_class(kind: type) -> type:
 
 def bounded(policy: Any, keep: int) -> Any:
     """Return the fresh ``policy`` with at most ``keep`` observations in memory, if it is one that keeps them."""
-    if not isinstance(policy, PairwiseDisagreement):
+    if not isinstance(policy, PairRegressions):
         return policy
     kind: Any = type(policy)
     limited: Any = object.__new__(_bounded_class(kind))
