@@ -32,8 +32,10 @@ class StateError(ValueError):
 def write(path: str | os.PathLike[str], kind: str, body: dict[str, Any]) -> None:
     """Write the state of an object, atomically: at ``path`` is always a whole file, the old or the new."""
     target = Path(path).resolve()
-    document = {"kind": kind, "format": FORMAT, "package": __version__, "body": body}
-    text = _dump({**document, "checksum": _checksum(document)})
+    # The keys are in order, as `_dump` has them, so that the body, which may be large, is dumped once.
+    head = f'{{"body":{_dump(body)},'
+    tail = _dump({"kind": kind, "format": FORMAT, "package": __version__})[1:]
+    text = f'{head}"checksum":"{_digest(head + tail)}",{tail}'
     write_atomically(target, lambda part: part.write_text(text, encoding="ascii"))
 
 
@@ -72,9 +74,13 @@ def _dump(document: Any) -> str:
 def _checksum(document: Any) -> str:
     # Python writes a float with the digits that give it back exactly: what was parsed dumps to the same text.
     try:
-        return hashlib.sha256(_dump(document).encode("ascii")).hexdigest()
+        return _digest(_dump(document))
     except (ValueError, RecursionError):
         return "a number that cannot be dumped"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -1,0 +1,61 @@
+"""Plays with autosave in processes that are killed at random moments.
+
+``python -m tests.live.killed FOLDER TRIALS SEED``: one process imports the package and forks a child for each trial, so
+that many trials cost one start. What a child was told before the kill, it has written to a log at once, line by line.
+``FOLDER`` then holds N.json and N.log.
+"""
+
+import os
+import random
+import signal
+import sys
+import threading
+import time
+
+from tests.live.kinds import KINDS
+
+
+def kind_of(trial: int) -> tuple[str, int]:
+    """The kind of object of a trial, and its number of threads; a player goes slot by slot."""
+    name = list(KINDS)[trial % 4]
+    return name, 1 if name == "Player" or trial % 8 < 4 else 3
+
+
+def child(folder: str, trial: int, begun: int) -> None:
+    """Play for ever; acknowledge on the log."""
+    name, threads = kind_of(trial)
+    kind = KINDS[name]
+    thing = kind.make()
+    log = os.open(f"{folder}/{trial}.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    thing.autosave(f"{folder}/{trial}.json")
+
+    def work() -> None:
+        while True:
+            id, decided = kind.decide(thing)
+            os.write(log, f"decided {id}\n".encode())
+            kind.feedback(thing, id, kind.content(id, decided))
+            os.write(log, f"answered {id}\n".encode())
+
+    os.write(begun, b"x")
+    for _ in range(threads):
+        threading.Thread(target=work).start()
+
+
+def main(folder: str, trials: int, seed: int) -> None:
+    moments = random.Random(seed)
+    for trial in range(trials):
+        reading, writing = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            child(folder, trial, writing)
+            return
+        os.read(reading, 1)
+        time.sleep(moments.uniform(0.0, 0.4))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(reading)
+        os.close(writing)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
