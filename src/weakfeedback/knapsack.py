@@ -31,7 +31,8 @@ def pack(values, weights, capacity):
     >>> pack(np.array([0.9, 0.6, 0.4]), np.array([0.6, 0.55, 0.45]), 1.0)
     array([False,  True,  True])
     """
-    chosen, done = branch_and_bound(values, weights, capacity * (1.0 + TOLERANCE), NODES, 0.0)
+    # np.int64: to the compiler a plain constant is a type of its own, and the search would be compiled for each
+    chosen, done = branch_and_bound(values, weights, capacity * (1.0 + TOLERANCE), np.int64(NODES), 0.0)
     if not done:
         raise ValueError("the knapsack was given up after 1000000 nodes: too many sets are nearly optimal")
     return chosen
@@ -49,7 +50,7 @@ def pack_lightest(values, weights, capacity):
     room = capacity * (1.0 + TOLERANCE)
     floor = 0.0
     while True:
-        chosen, done = branch_and_bound(values, weights, room, NODES, floor)
+        chosen, done = branch_and_bound(values, weights, room, np.int64(NODES), floor)
         if not done:
             raise ValueError("the lightest of the best sets was given up: too many sets are nearly optimal")
         value = 0.0
@@ -75,7 +76,7 @@ def pack_levels(values, weights, capacity, nodes=NODES):
     array([ True,  True, False])
     """
     room = capacity * (1.0 + TOLERANCE)
-    chosen, done = branch_and_bound(values, weights, room, nodes, 0.0)
+    chosen, done = branch_and_bound(values, weights, room, np.int64(nodes), 0.0)
     if done:
         return chosen
     levels = math.floor(room) + 1

@@ -7,6 +7,8 @@ from weakfeedback.allocation.csb_mk import CsbMk
 from weakfeedback.allocation.csb_sk import CsbSk
 from weakfeedback.allocation.csb_st import CsbSt
 from weakfeedback.allocation.csb_su import CsbSu
+from weakfeedback.allocation.csb_ts import CsbTs
+from weakfeedback.allocation.csb_ts_same import CsbTsSame
 from weakfeedback.allocation.known_thresholds import KnownThresholds
 from weakfeedback.allocation.num_mk import NumMk
 from weakfeedback.allocation.num_sk import NumSk
@@ -20,6 +22,8 @@ __all__ = [
     "CsbSk",
     "CsbSt",
     "CsbSu",
+    "CsbTs",
+    "CsbTsSame",
     "KnownThresholds",
     "NumMk",
     "NumSk",

@@ -1,0 +1,119 @@
+"""The exact posterior of a threshold on a grid: a step function, kept as the few segments on which it is constant.
+
+A threshold t lies in e + 1, ..., top. Zeros were seen at places y; those at y < t are genuine, so that
+
+    Pr(t) ~ B(1 + P, 1 + F(t)),   F(t) = zeros at y < t,   P = positive outcomes,   B = Euler's beta function.
+
+F does not fall with t and changes only behind places where zeros were seen. Weights are taken relative to that of
+t = e + 1, which is the largest: they can vanish but not overflow.
+"""
+
+import math
+
+NEGLIGIBLE = 2.0**-60  # a share that does not change a sum of doubles
+FACTORS = 16  # products of up to so many factors are taken as they are
+HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
+
+
+def log_factorial(n):
+    """Return log(n!) to within 1e-14, absolutely or relatively: Stirling's series, the product below 16.
+
+    ``math.lgamma`` gives other bits compiled and interpreted.
+
+    >>> round(log_factorial(5.0), 12) == round(math.log(120.0), 12)
+    True
+    """
+    if n < 16.0:
+        product = 1.0
+        while n > 1.0:
+            product *= n
+            n -= 1.0
+        return math.log(product)
+    x = 1.0 / n
+    square = x * x
+    series = x * (1.0 / 12.0 - square * (1.0 / 360.0 - square * (1.0 / 1260.0 - square / 1680.0)))
+    return (n + 0.5) * math.log(n) - n + HALF_LOG_TAU + series
+
+
+def fall(P, F, zeros):
+    """Return B(1 + P, 1 + F + zeros) / B(1 + P, 1 + F): what so many more zeros leave of a weight.
+
+    >>> fall(0.0, 1.0, 2.0), fall(2.0, 0.0, 1.0)
+    (0.5, 0.25)
+    """
+    if zeros > P and P < FACTORS:
+        up = 1.0
+        down = 1.0
+        for j in range(1, int(P) + 2):
+            up *= F + j
+            down *= F + zeros + j
+        return up / down
+    if zeros <= FACTORS:
+        up = 1.0
+        down = 1.0
+        for j in range(1, int(zeros) + 1):
+            up *= F + j
+            down *= P + F + 1.0 + j
+        return up / down
+    gained = log_factorial(F + zeros) - log_factorial(F)
+    return math.exp(gained - (log_factorial(P + F + zeros + 1.0) - log_factorial(P + F + 1.0)))
+
+
+def lay_out(i, P, F, edge, top, levels, zeros, used, ends, share, total):
+    """Write the segments of arm i's posterior into its row, and return how many there are.
+
+    Of each segment: its last t; the weight of one t; the weight of all t up to its end. Segments that together do not
+    change the total are left out.
+    """
+    seen = F[i]
+    last = edge[i]
+    weight = 1.0
+    mass = 0.0
+    for s in range(used[i] + 1):
+        if (top - last) * weight <= NEGLIGIBLE * mass:
+            return s
+        end = levels[i, s] if s < used[i] else top
+        mass += (end - last) * weight
+        ends[i, s] = end
+        share[i, s] = weight
+        total[i, s] = mass
+        if s < used[i]:
+            weight *= fall(float(P[i]), float(seen), float(zeros[i, s]))
+            seen += zeros[i, s]
+        last = end
+    return used[i] + 1
+
+
+def first_above(i, n, edge, portion, ends, share, total):
+    """Return the segment and the t of arm i at which Pr(threshold <= t) first exceeds ``portion``."""
+    low = 0
+    high = n - 1
+    mass = portion * total[i, high]
+    while low < high:
+        middle = (low + high) // 2
+        if total[i, middle] > mass:
+            high = middle
+        else:
+            low = middle + 1
+    t = edge[i] + 1
+    if low > 0:
+        t = ends[i, low - 1] + 1
+        mass -= total[i, low - 1]
+    return low, min(t + int(mass / share[i, low]), ends[i, low])
+
+
+def share_up_to(i, n, edge, t, ends, share, total):
+    """Return Pr(threshold <= t) of arm i."""
+    if t <= edge[i]:
+        return 0.0
+    low = 0
+    high = n - 1
+    if t >= ends[i, high]:
+        return 1.0
+    while low < high:
+        middle = (low + high) // 2
+        if ends[i, middle] >= t:
+            high = middle
+        else:
+            low = middle + 1
+    return (total[i, low] - (ends[i, low] - t) * share[i, low]) / total[i, n - 1]
