@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from weakfeedback.cascade.events import play_events
 from weakfeedback.cascade.protocol import Protocol
 from weakfeedback.cascade.selling import LABEL_LOOP, NOTHING, fits, pull_names
 from weakfeedback.engine.loop import Loop
@@ -45,4 +46,6 @@ LOOP = Loop(
     chunk_rounds=250_000,
     protocol=Protocol(),
     with_labels=LABEL_LOOP,
+    events=play_events,
+    events_entry=("acceptance", "refusal", "learn_counts"),
 )

@@ -46,6 +46,7 @@ class Task:
     seed: int
     compiled: bool
     player: Any = field(default=None, compare=False)  # ``Compiled``, ready for this process only
+    method: str = "rounds"  # or "events"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "player": None}
@@ -57,7 +58,9 @@ def run(task: Task) -> np.ndarray:
     width = len(loop.counters(task.problem))
     table = np.zeros((task.last - task.first, task.marks.size, width), dtype=np.int64)
     player = task.player
-    if player is None:
+    if task.method == "events":
+        player = ByEvents(task.problem)
+    elif player is None:
         player = Compiled(task.problem, task.policy) if task.compiled else Interpreted(task.problem)
     world = task.problem.world()
     for k, replication in enumerate(range(task.first, task.last)):
@@ -91,6 +94,18 @@ class Interpreted:
         with np.errstate(divide="raise", invalid="raise"):  # silent NaN of array elements becomes an error
             refused = loop_for(self.problem, policy).play(policy, world, *rest)
         return int(refused), state_of(policy)
+
+
+class ByEvents:
+    """Skips rounds in which nothing changes."""
+
+    def __init__(self, problem: Any) -> None:
+        self.problem = problem
+
+    def play(self, policy: Any, world: Any, *rest: Any) -> tuple[int, dict[str, Any]]:
+        """0, and the policy's state afterwards."""
+        skip: Any = loop_for(self.problem, policy).events
+        return int(skip(policy, world, *rest)), state_of(policy)
 
 
 class Compiled:

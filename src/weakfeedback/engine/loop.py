@@ -29,6 +29,9 @@ class Loop:
     )
     # (problem, policy, counts) -> measures, where they depend on the policy; the problem's own otherwise
     measures: Callable[[Any, Any, Any], dict[str, Any]] | None = None
+    # like ``play``, but skips rounds in which nothing changes; for policies that have ``events_entry``
+    events: Callable | None = None
+    events_entry: tuple[str, ...] = ()
 
 
 def loop_for(problem: Any, policy: Any) -> Loop:
@@ -43,6 +46,21 @@ def loop_for(problem: Any, policy: Any) -> Loop:
     if loop.with_truth is None:
         raise ValueError(f"{type(policy).__name__} must see the truth, which {problem!r} does not have")
     return loop.with_truth
+
+
+def refuse_events(problem: Any, label: str, policy: Any) -> None:
+    """Raise ``ValueError`` for a policy that cannot be played by events."""
+    loop = loop_for(problem, policy)
+    if loop.events is None:
+        raise ValueError(
+            f"method must be 'rounds' for {problem.setting} and {type(policy).__name__}, got 'events'"
+        )
+    for name in loop.events_entry:
+        if not callable(getattr(policy, name, None)):
+            raise ValueError(
+                f"method must be 'rounds' for policies[{label!r}], got 'events': {type(policy).__name__} has no "
+                f"{name}(), so its rounds cannot be skipped"
+            )
 
 
 def measures_of(problem: Any, policy: Any, counts: Any) -> dict[str, Any]:

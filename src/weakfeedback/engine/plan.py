@@ -12,11 +12,12 @@ import numpy as np
 
 from weakfeedback.engine.chunk import Compiled, Task
 from weakfeedback.engine.digest import CannotLower
-from weakfeedback.engine.loop import loop_for
+from weakfeedback.engine.loop import loop_for, refuse_events
 from weakfeedback.engine.results import Results
 from weakfeedback.engine.store import Store, code_of
 from weakfeedback.validate import integer
 
+METHODS = ("rounds", "events")
 LONGEST = 2**53  # rounds are counted by integers, and marks set by floats
 
 
@@ -71,6 +72,7 @@ class Plan:
         marks: Any = 200,
         compiled: bool = True,
         store: str | Path | None = None,
+        method: str = "rounds",
     ) -> None:
         if not callable(getattr(problem, "loop", None)):
             raise ValueError(f"problem must be a problem of this package, got {problem!r}")
@@ -83,20 +85,25 @@ class Plan:
         self.replications = integer("replications", replications, 1)
         self.seed = integer("seed", seed, 0)
         self.rounds = mark_rounds(marks, self.horizon)
+        if method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+        self.method = method
         if store is not None and not isinstance(store, (str, os.PathLike)):
             raise ValueError(f"store must be a folder, got {store!r}")
         for label, policy in policies.items():
             _refuse_other_things(problem, label, policy)
             loop_for(problem, policy).fits(problem, policy)
             separate_fields(policy)
+            if method == "events":
+                refuse_events(problem, label, policy)
         # never a matter of workers
         size = max(1, min(1000, problem.loop().chunk_rounds // self.horizon))
         self.tasks = [
-            SentTask(problem, label, policy, first, last, self.rounds, self.seed, compiled)
+            SentTask(problem, label, policy, first, last, self.rounds, self.seed, compiled, method=method)
             for label, policy in policies.items()
             for first, last in _ranges(self.replications, size)
         ]
-        self.store = None if store is None else Store(store, problem, self.rounds, self.seed)
+        self.store = None if store is None else Store(store, problem, self.rounds, self.seed, method)
         self.how: dict[str, bool | str] = {}  # label -> True, or why it is interpreted
         self._wanted = compiled
         self._players: dict[str, Any] = {}
@@ -132,6 +139,8 @@ class Plan:
             self.how[label] = self._prepare(label)
 
     def _prepare(self, label: str) -> bool | str:
+        if self.method == "events":
+            return "rounds in which nothing changes were skipped by events"
         if not self._wanted:
             return "compiled=False was asked for"
         policy = self.policies[label]
@@ -177,6 +186,7 @@ class Plan:
             "problem": repr(self.problem),
             "horizon": self.horizon,
             "seed": self.seed,
+            **({"method": self.method} if self.method != "rounds" else {}),
         }
         return Results.from_counts(
             self.problem,

@@ -27,6 +27,7 @@ def simulate(
     compiled: bool = True,
     store: str | Path | None = None,
     progress: bool = False,
+    method: str = "rounds",
 ) -> Results:
     """Play every policy on the same worlds and return the measures at the marks.
 
@@ -49,6 +50,10 @@ def simulate(
         Keeps finished chunks and takes them up again.
     progress : bool
         Shows a progress bar when standard error is a terminal.
+    method : "rounds" or "events"
+        "events" skips rounds in which nothing changes, for policies that allow it (USS-TS): the same law, and
+        horizons of 10^9 rounds in a second. The numbers are others than those of "rounds", policies meet worlds
+        of their own, and ``compiled`` has no meaning.
 
     Examples
     --------
@@ -59,7 +64,7 @@ def simulate(
     >>> results.final().round(1)["mean"].to_dict()
     {'USS-TS': 26.0, 'USS-UCB': 106.3}
     """
-    plan = Plan(problem, policies, horizon, replications, seed, marks, compiled, store)
+    plan = Plan(problem, policies, horizon, replications, seed, marks, compiled, store, method)
     plan.find()
     plan.prepare()
     play(plan, executor, progress)

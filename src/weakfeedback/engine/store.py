@@ -7,6 +7,7 @@ or state cannot be followed nothing is kept, with a warning.
 """
 
 import hashlib
+import inspect
 import json
 import warnings
 from pathlib import Path
@@ -34,7 +35,9 @@ class StoreMismatch(StoreError):
 class Store:
     """A folder of finished chunks."""
 
-    def __init__(self, folder: str | Path, problem: Any, marks: np.ndarray, seed: int) -> None:
+    def __init__(
+        self, folder: str | Path, problem: Any, marks: np.ndarray, seed: int, method: str = "rounds"
+    ) -> None:
         self.folder = Path(folder)
         self.problem = problem
         self.configuration = {
@@ -45,6 +48,8 @@ class Store:
             "marks": hashlib.sha256(marks.tobytes()).hexdigest(),
             "seed": seed,
         }
+        if method != "rounds":
+            self.configuration["method"] = method
         self._policies: dict[int, tuple[Any, str | None]] = {}  # by identity; the policy is kept alive
         self._open()
 
@@ -90,6 +95,8 @@ class Store:
         try:
             words = [name_of(type(task.policy)), code_of(self.problem, task.policy)]
             words.append(_state_digest(vars(task.policy)))
+            if task.method == "events":
+                words.append(_source_of_events(self.problem, task.policy))
         except CannotLower as reason:
             warnings.warn(f"store {self.folder} keeps nothing of {task.label!r}: {reason}", stacklevel=2)
             return None
@@ -160,6 +167,15 @@ def code_of(problem: Any, policy: Any) -> str:
     world = reachable(type(problem.world()), loop.world_entry)
     rounds = fingerprint({"play": loop.play, **world})
     return f"{code}|{rounds}"
+
+
+def _source_of_events(problem: Any, policy: Any) -> str:
+    """The text of all that skips rounds; it calls libraries, so that its code cannot be followed."""
+    try:
+        places: list[Any] = [inspect.getmodule(loop_for(problem, policy).events), type(policy)]
+        return "".join(inspect.getsource(place) for place in places)
+    except (OSError, TypeError):
+        raise CannotLower(f"the source of {type(policy).__name__} cannot be read") from None
 
 
 def _state_digest(state: dict[str, Any]) -> str:

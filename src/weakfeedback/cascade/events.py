@@ -1,0 +1,172 @@
+"""Cascades by events: rounds in which nothing but the usual happens are skipped, with the law of playing them.
+
+A policy can be played so if it knows the probability with which it accepts each arm. Stopping at the first arm
+shows no pair, so nothing changes until another arm is played: a geometric number of rounds. Stopping at a later
+arm m shows the pairs before it, and the probabilities drift. They are then bounded over the next n rounds, the
+geometric draw is made with the bound, and what it proposes is taken with the ratio of the true probability to the
+bound (thinning). What the skipped rounds showed is one multinomial draw of the world. Nothing is approximated.
+"""
+
+import math
+
+import numpy as np
+
+from weakfeedback.cascade.world import TableWorld
+
+STEP = 8  # a stretch is made shorter or longer by this factor
+PROPOSALS = 2.0  # in a stretch, on average and at most
+
+
+def play_events(policy, world, world_rng, rng, marks, pulls, table):
+    """Play up to the round ``marks[-1]``, counting pulls per arm and copying the counts at each mark; return 0.
+
+    Draws: ``world.begin``; then for every stretch one ``rng.random()``, where a round is proposed a second one, and
+    where it is not the usual one a third. The world draws a multinomial for the rounds skipped at a later arm
+    than the first (a data set: nothing), and its row of the round proposed.
+    """
+    world.begin(world_rng)
+    supply = TableSupply(world) if isinstance(world, TableWorld) else LawSupply(world)
+    book = Book(marks, pulls, table)
+    horizon = int(marks[-1])
+    stretch = horizon
+    while book.played < horizon:
+        left = horizon - book.played
+        usual = int(np.argmax(chances(policy.acceptance())))
+        stretch, bound = _stretch(policy, usual, left, STEP * stretch)
+        proposed = _geometric(bound, rng)
+        quiet = int(min(proposed - 1, stretch))
+        if quiet > 0:
+            book.add(usual, quiet)
+            if usual == 0:
+                supply.pass_by(quiet)
+            else:
+                policy.learn_counts(usual, supply.many(quiet, world_rng), quiet)
+        if proposed > stretch:
+            continue
+        arm = _proposed_arm(policy, usual, bound, rng)
+        policy.update_pairs(arm, supply.one(world_rng), rng)
+        book.add(arm, 1)
+    return 0
+
+
+def chances(acceptance):
+    """The probability of each arm to be played: the first that is accepted, else the last.
+
+    >>> chances(np.array([0.5, 0.5])).tolist()
+    [0.5, 0.25, 0.25]
+    """
+    refused = np.concatenate(([1.0], np.cumprod(1.0 - acceptance)))
+    return refused * np.append(acceptance, 1.0)
+
+
+def _other(policy, usual, rounds=0):
+    """The probability that another arm than the usual is played; at most, if so many rounds lie in between."""
+    acceptance = policy.acceptance(usual, rounds)
+    stays = float(np.log1p(-acceptance[:usual]).sum()) if (acceptance[:usual] < 1.0).all() else -math.inf
+    if usual < acceptance.size:
+        refused = policy.refusal(usual)  # more precise than one minus the acceptance
+        stays += math.log1p(-refused) if refused < 1.0 else -math.inf
+    return -math.expm1(stays)
+
+
+def _stretch(policy, usual, left, longest):
+    """A number of rounds over which few others than the usual are proposed, and the bound of their probability."""
+    if usual == 0:
+        return left, _other(policy, usual)  # which does not change
+    rounds = min(left, longest)
+    while rounds > 1:
+        bound = _other(policy, usual, rounds)
+        if rounds * bound <= PROPOSALS:
+            return rounds, bound
+        rounds //= STEP
+    return 1, 1.0
+
+
+def _geometric(probability, rng):
+    """The first success among independent trials, infinity if there is never one."""
+    u = 1.0 - rng.random()
+    if probability >= 1.0:
+        return 1
+    return math.floor(math.log(u) / math.log1p(-probability)) + 1 if probability > 0.0 else math.inf
+
+
+def _proposed_arm(policy, usual, bound, rng):
+    """The arm of the round proposed: another with its true probability over the bound, else the usual."""
+    if bound * rng.random() >= _other(policy, usual):
+        return usual
+    others = chances(policy.acceptance())
+    others[usual] = 0.0
+    cumulative = np.cumsum(others)
+    return min(int(np.searchsorted(cumulative, cumulative[-1] * rng.random(), side="right")), others.size - 1)
+
+
+class Book:
+    """Counts pulls, and copies the counts at each mark that is passed."""
+
+    def __init__(self, marks, pulls, table):
+        self.marks, self.pulls, self.table = marks, pulls, table
+        self.played = 0
+        self.m = 0
+
+    def add(self, arm, rounds):
+        """So many rounds at one arm."""
+        end = self.played + rounds
+        while self.m < self.marks.size and self.marks[self.m] <= end:
+            self.table[self.m] = self.pulls
+            self.table[self.m, arm] += self.marks[self.m] - self.played
+            self.m += 1
+        self.pulls[arm] += rounds
+        self.played = end
+
+
+class LawSupply:
+    """Disagreements of rows drawn from their law, one by one or many at once."""
+
+    def __init__(self, world):
+        self.world = world
+        self.differ = _differences(world.rows)
+        self.probabilities = np.diff(world.cumulative[:-1], prepend=0.0)
+        self.probabilities = np.append(self.probabilities, max(0.0, 1.0 - self.probabilities.sum()))
+
+    def many(self, rounds, rng):
+        """In how many of so many rounds each pair disagrees."""
+        return np.tensordot(rng.multinomial(rounds, self.probabilities), self.differ.astype(np.int64), axes=1)
+
+    def pass_by(self, rounds):
+        """Rounds of which nothing is seen: they are independent of all others."""
+
+    def one(self, rng):
+        """The disagreements of one round."""
+        return self.differ[self.world.draw(rng)]
+
+
+class TableSupply:
+    """Disagreements of the rows of a data set, which are served in turn."""
+
+    def __init__(self, world):
+        self.differ = _differences(world.rows)[world.order]
+        sums = np.cumsum(self.differ, axis=0, dtype=np.int64)
+        self.sums = np.concatenate((np.zeros((1, *sums.shape[1:]), dtype=np.int64), sums))
+        self.served = 0
+
+    def many(self, rounds, rng):
+        """In how many of the next rounds each pair disagrees."""
+        turns, rest = divmod(self.served + rounds, self.differ.shape[0])
+        found = turns * self.sums[-1] + self.sums[rest] - self.sums[self.served]
+        self.served = rest
+        return found
+
+    def pass_by(self, rounds):
+        """Rounds of which nothing is seen."""
+        self.served = (self.served + rounds) % self.differ.shape[0]
+
+    def one(self, rng):
+        """The disagreements of the next round."""
+        row = self.served
+        self.pass_by(1)
+        return self.differ[row]
+
+
+def _differences(rows):
+    """By row, which pairs of arms disagree."""
+    return rows[:, 1:, None] != rows[:, None, 1:]
