@@ -87,6 +87,17 @@ def differences(answers: Sequence[Any], compare: Compare | None) -> np.ndarray:
     return differ
 
 
+def rights(answers: Sequence[Any], truth: Any, compare: Compare | None) -> np.ndarray:
+    """Return which of the answers are the truth.
+
+    >>> rights(["a", "b"], "b", None)
+    array([False,  True])
+    """
+    if _is_nan(truth, compare):
+        raise ValueError(f"the truth must be a label, got {truth!r}, which equals nothing")
+    return np.array([not _differ(answer, truth, compare) for answer in answers], dtype=np.bool_)
+
+
 def _is_nan(answer: Any, compare: Compare | None) -> bool:
     if compare is None:
         return _differ(answer, answer, None)

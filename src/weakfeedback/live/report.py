@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import NormalDist
 
 import numpy as np
 
+from weakfeedback.live.buying import Purse
 from weakfeedback.live.tally import Tally
 
 QUANTILE = NormalDist().inv_cdf(0.975)
 
 WEAK_DOMINANCE = (
     "The learned stop is optimal only if weak dominance holds, which cannot be checked without labels."
+)
+
+LABELS = (
+    "Where stages differ, labels were bought, so the learned stop does not rest on weak dominance; "
+    "no regret bound is known."
 )
 
 RULES = {
@@ -23,6 +29,12 @@ RULES = {
     "so it goes further than the estimate suggests while it knows little.",
     "Hanawal": "Hanawal compares the extra cost with the largest plausible disagreement, "
     "so it goes further than the estimate suggests while it knows little.",
+    "USS-TS-joint": "USS-TS-joint compares the extra cost with a random draw from what is known of all stages "
+    "together, so it now and then goes further than the estimate suggests, to learn.",
+    "USS-TS-drift": "USS-TS-drift counts the latest comparisons only, and now and then goes to the last stage, "
+    "to see whether something has changed.",
+    "Q-USS": "Q-USS looks at which of two stages that differ was right by the labels bought, and not only at how "
+    "often they differ.",
     "Fixed": "Fixed always stops at the same stage, whatever was seen.",
     "Random": "Random stops at a stage drawn by lot, whatever was seen.",
 }
@@ -66,6 +78,10 @@ class CascadeReport:
         The stated costs of the calls not made, that is, what always going to the last stage would have added.
     wasted : float
         What was spent on rounds that failed half way; nothing was learned from them.
+    labels : int or None
+        How many labels were bought; None for a policy that buys none.
+    label_spent : float
+        What they cost; not part of ``spent``.
     """
 
     policy: str
@@ -79,6 +95,8 @@ class CascadeReport:
     spent: float
     saved: float
     wasted: float
+    labels: int | None = field(default=None, kw_only=True)
+    label_spent: float = field(default=0.0, kw_only=True)
 
     def __str__(self) -> str:
         lines = [
@@ -89,7 +107,8 @@ class CascadeReport:
         ]
         for arm, (cost, share) in enumerate(zip(self.stage_costs, self.arm_shares)):
             lines.append(f"{arm:>5}  {money(cost):>10}  {percent(share):>12}")
-        lines += ["", *self._disagreement_lines(), "", *self._money_lines(), WEAK_DOMINANCE]
+        last = WEAK_DOMINANCE if self.labels is None else LABELS
+        lines += ["", *self._disagreement_lines(), "", *self._money_lines(), last]
         return "\n".join(lines)
 
     def _disagreement_lines(self) -> list[str]:
@@ -115,10 +134,14 @@ class CascadeReport:
         lines = [f"spent {money(self.spent)}; saved against always the last stage {money(self.saved)}{share}"]
         if self.wasted > 0:
             lines.append(f"spent on rounds that failed: {money(self.wasted)}")
+        if self.labels is not None:
+            lines.append(f"labels bought: {self.labels}, for {money(self.label_spent)}")
         return lines
 
 
-def make_report(policy: str, stage_costs: np.ndarray, pending: int, tally: Tally) -> CascadeReport:
+def make_report(
+    policy: str, stage_costs: np.ndarray, pending: int, tally: Tally, purse: Purse | None = None
+) -> CascadeReport:
     """Return the report on what was counted."""
     K = len(stage_costs)
     rounds = int(tally.stops.sum())
@@ -140,6 +163,8 @@ def make_report(policy: str, stage_costs: np.ndarray, pending: int, tally: Tally
         spent=tally.spent,
         saved=tally.saved,
         wasted=tally.wasted,
+        labels=purse.labels if purse is not None and purse.price is not None else None,
+        label_spent=0.0 if purse is None else purse.spent,
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from weakfeedback.live.labels import Combine, Compare, answers_of, costs_of, differences, labels_of
+from weakfeedback.live.labels import Combine, answers_of, costs_of, labels_of
 from weakfeedback.live.ledger import fingerprint
 
 
@@ -21,13 +22,14 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to one sample: its label, the stage it stopped at, and what the calls cost in all."""
+    """The answer to one sample: its label, the stage it stopped at, and what the calls of stages cost in all."""
 
     label: Any
     arm: int
     cost: float
     outputs: tuple[Any, ...]
     id: int
+    truth: Any = None  # the label that was bought for this sample, None if there was none
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,26 +37,33 @@ class Lesson:
     """Everything that one round teaches, worked out before anything is changed."""
 
     arm: int
-    answer: Any
+    answers: tuple[Any, ...]
     labels: tuple[Any, ...]
     cost: float
     saved: float
-    differ: np.ndarray
+    differ: np.ndarray  # which pairs differ, or how far they are apart while no coin was tossed
     digest: str
+    right: np.ndarray | None = None  # which of the answers a label that was bought says are right
+    truth: Any = None
+    label_cost: float = 0.0
 
 
 def make_lesson(
-    arm: int, outputs: list[Any], stage_costs: np.ndarray, combine: Combine | None, compare: Compare | None
+    arm: int,
+    outputs: list[Any],
+    stage_costs: np.ndarray,
+    combine: Combine | None,
+    compared: Callable[[list[Any]], np.ndarray],
 ) -> Lesson:
     """Return what the outputs of stages 0, ..., arm teach; ValueError if they cannot be compared."""
     labels = labels_of(outputs)
     answers = answers_of(labels, combine)
     return Lesson(
         arm=arm,
-        answer=answers[-1],
+        answers=tuple(answers),
         labels=tuple(labels),
         cost=sum(costs_of(outputs, stage_costs)),
         saved=float(stage_costs[arm + 1 :].sum()),
-        differ=differences(answers, compare),
+        differ=compared(answers),
         digest=fingerprint(outputs),
     )

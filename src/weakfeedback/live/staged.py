@@ -12,6 +12,7 @@ import numpy as np
 
 from weakfeedback.live import storage
 from weakfeedback.live.base import Live
+from weakfeedback.live.buying import NO_LABEL
 from weakfeedback.live.labels import answers_of, costs_of, differences, labels_of, output_list, short
 from weakfeedback.live.ledger import PENDING_LIMIT, PendingDecision, UnknownDecision, fingerprint
 from weakfeedback.live.rounds import Answer, Decision, Lesson, make_lesson
@@ -94,7 +95,8 @@ class Staged(Live):
         try:
             for stage in self._stages[: decision.arm + 1]:
                 outputs.append(stage.one(x, labels_of(outputs)))
-            answer = self._learn([decision], [self._lesson(decision.arm, outputs)])[0]
+            lesson = self._with_label(x, decision, self._lesson(decision.arm, outputs))
+            answer = self._learn([decision], [lesson])[0]
         except BaseException:
             self._abandon([decision], [outputs])
             raise
@@ -108,7 +110,8 @@ class Staged(Live):
         try:
             for stage in self._stages[: decision.arm + 1]:
                 outputs.append(await stage.one_async(x, labels_of(outputs)))
-            answer = self._learn([decision], [self._lesson(decision.arm, outputs)])[0]
+            lesson = await self._with_label_async(x, decision, self._lesson(decision.arm, outputs))
+            answer = self._learn([decision], [lesson])[0]
         except BaseException:
             self._abandon([decision], [outputs])
             raise
@@ -142,6 +145,10 @@ class Staged(Live):
                     for p, output in zip(going, results):
                         outputs[p].append(output)
             lessons = [self._lesson(decision.arm, seen) for decision, seen in zip(decisions, outputs)]
+            lessons = [
+                self._with_label(samples[row], decision, lesson)
+                for row, decision, lesson in zip(rows, decisions, lessons)
+            ]
             return self._learn(decisions, lessons)
         except BaseException:
             self._abandon(decisions, outputs)
@@ -173,18 +180,18 @@ class Staged(Live):
         self._acknowledge()
         return outcome
 
-    def _learn_feedback(self, id: int, given: list[Any]) -> str:
+    def _learn_feedback(self, id: int, given: list[Any], label: Any = NO_LABEL) -> str:
         digest = fingerprint(given)
+        if label is not NO_LABEL:
+            digest = fingerprint([digest, label])
         with self._ledger.lock:
             if self._ledger.check(id, digest) == "duplicate":
                 return "duplicate"
             decision = Decision(int(id), self._arm(self._ledger.decided(id)))
-        if len(given) != decision.arm + 1:
-            raise ValueError(
-                f"outputs must be {decision.arm + 1} in number, of the stages 0 to {decision.arm}, "
-                f"got {len(given)}: {short(given)}"
-            )
+        check_number(given, decision.arm)
         lesson = self._lesson(decision.arm, given)
+        if label is not NO_LABEL:
+            lesson = self._labelled(lesson, label)
         with self._ledger.lock:
             if self._ledger.check(id, digest) == "duplicate":  # another thread was faster
                 return "duplicate"
@@ -201,11 +208,12 @@ class Staged(Live):
             given = output_list(f"outputs[{row}]", table[row])
             if len(given) != K:
                 raise ValueError(f"outputs[{row}] must be {K} labels, one per stage, got {short(given)}")
-            differs.append(differences(answers_of(labels_of(given), self._combine), self._compare))
+            differs.append(self._compared(answers_of(labels_of(given), self._combine)))
         with self._ledger.lock:
             if not self._delay_safe and self._ledger.pending:
                 raise PendingDecision("a decision is open, and this policy learns in order: answer it first")
-            for row, differ in enumerate(differs):
+            for row, compared in enumerate(differs):
+                differ = self._settled(compared)
                 self._teach(self._kept(K - 1, None if contexts is None else contexts[row]), K - 1, differ)
                 self._tally.compare(K - 1, differ)
             self._ledger.changes += len(differs)
@@ -270,21 +278,47 @@ class Staged(Live):
                 raise ValueError(f"stages[{stage.index}] is asynchronous: use `await cascade.acall(x)`")
 
     def _lesson(self, arm: int, outputs: list[Any]) -> Lesson:
-        return make_lesson(arm, outputs, self._stage_costs, self._combine, self._compare)
+        return make_lesson(arm, outputs, self._stage_costs, self._combine, self._compared)
+
+    def _compared(self, answers: list[Any]) -> np.ndarray:
+        """Return which pairs of answers differ, or how far they are apart."""
+        return differences(answers, self._compare)
+
+    def _settled(self, compared: np.ndarray) -> np.ndarray:
+        """Return which pairs differ, once and for all; called under the lock, in the order of learning."""
+        return compared
+
+    def _with_label(self, x: Any, decision: Decision, lesson: Lesson) -> Lesson:
+        """Return the lesson with the truth of the sample, if the policy buys it."""
+        return lesson
+
+    async def _with_label_async(self, x: Any, decision: Decision, lesson: Lesson) -> Lesson:
+        return lesson
+
+    def _labelled(self, lesson: Lesson, label: Any) -> Lesson:
+        """Return the lesson with a label that was bought by hand."""
+        raise NotImplementedError
+
+    def _teach_label(self, lesson: Lesson) -> None:
+        """Teach the policy the label of a lesson that has one."""
+        raise NotImplementedError
 
     def _learn(self, decisions: list[Decision], lessons: list[Lesson]) -> list[Answer]:
         """Teach the policy these rounds, all or (if one is no longer pending) none."""
         with self._ledger.lock:
             decided = [self._ledger.decided(decision.id) for decision in decisions]
             for kept, decision, lesson in zip(decided, decisions, lessons):
-                self._teach(kept, lesson.arm, lesson.differ)
+                differ = self._settled(lesson.differ)
+                if lesson.right is not None:
+                    self._teach_label(lesson)
+                self._teach(kept, lesson.arm, differ)
                 self._ledger.settle(decision.id, lesson.digest)
-                self._tally.compare(lesson.arm, lesson.differ)
+                self._tally.compare(lesson.arm, differ)
                 self._tally.stops[lesson.arm] += 1
                 self._tally.spent += lesson.cost
                 self._tally.saved += lesson.saved
         return [
-            Answer(lesson.answer, lesson.arm, lesson.cost, lesson.labels, decision.id)
+            Answer(lesson.answers[-1], lesson.arm, lesson.cost, lesson.labels, decision.id, lesson.truth)
             for decision, lesson in zip(decisions, lessons)
         ]
 
@@ -295,6 +329,14 @@ class Staged(Live):
                 with suppress(UnknownDecision):
                     self._ledger.cancel(decision.id)
                     self._tally.wasted += sum(costs_of(seen, self._stage_costs))
+
+
+def check_number(outputs: list[Any], arm: int) -> None:
+    """Refuse more or fewer outputs than stages were to be called."""
+    if len(outputs) != arm + 1:
+        raise ValueError(
+            f"outputs must be {arm + 1} in number, of the stages 0 to {arm}, got {len(outputs)}: {short(outputs)}"
+        )
 
 
 def policy_costs(stage_costs: np.ndarray, error_cost: float) -> np.ndarray:

@@ -85,8 +85,8 @@ class Stage:
             async with asyncio.timeout(self._timeout) as clock:
                 if self.asynchronous:
                     return await self._call(x, earlier)
-                outcome = await asyncio.wrap_future(_in_thread(lambda: self._call(x, earlier)))
-                result = _result(outcome)
+                outcome = await asyncio.wrap_future(in_thread(lambda: self._call(x, earlier)))
+                result = result_of(outcome)
                 return await result if inspect.isawaitable(result) else result
         except TimeoutError:
             if clock.expired():
@@ -108,10 +108,10 @@ class Stage:
     def _timed(self, call: Callable[[], Any]) -> Any:
         if self._timeout is None:
             return call()
-        future = _in_thread(call)
+        future = in_thread(call)
         if not wait([future], timeout=self._timeout).done:
             raise self._too_late()
-        return _result(future.result())
+        return result_of(future.result())
 
     def _too_late(self) -> TimeoutError:
         return TimeoutError(f"stages[{self.index}] took longer than {self._timeout:g} s")
@@ -146,7 +146,7 @@ def _one_row(x: Any) -> Any:
     return np.asarray(x).reshape(1, -1)
 
 
-def _in_thread(call: Callable[[], Any]) -> Future[tuple[Any, BaseException | None]]:
+def in_thread(call: Callable[[], Any]) -> Future[tuple[Any, BaseException | None]]:
     """Run ``call`` in a thread that does not keep the interpreter alive."""
     future: Future[tuple[Any, BaseException | None]] = Future()
     context = contextvars.copy_context()
@@ -165,7 +165,8 @@ def _in_thread(call: Callable[[], Any]) -> Future[tuple[Any, BaseException | Non
     return future
 
 
-def _result(outcome: tuple[Any, BaseException | None]) -> Any:
+def result_of(outcome: tuple[Any, BaseException | None]) -> Any:
+    """Return what the call returned, or raise what it raised."""
     value, error = outcome
     if error is not None:
         raise error

@@ -1,0 +1,86 @@
+"""The audit of a live cascade: fresh samples through its stages, labels where these disagree."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.cascade.audit import Audit
+from weakfeedback.live.buying import Asker
+from weakfeedback.live.labels import (
+    Combine,
+    Compare,
+    Costed,
+    answers_of,
+    costs_of,
+    differences,
+    labels_of,
+    rights,
+    short,
+)
+from weakfeedback.live.stages import Rows, Stage
+
+
+@dataclasses.dataclass
+class Findings:
+    """What the fresh samples showed."""
+
+    wrong: list[np.ndarray]  # for each labelled sample, which stages were wrong
+    calls: float = 0.0  # what the stages cost
+    labels: float = 0.0  # what the labels cost
+
+
+def examine(
+    samples: Rows,
+    truth: Any,
+    stages: Sequence[Stage],
+    stage_costs: np.ndarray,
+    combine: Combine | None,
+    compare: Compare | None,
+    label_price: float,
+) -> Findings:
+    """Run the samples through all these stages and ask for the truth where their answers differ."""
+    ask = _teller(samples, truth)
+    found = Findings([])
+    outputs: list[list[Any]] = [[] for _ in range(samples.size)]
+    if len(stages) == 1 or not samples.size:  # one stage differs from nothing
+        return found
+    for stage in stages:
+        earlier = [labels_of(seen) for seen in outputs]
+        for seen, output in zip(outputs, stage.many(samples, range(samples.size), earlier)):
+            seen.append(output)
+    for row, seen in enumerate(outputs):
+        found.calls += sum(costs_of(seen, stage_costs))
+        answers = answers_of(labels_of(seen), combine)
+        if differences(answers, compare).any():
+            given = ask(row, labels_of(seen))
+            label, cost = (given.label, given.cost) if isinstance(given, Costed) else (given, label_price)
+            found.wrong.append(~rights(answers, label, compare))
+            found.labels += cost
+    return found
+
+
+def _teller(samples: Rows, truth: Any) -> Callable[[int, list[Any]], Any]:
+    """Return who tells the truth of a row: the sequence given, or the callable."""
+    if callable(truth):
+        asker = Asker("truth", truth)
+        return lambda row, outputs: asker.ask(samples[row], outputs)
+    if isinstance(truth, (str, bytes, dict)) or not np.iterable(truth):
+        raise ValueError(
+            f"truth must be a callable or a sequence of labels, one per item, got {short(truth)}"
+        )
+    told = Rows(truth)
+    if told.size != samples.size:
+        raise ValueError(f"truth must be {samples.size} labels, one per item, got {told.size}")
+    return lambda row, _: told[row]
+
+
+def in_money(audit: Audit, error_cost: float, spent: float) -> Audit:
+    """Return the audit in the money of the stages."""
+    against = tuple((low * error_cost, high * error_cost) for low, high in audit.against)
+    return dataclasses.replace(
+        audit, low=audit.low * error_cost, high=audit.high * error_cost, against=against, spent=spent
+    )

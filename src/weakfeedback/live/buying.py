@@ -1,0 +1,139 @@
+"""Labels that a cascade buys: who is asked, what it costs, and what is kept of it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from weakfeedback.catalog import canonical_name, option_names
+from weakfeedback.live.labels import short
+from weakfeedback.live.stages import in_thread, result_of
+from weakfeedback.live.storage import StateError, require
+from weakfeedback.validate import number
+
+BUYER = ("wants_label_pairs", "learn_label_pairs")  # what a policy that buys labels has in a live cascade
+
+
+class NoLabel:
+    """Stands where no label was given; None may be a label."""
+
+    def __repr__(self) -> str:
+        return "no label"
+
+
+NO_LABEL = NoLabel()
+
+
+class Asker:
+    """Somebody who knows the truth: a callable of one sample or, if it takes ``outputs``, of those as well.
+
+    It is called as ``function(x, outputs)`` if it has a parameter of that name or cannot be called with one argument,
+    and as ``function(x)`` otherwise.
+    """
+
+    def __init__(self, name: str, function: Any) -> None:
+        if not callable(function):
+            raise ValueError(f"{name} must be a callable that takes a sample, got {short(function)}")
+        self._name = name
+        self._function = function
+        self._sees_outputs = _takes_outputs(function)
+        self.asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            type(function).__call__
+        )
+
+    def ask(self, x: Any, outputs: Sequence[Any]) -> Any:
+        """Return the truth of a sample."""
+        truth = self._call(x, outputs)
+        if inspect.isawaitable(truth):
+            if inspect.iscoroutine(truth):
+                truth.close()
+            raise ValueError(f"{self._name} is asynchronous: use `await cascade.acall(x)`")
+        return truth
+
+    async def ask_async(self, x: Any, outputs: Sequence[Any]) -> Any:
+        """Return the truth of a sample; what is not asynchronous runs in a thread of its own."""
+        if self.asynchronous:
+            return await self._call(x, outputs)
+        truth = result_of(await asyncio.wrap_future(in_thread(lambda: self._call(x, outputs))))
+        return await truth if inspect.isawaitable(truth) else truth
+
+    def _call(self, x: Any, outputs: Sequence[Any]) -> Any:
+        return self._function(x, tuple(outputs)) if self._sees_outputs else self._function(x)
+
+
+def _takes_outputs(function: Any) -> bool:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some built-in functions tell no signature
+        return False
+    if "outputs" in signature.parameters:
+        return True
+    try:
+        signature.bind(None)
+    except TypeError:
+        return True
+    return False
+
+
+class Purse:
+    """What labels cost, and what was bought."""
+
+    def __init__(self, price: float | None) -> None:
+        self.price = price  # of one label, in the money of the stages; None if the policy buys none
+        self.labels = 0
+        self.spent = 0.0
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return {"price": self.price, "labels": self.labels, "spent": self.spent}
+
+    def restore(self, state: Any) -> None:
+        """Go on where the purse that gave ``state`` stopped, or raise `StateError`."""
+        require("purse", state, {"price": (int, float, type(None)), "labels": int, "spent": (int, float)})
+        sound = state["labels"] >= 0 and 0.0 <= state["spent"] < math.inf
+        if not sound or (state["price"] is None) != (self.price is None):
+            raise StateError("the labels bought contradict each other")
+        self.labels, self.spent = state["labels"], float(state["spent"])
+
+
+def label_price_of(
+    policy: Any, label: Any, label_price: Any, error_cost: float, options: dict[str, Any]
+) -> float | None:
+    """Return what a label costs in money, None for a policy that buys none; put the price into its ``options``."""
+    given = None if label_price is None else number("label_price", label_price, at_least=0.0)
+    if isinstance(policy, str):
+        name = canonical_name("cascade", policy)
+        buys, price = "price" in option_names("cascade", name), options.get("price")
+    else:
+        name, buys, price = type(policy).__name__, buys_labels(policy), getattr(policy, "price", None)
+    if not buys:
+        if label is not None or given is not None:
+            raise ValueError(
+                f"label and label_price go with a policy that buys labels, such as Q-USS, got {name}"
+            )
+        return None
+    if price is None and given is None:
+        raise ValueError(f"label_price must be given, because {name} buys labels")
+    if price is None:
+        if isinstance(policy, str):
+            options["price"] = given / error_cost  # type: ignore[operator]
+        return given
+    stated = number("price", price, at_least=0.0) * error_cost
+    if given is not None and not math.isclose(stated, given, rel_tol=1e-9, abs_tol=1e-300):
+        raise ValueError(
+            f"label_price must be price * error_cost = {stated:g}, or left out, got {label_price!r}"
+        )
+    return stated
+
+
+def buys_labels(policy: Any) -> bool:
+    """Whether a policy asks for labels; refuse one that cannot be told of pairs."""
+    if not callable(getattr(policy, "wants_label", None)):
+        return False
+    for method in BUYER:
+        if not callable(getattr(policy, method, None)):
+            raise ValueError(f"policy must have a method {method}() to buy labels here, got {short(policy)}")
+    return True
