@@ -1,6 +1,7 @@
 """Wheel and sdist on every supported Python found here, with the newest and the oldest requirements allowed.
 
-Run by ``make test-all``; not collected by pytest. Prints one line per combination and fails if any does.
+Run by ``make test-all``; not collected by pytest. Prints one line per combination and fails if any does. Words choose
+some of them: ``python tests/installation.py 3.12 oldest``.
 """
 
 import os
@@ -14,8 +15,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 VERSIONS = ("3.11", "3.12", "3.13")
+ENDS = ("newest", "oldest")
 SMOKE = """
+import pathlib
 import weakfeedback
+assert "site-packages" in str(pathlib.Path(weakfeedback.__file__))
+
 from weakfeedback import Cascade, simulate
 from weakfeedback.cascade import CascadeProblem, UssTs
 problem = CascadeProblem.bsc([0.4, 0.2], costs=[0.1, 0.2])
@@ -23,10 +28,28 @@ results = simulate(problem, {"a": UssTs(problem.costs)}, horizon=200, replicatio
 assert results.compiled == {"a": True}, results.compiled
 other = simulate(problem, {"a": UssTs(problem.costs)}, horizon=200, replications=3, compiled=False)
 assert results.frame.equals(other.frame)
+
 cascade = Cascade([lambda x: x, lambda x: x], stage_costs=[1, 2], error_cost=10, seed=0)
 assert cascade(3).label == 3
-import pathlib
-assert "site-packages" in str(pathlib.Path(weakfeedback.__file__))
+cascade.save("state.json")
+assert Cascade.load("state.json", [lambda x: x, lambda x: x]).rounds == 1
+
+import gymnasium
+import weakfeedback.adapters.gym
+env = gymnasium.make("weakfeedback/Cascade-v0", problem=problem)
+env.reset(seed=0)
+assert env.step(1)[4]["regret"] >= 0.0
+from weakfeedback.adapters.pettingzoo import parallel_env
+from weakfeedback.multiplayer import MultiplayerProblem
+assert parallel_env(MultiplayerProblem([0.5, 0.4], 2)).reset(seed=0)
+
+from sklearn.datasets import load_breast_cancer
+from sklearn.tree import DecisionTreeClassifier
+from weakfeedback.adapters.sklearn import CascadeClassifier
+X, y = load_breast_cancer(return_X_y=True)
+stages = [DecisionTreeClassifier(max_depth=d, random_state=0) for d in (1, 4)]
+classifier = CascadeClassifier(stages, stage_costs=[1, 2], error_cost=30, random_state=0).fit(X, y)
+assert classifier.score(X, y) > 0.8
 """
 
 
@@ -45,25 +68,34 @@ def interpreters():
     return found
 
 
-def oldest():
-    """The lower bounds of pyproject.toml as exact versions."""
+def pins(end):
+    """The lower bounds of pyproject.toml as exact versions, or none for the newest."""
+    if end == "newest":
+        return []
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    bounds = [re.match(r"([\w-]+)>=([\w.]+)", text) for text in project["dependencies"]]
+    wanted = project["dependencies"] + project["optional-dependencies"]["gym"]
+    bounds = [re.match(r"([\w-]+)>=([\w.]+)", text) for text in wanted]
     return [f"{bound[1]}=={bound[2]}" for bound in bounds if bound]
 
 
-def check(python, package, pins, folder):
-    """Install a package into a fresh environment and use it; the output if that fails."""
-    venv = folder / "venv"
-    shutil.rmtree(venv, ignore_errors=True)
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONWARNINGS": "error"}
-    quiet = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    steps = [
-        ([python, "-m", "venv", str(venv)], os.environ),
-        ([*quiet, str(package), *pins], os.environ),
-        ([str(venv / "bin" / "python"), "-c", SMOKE], {**environment, "PYTHONWARNINGS": "default"}),
-        ([str(venv / "bin" / "weakfeedback"), "list", "--json"], os.environ),
-    ]
+def build(folder):
+    """Make sdist and wheel from the tree; they are both tried in each environment."""
+    tools = folder / "tools"
+    subprocess.run([sys.executable, "-m", "venv", str(tools)], check=True)
+    python = str(tools / "bin" / "python")
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    subprocess.run(
+        [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted], check=True
+    )
+    made = folder / "dist"
+    subprocess.run(
+        [python, "-m", "hatchling", "build", "-d", str(made)], cwd=ROOT, check=True, capture_output=True
+    )
+    return next(made.glob("*.whl")), next(made.glob("*.tar.gz"))
+
+
+def first_failure(steps, folder):
+    """Run commands; the output of the first that fails, or nothing."""
     for command, variables in steps:
         out = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
         if out.returncode != 0:
@@ -71,39 +103,46 @@ def check(python, package, pins, folder):
     return ""
 
 
-def main():
+def check(python, wheel, sdist, end, folder):
+    """Install the wheel into a fresh environment and use it, then the sdist; the trouble of each, if any."""
+    venv = folder / "venv"
+    for old in (venv, folder / "cache"):
+        shutil.rmtree(old, ignore_errors=True)
+    inside = str(venv / "bin" / "python")
+    install = [inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    use = [
+        ([inside, "-c", SMOKE], {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}),
+        ([str(venv / "bin" / "weakfeedback"), "list", "--json"], os.environ),
+    ]
+    start = [
+        ([python, "-m", "venv", str(venv)], os.environ),
+        ([*install, f"{wheel}[gym]", *pins(end)], os.environ),
+    ]
+    again = [([*install, "--force-reinstall", "--no-deps", str(sdist)], os.environ)]
+    trouble = {"wheel": first_failure(start + use, folder)}
+    trouble["sdist"] = first_failure(again + use, folder)
+    return trouble
+
+
+def main(words):
+    versions = [word for word in words if word in VERSIONS] or VERSIONS
+    ends = [word for word in words if word in ENDS] or ENDS
     failed = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        build = [
-            sys.executable,
-            "-m",
-            "pip",
-            "wheel",
-            "--quiet",
-            "--no-deps",
-            "--wheel-dir",
-            str(folder),
-            str(ROOT),
-        ]
-        subprocess.run(build, check=True)
-        wheel = next(folder.glob("*.whl"))
+        wheel, sdist = build(folder)
         found = interpreters()
-        for version in VERSIONS:
+        for version in versions:
             if version not in found:
                 print(f"Python {version}: not on this machine, skipped")
                 continue
-            cases = {"newest": (wheel, []), "oldest": (wheel, oldest())}
-            if version == "3.11":
-                cases["source"] = (ROOT, [])
-            for case, (package, pins) in cases.items():
-                trouble = check(found[version], package, pins, folder)
-                failed += bool(trouble)
-                print(f"Python {version}, {case}: {'FAILED' if trouble else 'ok'}", flush=True)
-                if trouble:
-                    print(trouble)
+            for end in ends:
+                for package, trouble in check(found[version], wheel, sdist, end, folder).items():
+                    failed += bool(trouble)
+                    verdict = "FAILED" if trouble else "ok"
+                    print(f"Python {version}, {end}, {package}: {verdict}\n{trouble}".rstrip(), flush=True)
     sys.exit(1 if failed else 0)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
