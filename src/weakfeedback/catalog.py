@@ -12,6 +12,8 @@ from weakfeedback.allocation.csb_mk import CsbMk
 from weakfeedback.allocation.csb_sk import CsbSk
 from weakfeedback.allocation.csb_st import CsbSt
 from weakfeedback.allocation.csb_su import CsbSu
+from weakfeedback.allocation.csb_ts import CsbTs
+from weakfeedback.allocation.csb_ts_same import CsbTsSame
 from weakfeedback.allocation.known_thresholds import KnownThresholds
 from weakfeedback.allocation.num_mk import NumMk
 from weakfeedback.allocation.num_sk import NumSk
@@ -69,6 +71,8 @@ POLICIES: dict[str, dict[str, type]] = {
         "NUM-MK": NumMk,
         "CSB-ST": CsbSt,
         "CSB-DT": CsbDt,
+        "CSB-TS": CsbTs,
+        "CSB-TS-same": CsbTsSame,
         "Known": KnownThresholds,
     },
 }

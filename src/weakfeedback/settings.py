@@ -30,6 +30,8 @@ class Setting:
         By policy: options that have no default, for use on its sample problem.
     other_problems : mapping
         By policy: another small problem, where the default one is not for this policy.
+    told : callable
+        Takes a problem; returns options that it decides, for policies that have them and unless they are given.
     listed : names
         Attributes of a problem that a list of instances shows.
     describe_problem : callable
@@ -44,6 +46,7 @@ class Setting:
     describe_problem: Callable[[Any], Words]
     sample_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     other_problems: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    told: Callable[[Any], dict[str, Any]] = lambda problem: {}  # noqa: ARG005
     listed: tuple[str, ...] = ()
 
     def sample(self, policy: str) -> tuple[Any, Any]:
@@ -67,14 +70,23 @@ class Setting:
         """Return a fresh policy for a problem."""
         from weakfeedback.catalog import make_policy
 
-        return make_policy(self.name, policy, *self.arguments(problem), **options)
+        return make_policy(
+            self.name, policy, *self.arguments(problem), **self._options(policy, problem, options)
+        )
 
     def parameters(self, policy: str, problem: Any, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return all options of a policy by name, the defaults of those not given included."""
         from weakfeedback.catalog import option_names, policy_class
 
+        given = self._options(policy, problem, options)
         parameters = inspect.signature(policy_class(self.name, policy)).parameters
-        return {name: options.get(name, parameters[name].default) for name in option_names(self.name, policy)}
+        return {name: given.get(name, parameters[name].default) for name in option_names(self.name, policy)}
+
+    def _options(self, policy: str, problem: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+        from weakfeedback.catalog import option_names
+
+        known = option_names(self.name, policy)
+        return {name: value for name, value in self.told(problem).items() if name in known} | dict(options)
 
 
 def _cascade_problem() -> Any:
@@ -210,8 +222,9 @@ SETTINGS: dict[str, Setting] = {
         other_problems={
             "NUM-SK": _reward_problem,
             "NUM-MK": _reward_problem,
-            **dict.fromkeys(("CSB-MK", "CSB-DK", "CSB-DT", "CSB-DU"), _different_thresholds),
+            **dict.fromkeys(("CSB-MK", "CSB-DK", "CSB-DT", "CSB-DU", "CSB-TS"), _different_thresholds),
         },
+        told=lambda problem: {"setting": problem.outcome},
     ),
     "multiplayer": Setting(
         name="multiplayer",

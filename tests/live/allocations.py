@@ -19,6 +19,10 @@ CASES = [
     ("CSB-DU", "loss", DIFFERENT, {"gamma": 0.05}),
     ("NUM-SK", "reward", SAME, SEARCH),
     ("NUM-MK", "reward", DIFFERENT, {**SEARCH, "gamma": 0.02}),
+    ("CSB-TS", "loss", DIFFERENT, {}),
+    ("CSB-TS", "reward", DIFFERENT, {"step": 0.01}),
+    ("CSB-TS-same", "loss", SAME, {}),
+    ("CSB-TS-same", "reward", SAME, {}),
     ("Known", "loss", DIFFERENT, {"thresholds": [0.3, 0.5, 0.2, 0.6]}),
     ("Known", "reward", DIFFERENT, {"thresholds": [0.3, 0.5, 0.2, 0.6], "every": 3}),
 ]

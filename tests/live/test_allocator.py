@@ -20,8 +20,8 @@ from tests.live.allocations import (
     snapshot,
 )
 
-from weakfeedback.allocation import CsbSu, KnownThresholds
-from weakfeedback.catalog import make_policy
+from weakfeedback.allocation import CsbSu, CsbTs, KnownThresholds
+from weakfeedback.catalog import make_policy, option_names
 from weakfeedback.live import Allocator, FeedbackConflict, PendingDecision, UnknownDecision, storage
 
 
@@ -29,7 +29,7 @@ from weakfeedback.live import Allocator, FeedbackConflict, PendingDecision, Unkn
 @pytest.mark.parametrize("fractions", [False, True])
 def test_decides_and_learns_as_the_bare_policy(name, setting, thresholds, options, fractions):
     allocator = make(name, setting, seed=7, **options)
-    told = {"setting": setting} if name == "Known" else {}
+    told = {"setting": setting} if "setting" in option_names("allocation", name) else {}
     policy, rng = (
         make_policy("allocation", name, 4, 1.3, **options, **told),
         np.random.Generator(np.random.PCG64(7)),
@@ -51,7 +51,7 @@ def test_late_feedback_in_any_order_is_learned_for_its_own_decision(
     name, setting, thresholds, options, delay
 ):
     allocator = make(name, setting, seed=3, **options)
-    told = {"setting": setting} if name == "Known" else {}
+    told = {"setting": setting} if "setting" in option_names("allocation", name) else {}
     policy, rng = (
         make_policy("allocation", name, 4, 1.3, **options, **told),
         np.random.Generator(np.random.PCG64(3)),
@@ -215,7 +215,7 @@ def test_a_policy_that_gives_what_there_is_not_is_caught(share):
         ({"setting": None}, "setting must be"),
         ({"setting": "reward"}, "CSB-SU learns from loss feedback: setting must be 'loss'"),
         ({"policy": "NUM-SK", **SEARCH}, "NUM-SK learns from reward feedback: setting must be 'reward'"),
-        ({"policy": "CSB-S"}, "did you mean CSB-S"),
+        ({"policy": "CSB-S"}, "did you mean CSB-"),
         ({"policy": "CSB-SK"}, "CSB-SK needs the option epsilon"),
         ({"policy": "CSB-SU", "gamma": 1}, "gamma is not an option of CSB-SU"),
         ({"policy": 3}, "policy must be a name or a policy object"),
@@ -314,3 +314,26 @@ def test_the_report_tells_what_was_learned(name):
     wide = report.intervals[learned] + np.array([-0.1, 0.1])
     assert ((wide[:, 0] < MEANS[learned]) & (MEANS[learned] < wide[:, 1])).all()
     assert "thresholds found" in str(report)
+
+
+@pytest.mark.parametrize("setting", ["loss", "reward"])
+def test_the_default_policy_is_csb_ts_and_reports_its_belief(setting):
+    allocator = Allocator(2, budget=1.0, setting=setting, step=0.25)
+    assert (type(allocator.policy), allocator.policy.reward) == (CsbTs, setting == "reward")
+    # Five candidates at first, .25 to 1 and "cannot be served", equally likely.
+    report = allocator.report()
+    assert report.thresholds.tolist() == [0.75, 0.75]
+    assert report.bounds.tolist() == [[0.25, np.inf]] * 2
+    assert np.isnan(report.means).all()
+    decision = allocator.decide()
+    arm = int(decision.allocation.argmax())
+    allocator.feedback(decision.id, {arm: 1})
+    # What is left are the candidates above a loss, or up to a reward; the mean is Beta(2, 1).
+    candidates = np.array([0.25, 0.5, 0.75, 1.0, np.inf])
+    left = candidates[(candidates <= decision.allocation[arm]) == (setting == "reward")]
+    report = allocator.report()
+    assert report.bounds[arm].tolist() == [left[0], left[-1]]
+    assert report.thresholds[arm] == left[(left.size - 1) // 2]
+    assert report.means[arm] == pytest.approx(2 / 3)
+    assert report.intervals[arm] == pytest.approx([0.025**0.5, 0.975**0.5], abs=2e-6)
+    assert "CSB-TS: 1 rounds learned" in str(report)

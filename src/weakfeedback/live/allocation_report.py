@@ -69,9 +69,10 @@ class AllocationReport:
     observed : K numbers
         The sum of what was seen.
     thresholds : K numbers
-        What the policy believes an arm needs, NaN if it does not say.
+        What the policy believes an arm needs, NaN if it does not say. Of a policy with a belief (CSB-TS) the median,
+        infinite if the budget seems not to serve the arm.
     bounds : K x 2 array
-        Between which amounts it still takes the threshold to lie, NaN if it does not say.
+        Between which amounts it still takes the threshold to lie, NaN if it does not say; 95 % of a belief.
     found : bool or None
         Whether the policy takes the thresholds for found; None for one that searches for ever, or does not say.
     means : K numbers
@@ -130,7 +131,11 @@ def make_allocation_report(
 ) -> AllocationReport:
     """Return the report on what was counted and on what the policy knows."""
     arms, rounds = tally.seen.size, tally.rounds
-    means, intervals = _beliefs(policy, arms)
+    if hasattr(policy, "belief"):
+        thresholds, bounds, means, intervals = _joint_beliefs(policy, arms)
+    else:
+        thresholds, bounds = _field(policy, "theta_hat", arms), _bounds(policy, arms)
+        means, intervals = _beliefs(policy, arms)
     nothing = np.full(arms, math.nan)
     found = getattr(policy, "found", None)
     return AllocationReport(
@@ -143,8 +148,8 @@ def make_allocation_report(
         served_share=tally.served / rounds if rounds else nothing,
         seen=tally.seen.copy(),
         observed=tally.total.copy(),
-        thresholds=_field(policy, "theta_hat", arms),
-        bounds=_bounds(policy, arms),
+        thresholds=thresholds,
+        bounds=bounds,
         found=bool(found) if isinstance(found, (bool, np.bool_)) else None,
         means=means,
         intervals=intervals,
@@ -185,3 +190,32 @@ def _beliefs(policy: Any, arms: int) -> tuple[np.ndarray, np.ndarray]:
             means[i] = ones[i] / (ones[i] + zeros[i])
             intervals[i] = [float(betaincinv(ones[i], zeros[i], q)) for q in (0.025, 0.975)]
     return means, intervals
+
+
+def _joint_beliefs(policy: Any, arms: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return median and 95 % of each threshold, mean and 95 % of each mean, of a policy that has a belief of both."""
+    thresholds, bounds = np.full(arms, math.nan), np.full((arms, 2), math.nan)
+    means, intervals = np.full(arms, math.nan), np.full((arms, 2), math.nan)
+    for i in range(arms):
+        amounts, probability, a, b = policy.belief(i)
+        up_to = np.cumsum(probability)
+        quantiles = [min(int(np.searchsorted(up_to, q)), amounts.size - 1) for q in (0.5, 0.025, 0.975)]
+        thresholds[i], *bounds[i] = amounts[quantiles]
+        if (a + b > 2.0).any():
+            # few different laws of the mean: it depends on the threshold through the zeros only
+            zeros, place = np.unique(b, return_inverse=True)
+            weights = np.bincount(place, probability)
+            means[i] = weights @ (a[0] / (a[0] + zeros))
+            intervals[i] = [_mixture_quantile(q, weights, a[0], zeros) for q in (0.025, 0.975)]
+    return thresholds, bounds, means, intervals
+
+
+def _mixture_quantile(q: float, weights: np.ndarray, a: float, b: np.ndarray) -> float:
+    """Return the quantile of a mixture of Beta(a, b_j), by halving the interval."""
+    from scipy.special import betainc
+
+    low, high = 0.0, 1.0
+    while high - low > 1e-6:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if weights @ betainc(a, b, middle) > q else (middle, high)
+    return 0.5 * (low + high)

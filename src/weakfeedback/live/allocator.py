@@ -54,9 +54,10 @@ class Allocator(Live):
     arms : integer >= 1
     budget : number > 0
     policy : name or policy object
-        Losses: "CSB-SK", "CSB-ST", "CSB-SU" (one threshold for all arms), "CSB-MK", "CSB-DT", "CSB-DU" (several).
-        Rewards: "NUM-SK", "NUM-MK". Either: "Known" (the thresholds are given). With their options; or an object made
-        for these arms and this budget, which belongs to the allocator from then on.
+        Losses or rewards: "CSB-TS" (several thresholds; ``step`` is its resolution), "CSB-TS-same" (one threshold for
+        all arms), "Known" (the thresholds are given). Losses: "CSB-SK", "CSB-ST", "CSB-SU" (one threshold), "CSB-MK",
+        "CSB-DT", "CSB-DU" (several). Rewards: "NUM-SK", "NUM-MK". With their options; or an object made for these arms
+        and this budget, which belongs to the allocator from then on.
     setting : "loss" or "reward"
         What is observed.
     seed : integer >= 0, SeedSequence or Generator, optional
@@ -72,13 +73,29 @@ class Allocator(Live):
     ...     outcome = allocator.feedback(decision.id, [None if a >= 0.5 else 1.0 for a in decision.allocation])
     >>> decision.allocation.tolist()
     [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]
+
+    Power for three channels that need different amounts, of which two can be paid; what arrives is seen:
+
+    >>> needed = np.array([0.3, 0.7, 0.5])
+    >>> allocator = Allocator(3, budget=0.85, setting="reward", seed=0)
+    >>> for _ in range(300):
+    ...     decision = allocator.decide()
+    ...     outcome = allocator.feedback(decision.id, (decision.allocation >= needed).astype(float))
+    >>> (decision.allocation >= needed).tolist(), allocator.report().thresholds.round(2).tolist()
+    ([True, False, True], [0.3, 0.64, 0.5])
     """
 
     kind = "Allocator"
     setting = "allocation"
 
     def __init__(
-        self, arms: int, budget: float, policy: Any, setting: str = "loss", seed: Any = 0, **options: Any
+        self,
+        arms: int,
+        budget: float,
+        policy: Any = "CSB-TS",
+        setting: str = "loss",
+        seed: Any = 0,
+        **options: Any,
     ) -> None:
         self._arms = integer("arms", arms, 1)
         self._budget = number("budget", budget, above=0.0)
