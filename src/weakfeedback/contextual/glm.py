@@ -219,10 +219,7 @@ class Regressions:
 
     def rebuild(self, s, spare):
         """Invert V[s] anew."""
-        V = self.V[s]
-        for i in range(self.d):
-            for j in range(self.d):
-                spare[i, j] = V[i, j]
+        copy_matrix(self.V[s], spare)
         invert(spare, self.W[s])
 
     def evaluate(self, m, theta, gradient, H, x, curved):
@@ -308,6 +305,13 @@ def copy_block(row, begin, out):
     """Copy the features of one regression, which begin at ``begin``."""
     for k in range(out.size):
         out[k] = row[begin + k]
+
+
+def copy_matrix(matrix, out):
+    """Copy a matrix."""
+    for i in range(matrix.shape[0]):
+        for j in range(matrix.shape[1]):
+            out[i, j] = matrix[i, j]
 
 
 def longer(table):

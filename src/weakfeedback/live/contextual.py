@@ -18,7 +18,7 @@ from weakfeedback.live.context_report import (
     make_record,
 )
 from weakfeedback.live.contexts import Contexts
-from weakfeedback.live.history import bounded
+from weakfeedback.live.history import prepared
 from weakfeedback.live.labels import as_array
 from weakfeedback.live.report import make_report
 from weakfeedback.live.rounds import Answer, Decision
@@ -107,7 +107,7 @@ class ContextualCascade(Staged):
             option: value for option, value in blocks.items() if option in option_names("contextual", name)
         }
         policy = make_policy("contextual", name, self._costs, dimension, **{**taken, **options})
-        return policy if self._keep is None else bounded(policy, self._keep)
+        return prepared(policy, self._keep)
 
     @property
     def policy(self) -> Any:

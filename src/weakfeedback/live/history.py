@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.contextual.disagreement import PairRegressions
+from weakfeedback.live.quick import hastened
 
 
 class Bounded(PairRegressions):
@@ -95,15 +96,27 @@ def probabilities(logits: np.ndarray) -> np.ndarray:
 @lru_cache(maxsize=16)
 def _bounded_class(kind: type) -> type:
     # The same name: to whoever holds it, and in saved states, it is that policy.
-    return type(kind.__name__, (Bounded, kind), {"__qualname__": kind.__qualname__, "__doc__": kind.__doc__})
+    names = {"__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+    quick = {name: method for name, method in hastened(kind).items() if name not in vars(Bounded)}
+    return type(kind.__name__, (Bounded, kind), {**names, **quick})
 
 
-def bounded(policy: Any, keep: int) -> Any:
-    """Return the fresh ``policy`` with at most ``keep`` observations in memory, if it is one that keeps them."""
+@lru_cache(maxsize=16)
+def _quick_class(kind: type) -> type:
+    names = {"__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
+    return type(kind.__name__, (kind,), {**names, **hastened(kind)})
+
+
+def prepared(policy: Any, keep: int | None) -> Any:
+    """Return the fresh ``policy`` made for the interpreter, with at most ``keep`` observations in memory.
+
+    Only if it is one that keeps observations; others are returned as they are. ``keep=None`` sets no bound.
+    """
     if not isinstance(policy, PairRegressions):
         return policy
     kind: Any = type(policy)
-    limited: Any = object.__new__(_bounded_class(kind))
-    vars(limited).update(vars(policy))
-    limited.start_letting_go(keep)
-    return limited
+    made: Any = object.__new__(_quick_class(kind) if keep is None else _bounded_class(kind))
+    vars(made).update(vars(policy))
+    if keep is not None:
+        made.start_letting_go(keep)
+    return made

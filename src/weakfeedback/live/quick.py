@@ -1,0 +1,113 @@
+"""The linear algebra of the regressions for the interpreter: by arrays, and yet to the same bits.
+
+Simulations compile ``weakfeedback.linalg``. A live object runs in the interpreter, where its loops take seconds with a
+hundred features. The functions here do the same operations on each number in the same order, a row or a matrix at
+a time, so a policy that uses them learns the same to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+# the methods of the regressions, and of policies made of them, that do linear algebra
+HEAVY = ("absorb", "covers", "evaluate", "fit", "gather", "is_best", "rebuild", "remember", "widest", "width")
+
+
+def inner(x: Array, y: Array) -> float:
+    """Return the sum of x[i] y[i], added from the first to the last."""
+    return 0.0 + float(np.add.accumulate(x * y)[-1])
+
+
+def times(matrix: Array, x: Array, out: Array) -> None:
+    """Write ``matrix @ x`` for a symmetric matrix into ``out``: the rows are added from the first to the last."""
+    np.add(np.add.accumulate(x[:, None] * matrix, axis=0)[-1], 0.0, out=out)
+
+
+def add_outer(matrix: Array, w: float, x: Array) -> None:
+    """Add w x x'."""
+    matrix += w * np.multiply.outer(x, x)
+
+
+def add_half(matrix: Array, w: float, x: Array) -> None:
+    """Add w x x'; what stands above the diagonal does not count."""
+    matrix += np.multiply.outer(w * x, x)
+
+
+def shrink(inverse: Array, w: float, x: Array, v: Array) -> None:
+    """Turn the inverse of A into that of A + w x x', leaving ``inverse @ x`` of before in v."""
+    times(inverse, x, v)
+    add_outer(inverse, -w / (1.0 + w * inner(x, v)), v)
+
+
+def mirror(matrix: Array) -> None:
+    """Copy the lower triangle to the upper one."""
+    i, j = np.tril_indices(len(matrix), -1)
+    matrix[j, i] = matrix[i, j]
+
+
+def invert(matrix: Array, out: Array) -> None:
+    """Write the inverse of a symmetric positive definite matrix, which is destroyed, into ``out``."""
+    out[:] = np.eye(len(matrix))
+    for k in range(len(matrix)):
+        s = 1.0 / matrix[k, k]
+        matrix[k] *= s
+        out[k] *= s
+        f = matrix[:, k].copy()
+        rows = matrix[k].copy(), out[k].copy()
+        matrix[:, k:] -= np.multiply.outer(f, rows[0][k:])
+        out[:, : k + 1] -= np.multiply.outer(f, rows[1][: k + 1])
+        matrix[k], out[k] = rows
+    mirror(out)
+
+
+def exceeds(matrix: Array, level: float, spare: Array) -> bool:
+    """Return whether all eigenvalues of a symmetric matrix are above ``level``."""
+    spare[:] = matrix
+    np.fill_diagonal(spare, spare.diagonal() - level)
+    for k in range(len(matrix)):
+        if not spare[k, k] > 0.0:
+            return False
+        spare[k, k] = math.sqrt(spare[k, k])
+        spare[k + 1 :, k] /= spare[k, k]
+        column = spare[k + 1 :, k]
+        spare[k + 1 :, k + 1 :] -= np.multiply.outer(column, column)
+    return True
+
+
+def copy_block(row: Array, begin: int, out: Array) -> None:
+    """Copy the features of one regression, which begin at ``begin``."""
+    out[:] = row[begin : begin + out.size]
+
+
+def copy_matrix(matrix: Array, out: Array) -> None:
+    """Copy a matrix."""
+    out[:] = matrix
+
+
+def longer(table: Array) -> Array:
+    """Return a copy of a table with twice as many rows."""
+    return np.concatenate([table, np.zeros_like(table)])
+
+
+HELPERS = (
+    *(inner, times, add_outer, add_half, shrink, mirror, invert, exceeds),
+    *(copy_block, copy_matrix, longer),
+)
+
+
+def hastened(kind: type) -> dict[str, Any]:
+    """Return the methods of ``kind`` that do linear algebra, made to use the functions of this module."""
+    return {name: _rebound(getattr(kind, name)) for name in HEAVY if hasattr(kind, name)}
+
+
+def _rebound(method: Any) -> Any:
+    scope = dict(method.__globals__)
+    scope.update({helper.__name__: helper for helper in HELPERS if helper.__name__ in scope})
+    return types.FunctionType(
+        method.__code__, scope, method.__name__, method.__defaults__, method.__closure__
+    )
