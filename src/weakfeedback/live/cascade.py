@@ -127,12 +127,12 @@ class Cascade(Staged):
     def __call__(self, x: Any) -> Answer:
         """Answer for one sample. A stage that raises cancels the decision; nothing is learned from it."""
         self._refuse_asynchronous()
-        self._refuse_unlabelled()
+        self._refuse_unlabelled(awaits=False)
         return self._answer(x, None)
 
     async def acall(self, x: Any) -> Answer:
         """Answer for one sample, awaiting the stages; those that are not asynchronous run in a thread."""
-        self._refuse_unlabelled()
+        self._refuse_unlabelled(awaits=True)
         return await self._answer_async(x, None)
 
     # -- many samples
@@ -150,7 +150,7 @@ class Cascade(Staged):
         nothing is learned from the batch under way and its decisions are cancelled; earlier batches stay learned.
         """
         self._refuse_asynchronous()
-        self._refuse_unlabelled()
+        self._refuse_unlabelled(awaits=False)
         samples = Rows(X)
         return self._answers(samples, [None] * samples.size, batch_size)
 
@@ -333,9 +333,11 @@ class Cascade(Staged):
 
     # -- labels
 
-    def _refuse_unlabelled(self) -> None:
+    def _refuse_unlabelled(self, awaits: bool) -> None:
         if self._purse.price is not None and self._asker is None:
             raise ValueError(f"label must be given to call the cascade, because {self._label} buys labels")
+        if self._asker is not None and self._asker.asynchronous and not awaits:
+            raise ValueError("label is asynchronous: use `await cascade.acall(x)`")
 
     def _wants(self, lesson: Lesson) -> bool:
         if self._purse.price is None:

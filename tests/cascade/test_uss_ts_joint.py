@@ -1,0 +1,157 @@
+"""USS-TS-joint against cases worked out by hand and enumeration of all patterns; mutants that must be caught."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.cascade.scripted import Scripted
+from tests.mutants import mutate, survives
+
+from weakfeedback import simulate
+from weakfeedback.cascade import CascadeProblem, UssTsJoint, uss_ts_joint
+
+# Draws for K = 3: arm 1 differs from arm 0 (1/4); arm 2 from arm 1, where that agreed (1/2), where it differed (1/4).
+# So p01 = 1/4, p02 = 3/4 1/2 + 1/4 3/4 = 9/16, p12 = 3/4 1/2 + 1/4 1/4 = 7/16, all of them exact.
+DRAWS = [0.25, 0.5, 0.25]
+
+
+def decides(cls):
+    for costs, expected in [
+        ([0.0, 0.26, 0.57], 0),
+        ([0.0, 0.25, 0.57], 2),  # a tie with p01 stops nobody
+        ([0.0, 0.26, 0.5625], 2),  # a tie with p02
+        ([0.0, 0.125, 0.5625], 2),  # a tie of arms 1 and 2 with p12
+        ([0.0, 0.125, 0.5626], 1),
+        ([0.0, 0.3, 0.74], 0),
+    ]:
+        rng = Scripted(DRAWS)
+        assert cls(costs).select(rng) == expected
+        assert rng.asked == [(1.0, 3.0)] * 3
+    assert cls([0.3]).select(Scripted([])) == 0
+
+
+def learns(cls):
+    policy = cls([0.0, 0.1, 0.2, 0.3])
+    for outputs in [(1, 0, 0, 0), (1, 0, 0, 1), (0, 0, 0, 1), (0, 0), (1,), (0, 1, 0)]:
+        policy.update(len(outputs) - 1, np.array(outputs), None)
+    # nodes: 1 root; 2 and 3: arm 1 agrees, differs; 4 to 7: (0,0), (0,1), (1,0), (1,1) for arms 1 and 2
+    assert policy.n[1:].tolist() == [5, 1, 3, 1, 0, 0, 2]
+    assert policy.d[1:].tolist() == [3, 0, 1, 1, 0, 0, 1]
+    rng = Scripted([0.5] * 7)
+    policy.select(rng)
+    assert rng.asked == [(4, 5), (1, 4), (2, 5), (2, 3), (1, 3), (1, 3), (2, 4)]
+
+
+def chosen(costs, draws):
+    """The arm by a sum over all patterns, which are tuples here."""
+    arms = len(costs)
+    names = [bits for depth in range(arms - 1) for bits in itertools.product((0, 1), repeat=depth)]
+    q = dict(zip(names, draws))
+    law = {}
+    for bits in itertools.product((0, 1), repeat=arms - 1):
+        chance, seen = 1.0, (0, *bits)
+        for k in range(arms - 1):
+            chance *= q[bits[:k]] if seen[k] != seen[k + 1] else 1.0 - q[bits[:k]]
+        law[seen] = chance
+    for i in range(arms):
+        p = [sum(c for seen, c in law.items() if seen[i] != seen[j]) for j in range(i + 1, arms)]
+        if all(costs[j] - costs[i] > chance for j, chance in zip(range(i + 1, arms), p)):
+            return i
+    return arms - 1
+
+
+def agrees_with_enumeration(cls, seeds=range(40)):
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        arms = 2 + seed % 7
+        draws = rng.beta(1.0, 3.0, size=2 ** (arms - 1) - 1)
+        costs = np.cumsum(rng.uniform(0.0, 1.6 / arms, size=arms))
+        assert cls(costs).select(Scripted(draws)) == chosen(costs, draws)
+
+
+def refuses_three_labels(cls):
+    policy = cls([0.0, 0.1, 0.2])
+    refused = ""
+    try:
+        policy.update(2, [0, 1, 2], None)
+    except ValueError as error:
+        refused = str(error)
+    assert "at most two values in a round" in refused
+    assert not policy.n.any()
+    assert not policy.d.any()
+    policy.update(2, [3, 3, 4], None)
+    assert policy.n.tolist() == [0, 1, 1, 0]
+
+
+BATTERY = (decides, learns, agrees_with_enumeration, refuses_three_labels)
+
+
+@pytest.mark.parametrize("part", BATTERY)
+def test_the_policy(part):
+    part(UssTsJoint)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("self.d[node], 3.0 +", "self.d[node], 1.0 +"),
+        ("3.0 + self.n[node] - self.d[node]", "3.0 + self.n[node]"),
+        ("<= p:", "< p:"),
+        ("weight[node] * (1.0 - q)", "weight[node] * q"),
+        ("last = node & 1 if node > 1 else 0", "last = node & 1"),
+        ("if i > 0 else 0", "if i > 0 else 1"),
+        ("(node >> (j - i))", "(node >> i)"),
+        ("range(1 << j, 2 << j)", "range(1 << j, (2 << j) - 1)"),
+        ("if bit != last:", "if bit:"),
+        ("            last = bit\n", ""),
+        ("node = 2 * node + bit", "node = 2 * node"),
+        ("for k in range(arm):", "for k in range(arm - 1):"),
+        ("range(1, self.n.size)", "range(self.n.size - 1, 0, -1)"),
+        ("for j in range(i + 1, arm + 1):", "for j in range(i + 2, arm + 1):"),
+    ],
+)
+def test_mutants_are_caught(old, new):
+    mutant = mutate(uss_ts_joint, old, new).UssTsJoint
+    assert not all(survives(lambda part=part: part(mutant)) for part in BATTERY)
+
+
+@given(st.integers(2, 8), st.integers(0, 2**32 - 1))
+def test_the_drawn_law_is_one(arms, seed):
+    rng = np.random.default_rng(seed)
+    policy = UssTsJoint(np.arange(arms) / 10)
+    policy.d, policy.n = rng.integers(0, 5, policy.d.size) * 1.0, rng.integers(5, 9, policy.n.size) * 1.0
+    weight = policy.draw_law(rng)
+    for depth in range(arms):
+        assert weight[2**depth : 2 ** (depth + 1)].sum() == pytest.approx(1.0)
+        for node in range(2**depth, 2 ** (depth + 1) if depth < arms - 1 else 0):
+            assert weight[2 * node] + weight[2 * node + 1] == pytest.approx(weight[node])
+
+
+def test_learning_finds_the_law():
+    """Where the posterior is narrow, the draws are the disagreements of the problem."""
+    problem = CascadeProblem.bsc([0.4, 0.3, 0.2, 0.1], costs=[0.1, 0.2, 0.3, 0.4])
+    policy, rng = UssTsJoint(problem.costs), np.random.default_rng(0)
+    rows = problem._rows[rng.choice(len(problem._rows), p=problem._probabilities, size=40_000)]
+    for row in rows:
+        policy.update(3, row[1:], rng)
+    weight = policy.draw_law(rng)
+    for i, j in itertools.combinations(range(4), 2):
+        nodes = [node for node in range(1 << j, 2 << j) if ((node >> (j - i)) & 1 if i else 0) != node & 1]
+        # the standard deviation of such a share is at most .5 / 200 = .0025, twice: data and draw
+        assert weight[nodes].sum() == pytest.approx(problem.disagreement[i, j], abs=0.02)
+
+
+def test_wrong_arguments_and_problems_are_refused():
+    with pytest.raises(ValueError, match="costs must be at most 8 numbers, got 9"):
+        UssTsJoint(np.arange(9))
+    with pytest.raises(ValueError, match="costs must be"):
+        UssTsJoint([])
+    three = CascadeProblem([[0, 0, 1, 2], [0, 0, 0, 0]], [0.5, 0.5], costs=[0.1, 0.2, 0.3])
+    with pytest.raises(
+        ValueError, match="UssTsJoint is for outputs of two labels, the problem has 3 in a round"
+    ):
+        simulate(three, {"joint": UssTsJoint(three.costs)}, horizon=5, replications=1)
+    never = CascadeProblem([[0, 0, 1, 2], [5, 5, 5, 7]], [0.0, 1.0], costs=[0.1, 0.2, 0.3])
+    simulate(never, {"joint": UssTsJoint(never.costs)}, horizon=5, replications=1, compiled=False)
