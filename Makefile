@@ -8,13 +8,14 @@ ifneq ($(wildcard ../shared/data/pima-indians-diabetes.csv),)
 export WEAKFEEDBACK_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test test-all lint bench lock clean
+.PHONY: help demo test test-all lint bench docs lock clean
 
 help:
 	@echo "make demo      install into $(VENV) and run a first experiment on built-in data"
 	@echo "make test      lint, types and tests, at most 12 minutes on two cores"
 	@echo "make test-all  the same with the long runs and every supported Python found here"
 	@echo "make bench     speed against the floor of the random draws and the interpreter"
+	@echo "make docs      the documentation, in out/docs; its numbers are played first (about 4 minutes, once)"
 	@echo "make lock      renew requirements.lock"
 
 $(READY): requirements.lock pyproject.toml
@@ -50,6 +51,11 @@ bench: $(READY)
 	@$(BIN)/python -m benchmarks
 	@$(BIN)/python -m benchmarks.contextual
 	@$(BIN)/python -m benchmarks.players
+
+# the pages show stored results: play what is missing (kept from run to run), then build
+docs: $(READY)
+	@$(BIN)/python -m weakfeedback reproduce --quick --out out/reproduction
+	@$(BIN)/python docs/build.py out/docs --results out/reproduction
 
 lock:
 	@$(BIN)/uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet uv

@@ -13,7 +13,10 @@ policies = {
 }
 results = simulate(problem, policies, horizon=10_000, replications=100, seed=0, progress=True)
 print(results.final().round(1))
-print(results.compare("USS-TS", "USS-UCB"))
+paired = results.compare("USS-TS", "USS-UCB")
+print(
+    f"USS-TS minus USS-UCB: {paired.mean:.1f} ({paired.low:.1f} to {paired.high:.1f}), p = {paired.p_value:.0e}"
+)
 if len(sys.argv) > 1:
     import matplotlib
 

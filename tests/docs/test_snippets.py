@@ -1,4 +1,4 @@
-"""Every Python snippet of the README and the docs runs, and prints what the page says it prints."""
+"""Every Python snippet of the README and the docs runs, and prints what the page says it prints; so do the examples."""
 
 import contextlib
 import io
@@ -7,22 +7,30 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\{?[\w-]*\}?)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def squeezed(text):
     return [" ".join(line.split()) for line in text.strip().splitlines()]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def blocks_of(page):
+    return BLOCK.findall(page.read_text())
+
+
+WITH_SNIPPETS = [page for page in PAGES if any(language == "python" for language, _ in blocks_of(page))]
+
+
+@pytest.mark.parametrize("page", WITH_SNIPPETS, ids=[str(page.relative_to(ROOT)) for page in WITH_SNIPPETS])
 def test_snippets_run_and_print_what_they_say(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    blocks = BLOCK.findall(page.read_text())
+    blocks = blocks_of(page)
     scope = {"__name__": "snippet"}
     for k, (language, code) in enumerate(blocks):
         if language != "python":
@@ -35,6 +43,12 @@ def test_snippets_run_and_print_what_they_say(page, monkeypatch, tmp_path):
             assert squeezed(printed.getvalue()) == squeezed(following[1])
 
 
+def test_no_fence_swallows_a_snippet():
+    for page in PAGES:
+        starts = len(re.findall(r"^```python$", page.read_text(), re.MULTILINE))
+        assert starts == sum(language == "python" for language, _ in blocks_of(page)), page
+
+
 def test_links_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text()):
@@ -45,11 +59,22 @@ SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=[script.name for script in SCRIPTS])
-def test_examples_run(script, capsys, monkeypatch):
+def test_examples_run_and_print_what_their_picture_shows(script, capsys, monkeypatch):
     assert len(script.read_text().splitlines()) < 60
     monkeypatch.setattr(sys, "argv", [str(script)])
     runpy.run_path(str(script), run_name="__main__")
-    assert capsys.readouterr().out.strip()
+    printed = capsys.readouterr().out
+    assert printed.strip()
+    picture = ElementTree.parse(ROOT / "docs" / "images" / f"{script.stem}.svg")
+    shown = [text.text or "" for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert shown[0] == f"$ python examples/{script.name}"
+    assert shown[1:] == [line.rstrip() for line in printed.rstrip().splitlines()]
+
+
+def test_every_example_is_shown():
+    page = (ROOT / "docs" / "examples.md").read_text()
+    for script in [*SCRIPTS, *(ROOT / "examples").glob("*.toml")]:
+        assert f"../examples/{script.name}" in page
 
 
 def test_the_demo_files_run(tmp_path):

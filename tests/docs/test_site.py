@@ -1,0 +1,222 @@
+"""The documentation builds, without network and without warnings, and says everything it must."""
+
+import dataclasses
+import html
+import importlib
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from weakfeedback.catalog import POLICIES
+from weakfeedback.engine.results import Results
+from weakfeedback.experiments.kept import Note, rows_of
+from weakfeedback.experiments.registry import experiments
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+SETTINGS = ("cascade", "contextual", "allocation", "multiplayer")
+SETTING_HEADINGS = [
+    *(
+        "Setting",
+        "What is hidden",
+        "What is seen",
+        "Regret",
+        "When it can be learned",
+        "Arguments",
+        "References",
+    ),
+]
+ALGORITHM_HEADINGS = [
+    *("The decision in words", "Pseudo-code and code", "Parameters and how to choose them", "Complexity"),
+    *("Deviations from the thesis", "Our numbers", "References"),
+]
+PACKAGES = ("live", *SETTINGS, "datasets", "apps.radio")
+ALGORITHMS = sorted(set((DOCS / "algorithms").glob("*.md")) - {
+    *(DOCS / "algorithms" / name for name in ("index.md", "deviations-allocation.md")),
+})  # fmt: skip
+MEASURES = ("regret", "total_cost", "collisions", "optimal", "really_equivalent", "labels")
+
+
+def headings(page):
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"^## (.+)$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_setting_has_its_headings_and_its_drawing(setting):
+    page = DOCS / "settings" / f"{setting}.md"
+    assert headings(page) == SETTING_HEADINGS
+    assert f"../drawings/{setting}.svg" in page.read_text()
+
+
+@pytest.mark.parametrize("page", ALGORITHMS, ids=[page.stem for page in ALGORITHMS])
+def test_an_algorithm_has_its_headings_and_numbers(page):
+    assert headings(page) == ALGORITHM_HEADINGS
+    assert "```{numbers}" in page.read_text()
+
+
+def test_every_policy_of_the_catalogue_has_a_page():
+    pages = "\n".join(page.read_text() for page in ALGORITHMS)
+    for setting, policies in POLICIES.items():
+        for name, cls in policies.items():
+            assert f"{{py:class}}`weakfeedback.{setting}.{cls.__name__}`" in pages, name
+
+
+def test_drawings_are_those_of_the_script(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    drawings = importlib.import_module("drawings")
+    monkeypatch.setattr(drawings, "FOLDER", tmp_path)
+    drawings.main()
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {path.name for path in (DOCS / "drawings").iterdir()}
+    for name in names:
+        assert (tmp_path / name).read_text() == (DOCS / "drawings" / name).read_text()
+
+
+def invented(experiment, value):
+    """Results of two replications and one mark, all equal to a number."""
+    rows = [
+        {"policy": label, "replication": r, "round": experiment.horizon, **dict.fromkeys(MEASURES, value)}
+        for label in experiment.policies
+        for r in range(2)
+    ]
+    about = {"horizon": experiment.horizon, "instance": experiment.instance, "stands_in_for": ""}
+    frame = pd.DataFrame(rows).astype({"policy": pd.CategoricalDtype(list(experiment.policies))})
+    return Results(frame, dict.fromkeys(experiment.policies, True), about)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A folder as a reproduction leaves it, with invented numbers: the k-th experiment has 7000 + k throughout."""
+    folder = tmp_path_factory.mktemp("reproduction")
+    for k, (name, experiment) in enumerate(experiments().items()):
+        rows_of(folder, name).parent.mkdir()
+        invented(experiment, 7000.0 + k).save(rows_of(folder, name))
+    note = Note(dict.fromkeys(experiments(), "invented"), {}, {}, quick=True)
+    note.write(folder)
+    return folder
+
+
+def build(out, results):
+    command = [sys.executable, "docs/build.py", str(out), "--results", str(results), "--fresh"]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+
+
+@pytest.fixture(scope="module")
+def site(stored, tmp_path_factory):
+    out = tmp_path_factory.mktemp("site") / "html"
+    done = build(out, stored)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return out
+
+
+class Parts(HTMLParser):
+    """What a page loads, the pages it links to, and its text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.loads, self.links, self.ids = [], [], set()
+        self.feed(page.read_text())
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        if "id" in given:
+            self.ids.add(given["id"])
+        if tag == "a" and given.get("href"):
+            self.links.append(given["href"])
+        elif tag == "link" and given.get("rel") in ("stylesheet", "icon", "preload"):
+            self.loads.append(given["href"])
+        elif tag in ("script", "img", "iframe", "source") and given.get("src"):
+            self.loads.append(given["src"])
+
+
+def test_the_site_needs_no_network_and_all_its_links_lead_somewhere(site):
+    pages = {page: Parts(page) for page in site.rglob("*.html")}
+    assert len(pages) > 50
+    for page, parts in pages.items():
+        for target in parts.loads:
+            assert not re.match(r"(https?:)?//", target), f"{page.name} loads {target}"
+            assert (page.parent / target.split("?")[0]).exists(), f"{page.name}: {target}"
+        for link in parts.links:
+            path, _, anchor = link.partition("#")
+            if re.match(r"\w+:", link):
+                continue
+            goal = (page.parent / path).resolve() if path else page
+            assert goal.exists(), f"{page.name}: {link}"
+            if anchor and goal.suffix == ".html":
+                assert anchor in pages[site / goal.relative_to(site.resolve())].ids, f"{page.name}: {link}"
+    for sheet in site.rglob("*.css"):
+        assert not re.search(r"url\(['\"]?(https?:)?//", sheet.read_text())
+
+
+def test_numbers_come_from_the_stored_results(site):
+    known = list(experiments())
+    page = (site / "algorithms" / "uss-ts.html").read_text()
+    assert f"{7000 + known.index('ch2-compare-bsc-1'):,}" in page
+    words = html.unescape(re.sub(r"<[^>]+>", "", page))
+    assert "weakfeedback reproduce --quick --only 'ch2-compare-*'" in words
+
+
+def test_equations_are_mathml(site):
+    page = (site / "settings" / "cascade.html").read_text()
+    assert "<math" in page
+    assert "$$" not in page
+
+
+def test_the_reference_has_every_public_name(site):
+    inventory = (site / "objects.inv").read_bytes()
+    import zlib
+
+    listed = zlib.decompress(inventory.split(b"\n", 4)[4]).decode()
+    names = {line.split(" py:")[0] for line in listed.splitlines()}
+    for package in PACKAGES:
+        for name in importlib.import_module(f"weakfeedback.{package}").__all__:
+            assert f"weakfeedback.{package}.{name}" in names
+    for name in ("simulate", "Results", "InterpretedWarning"):
+        assert f"weakfeedback.{name}" in names
+
+
+def test_absent_results_stop_the_build_with_one_line(stored, tmp_path):
+    done = build(tmp_path / "html", tmp_path / "nothing")
+    assert done.returncode == 2
+    assert re.fullmatch(r"docs: .*nothing.*No such file.*make docs.*\n", done.stderr)
+
+
+def test_results_that_one_page_lacks_stop_the_build_with_one_line(stored, tmp_path):
+    note, folder = Note.read(stored), tmp_path / "reproduction"
+    shutil.copytree(stored, folder)
+    fewer = {name: key for name, key in note.keys.items() if name != "ch2-compare-bsc-1"}
+    dataclasses.replace(note, keys=fewer).write(folder)
+    done = build(tmp_path / "html", folder)
+    assert done.returncode == 2
+    assert "no stored results of ch2-compare-bsc-1" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_damaged_results_stop_the_build_with_one_line(stored, tmp_path):
+    folder = tmp_path / "reproduction"
+    shutil.copytree(stored, folder)
+    rows_of(folder, "ch3-cost-pima-random-1").write_text("nonsense")
+    done = build(tmp_path / "html", folder)
+    assert done.returncode == 2
+    assert "ch3-cost-pima-random-1" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_the_extensions_say_of_numbers(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS / "extensions")
+    directive = importlib.import_module("numbers_directive")
+    row = {"mean": 131.43, "low": 124.0, "high": 138.7}
+    assert directive.interval(row) == "131 (124 to 139)"
+    assert directive.interval({"mean": 0.953, "low": 0.91, "high": 1.0}) == "0.95 (0.91 to 1.00)"
+    assert directive.interval({"mean": 1.0, "low": np.nan, "high": np.nan}) == "1.00"
+    assert directive.words("a, b") == ["a", "b"]
+    assert directive.words("DLC, eps; SIC") == ["DLC, eps", "SIC"]
