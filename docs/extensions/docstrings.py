@@ -129,7 +129,10 @@ def plain(text):
 def parses(text):
     """Whether docutils has nothing to complain about."""
     quiet = {"report_level": Reporter.SEVERE_LEVEL + 1, "halt_level": Reporter.SEVERE_LEVEL + 1}
-    document = publish_doctree(text, settings_overrides={**quiet, "_disable_config": True})
+    try:
+        document = publish_doctree(text, settings_overrides={**quiet, "_disable_config": True})
+    except Exception:  # a directive that only Sphinx understands
+        return False
     return not any(
         message["level"] >= Reporter.WARNING_LEVEL
         for message in (*document.parse_messages, *document.findall(nodes.system_message))
@@ -146,7 +149,9 @@ def rewrite(*context):
 
 
 def skip(app, what, name, obj, skipped, options):  # noqa: ARG001
-    """Leave out the inner methods of policies (the hook of autodoc)."""
+    """Leave out the inner methods of policies, and what other libraries put in (the hook of autodoc)."""
+    if not str(getattr(obj, "__module__", None) or "weakfeedback").startswith("weakfeedback"):
+        return True
     owner = getattr(obj, "__qualname__", "").rpartition(".")[0]
     home = inspect.getmodule(obj)
     cls = getattr(home, owner, None) if owner else None

@@ -69,6 +69,31 @@ def test_every_policy_of_the_catalogue_has_a_page():
             assert f"{{py:class}}`weakfeedback.{setting}.{cls.__name__}`" in pages, name
 
 
+BEYOND = ("uss-ts-joint", "uss-ts-drift", "q-uss", "uss-pd-ts", "csb-ts", "csb-ts-same", "dlc-lix-early")
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_what_goes_beyond_the_thesis_says_that_no_bound_is_known(name):
+    words = " ".join((DOCS / "algorithms" / f"{name}.md").read_text().split())
+    assert "Not in the thesis; no bound is known." in words
+
+
+@pytest.mark.parametrize("page", ALGORITHMS, ids=[page.stem for page in ALGORITHMS])
+def test_names_beside_the_pseudo_code_are_those_of_the_code(page):
+    text = page.read_text()
+    table = text[text.index("## Pseudo-code and code") : text.index("## Parameters")]
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("|")]
+    files = re.findall(r"`([\w/]+\.py)`", rows[0][-1])
+    assert files, "the heading must name the files"
+    folder = ROOT / "src" / "weakfeedback" / files[0].split("/")[0] if "/" in files[0] else ROOT / "src"
+    sources = [*folder.rglob("*.py"), *(ROOT / "src" / "weakfeedback").glob("*.py")]
+    known = set(re.findall(r"\w+", "\n".join(path.read_text() for path in sources)))
+    for row in rows[2:]:
+        for code in re.findall(r"`([^`]+)`", row[-1]):
+            missing = set(re.findall(r"[A-Za-z_]\w*", code)) - known - {"py"}
+            assert not missing, f"{code}: the code has no {missing}"
+
+
 def test_drawings_are_those_of_the_script(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(DOCS)
     drawings = importlib.import_module("drawings")
