@@ -45,7 +45,8 @@ def refuse_closeness(answers: Sequence[Any], compare: Compare) -> bool:
     for i, a in enumerate(numbers):
         for b in numbers[i + 1 :]:
             if a != b and math.isfinite(a) and math.isfinite(b) and compare(a, b):
-                _walk(a, b - a, compare)
+                start, end = sorted((a, b), key=abs)  # away from 0, where a relative tolerance grows
+                _walk(start, end - start, compare)
                 return True
     return False
 
