@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from weakfeedback.experiments.model import Claim, Experiment, Table
 
 # Modules of this package; each has TITLE, EXPERIMENTS (by id), CLAIMS and TABLES.
-CHAPTERS = ("chapter2", "chapter3", "chapter4", "chapter5")
+# What is no chapter of the thesis says so by HEADING, and how it is called by NAMES and NUMBER.
+CHAPTERS = ("chapter2", "chapter3", "chapter4", "chapter5", "beyond")
 LEAST = 5  # replications of a quick run; fewer decide nothing
 
 
@@ -30,11 +31,8 @@ class Chapter:
     experiments: Mapping[str, Experiment]
     claims: tuple[Claim, ...]
     tables: tuple[Table, ...]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What the chapter may be called when experiments are chosen."""
-        return (f"ch{self.number}", f"chapter{self.number}", str(self.number))
+    heading: str
+    names: tuple[str, ...]  # what the chapter may be called when experiments are chosen
 
 
 @dataclass(frozen=True)
@@ -69,9 +67,11 @@ def chapters() -> tuple[Chapter, ...]:
     found = []
     for name in CHAPTERS:
         module = importlib.import_module(f"weakfeedback.experiments.{name}")
-        number = int(name.removeprefix("chapter"))
+        number = getattr(module, "NUMBER", None) or int(name.removeprefix("chapter"))
         parts = (module.EXPERIMENTS, tuple(module.CLAIMS), tuple(module.TABLES))
-        found.append(Chapter(number, module.TITLE, module.__name__, *parts))
+        heading = getattr(module, "HEADING", f"Chapter {number}")
+        names = getattr(module, "NAMES", (f"ch{number}", f"chapter{number}", str(number)))
+        found.append(Chapter(number, module.TITLE, module.__name__, *parts, heading, names))
     return tuple(found)
 
 

@@ -89,6 +89,7 @@ class _Maker:
             claim["code"] = self.sources.links(claim["tested_in"])
         return {
             "number": chapter.number,
+            "heading": chapter.heading,
             "title": chapter.title,
             "tally": _tally(claims),
             "tables": [self._table(table) for table in self.choice.tables(chapter)],
@@ -213,7 +214,7 @@ def _deciding(verdict: Verdict, family: int) -> str:
 
 
 def _anchor(chapter: Chapter, place: str) -> str:
-    return f"ch{chapter.number}-" + re.sub(r"[^a-z0-9]+", "-", place.lower()).strip("-")
+    return f"{chapter.names[0]}-" + re.sub(r"[^a-z0-9]+", "-", place.lower()).strip("-")
 
 
 def _sentence(note: str) -> str:

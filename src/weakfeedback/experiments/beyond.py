@@ -1,0 +1,17 @@
+"""Beyond the thesis: newer policies against its best, on its instances and on random problems. No claims."""
+
+from __future__ import annotations
+
+from weakfeedback.experiments.beyond_experiments import INSTANCES
+from weakfeedback.experiments.beyond_families import FAMILIES
+from weakfeedback.experiments.beyond_tables import TABLES
+from weakfeedback.experiments.model import Claim
+
+NUMBER = 6
+NAMES = ("beyond",)
+HEADING = "Beyond the thesis"
+TITLE = "Policies that decide better, and where they do not"
+EXPERIMENTS = {**INSTANCES, **FAMILIES}
+CLAIMS: tuple[Claim, ...] = ()
+
+__all__ = ["CLAIMS", "EXPERIMENTS", "HEADING", "NAMES", "NUMBER", "TABLES", "TITLE"]
