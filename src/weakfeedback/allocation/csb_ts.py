@@ -154,9 +154,9 @@ class CsbTs:
     def draw(self, i, n, ends, share, total, rng):
         """Return a threshold and a mean of arm i; for rewards the smaller of two thresholds."""
         s, t = first_above(i, n, self.edge, rng.random(), ends, share, total)
-        zeros = self.F[i]
+        zeros = int(self.F[i])
         for j in range(s):
-            zeros += self.zeros[i, j]
+            zeros += int(self.zeros[i, j])
         mu = rng.beta(1.0 + self.S[i], 1.0 + zeros + self.P[i] - self.S[i])
         if self.reward:
             _, other = first_above(i, n, self.edge, rng.random(), ends, share, total)

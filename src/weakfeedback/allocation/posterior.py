@@ -65,23 +65,26 @@ def lay_out(i, P, F, edge, top, levels, zeros, used, ends, share, total):
     Of each segment: its last t; the weight of one t; the weight of all t up to its end. Segments that together do not
     change the total are left out.
     """
-    seen = F[i]
-    last = edge[i]
+    positive = float(P[i])
+    seen = float(F[i])
+    last = int(edge[i])
+    known = int(used[i])
     weight = 1.0
     mass = 0.0
-    for s in range(used[i] + 1):
+    for s in range(known + 1):
         if (top - last) * weight <= NEGLIGIBLE * mass:
             return s
-        end = levels[i, s] if s < used[i] else top
+        end = int(levels[i, s]) if s < known else top
         mass += (end - last) * weight
         ends[i, s] = end
         share[i, s] = weight
         total[i, s] = mass
-        if s < used[i]:
-            weight *= fall(float(P[i]), float(seen), float(zeros[i, s]))
-            seen += zeros[i, s]
         last = end
-    return used[i] + 1
+        if s < known:
+            more = float(zeros[i, s])
+            weight *= fall(positive, seen, more)
+            seen += more
+    return known + 1
 
 
 def first_above(i, n, edge, portion, ends, share, total):
