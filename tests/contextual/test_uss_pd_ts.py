@@ -172,7 +172,7 @@ def test_conformance(problem):
     assert "hidden is unreachable" in report.passed
 
 
-@pytest.mark.parametrize("problem", ["random", "realizable"])
+@pytest.mark.parametrize("problem", ["random", pytest.param("realizable", marks=pytest.mark.slow)])
 def test_compiled_equals_interpreted(problem):
     made = {"TS": make(UssPdTs, PROBLEMS[problem])}
     runs = [
