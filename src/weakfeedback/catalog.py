@@ -34,6 +34,7 @@ from weakfeedback.multiplayer.dlc_lix import DlcLix
 from weakfeedback.multiplayer.dpe1 import Dpe1
 from weakfeedback.multiplayer.musical_chairs import MusicalChairs
 from weakfeedback.multiplayer.sic_mmab import SicMmab
+from weakfeedback.validate import brief
 
 POLICIES: dict[str, dict[str, type]] = {
     "cascade": {
@@ -159,6 +160,6 @@ def make_policy(setting: str, name: str, /, *first: Any, **options: Any) -> Any:
 def _find(what: str, name: Any, known: dict[str, str]) -> str:
     if isinstance(name, str) and name.lower() in known:
         return known[name.lower()]
-    message = f"{what} must be one of {', '.join(known.values())}, got {name!r}"
+    message = f"{what} must be one of {', '.join(known.values())}, got {brief(name)}"
     near = difflib.get_close_matches(name.lower(), known, n=1) if isinstance(name, str) else []
     raise ValueError(f"{message}: did you mean {known[near[0]]}?" if near else message)

@@ -20,7 +20,7 @@ def number(name: str, value: Any, above: float = -math.inf, at_least: float = -m
     except OverflowError:  # an integer beyond all floats
         given = math.nan
     if not math.isfinite(given) or given <= above or given < at_least:
-        raise ValueError(f"{name} must be {allowed}, got {_short(value)}")
+        raise ValueError(f"{name} must be {allowed}, got {brief(value)}")
     return given
 
 
@@ -29,7 +29,7 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     allowed = f"an integer >= {low}" if high is None else f"an integer from {low} to {high}"
     whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
     if not whole or value < low or (high is not None and value > high):
-        raise ValueError(f"{name} must be {allowed}, got {_short(value)}")
+        raise ValueError(f"{name} must be {allowed}, got {brief(value)}")
     return int(value)
 
 
@@ -43,10 +43,10 @@ def vector(name: str, value: Any, at_least: float = -math.inf, size: int | None 
             raise TypeError
         array = np.array(value, dtype=float)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be {allowed}, got {_short(value)}") from None
+        raise ValueError(f"{name} must be {allowed}, got {brief(value)}") from None
     wrong = array.ndim != 1 or array.size == 0 or not np.isfinite(array).all() or (array < at_least).any()
     if wrong or (size is not None and array.size != size):
-        raise ValueError(f"{name} must be {allowed}, got {_short(value)}")
+        raise ValueError(f"{name} must be {allowed}, got {brief(value)}")
     return array
 
 
@@ -55,11 +55,15 @@ def cumulative_costs(value: Any) -> np.ndarray:
     costs = vector("costs", value, at_least=0.0)
     if (np.diff(costs) < 0).any():
         raise ValueError(
-            f"costs must be cumulative (in all, for stopping at each arm), so never falling, got {_short(value)}"
+            f"costs must be cumulative (in all, for stopping at each arm), so never falling, got {brief(value)}"
         )
     return costs
 
 
-def _short(value: Any) -> str:
-    text = " ".join(repr(value).split())
+def brief(value: Any) -> str:
+    """The beginning of the ``repr`` of a value on one line, for messages."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # the user's own, or that of an integer with too many digits
+        text = object.__repr__(value)
     return text if len(text) <= 120 else text[:117] + "..."

@@ -21,7 +21,7 @@ from weakfeedback.allocation.problem import AllocationProblem
 from weakfeedback.cascade.problem import CascadeProblem
 from weakfeedback.contextual.problem import ContextualProblem, RealizableProblem
 from weakfeedback.engine.seeds import WORLD, generator
-from weakfeedback.validate import integer
+from weakfeedback.validate import brief, integer
 
 try:
     import gymnasium
@@ -43,7 +43,7 @@ class WeakFeedbackEnv(gymnasium.Env):
     def __init__(self, problem: Any, kinds: tuple[type, ...], horizon: int) -> None:
         if not isinstance(problem, kinds):
             names = " or ".join(kind.__name__ for kind in kinds)
-            raise ValueError(f"problem must be a {names}, got {problem!r:.80}")
+            raise ValueError(f"problem must be a {names}, got {brief(problem)}")
         self.horizon = integer("horizon", horizon, 1)
         # An underscore: what is hidden is not offered to whoever holds the environment.
         self._problem: Any = problem
@@ -228,7 +228,7 @@ class AllocationEnv(WeakFeedbackEnv):
     def __init__(self, problem: AllocationProblem, horizon: int = HORIZON, spend_all: bool = True) -> None:
         super().__init__(problem, (AllocationProblem,), horizon)
         if not isinstance(spend_all, (bool, np.bool_)):
-            raise ValueError(f"spend_all must be True or False, got {spend_all!r}")
+            raise ValueError(f"spend_all must be True or False, got {brief(spend_all)}")
         self.spend_all = bool(spend_all)
         self.observation_space = spaces.Box(0.0, 1.0, shape=(problem.arms,), dtype=np.float64)
         self.action_space = spaces.Box(0.0, 1.0, shape=(problem.arms,), dtype=np.float64)
@@ -258,7 +258,7 @@ class AllocationEnv(WeakFeedbackEnv):
             weights = np.empty(0)
         fits = weights.shape == (arms,) and bool((weights >= 0.0).all()) and bool(np.isfinite(weights).all())
         if not fits:
-            raise ValueError(f"action must be {arms} finite weights >= 0, got {action!r:.80}")
+            raise ValueError(f"action must be {arms} finite weights >= 0, got {brief(action)}")
         largest = weights.max()
         scale = 1.0
         if largest > 0.0 and (self.spend_all or weights.sum() > 1.0):

@@ -10,7 +10,7 @@ import numpy as np
 from weakfeedback.engine.seeds import WORLD, generator
 from weakfeedback.multiplayer.play import COLLISIONS, FIXED, ROUNDS
 from weakfeedback.multiplayer.problem import MultiplayerProblem
-from weakfeedback.validate import integer
+from weakfeedback.validate import brief, integer
 
 try:
     from gymnasium import spaces
@@ -73,7 +73,7 @@ class MultiplayerEnv(ParallelEnv):
 
     def __init__(self, problem: MultiplayerProblem, horizon: int = HORIZON) -> None:
         if not isinstance(problem, MultiplayerProblem):
-            raise ValueError(f"problem must be a MultiplayerProblem, got {problem!r}")
+            raise ValueError(f"problem must be a MultiplayerProblem, got {brief(problem)}")
         self.horizon = integer("horizon", horizon, 1)
         self.possible_agents = [f"player_{n}" for n in range(problem.players)]
         self.agents: list[str] = []

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from weakfeedback.live.cascade import Cascade
 from weakfeedback.live.report import CascadeReport
 from weakfeedback.live.stages import Rows
-from weakfeedback.validate import number
+from weakfeedback.validate import brief, number
 
 
 def _have(method: str) -> Callable[[Any], bool]:
@@ -111,10 +111,10 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Fit the stages on a part of the data and learn from the rest, without its labels, where to stop."""
         stages = _estimators(self.stages)
         if not isinstance(self.policy, str):
-            raise ValueError(f"policy must be the name of a policy, got {self.policy!r:.80}")
+            raise ValueError(f"policy must be the name of a policy, got {brief(self.policy)}")
         share = number("holdout", self.holdout, above=0.0)
         if share >= 1.0:
-            raise ValueError(f"holdout must be a number between 0 and 1, got {self.holdout!r}")
+            raise ValueError(f"holdout must be a number between 0 and 1, got {brief(self.holdout)}")
         X, y = indexable(X, y)
         validate_data(self, X, skip_check_array=True)
         random = check_random_state(self.random_state)
@@ -256,28 +256,28 @@ def _estimators(stages: Any, check: bool = True) -> list[Any]:
         return found
     if not found:
         raise ValueError(
-            f"stages must be a list of classifiers or of pairs (name, classifier), got {stages!r:.80}"
+            f"stages must be a list of classifiers or of pairs (name, classifier), got {brief(stages)}"
         )
     names = [name for name, _ in _named(stages)]
     if not all(isinstance(name, str) and name and "__" not in name for name in names):
-        raise ValueError(f"the names of stages must be words without '__', got {names!r:.80}")
+        raise ValueError(f"the names of stages must be words without '__', got {brief(names)}")
     if len(set(names)) != len(names) or set(names) & set(CascadeClassifier._get_param_names()):
         raise ValueError(f"the names of stages must differ from each other and from parameters, got {names}")
     for index, stage in enumerate(found):
         if isinstance(stage, type) or not all(hasattr(stage, name) for name in ("fit", "predict")):
-            raise ValueError(f"stages[{index}] must be a classifier with fit and predict, got {stage!r:.80}")
+            raise ValueError(f"stages[{index}] must be a classifier with fit and predict, got {brief(stage)}")
     return found
 
 
 def _ready(stages: list[Any], prefit: Any) -> list[bool]:
     """Return which stages are to be used as they are."""
     if not isinstance(prefit, bool) and prefit != "auto":
-        raise ValueError(f"prefit must be 'auto', True or False, got {prefit!r}")
+        raise ValueError(f"prefit must be 'auto', True or False, got {brief(prefit)}")
     fitted = [_is_fitted(stage) for stage in stages]
     if prefit is True and not all(fitted):
         index = fitted.index(False)
         raise NotFittedError(
-            f"stages[{index}] must be fitted, as prefit=True says, got {stages[index]!r:.80}"
+            f"stages[{index}] must be fitted, as prefit=True says, got {brief(stages[index])}"
         )
     return [False] * len(stages) if prefit is False else fitted
 

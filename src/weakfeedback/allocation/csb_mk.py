@@ -16,7 +16,7 @@ from weakfeedback.allocation.common import (
 from weakfeedback.allocation.waiting import rounds_to_wait, wait_multiple
 from weakfeedback.knapsack import pack
 from weakfeedback.numeric import rank_down
-from weakfeedback.validate import integer, number
+from weakfeedback.validate import brief, integer, number
 
 
 class CsbMk:
@@ -106,7 +106,7 @@ class CsbMk:
         self.gamma = number("gamma", gamma, above=0.0)
         self.top = self.Q if search_max is None else number("search_max", search_max, above=0.0)
         if self.top > self.Q * (1.0 + SLACK):
-            raise ValueError(f"search_max must be at most the budget {self.Q:g}, got {search_max!r}")
+            raise ValueError(f"search_max must be at most the budget {self.Q:g}, got {brief(search_max)}")
         self.W = rounds_to_wait(wait, wait_multiple(self.K, epsilon, delta, self.top, self.gamma))
         self.N = integer("every", every, 1)
         self.scale = 0.0 if decimals is None else 10.0 ** integer("decimals", decimals, 0, 12)

@@ -4,7 +4,7 @@ import numpy as np
 
 from weakfeedback.allocation.common import coin, count_served, give_top
 from weakfeedback.allocation.posterior import NEGLIGIBLE, fall
-from weakfeedback.validate import integer, number
+from weakfeedback.validate import brief, integer, number
 
 
 class CsbTsSame:
@@ -68,7 +68,7 @@ class CsbTsSame:
         self.K = integer("arms", arms, 1)
         self.Q = number("budget", budget, above=0.0)
         if setting not in ("loss", "reward"):
-            raise ValueError(f"setting must be 'loss' or 'reward', got {setting!r}")
+            raise ValueError(f"setting must be 'loss' or 'reward', got {brief(setting)}")
         self.reward = setting == "reward"
         self.P = np.zeros(self.K, dtype=np.int64)  # positive outcomes
         self.S = np.zeros(self.K, dtype=np.int64)  # sum of the binarised outcomes

@@ -14,7 +14,7 @@ from weakfeedback.allocation.common import (
     weight_of,
 )
 from weakfeedback.knapsack import pack
-from weakfeedback.validate import integer, number, vector
+from weakfeedback.validate import brief, integer, number, vector
 
 
 class KnownThresholds:
@@ -61,7 +61,7 @@ class KnownThresholds:
         self.Q = number("budget", budget, above=0.0)
         self.theta_hat = vector("thresholds", thresholds, at_least=0.0, size=self.K)
         if setting not in ("loss", "reward"):
-            raise ValueError(f"setting must be 'loss' or 'reward', got {setting!r}")
+            raise ValueError(f"setting must be 'loss' or 'reward', got {brief(setting)}")
         self.reward = setting == "reward"
         self.N = integer("every", every, 1)
         low, high = self.theta_hat.min(), self.theta_hat.max()

@@ -11,7 +11,7 @@ import numpy as np
 
 from weakfeedback.allocation.world import SPREAD, AllocationWorld
 from weakfeedback.knapsack import TOLERANCE, pack_lightest, runner_up
-from weakfeedback.validate import number, vector
+from weakfeedback.validate import brief, number, vector
 
 if TYPE_CHECKING:
     from weakfeedback.engine.loop import Loop
@@ -109,11 +109,11 @@ class AllocationProblem:
     ) -> None:
         mu = vector("means", means, at_least=0.0)
         if (mu > 1.0).any():
-            raise ValueError(f"means must lie in [0, 1], got {means!r}")
+            raise ValueError(f"means must lie in [0, 1], got {brief(means)}")
         Q = number("budget", budget, above=0.0)
         theta = vector("thresholds", thresholds, at_least=0.0, size=mu.size)
         if (theta > Q * (1.0 + TOLERANCE)).any():
-            raise ValueError(f"thresholds must be at most the budget {Q:g}, got {thresholds!r}")
+            raise ValueError(f"thresholds must be at most the budget {Q:g}, got {brief(thresholds)}")
         best = pack_lightest(mu, theta, Q)
         left = Q - math.fsum(theta[best])
         residual = left if left > TOLERANCE * Q else 0.0
@@ -288,4 +288,4 @@ class AllocationProblem:
 def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     if isinstance(value, str) and value.lower() in allowed:
         return value.lower()
-    raise ValueError(f"{name} must be {' or '.join(repr(word) for word in allowed)}, got {value!r}")
+    raise ValueError(f"{name} must be {' or '.join(repr(word) for word in allowed)}, got {brief(value)}")

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from weakfeedback.validate import integer, number
+from weakfeedback.validate import brief, integer, number
 
 TOLERANCE = 1e-9
 
@@ -12,7 +12,7 @@ def probability(name: str, value: Any) -> float:
     """A number strictly between 0 and 1."""
     found = number(name, value, above=0.0)
     if found >= 1.0:
-        raise ValueError(f"{name} must be a number between 0 and 1, got {value!r}")
+        raise ValueError(f"{name} must be a number between 0 and 1, got {brief(value)}")
     return found
 
 

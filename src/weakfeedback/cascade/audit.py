@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.validate import cumulative_costs, integer, number
+from weakfeedback.validate import brief, cumulative_costs, integer, number
 
 OPTIMAL = "optimal"
 WRONG = "not the cheapest: weak dominance fails"
@@ -152,7 +152,7 @@ def checked_level(alpha: Any) -> float:
     """Return ``alpha``, which must be between 0 and 1."""
     level = number("alpha", alpha, above=0.0)
     if level >= 1.0:
-        raise ValueError(f"alpha must be a number between 0 and 1, got {alpha!r}")
+        raise ValueError(f"alpha must be a number between 0 and 1, got {brief(alpha)}")
     return level
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.validate import cumulative_costs, number, vector
+from weakfeedback.validate import brief, cumulative_costs, number, vector
 
 if TYPE_CHECKING:
     from weakfeedback.cascade.world import LawWorld, TableWorld
@@ -159,10 +159,10 @@ class CascadeProblem:
         if rates.size > BSC_ARMS:
             raise ValueError(f"errors must be at most {BSC_ARMS} numbers, got {rates.size}")
         if (rates > 1.0).any():
-            raise ValueError(f"errors must lie in [0, 1], got {errors!r}")
+            raise ValueError(f"errors must lie in [0, 1], got {brief(errors)}")
         slip = number("slip", slip, at_least=0.0)
         if slip > 1.0:
-            raise ValueError(f"slip must lie in [0, 1], got {slip!r}")
+            raise ValueError(f"slip must lie in [0, 1], got {brief(slip)}")
         after_error = [_error_after_error(rates, slip, arm) for arm in range(1, rates.size)]
         after_success = [slip] * (rates.size - 1)
         rows, law = [], []
@@ -291,7 +291,7 @@ def _weighted_costs(costs: Any, tradeoff: Any, arms: int) -> np.ndarray:
     else:
         factors = vector("tradeoff", tradeoff, size=arms)
         if (factors <= 0.0).any():
-            raise ValueError(f"tradeoff must be > 0 for every arm, got {tradeoff!r}")
+            raise ValueError(f"tradeoff must be > 0 for every arm, got {brief(tradeoff)}")
     with np.errstate(over="ignore"):
         weighted = factors * raw
     if not np.isfinite(weighted).all():

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from weakfeedback.cascade.problem import TOLERANCE, CascadeProblem
-from weakfeedback.validate import integer, number
+from weakfeedback.validate import brief, integer, number
 
 Exploration = Callable[[int], float]
 
@@ -201,7 +201,7 @@ def empty_set_counterexample(xi: float = 0.01) -> CascadeProblem:
     """
     margin = number("xi", xi, above=TOLERANCE)
     if margin >= 0.5:
-        raise ValueError(f"xi must be a number below 0.5, got {xi!r}")
+        raise ValueError(f"xi must be a number below 0.5, got {brief(xi)}")
     costs = [0.0, 0.3 + margin, 0.5 + margin]
     return CascadeProblem([[1, 0, 1, 0], [1, 1, 1, 1]], [0.3, 0.7], costs)
 
@@ -227,7 +227,7 @@ def _exploration(horizon: int, alpha: float, f: Exploration | None) -> tuple[flo
     exponent = 2.0 * number("alpha", alpha, above=0.0)
     if f is None:
         if exponent <= 1.0:
-            raise ValueError(f"alpha must be > 0.5 when f(t) = t, or the series diverges, got {alpha!r}")
+            raise ValueError(f"alpha must be > 0.5 when f(t) = t, or the series diverges, got {brief(alpha)}")
         from scipy.special import zeta
 
         return float(zeta(exponent)), math.log(rounds)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from weakfeedback.numeric import disagreements
-from weakfeedback.validate import cumulative_costs, number
+from weakfeedback.validate import brief, cumulative_costs, number
 
 
 class UssTsDrift:
@@ -57,7 +57,7 @@ class UssTsDrift:
         self.K = self.C.size
         self.probe = number("probe", probe, at_least=0.0)
         if self.probe > 1.0:
-            raise ValueError(f"probe must be a number from 0 to 1, got {probe!r}")
+            raise ValueError(f"probe must be a number from 0 to 1, got {brief(probe)}")
         self.memory = number("memory", memory, at_least=1.0)
         self.D = np.zeros((self.K, self.K))  # D[i, j] disagreements of arms i < j that still count
         self.N = np.zeros((self.K, self.K))  # N[i, j] comparisons that still count

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from weakfeedback.validate import integer, number
+from weakfeedback.validate import brief, integer, number
 
 
 def pairs(arms: int) -> tuple[list[int], list[int]]:
@@ -15,7 +15,7 @@ def probability(name: str, value: Any) -> float:
     """A number strictly between 0 and 1."""
     real = number(name, value, above=0.0)
     if real >= 1.0:
-        raise ValueError(f"{name} must be a number between 0 and 1, got {value!r}")
+        raise ValueError(f"{name} must be a number between 0 and 1, got {brief(value)}")
     return real
 
 
@@ -29,7 +29,7 @@ def forced_rounds(forced: Any, limit: Any) -> tuple[bool, int]:
 def per_pair_fits(per_pair: Any, dimension: int, count: int) -> None:
     """Refuse a dimension that does not divide into one block per pair."""
     if not isinstance(per_pair, bool):
-        raise ValueError(f"per_pair must be True or False, got {per_pair!r}")
+        raise ValueError(f"per_pair must be True or False, got {brief(per_pair)}")
     if per_pair and (count == 0 or dimension % count != 0):
         raise ValueError(
             f"dimension must be a multiple of the number of pairs, {count}, with per_pair=True, got {dimension}"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.contextual.arguments import pairs
-from weakfeedback.validate import integer, number
+from weakfeedback.validate import brief, integer, number
 
 # A column counts as dependent on earlier ones when this share of its norm, or less, is not explained by them.
 DEPENDENT = 1e-8
@@ -56,7 +56,7 @@ class QuadraticFeatures:
         """Return the number of features of a context of ``inputs`` numbers."""
         d = integer("inputs", inputs, 1)
         if self.fitted and d != self.inputs:
-            raise ValueError(f"inputs must be {self.inputs}, as in the fit, got {inputs!r}")
+            raise ValueError(f"inputs must be {self.inputs}, as in the fit, got {brief(inputs)}")
         return self.columns.size if self.fitted else (d + 1) * (d + 2) // 2
 
     def fit(self, contexts: Any) -> QuadraticFeatures:
@@ -110,7 +110,7 @@ class PairFeatures:
 
     def __init__(self, maps: Mapping[tuple[int, int], Callable[[Any], Any]]) -> None:
         if not isinstance(maps, Mapping) or not maps:
-            raise ValueError(f"maps must be a mapping of pairs (i, j) to feature maps, got {maps!r}")
+            raise ValueError(f"maps must be a mapping of pairs (i, j) to feature maps, got {brief(maps)}")
         self.arms = round((1.0 + math.sqrt(1.0 + 8.0 * len(maps))) / 2.0)
         wanted = list(zip(*pairs(self.arms)))
         if set(maps) != set(wanted):
@@ -142,7 +142,7 @@ def context_table(name: str, value: Any) -> np.ndarray:
 def feature_table(features: Any, contexts: Any) -> np.ndarray:
     """The features of all contexts by any map, checked."""
     if not callable(features):
-        raise ValueError(f"features must be a map of contexts to features, got {features!r}")
+        raise ValueError(f"features must be a map of contexts to features, got {brief(features)}")
     phi = context_table("features(contexts)", features(contexts))
     if len(phi) != len(contexts):
         raise ValueError(f"features(contexts) must have {len(contexts)} rows, got {len(phi)}")

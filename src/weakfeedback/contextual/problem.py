@@ -10,7 +10,7 @@ import numpy as np
 
 from weakfeedback.contextual.arguments import pairs
 from weakfeedback.contextual.rows import TOLERANCE, ContextRows
-from weakfeedback.validate import vector
+from weakfeedback.validate import brief, vector
 
 if TYPE_CHECKING:
     from weakfeedback.contextual.world import ContextualWorld, RealizableWorld
@@ -107,7 +107,7 @@ class ContextualProblem(ContextRows):
         features: Any = None,
     ):
         if labels not in ("random", "thresholded"):
-            raise ValueError(f"labels must be 'random' or 'thresholded', got {labels!r}")
+            raise ValueError(f"labels must be 'random' or 'thresholded', got {brief(labels)}")
         self._open(contexts, costs, features)
         target = _binary("truth", truth, len(self.contexts))
         scores = self.contexts @ self._parameters(parameters).T + self._intercepts(intercepts)
@@ -147,7 +147,7 @@ class ContextualProblem(ContextRows):
         try:
             rows = list(parameters)
         except TypeError:
-            raise ValueError(f"parameters must be {self.arms} vectors, got {parameters!r}") from None
+            raise ValueError(f"parameters must be {self.arms} vectors, got {brief(parameters)}") from None
         if len(rows) != self.arms:
             raise ValueError(f"parameters must be {self.arms} vectors, one per cost, got {len(rows)}")
         padded = np.zeros((self.arms, d))
@@ -244,7 +244,7 @@ class RealizableProblem(ContextRows):
         self, contexts: Any, pair_parameters: Any, costs: Any, features: Any = None, regret: str = "signed"
     ):
         if regret not in ("signed", "absolute"):
-            raise ValueError(f"regret must be 'signed' or 'absolute', got {regret!r}")
+            raise ValueError(f"regret must be 'signed' or 'absolute', got {brief(regret)}")
         self._open(contexts, costs, features)
         from scipy.special import expit
 

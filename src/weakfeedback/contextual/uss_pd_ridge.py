@@ -4,7 +4,7 @@ import math
 
 from weakfeedback.contextual.disagreement import PairwiseDisagreement
 from weakfeedback.contextual.glm import confidence
-from weakfeedback.validate import number
+from weakfeedback.validate import brief, number
 
 
 class UssPdRidge(PairwiseDisagreement):
@@ -82,7 +82,7 @@ class UssPdRidge(PairwiseDisagreement):
     ):
         super().__init__(costs, dimension, tolerance, ridge, delta, sigma, kappa, per_pair)
         if bonus not in ("alpha", "beta"):
-            raise ValueError(f"bonus must be 'alpha' or 'beta', got {bonus!r}")
+            raise ValueError(f"bonus must be 'alpha' or 'beta', got {brief(bonus)}")
         self.by_pair = bonus == "beta"
         self.norm_bound = number("norm_bound", norm_bound, at_least=0.0)
 

@@ -15,7 +15,7 @@ from weakfeedback.engine.digest import CannotLower
 from weakfeedback.engine.loop import loop_for, refuse_events
 from weakfeedback.engine.results import Results
 from weakfeedback.engine.store import Store, code_of
-from weakfeedback.validate import integer
+from weakfeedback.validate import brief, integer
 
 METHODS = ("rounds", "events")
 LONGEST = 2**53  # rounds are counted by integers, and marks set by floats
@@ -75,21 +75,21 @@ class Plan:
         method: str = "rounds",
     ) -> None:
         if not callable(getattr(problem, "loop", None)):
-            raise ValueError(f"problem must be a problem of this package, got {problem!r}")
+            raise ValueError(f"problem must be a problem of this package, got {brief(problem)}")
         if not isinstance(policies, Mapping) or not policies:
-            raise ValueError(f"policies must be a mapping of labels to policies, got {policies!r}")
+            raise ValueError(f"policies must be a mapping of labels to policies, got {brief(policies)}")
         self.problem, self.policies = problem, dict(policies)
         self.horizon = integer("horizon", horizon, 1)
         if self.horizon > LONGEST:
-            raise ValueError(f"horizon must be at most {LONGEST}, got {horizon!r}")
+            raise ValueError(f"horizon must be at most {LONGEST}, got {brief(horizon)}")
         self.replications = integer("replications", replications, 1)
         self.seed = integer("seed", seed, 0)
         self.rounds = mark_rounds(marks, self.horizon)
         if method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+            raise ValueError(f"method must be one of {', '.join(METHODS)}, got {brief(method)}")
         self.method = method
         if store is not None and not isinstance(store, (str, os.PathLike)):
-            raise ValueError(f"store must be a folder, got {store!r}")
+            raise ValueError(f"store must be a folder, got {brief(store)}")
         for label, policy in policies.items():
             _refuse_other_things(problem, label, policy)
             loop_for(problem, policy).fits(problem, policy)
@@ -211,7 +211,9 @@ def mark_rounds(marks: Any, horizon: int) -> np.ndarray:
         rounds = np.empty((0, 0))
     whole = rounds.ndim == 1 and rounds.size > 0 and rounds.dtype.kind in "iu"
     if not whole or (rounds[1:] <= rounds[:-1]).any() or rounds[0] < 1 or rounds[-1] > horizon:
-        raise ValueError(f"marks must be a number or increasing rounds from 1 to {horizon}, got {marks!r}")
+        raise ValueError(
+            f"marks must be a number or increasing rounds from 1 to {horizon}, got {brief(marks)}"
+        )
     return np.unique(np.append(rounds.astype(np.int64), horizon))
 
 

@@ -17,7 +17,7 @@ from weakfeedback.live.base import Live, remade, saved_policy
 from weakfeedback.live.labels import short
 from weakfeedback.live.ledger import fingerprint
 from weakfeedback.live.storage import StateError
-from weakfeedback.validate import integer, number, vector
+from weakfeedback.validate import brief, integer, number, vector
 
 SLACK = 1e-9  # relative: so much may rounding add to the budget
 OTHER = {"loss": "reward", "reward": "loss"}
@@ -100,7 +100,7 @@ class Allocator(Live):
         self._arms = integer("arms", arms, 1)
         self._budget = number("budget", budget, above=0.0)
         if not isinstance(setting, str) or setting not in OTHER:
-            raise ValueError(f"setting must be 'loss' or 'reward', got {setting!r}")
+            raise ValueError(f"setting must be 'loss' or 'reward', got {brief(setting)}")
         self._observes = setting
         super().__init__(policy, self._made, ("select", "update"), seed, options)
         self._check_policy()
@@ -258,5 +258,5 @@ def _seen(arm: int, value: Any) -> float:
         return float(value)
     seen = number(f"observed[{arm}]", value, at_least=0.0)
     if seen > 1.0:
-        raise ValueError(f"observed[{arm}] must be a number from 0 to 1, or None, got {value!r}")
+        raise ValueError(f"observed[{arm}] must be a number from 0 to 1, or None, got {brief(value)}")
     return seen

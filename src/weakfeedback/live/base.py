@@ -15,7 +15,7 @@ from weakfeedback.files import remove_leftovers
 from weakfeedback.live import storage
 from weakfeedback.live.ledger import Ledger
 from weakfeedback.live.storage import StateError, require
-from weakfeedback.validate import integer
+from weakfeedback.validate import brief, integer
 
 
 class Live:
@@ -43,7 +43,7 @@ class Live:
                 )
             for method in methods:
                 if isinstance(policy, type) or not callable(getattr(policy, method, None)):
-                    raise ValueError(f"policy must be a name or a policy object, got {policy!r:.80}")
+                    raise ValueError(f"policy must be a name or a policy object, got {brief(policy)}")
             self._policy_name = catalog.policy_name(self.setting, policy)
             self._options = _options_of(self.setting, self._policy_name, policy)
             self._policy = policy
@@ -168,7 +168,7 @@ def saved_policy(core: Any, policy: Any) -> tuple[Any, dict[str, Any]]:
     require("core", core, {"policy": (str, type(None)), **keys})
     if policy is not None:
         if type(policy).__qualname__ != core["class"]:
-            raise ValueError(f"policy must be a {core['class']}, as the file holds, got {policy!r:.80}")
+            raise ValueError(f"policy must be a {core['class']}, as the file holds, got {brief(policy)}")
         return policy, {}
     if core["policy"] is None:
         raise ValueError(
@@ -192,7 +192,7 @@ def generator_of(seed: Any) -> np.random.Generator:
     if isinstance(seed, np.random.Generator):
         if not isinstance(seed.bit_generator, np.random.PCG64):
             raise ValueError(
-                f"seed must be a Generator over PCG64, whose state can be saved, got {seed!r:.80}"
+                f"seed must be a Generator over PCG64, whose state can be saved, got {brief(seed)}"
             )
         return seed
     if seed is None or isinstance(seed, np.random.SeedSequence):

@@ -26,7 +26,7 @@ from weakfeedback.live.staged import STATE as COMMON
 from weakfeedback.live.staged import Staged
 from weakfeedback.live.stages import Rows
 from weakfeedback.live.storage import StateError, require
-from weakfeedback.validate import integer, vector
+from weakfeedback.validate import brief, integer, vector
 
 KEEP = 5000  # observations, unless told otherwise
 STATE: dict[str, type | tuple[type, ...]] = {**COMMON, "contexts": dict, "keep": (int, type(None))}
@@ -95,7 +95,7 @@ class ContextualCascade(Staged):
         self._contexts = Contexts(features)
         self._keep = None if keep is None else integer("keep", keep, 100)
         if isinstance(policy, str) and getattr(policy_class("contextual", policy), "sees_truth", False):
-            raise ValueError(f"policy must be one that needs no labels, got {policy!r}")
+            raise ValueError(f"policy must be one that needs no labels, got {brief(policy)}")
         self._named = isinstance(policy, str)
         # The length of the features is not known yet: this one shows that the options are right, and is replaced.
         pairs = len(self._stages) * (len(self._stages) - 1) // 2

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.live.storage import StateError, require
+from weakfeedback.validate import brief
 
 PENDING_LIMIT = 10_000  # decisions that may wait for feedback at once
 REMEMBERED = 10_000  # answers (and cancellations) that are remembered one by one
@@ -140,7 +141,7 @@ class Ledger:
     def _known(self, id: Any) -> int:
         """Return the id of a decision that is pending or was answered."""
         if not isinstance(id, numbers.Integral) or isinstance(id, (bool, np.bool_)):
-            raise ValueError(f"id must be the integer id of a decision, got {id!r}")
+            raise ValueError(f"id must be the integer id of a decision, got {brief(id)}")
         known = int(id)
         if not 1 <= known < self._next:
             raise UnknownDecision(f"there is no decision {known}")

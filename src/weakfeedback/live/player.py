@@ -14,7 +14,7 @@ from weakfeedback.live.ledger import UnknownDecision, fingerprint
 from weakfeedback.live.player_report import IDLE, PlayerReport, PlayerTally, make_player_report
 from weakfeedback.live.player_words import description_of, phase_of
 from weakfeedback.live.storage import StateError
-from weakfeedback.validate import integer, number
+from weakfeedback.validate import brief, integer, number
 
 # What a live player has unless told otherwise, where her policy takes it.
 DEFAULTS = {"epsilon": 0.05, "delta": 0.05, "alarm": True}
@@ -127,9 +127,9 @@ class Player(Live):
         """
         gained = number("reward", reward, at_least=0.0)
         if gained > 1.0:
-            raise ValueError(f"reward must be a number from 0 to 1, got {reward!r}")
+            raise ValueError(f"reward must be a number from 0 to 1, got {brief(reward)}")
         if not isinstance(collided, (bool, np.bool_)):
-            raise ValueError(f"collided must be True or False, got {collided!r}")
+            raise ValueError(f"collided must be True or False, got {brief(collided)}")
         named = None if slot is None else integer("slot", slot, 0)
         hit = bool(collided)
         with self._ledger.lock:
@@ -138,7 +138,7 @@ class Player(Live):
             if arm == IDLE and (hit or gained > 0.0):
                 raise ValueError(
                     f"slot {self.slot} was one of idling: reward must be 0 and collided False, "
-                    f"got {reward!r} and {collided!r}"
+                    f"got {brief(reward)} and {brief(collided)}"
                 )
             gained = 0.0 if hit else gained
             self._policy.observe(arm, gained, hit, self._rng)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weakfeedback.validate import integer, number
+from weakfeedback.validate import brief, integer, number
 
 IDLE = -1
 ALPHA = 1.1  # exponent of the pair's number in the exploration rate
@@ -312,5 +312,5 @@ def confidence(delta):
     """``delta`` checked: a number in (0, 1/2]."""
     value = number("delta", delta, above=0.0)
     if value > 0.5:
-        raise ValueError(f"delta must be a number in (0, 0.5], got {delta!r}")
+        raise ValueError(f"delta must be a number in (0, 0.5], got {brief(delta)}")
     return value

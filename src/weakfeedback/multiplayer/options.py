@@ -5,20 +5,20 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.multiplayer.opening import seating_length
-from weakfeedback.validate import integer
+from weakfeedback.validate import brief, integer
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     """One of a few words."""
     if not isinstance(value, str) or value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {brief(value)}")
     return value
 
 
 def flag(name: str, value: Any) -> bool:
     """True or False."""
     if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False, got {value!r}")
+        raise ValueError(f"{name} must be True or False, got {brief(value)}")
     return bool(value)
 
 

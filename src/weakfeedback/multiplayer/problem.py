@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weakfeedback.multiplayer.options import flag, one_of
-from weakfeedback.validate import integer, vector
+from weakfeedback.validate import brief, integer, vector
 
 if TYPE_CHECKING:
     from weakfeedback.engine.loop import Loop
@@ -80,7 +80,7 @@ class MultiplayerProblem:
     def __init__(self, means: Any, players: Any, shuffle: Any = True, rewards: Any = "bernoulli"):
         array = vector("means", means, at_least=0.0)
         if array.size < 2 or (array > 1.0).any():
-            raise ValueError(f"means must be at least two numbers in [0, 1], got {means!r}")
+            raise ValueError(f"means must be at least two numbers in [0, 1], got {brief(means)}")
         array.setflags(write=False)
         best = np.sort(np.argsort(-array, kind="stable")[: integer("players", players, 1, array.size)])
         best.setflags(write=False)
