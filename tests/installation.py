@@ -106,12 +106,13 @@ def first_failure(steps, folder):
 def check(python, wheel, sdist, end, folder):
     """Install the wheel into a fresh environment and use it, then the sdist; the trouble of each, if any."""
     venv = folder / "venv"
+    (folder / "smoke.py").write_text(SMOKE)
     for old in (venv, folder / "cache"):
         shutil.rmtree(old, ignore_errors=True)
     inside = str(venv / "bin" / "python")
     install = [inside, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     use = [
-        ([inside, "-c", SMOKE], {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}),
+        ([inside, "smoke.py"], {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}),
         ([str(venv / "bin" / "weakfeedback"), "list", "--json"], os.environ),
     ]
     start = [
