@@ -1,0 +1,362 @@
+"""CSB-TS and CSB-TS-same: the posterior by enumeration, small cases by hand, what must always hold."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.allocation.grids import Grid, Recorder, Same
+
+from weakfeedback.allocation import AllocationProblem, CsbTs, CsbTsSame, csb_ts, posterior
+from weakfeedback.allocation.instances import load
+from weakfeedback.checks import check_policy
+from weakfeedback.settings import SETTINGS
+
+BOTH = ("loss", "reward")
+
+
+def instance(seed, same):
+    """Means, thresholds, a budget and a step of a small problem; every other threshold lies on the grid."""
+    rng = np.random.default_rng([seed, 77])
+    K = int(rng.integers(1, 6))
+    budget = float(rng.choice([0.6, 1.0, 1.7]))
+    step = float(rng.choice([0.05, 0.11, 0.2, 0.6]))
+    theta = np.minimum(rng.uniform(0.03, 1.0, K), budget)
+    theta = np.where(rng.random(K) < 0.5, np.minimum(np.ceil(theta / step) * step, budget), theta)
+    if same:
+        theta = np.full(K, budget / rng.integers(1, K + 1))
+    return rng.uniform(0.05, 0.99, K), theta, budget, step
+
+
+def battery(kind, seed, setting, law, delay=0, rounds=30):
+    """A run in which every decision and, from time to time, the whole belief are compared with the enumeration."""
+    same = kind.__name__ == "CsbTsSame"
+    mu, theta, budget, step = instance(seed, same)
+    problem = AllocationProblem(mu, theta, budget, setting, law)
+    policy = kind(mu.size, budget, setting=setting) if same else kind(mu.size, budget, step, setting)
+    book = Same(policy) if same else Grid(policy)
+    world, x = problem.world(), np.empty(mu.size)
+    rng, chance, waiting = Recorder(seed), np.random.default_rng(seed), []
+    for t in range(rounds):
+        given_ = book.check_select(policy, rng)
+        assert given_.sum() <= budget * (1 + 1e-9)
+        world.draw(x, chance)
+        served = given_ >= theta * (1 - 1e-9)
+        waiting.append((given_, np.where(served == (setting == "reward"), x, 0.0)))
+        if len(waiting) > delay:
+            lesson = waiting.pop(int(chance.integers(len(waiting))))
+            policy.update(*lesson, rng)
+            book.enter(*lesson, rng.take())
+        if t % 10 == 9:
+            book.check_belief(policy, book.laws())
+
+
+CASES = [(setting, law) for setting in BOTH for law in ("bernoulli", "uniform")]
+
+
+@pytest.mark.parametrize("kind", [CsbTs, CsbTsSame])
+@pytest.mark.parametrize(("setting", "law"), CASES)
+@given(st.integers(0, 10**6), st.sampled_from([0, 0, 4]))
+@settings(max_examples=8, deadline=None)
+def test_every_decision_and_belief_is_that_of_the_enumeration(kind, setting, law, seed, delay):
+    battery(kind, seed, setting, law, delay)
+
+
+# ---- the posterior alone, with outcomes that no policy would cause
+
+
+@pytest.mark.parametrize("setting", BOTH)
+@given(data=st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=60))
+@settings(max_examples=40, deadline=None)
+def test_any_outcomes_at_any_levels_give_the_exact_posterior(setting, data):
+    policy = CsbTs(1, 0.9, 0.1, setting)
+    book = Grid(policy)
+    assert policy.C == 9
+    for level, positive in data:
+        lesson = np.array([level * policy.step]), np.array([float(positive)])
+        policy.update(*lesson, None)
+        book.enter(*lesson, iter(()))
+    book.check_belief(policy, book.laws())
+
+
+@pytest.mark.parametrize("setting", BOTH)
+@given(
+    data=st.lists(st.tuples(st.integers(1, 4), st.lists(st.booleans(), min_size=4, max_size=4)), max_size=30)
+)
+@settings(max_examples=40, deadline=None)
+def test_any_outcomes_of_any_sets_give_the_exact_posterior(setting, data):
+    policy = CsbTsSame(4, 1.2, setting)
+    book = Same(policy)
+    for served, outcomes in data:
+        lesson = (
+            np.array([1.2 / served if i < served else 0.0 for i in range(4)]),
+            np.array(outcomes, dtype=float),
+        )
+        policy.update(*lesson, None)
+        book.enter(*lesson, iter(()))
+    book.check_belief(policy, book.laws())
+
+
+def test_weights_keep_their_precision_when_counts_are_large():
+    """B(1 + P, 1 + F + z) / B(1 + P, 1 + F) against the product of its factors, on both sides of every switch."""
+    for P, F, z in [
+        (0, 0, 1),
+        (15, 3, 40),
+        (16, 3, 16),
+        (16, 3, 17),
+        (40, 7, 15),
+        (500, 900, 60),
+        (3, 10**6, 10**5),
+    ]:
+        if z <= P:
+            exact = math.prod((F + j) / (P + F + 1 + j) for j in range(1, z + 1))
+        else:
+            exact = math.prod((F + j) / (F + z + j) for j in range(1, P + 2))
+        assert posterior.fall(float(P), float(F), float(z)) == pytest.approx(exact, rel=1e-11)
+    for n in (0, 1, 5, 15, 16, 17, 100, 170):
+        assert posterior.log_factorial(float(n)) == pytest.approx(
+            math.log(math.factorial(n)), rel=1e-14, abs=1e-14
+        )
+
+
+# ---- small cases by hand
+
+
+class Script:
+    """A generator that returns given numbers, and fails when they run out."""
+
+    def __init__(self, *numbers):
+        self.numbers = list(numbers)
+
+    def random(self):
+        return self.numbers.pop(0)
+
+    def beta(self, a, b):
+        return self.numbers.pop(0)
+
+
+def levels(policy, *numbers):
+    rng = Script(*numbers)
+    found = np.rint(policy.select(rng) / policy.step).astype(int).tolist()
+    assert not rng.numbers
+    return found
+
+
+def feed(policy, given_, observed):
+    policy.update(np.array(given_) * policy.step, np.array(observed, dtype=float), Script())
+
+
+def test_a_loss_and_a_zero_by_hand():
+    policy = CsbTs(1, 1.0, 0.25)  # theta is one of 1, 2, 3, 4, 5
+    feed(policy, [1], [1])  # 1 is too little
+    feed(policy, [3], [0])  # a zero: genuine if theta is 4 or 5
+    # P = 1: B(2, 1) = 1/2 for 2 and 3, B(2, 2) = 1/6 for 4 and 5
+    _, probability, a, b = policy.belief(0)
+    np.testing.assert_allclose(probability, [0, 3 / 8, 3 / 8, 1 / 8, 1 / 8], atol=1e-15)
+    assert (a.tolist(), b.tolist()) == ([2] * 5, [1, 1, 1, 2, 2])
+    assert [levels(policy, u, 0.5) for u in (0.0, 0.37, 0.38, 0.74, 0.76, 0.87)] == [
+        [2],
+        [2],
+        [3],
+        [3],
+        [4],
+        [4],
+    ]
+    # 5 cannot be paid: all that is left is tried instead
+    assert levels(policy, 0.88, 0.5) == [4]
+    feed(policy, [0], [0])  # genuine whatever theta is
+    _, probability, a, b = policy.belief(0)
+    # B(2, 2) = 1/6 for 2 and 3, B(2, 3) = 1/12 for 4 and 5
+    np.testing.assert_allclose(probability, [0, 1 / 3, 1 / 3, 1 / 6, 1 / 6], atol=1e-15)
+    feed(policy, [4], [1])  # a loss at the whole budget
+    assert policy.belief(0)[1].tolist() == [0, 0, 0, 0, 1]
+    assert levels(policy, 0.5, 0.9) == [0]  # it can never be served, and is not probed
+
+
+def test_a_reward_and_a_zero_by_hand():
+    policy = CsbTs(1, 1.0, 0.25, "reward")
+    feed(policy, [0], [1])  # nothing was given: it tells nothing
+    assert (policy.P[0], policy.F[0]) == (0, 0)
+    feed(policy, [3], [1])  # 3 suffices
+    feed(policy, [2], [0])  # genuine if theta is 1 or 2
+    _, probability, a, b = policy.belief(0)
+    np.testing.assert_allclose(probability, [1 / 5, 1 / 5, 3 / 5, 0, 0], atol=1e-15)
+    assert (a.tolist(), b.tolist()) == ([2] * 5, [2, 2, 1, 1, 1])
+    # drawn from the top: u < .6 is 3; the smaller of two draws, and then raised to the quantile, which is 3
+    assert levels(policy, 0.1, 0.5, 0.9) == [3]
+    feed(policy, [3], [0])
+    feed(policy, [1], [1])
+    assert policy.belief(0)[1].tolist() == [1, 0, 0, 0, 0]
+    assert (policy.F[0], policy.used[0]) == (2, 0)  # the zeros at 2 and 3 were genuine
+
+
+def test_the_smaller_of_two_draws_is_served_and_what_is_left_is_padded_and_probed():
+    policy = CsbTs(3, 1.0, 0.1, "reward")  # levels 0, ..., 10
+    for arm, level in ((0, 4), (1, 3)):
+        given_, seen = [0, 0, 0], [0, 0, 0]
+        given_[arm], seen[arm] = level, 1
+        feed(policy, given_, seen)
+    # theta_0 in 4, 3, 2, 1 and theta_1 in 3, 2, 1 with equal weights, theta_2 in 11, ..., 1: each drawn twice.
+    draws = (0.3, 0.9, 0.6), (0.1, 0.2, 0.7), (0.0, 0.4, 0.0)
+    # 3 and 2 for arm 0: 2. 3 and 1 for arm 1: 1. Arm 2 cannot be served with 11. Left: 7. Arm 0 may need 2 more,
+    # worth .9 * (1/2) / 2; arm 1 2 more, worth .2 * (2/3) / 2: both are raised, and 3 are left for arm 2.
+    assert levels(policy, *(number for arm in draws for number in arm)) == [4, 3, 3]
+    # Arm 2 is drawn with 7, and worth it: nothing is left.
+    draws = (0.3, 0.9, 0.6), (0.1, 0.2, 0.7), (0.4, 0.9, 0.3)
+    assert levels(policy, *(number for arm in draws for number in arm)) == [2, 1, 7]
+    # With 6 one is left. It goes where it is worth most per level: arm 2, whose quantile is 11, is worth .9 * 5/11 / 5,
+    # arm 1 .2 / 3, and arm 0 .225.
+    draws = (0.3, 0.9, 0.6), (0.1, 0.2, 0.7), (0.5, 0.9, 0.3)
+    assert levels(policy, *(number for arm in draws for number in arm)) == [3, 1, 6]
+
+
+def test_losses_are_not_padded():
+    policy = CsbTs(2, 1.0, 0.1)
+    # 3 for arm 0 and 9 for arm 1; arm 0 is worth more, 7 are left, which may serve arm 1
+    assert levels(policy, 0.2, 0.9, 0.75, 0.5) == [3, 7]
+    feed(policy, [0, 7], [0, 1])
+    assert levels(policy, 0.2, 0.9, 0.3, 0.5) == [3, 0]  # 7 is known to be too little
+    assert levels(policy, 0.1, 0.9, 0.3, 1e-6) == [2, 0]  # and what 8 is expected to gain is too little
+
+
+def test_csb_ts_same_by_hand():
+    policy = CsbTsSame(3, 1.2)
+    third = np.array([0.4, 0.4, 0.4])
+    policy.update(third, np.zeros(3), Script())
+    # B(1, 2)^3 = 1/8 for M = 1 and 2, where no arm was served; 1 for M = 3
+    np.testing.assert_allclose(policy.belief(0)[1], [0.8, 0.1, 0.1], atol=1e-15)
+    assert policy.belief(0)[3].tolist() == [1, 2, 2]
+    for u, expected in ((0.79, [0.4] * 3), (0.81, [0.6, 0, 0.6]), (0.91, [1.2, 0, 0])):
+        assert policy.select(Script(u, 0.9, 0.2, 0.5)).tolist() == pytest.approx(expected)
+    policy.update(third, np.array([0.0, 1.0, 0.0]), Script())
+    assert policy.belief(0)[1].tolist() == [0, 0.5, 0.5]
+    policy.update(np.array([1.2, 0, 0]), np.array([1.0, 0.0, 0.0]), Script())
+    policy.update(np.array([1.2, 0, 0]), np.array([1.0, 0.0, 0.0]), Script())
+    assert policy.belief(0)[1].tolist() == [0, 0, 1]  # never less than one arm
+    rewards = CsbTsSame(3, 1.2, "reward")
+    rewards.update(np.array([0.6, 0.6, 0.0]), np.array([1.0, 0.0, 0.0]), Script())
+    np.testing.assert_allclose(rewards.belief(0)[1], [0.5, 0.5, 0.0])  # Q/3, Q/2, Q
+    rewards.update(np.array([0.4, 0.4, 0.4]), np.zeros(3), Script())
+    # M = 2: B(2, 1) B(1, 2) B(1, 1) = 1/4. M = 3: B(2, 2) B(1, 3) B(1, 2) = 1/36
+    np.testing.assert_allclose(rewards.belief(0)[1], [0.1, 0.9, 0.0])
+
+
+# ---- arguments and conformance
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"arms": 0}, "arms must be an integer >= 1, got 0"),
+        ({"budget": 0.0}, "budget must be a finite number > 0, got 0.0"),
+        ({"step": 0.0}, "step must be a finite number > 0, got 0.0"),
+        ({"step": 1.2}, "step must be at most the budget 1, got 1.2"),
+        ({"step": 1e-9}, "step must be at least 4e-08 for this budget, got 1e-09"),
+        ({"step": 1e-320}, "step must be at least 4e-08"),
+        ({"setting": "losses"}, "setting must be 'loss' or 'reward', got 'losses'"),
+        ({"setting": None}, "setting must be 'loss' or 'reward', got None"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, message):
+    given_ = {"arms": 4, "budget": 1.0, **arguments}
+    with pytest.raises(ValueError, match=f"^{message}"):
+        CsbTs(**given_)
+    if "step" not in arguments:
+        with pytest.raises(ValueError, match=f"^{message}"):
+            CsbTsSame(**given_)
+
+
+def test_levels_are_counted_with_a_tolerance():
+    assert CsbTs(2, 4.2, 0.7).C == 6  # 4.2 / .7 < 6 in doubles
+    assert CsbTs(2, 1.0, 0.3).C == 3
+    assert CsbTs(2, 0.5, 0.5).C == 1
+
+
+@pytest.mark.parametrize("setting", BOTH)
+def test_a_problem_tells_its_setting(setting):
+    problem = AllocationProblem([0.5, 0.6], [0.3, 0.3], 0.5, setting)
+    for name in ("CSB-TS", "CSB-TS-same", "Known"):
+        options = {"thresholds": [0.3, 0.3]} if name == "Known" else {}
+        assert SETTINGS["allocation"].make(name, problem, options).reward == (setting == "reward")
+        assert SETTINGS["allocation"].parameters(name, problem, options)["setting"] == setting
+    other = SETTINGS["allocation"].make("CSB-TS", problem, {"setting": "loss", "step": 0.1})
+    assert (other.reward, other.C) == (False, 5)
+
+
+@pytest.mark.parametrize("kind", [CsbTs, CsbTsSame])
+@pytest.mark.parametrize(("setting", "law"), CASES[1:3])
+def test_conformance(kind, setting, law):
+    thresholds = [0.5, 0.3, 0.3, 0.7] if kind is CsbTs else [0.4] * 4
+    problem = AllocationProblem([0.8, 0.6, 0.5, 0.9], thresholds, 1.2, setting, law)
+    check_policy(lambda p: kind(p.arms, p.budget, setting=p.outcome), problem, rounds=150)
+
+
+# ---- what must always hold
+
+
+@pytest.mark.parametrize("kind", [CsbTs, CsbTsSame])
+@pytest.mark.parametrize("setting", BOTH)
+@given(st.integers(0, 10**6))
+@settings(max_examples=10, deadline=None)
+def test_the_true_threshold_is_never_excluded(kind, setting, seed):
+    mu, theta, budget, step = instance(seed, same=kind is CsbTsSame)
+    problem = AllocationProblem(mu, theta, budget, setting)
+    policy = (
+        kind(mu.size, budget, setting=setting) if kind is CsbTsSame else kind(mu.size, budget, step, setting)
+    )
+    world, x, rng = problem.world(), np.empty(mu.size), np.random.default_rng(seed)
+    for _ in range(60):
+        world.draw(x, rng)
+        given_ = policy.select(rng)
+        served = given_ >= theta * (1 - 1e-9)
+        policy.update(given_, np.where(served == (setting == "reward"), x, 0.0), rng)
+    for i in range(mu.size):
+        amounts, probability, _, _ = policy.belief(i)
+        true = int(np.searchsorted(amounts, theta[i] * (1 - 1e-9)))  # the smallest amount that serves it
+        assert probability[true] > 0.0
+        assert probability.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_a_full_list_joins_its_farthest_levels(monkeypatch):
+    monkeypatch.setattr(csb_ts, "LEVELS", 4)
+    for setting in BOTH:
+        policy, exact = CsbTs(1, 4.0, 0.1, setting), Grid(CsbTs(1, 4.0, 0.1, setting))
+        rng = np.random.default_rng(0)
+        for level in rng.permutation(np.repeat(np.arange(1, 41), 2)):
+            lesson = np.array([level * 0.1]), np.zeros(1)
+            policy.update(*lesson, rng)
+            exact.enter(*lesson, iter(()))
+            used = policy.levels[0, : policy.used[0]]
+            assert used.size <= 4
+            assert (np.diff(used) > 0).all()
+        zeros = policy.belief(0)[3] - 1
+        right = np.array([exact.zeros(0, k) for k in range(1, 42)])
+        assert (zeros <= right).all()  # never too many
+        assert zeros.max() == right.max() == 80
+        near = slice(0, 3) if setting == "loss" else slice(-3, None)
+        assert zeros[near].tolist() == right[near].tolist()
+
+
+def test_the_work_grows_like_the_logarithm_of_the_levels(monkeypatch):
+    """Weights computed per arm and round: of 300 and of 30 000 levels, of 10 and of 20 arms. Counted, not timed."""
+
+    def work(setting, step, copies=1):
+        calls = []
+        monkeypatch.setattr(posterior, "fall", lambda P, F, zeros: calls.append(1) or fall(P, F, zeros))
+        known = load("III")
+        mu, theta = np.tile(known.means, copies), np.tile(known.thresholds, copies)
+        world = AllocationProblem(mu, theta, 3.0 * copies, setting).world()
+        policy = CsbTs(mu.size, 3.0 * copies, step, setting)
+        x, rng = np.empty(mu.size), np.random.default_rng(1)
+        for _ in range(250):
+            world.draw(x, rng)
+            given_ = policy.select(rng)
+            policy.update(given_, np.where((given_ >= theta) == (setting == "reward"), x, 0.0), rng)
+        return len(calls) / 250 / mu.size
+
+    fall = posterior.fall
+    for setting in BOTH:
+        coarse, fine, many = work(setting, 0.01), work(setting, 0.0001), work(setting, 0.01, copies=2)
+        assert fine < 2.5 * coarse  # the logarithm grows by 1.8, the number of levels by 100
+        assert many < 1.5 * coarse
