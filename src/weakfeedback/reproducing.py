@@ -118,9 +118,12 @@ def tell(found: Reproduction, folder: Path, json: bool) -> None:
     shown = table("Claims", "claim", "verdict", "in the words of the thesis")
     for claim, verdict in found.verdicts:
         shown.add_row(str(claim.number), verdict.outcome, claim.words)
-    console().print(shown, markup=False)
     counts = Counter(verdict.outcome for _, verdict in found.verdicts)
-    console().print(", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word]), markup=False)
+    if counts:
+        console().print(shown, markup=False)
+        console().print(
+            ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word]), markup=False
+        )
     console().print(f"  page    {found.paths[0]}", markup=False)
 
 
