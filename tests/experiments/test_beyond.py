@@ -46,7 +46,7 @@ def test_a_difference_that_a_paired_test_can_tell_wins_or_loses(regret, spread, 
     row = outcome(USS_TS=(100.0, spread), USS_TS_joint=(regret, spread))
     assert row["The new one"] == word
     assert row["Ratio"] == pytest.approx(regret / 100.0, rel=0.2)
-    assert (row["p"] <= 0.05) == (word != "ties")
+    assert (row["p"] == "< 0.0001") == (word != "ties")
 
 
 def test_the_rival_is_the_best_of_the_thesis_and_never_a_floor():

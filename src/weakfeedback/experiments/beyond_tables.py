@@ -50,7 +50,8 @@ class Compared:
 
     def row(self) -> Row:
         """For a table."""
-        numbers: Row = [self.regret, self.rival, self.ratio, self.floor, self.p_value]
+        p = f"{self.p_value:.4f}" if self.p_value >= 1e-4 else "< 0.0001"
+        numbers: Row = [self.regret, self.rival, self.ratio, self.floor, p]
         return [f"{self.name}, {self.new}", self.best, *numbers, self.outcome]
 
 
