@@ -211,6 +211,19 @@ def test_the_smaller_of_two_draws_is_served_and_what_is_left_is_padded_and_probe
     assert levels(policy, *(number for arm in draws for number in arm)) == [3, 1, 6]
 
 
+def quantile_and_level(kind):
+    """The .999-quantile is the top of 30 equally likely thresholds; .3 is level 3 of .1 (a quotient of 2.9999...)."""
+    policy = kind(1, 4.0, 0.1, "reward")
+    policy.update(np.array([3.0]), np.ones(1), Script())
+    assert levels(policy, 0.5, 0.5, 0.9) == [30]  # drawn 3, raised by 27 of 37
+    policy.update(np.array([0.3]), np.ones(1), Script())
+    assert np.flatnonzero(policy.belief(0)[1]).tolist() == [0, 1, 2]
+
+
+def test_the_quantile_and_the_level_by_hand():
+    quantile_and_level(CsbTs)
+
+
 def test_losses_are_not_padded():
     policy = CsbTs(2, 1.0, 0.1)
     # 3 for arm 0 and 9 for arm 1; arm 0 is worth more, 7 are left, which may serve arm 1
