@@ -52,10 +52,10 @@ bench: $(READY)
 	@$(BIN)/python -m benchmarks.contextual
 	@$(BIN)/python -m benchmarks.players
 
-# the pages show stored results: play what is missing (kept from run to run), then build
+# the pages show stored results: those they name are played first and kept from run to run; with
+# RESULTS=FOLDER those of a reproduction of your own are shown
 docs: $(READY)
-	@$(BIN)/python -m weakfeedback reproduce --quick --out out/reproduction
-	@$(BIN)/python docs/build.py out/docs --results out/reproduction
+	@$(BIN)/python docs/build.py out/docs $(if $(RESULTS),--results $(RESULTS),--results out/docs-results --play)
 
 lock:
 	@$(BIN)/uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet uv

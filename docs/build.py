@@ -1,23 +1,49 @@
-"""Build the documentation: ``python docs/build.py [OUT] [--results FOLDER]``; warnings are errors.
+"""Build the documentation: ``python docs/build.py [OUT] [--results FOLDER] [--play]``; warnings are errors.
 
-Exit status 0, or 2 with one line on what is missing.
+The pages show stored results. ``--play`` first plays the experiments that they name, as ``weakfeedback reproduce
+--quick`` does; what is in the folder already is kept. Exit status 0, or 2 with one line on what is missing.
 """
 
 import argparse
+import re
+import subprocess
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+NUMBERS = re.compile(r"^```\{numbers\} (.+)$", re.MULTILINE)
 
 
 def main(arguments=None):
     """Build the site and say where it is."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", nargs="?", type=Path, default=HERE.parent / "out" / "docs")
-    parser.add_argument("--results", type=Path, default=HERE.parent / "out" / "reproduction")
+    parser.add_argument("--results", type=Path, default=HERE.parent / "out" / "docs-results")
+    parser.add_argument("--play", action="store_true", help="play what the pages show and the folder lacks")
     parser.add_argument("--fresh", action="store_true", help="read every page again")
     options = parser.parse_args(arguments)
+    if options.play:
+        played = subprocess.run(play_command(options.results), stdout=subprocess.DEVNULL).returncode
+        if played:
+            return played
     return build(options.out, options.results, options.fresh)
+
+
+def needed():
+    """The experiments that the pages show, as ids and patterns."""
+    named = {
+        word
+        for page in HERE.rglob("*.md")
+        for line in NUMBERS.findall(page.read_text())
+        for word in line.split()
+    }
+    return sorted(named - {"EXPERIMENT"})  # the word by which the directive is explained
+
+
+def play_command(results):
+    """The command that plays them."""
+    command = [sys.executable, "-m", "weakfeedback", "reproduce", "--quick", "--out", str(results)]
+    return [*command, "--only", *needed()]
 
 
 def build(out, results, fresh=False):

@@ -32,7 +32,7 @@ add_module_names = False
 toc_object_entries_show_parents = "hide"
 python_use_unqualified_type_names = True
 
-results_folder = str(HERE.parent / "out" / "reproduction")
+results_folder = str(HERE.parent / "out" / "docs-results")
 
 html_theme = "furo"
 html_title = "weakfeedback"

@@ -22,7 +22,7 @@ from sphinx.util.docutils import SphinxDirective
 from weakfeedback.experiments.kept import Kept, NotAReproduction, Note
 from weakfeedback.experiments.registry import experiments, pattern
 
-MAKE = "make them with `make docs`, or with `weakfeedback reproduce --quick --out {}` first"
+MAKE = "make them with `make docs`, or with `weakfeedback reproduce --quick --out {}`"
 
 
 class Absent(ExtensionError):
@@ -89,12 +89,8 @@ class Numbers(SphinxDirective):
     def caption(self, shown, note, measure):
         played = [(e, r) for e, r in shown if r is not None]
         ids = [e.id for e, _ in shown]
-        command = [
-            "weakfeedback",
-            "reproduce",
-            *note.options,
-            *(f"--only {shlex.quote(w)}" for w in pattern(ids)),
-        ]
+        chosen = " ".join(shlex.quote(word) for word in pattern(ids))
+        command = ["weakfeedback", "reproduce", *note.options, "--only", chosen]
         rounds = span({r.about["horizon"] for _, r in played})
         repeated = span({r.values(r.policies[0]).shape[0] for _, r in played})
         seeds = ", ".join(str(s) for s in sorted({e.seed for e, _ in played}))

@@ -17,7 +17,7 @@ import pytest
 from weakfeedback.catalog import POLICIES
 from weakfeedback.engine.results import Results
 from weakfeedback.experiments.kept import Note, rows_of
-from weakfeedback.experiments.registry import experiments
+from weakfeedback.experiments.registry import choose, experiments
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -92,6 +92,14 @@ def test_names_beside_the_pseudo_code_are_those_of_the_code(page):
         for code in re.findall(r"`([^`]+)`", row[-1]):
             missing = set(re.findall(r"[A-Za-z_]\w*", code)) - known - {"py"}
             assert not missing, f"{code}: the code has no {missing}"
+
+
+def test_make_docs_plays_what_the_pages_show(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    command = importlib.import_module("build").play_command(Path("somewhere"))
+    played = choose(command[command.index("--only") + 1 :]).ids
+    assert {"ch2-compare-bsc-1", "beyond-players-e2"} <= played
+    assert "ch3-cost-heart-random-1" not in played  # dear, and on no page
 
 
 def test_drawings_are_those_of_the_script(tmp_path, monkeypatch):
