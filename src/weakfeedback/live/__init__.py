@@ -2,7 +2,7 @@
 
 from weakfeedback.live.allocation_report import AllocationReport
 from weakfeedback.live.allocator import Allocator, Allotment
-from weakfeedback.live.cascade import Answer, Cascade, Costed, Decision, majority
+from weakfeedback.live.cascade import Answer, Audit, Cascade, Costed, Decision, majority
 from weakfeedback.live.context_report import ContextualReport
 from weakfeedback.live.contextual import ContextualCascade
 from weakfeedback.live.ledger import FeedbackConflict, PendingDecision, UnknownDecision
@@ -16,6 +16,7 @@ __all__ = [
     "Allocator",
     "Allotment",
     "Answer",
+    "Audit",
     "Cascade",
     "CascadeReport",
     "ContextualCascade",
