@@ -303,7 +303,7 @@ def test_a_follower_believes_only_what_makes_sense():
 
 def test_conformance_and_names():
     problem = MultiplayerProblem([0.9, 0.1, 0.8, 0.2, 0.3], 3)
-    assert len(check_policy(lambda p: Dpe1(p.arms), problem, rounds=400).passed) == len(CHECKS)
+    assert len(check_policy(lambda p: Dpe1(p.arms), problem, rounds=200).passed) == len(CHECKS)
     for players in (1, 5):
         other = MultiplayerProblem(problem.means, players, rewards="beta")
         check_policy(lambda p: Dpe1(p.arms), other, rounds=150)
