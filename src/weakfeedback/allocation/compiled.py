@@ -18,12 +18,13 @@ def compiled(function: Any) -> Any:
 
     from weakfeedback.engine.digest import fingerprint
     from weakfeedback.engine.lowering import _compilable
+    from weakfeedback.engine.parts import Whole
 
     code = fingerprint({function.__name__: function})
     copy = _compilable(function)
     copy.__qualname__ = f"{function.__name__}_{code}"  # the disk cache must not outlive a change of a helper
     copy.__module__ = function.__module__
-    return njit(nogil=True, cache=True, error_model="numpy")(copy)
+    return njit(nogil=True, cache=True, error_model="numpy", pipeline_class=Whole)(copy)
 
 
 def knapsack(values: Any, weights: Any, capacity: Any) -> np.ndarray:

@@ -12,6 +12,8 @@ from numba.core.compiler_machinery import AnalysisPass, register_pass
 from numba.core.errors import TypingError
 from numba.core.typed_passes import NopythonTypeInference
 
+from weakfeedback.engine.parts import PartLowering, with_lowering
+
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class FieldKinds(AnalysisPass):
@@ -39,14 +41,14 @@ class FieldKinds(AnalysisPass):
 
 
 class FieldChecked(Compiler):
-    """Numba's compiler with the check above after type inference."""
+    """Numba's compiler of methods and helpers, with the check above after type inference."""
 
     def define_pipelines(self) -> Any:
         pipelines = super().define_pipelines()
         for pipeline in pipelines:
             pipeline.add_pass_after(FieldKinds, NopythonTypeInference)
             pipeline.finalize()
-        return pipelines
+        return with_lowering(pipelines, PartLowering)
 
 
 def _same_kind(field: Any, value: Any) -> bool:

@@ -33,9 +33,12 @@ from weakfeedback.engine.digest import (
     reachable,
 )
 from weakfeedback.engine.fieldcheck import FieldChecked
+from weakfeedback.engine.parts import Whole
 
 ENGINE = hashlib.sha256(
-    b"".join(pkgutil.get_data(__package__, name) or b"" for name in ("lowering.py", "fieldcheck.py"))
+    b"".join(
+        pkgutil.get_data(__package__, name) or b"" for name in ("lowering.py", "fieldcheck.py", "parts.py")
+    )
 ).hexdigest()
 PYTHON_KIND: dict[type, type] = {np.float64: float, np.int64: int, np.bool_: bool}
 PLAIN = {np.dtype(kind) for kind in (np.float64, np.int64, np.bool_)}
@@ -43,7 +46,14 @@ PLAIN = {np.dtype(kind) for kind in (np.float64, np.int64, np.bool_)}
 # many labels may be saved, though: eight bits to be set and converted, not to be computed with.
 SMALL = {np.dtype(np.int8)}
 INLINE = 400  # bytes of bytecode up to which a helper is inlined
-METHOD_OPTIONS = {"forceinline": True, "error_model": "numpy", "pipeline_class": FieldChecked}
+# nobody calls methods and helpers from Python
+PART_OPTIONS: dict[str, Any] = {
+    "error_model": "numpy",
+    "pipeline_class": FieldChecked,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
+METHOD_OPTIONS = {"forceinline": True, **PART_OPTIONS}
 _new: Any = structref.new
 _overload_method: Any = extending.overload_method
 _lock = threading.RLock()
@@ -233,7 +243,7 @@ def _helper(function: pytypes.FunctionType) -> Any:
         small = (
             len(function.__code__.co_code) <= INLINE and function.__name__ not in function.__code__.co_names
         )
-        _helpers[key] = njit(error_model="numpy", forceinline=small, pipeline_class=FieldChecked)(copy)
+        _helpers[key] = njit(forceinline=small, **PART_OPTIONS)(copy)
         _equip(copy)
     return _helpers[key]
 
@@ -298,7 +308,7 @@ def _named(function: Callable, digest: str) -> Any:
     all_of_it = f"{digest}|{code}|{numba.__version__}|{machine}"
     copy.__qualname__ = f"{source.__name__}_{hashlib.sha256(all_of_it.encode()).hexdigest()[:16]}"
     copy.__module__ = source.__module__
-    options: Any = {"nogil": True, "error_model": "numpy", "boundscheck": None}
+    options: Any = {"nogil": True, "error_model": "numpy", "boundscheck": None, "pipeline_class": Whole}
     try:
         return njit(cache=True, **options)(copy)
     except RuntimeError:  # there is no folder that can be written
