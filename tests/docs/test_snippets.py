@@ -11,6 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from weakfeedback.experiments.userfile import read_experiment
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\{?[\w-]*\}?)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -41,6 +43,14 @@ def test_snippets_run_and_print_what_they_say(page, monkeypatch, tmp_path):
         following = blocks[k + 1] if k + 1 < len(blocks) else ("", "")
         if following[0] == "text":
             assert squeezed(printed.getvalue()) == squeezed(following[1])
+
+
+def test_experiment_files_on_pages_are_right(tmp_path):
+    shown = [code for page in PAGES for language, code in blocks_of(page) if language == "toml"]
+    assert shown
+    for code in shown:
+        (tmp_path / "shown.toml").write_text(code)
+        assert read_experiment(tmp_path / "shown.toml").policies
 
 
 def test_no_fence_swallows_a_snippet():
