@@ -239,7 +239,7 @@ def candidates(values, weights, room):
     for i in range(values.size):
         ratio[i] = -1.0
         if values[i] > 0.0 and weights[i] <= room:
-            ratio[i] = values[i] / weights[i] if weights[i] > 0.0 else math.inf
+            ratio[i] = float(values[i]) / float(weights[i]) if weights[i] > 0.0 else math.inf  # may overflow
             n += 1
     order = rank_down(ratio)
     r = np.zeros(n + 1)

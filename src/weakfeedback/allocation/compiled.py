@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.knapsack import pack_levels
+from weakfeedback.validate import brief
 
 FLOAT, BOOL = np.dtype(np.float64), np.dtype(np.bool_)  # made once: the names cost more than the arrays
 
@@ -44,9 +45,13 @@ def knapsack(values: Any, weights: Any, capacity: Any) -> np.ndarray:
     >>> knapsack([0.9, 0.6, 0.4], [0.6, 0.55, 0.45], 1.0).tolist()
     [False, True, True]
     """
-    v = np.ascontiguousarray(values, FLOAT)
-    w = np.ascontiguousarray(weights, FLOAT)
-    room = float(capacity)
+    try:
+        v = np.ascontiguousarray(values, FLOAT)
+        w = np.ascontiguousarray(weights, FLOAT)
+        room = float(capacity)
+    except (TypeError, ValueError, OverflowError):
+        given = ", ".join(map(brief, (values, weights, capacity)))
+        raise ValueError(f"values, weights and capacity must be numbers, got {given}") from None
     if v.ndim == w.ndim == 1:
         chosen = np.empty(v.size, BOOL)  # given along, as returning an array takes longer than making one
         if (_solve or _prepare())(v, w, room, chosen):

@@ -342,7 +342,7 @@ def _error_after_error(rates: np.ndarray, slip: float, arm: int) -> float:
     needed = rates[arm] - slip * (1.0 - rates[0])
     if rates[0] == 0.0 and abs(needed) <= TOLERANCE:
         return 0.0
-    rate = needed / rates[0] if rates[0] > 0.0 else math.copysign(math.inf, needed)
+    rate = float(needed) / float(rates[0]) if rates[0] > 0.0 else math.copysign(math.inf, needed)
     if not -TOLERANCE <= rate <= 1.0 + TOLERANCE:
         raise ValueError(
             f"errors[{arm}] must be from slip * (1 - errors[0]) to that plus errors[0], "

@@ -14,6 +14,7 @@ from weakfeedback.validate import brief, integer, number
 
 # A column counts as dependent on earlier ones when this share of its norm, or less, is not explained by them.
 DEPENDENT = 1e-8
+LARGEST = 1e100  # of a context or a feature: products of two of them must be finite
 
 
 class QuadraticFeatures:
@@ -44,6 +45,8 @@ class QuadraticFeatures:
 
     def __init__(self, bound: Any) -> None:
         self.bound = number("bound", bound, above=0.0)
+        if self.bound > LARGEST:
+            raise ValueError(f"bound must be at most {LARGEST:g}, got {brief(bound)}")
         self.columns = np.zeros(0, dtype=np.int64)  # those kept; empty before a fit: all
         self.inputs = 0  # d; 0 before a fit: any
 
@@ -129,13 +132,17 @@ class PairFeatures:
 def context_table(name: str, value: Any) -> np.ndarray:
     """An array of finite floats, one row per context."""
     try:
+        if np.asarray(value).dtype.kind not in "biufO":  # text and complex numbers would pass for floats
+            raise TypeError
         table = np.array(value, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be numbers of shape (n, d), got {type(value).__name__}") from None
     if table.ndim != 2 or table.shape[0] < 1 or table.shape[1] < 1:
         raise ValueError(f"{name} must have shape (n, d) with n, d >= 1, got {table.shape}")
     if not np.isfinite(table).all():
         raise ValueError(f"{name} must be finite, got {table[~np.isfinite(table)][0]!r}")
+    if np.abs(table).max() > LARGEST:
+        raise ValueError(f"{name} must be at most {LARGEST:g} in size, got {np.abs(table).max():g}")
     return table
 
 

@@ -228,6 +228,8 @@ def read_experiment(path: str | Path) -> UserExperiment:
         raise BadFile(f"{path}: is not text in UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise BadFile(f"{path}: is not TOML: {_line(error)}") from None
+    except RecursionError:
+        raise BadFile(f"{path}: is nested too deeply") from None
     except ValidationError as error:
         raise BadFile(f"{path}: {_first(error)}") from None
     except ValueError as error:
