@@ -12,7 +12,7 @@ from weakfeedback.experiments import chapter4_experiments as ch4
 from weakfeedback.experiments.chapter4_claims import NUM_DIFFERENT, ROUNDING, sweep
 from weakfeedback.experiments.chapter4_evidence import log_ratio, more, regret, rounds, somewhere, steps
 from weakfeedback.experiments.chapter4_experiments import NUM_MK, NUM_SK, ROUNDED
-from weakfeedback.experiments.evidence import above, beside, decided, skipped
+from weakfeedback.experiments.evidence import above, beside, decided, reverse, skipped, sublinear
 from weakfeedback.experiments.model import Claim, Finding, Part
 from weakfeedback.stats import student_interval
 
@@ -22,7 +22,31 @@ if TYPE_CHECKING:
 BERNOULLI, UNIFORM = ch4.LAWS
 STATED = {"NUM1": "20", "NUM2": "2", "NUM3": "3"}
 DIFFERENT = ("NUM2", "NUM3")
+ANYTIME = {f"ch4-anytime-{name.lower()}": ch4.TS_SAME if name == "NUM1" else ch4.TS for name in STATED}
+HORIZONS = (2_000, 10_000, ch4.ANYTIME)
 FEW = 100  # replications after which the thesis saw its intervals overlap
+
+
+def anytime_impossible(run: Run) -> Finding:
+    """Claim 74."""
+    parts = []
+    for experiment, policy in ANYTIME.items():
+        for horizon in HORIZONS:
+            label = f"{policy} on {experiment.split('-')[-1].upper()} not sub-linear up to T = {horizon}"
+            if experiment not in run:
+                parts.append(skipped(label))
+                continue
+            marks = run[experiment].values(policy).shape[1] * horizon // ch4.ANYTIME
+            parts.append(reverse(sublinear(label, run[experiment], policy, marks)))
+    return Finding(
+        tuple(parts),
+        reading="not possible would mean that no policy that is not told T has sub-linear regret; one is enough to "
+        "contradict it",
+        summary="Thompson sampling of thresholds and means together needs no horizon: it goes on testing smaller "
+        "amounts as often as they may still be right. It is not the thesis's, no bound of its regret is known, and "
+        "runs of 50 000 rounds on three instances are no proof. The thesis gives an example of one difficulty; to "
+        "restart a horizon dependent algorithm with doubled horizons, the usual way round it, is not considered there.",
+    )
 
 
 def _stated(name: str, law: str) -> str:
@@ -156,6 +180,13 @@ def _simulation(number: int, lines: str, words: str, test: Callable, ids: Iterab
 
 
 UTILITY = (
+    _simulation(
+        74,
+        "3527, 3822",
+        "anytime algorithms are not possible when considering the CSB problems in the reward setting",
+        anytime_impossible,
+        ANYTIME,
+    ),
     _simulation(
         76,
         "3836",

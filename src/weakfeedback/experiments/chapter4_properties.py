@@ -270,14 +270,6 @@ COMPUTED = (
         lemmas,
         "property",
     ),
-    Claim(
-        74,
-        "anytime algorithms are not possible when considering the CSB problems in the reward setting",
-        "3527, 3822",
-        "argued only",
-        why="it speaks of all algorithms, and the thesis gives an example of one difficulty, not a proof. The usual "
-        "way round it, to restart a horizon dependent algorithm with doubled horizons, is not considered there.",
-    ),
     _computed(
         75,
         "3836",

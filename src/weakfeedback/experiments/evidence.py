@@ -98,12 +98,12 @@ def lower(
     return below(name, difference, difference + margin, note=joined(note, stand_in(results)))
 
 
-def sublinear(name: str, results: Results, policy: str) -> Part:
-    """Claim: the last quarter of the run adds less than half the regret of the first.
+def sublinear(name: str, results: Results, policy: str, marks: int | None = None) -> Part:
+    """Claim: the last quarter of the run, or of so many ``marks`` of it, adds less than half the regret of the first.
 
     Contradicted above 0.9: regret that still falls, but slower, at this horizon, proves neither.
     """
-    first, last = _quarters(results.values(policy))
+    first, last = _quarters(results.values(policy)[:, :marks])
     ratio = last.mean() / first.mean() if first.mean() > 0.0 else math.nan
     note = f"last quarter adds {ratio:.2f} of the first"
     return below(
