@@ -67,6 +67,12 @@ def test_fast_and_slow_choose_the_same_arms(arms):
     assert changes
 
 
+@pytest.mark.parametrize(("arms", "players", "seed"), [(4, 3, 475), (7, 2, 1420)])
+def test_the_leader_looks_with_the_clock_of_the_slot_that_ended(arms, players, seed):
+    """Seeds at which a clock ahead by one at the end of a communication leads to other choices soon."""
+    played(means_of(arms), players, seed, 60, "uniform")
+
+
 def test_sets_change_again_and_again():
     """Means that are close: many changes, told one after the other, heard by everybody."""
     found = 0

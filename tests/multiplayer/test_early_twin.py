@@ -48,7 +48,7 @@ def test_fast_and_slow_choose_the_same_arms(label):
     for arms in range(2, 9):
         for players in range(1, arms + 1):
             seed, law = arms + players, LAWS[(arms + 2 * players) % 3]
-            slots = 700 if "fine" in label else 350
+            slots = 450 if label == "fine" else 300
             follow(DlcLix, NAME, early(arms, label), means_of(arms), players, seed, slots, rewards=law)
 
 
@@ -84,6 +84,37 @@ def test_every_kind_of_word_is_said(minds):
         "a final stay in a round to all": any(not w.moved and w.final and not w.alone for w in words),
     }
     assert all(kinds.values()), kinds
+
+
+class Drifting(slow.SlowWorld):
+    """The arms change places every 120 slots: what was separated need not stay so."""
+
+    slots = 0
+
+    def draw(self):
+        self.slots += 1
+        if self.slots % 120 == 0:
+            self.order = self.order[1:] + self.order[:1]
+        return super().draw()
+
+
+@pytest.mark.parametrize(
+    ("means", "players", "law", "seed", "epsilon"),
+    [
+        ([0.92, 0.07, 0.16, 0.97], 2, "bernoulli", 450, 0.3),
+        ([0.57, 0.94, 0.02, 0.87, 0.96], 2, "uniform", 114, 0.4),
+        ([0.76, 0.58, 0.54, 0.42], 3, "beta", 151, 0.6),
+    ],
+)
+def test_a_round_to_all_ends_the_holding(monkeypatch, minds, means, players, law, seed, epsilon):
+    """A player who was held is visited in a round to all in which nothing is separated, and then told for good."""
+    monkeypatch.setattr(slow, "SlowWorld", Drifting)
+    inputs = {"arms": len(means), "epsilon": epsilon, "delta": 0.5, "tolerance": "eps", "early_moves": True}
+    follow(DlcLix, NAME, inputs | {"seating_rounds": 30}, means, players, seed, 800, rewards=law)
+    last = [word for word in minds[0].words if word.rank == players - 1]
+    held = next(k for k, word in enumerate(last) if word.sure and not word.final)
+    assert not last[held + 1].sure
+    assert last[-1].final
 
 
 def test_top_arms_that_are_close():
