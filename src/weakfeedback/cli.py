@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from weakfeedback import completion
 from weakfeedback._version import __version__
 from weakfeedback.terminal import FAILED, INTERRUPTED, Commands, Stop, console, print_json, writing_to
 
@@ -137,12 +138,17 @@ def run(
 
 @app.command()
 def reproduce(
-    more: Annotated[list[str] | None, typer.Argument(metavar="", hidden=True)] = None,
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="", hidden=True, autocompletion=completion.experiments),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the replications, at least 5.")] = False,
     only: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="ID ...", help="Only these: ids, patterns such as 'ch2-xi-*', or chapters such as ch2."
+            metavar="ID ...",
+            help="Only these: ids, patterns such as 'ch2-xi-*', or chapters such as ch2.",
+            autocompletion=completion.experiments,
         ),
     ] = None,
     list_only: Annotated[
@@ -239,7 +245,12 @@ def check(
         ),
     ],
     setting: Annotated[
-        str, typer.Option(help="The setting whose protocol the policy follows.", show_default=False)
+        str,
+        typer.Option(
+            help="The setting whose protocol the policy follows.",
+            show_default=False,
+            autocompletion=completion.settings,
+        ),
     ],
 ) -> None:
     """Check that a policy of your own keeps the protocol, and that its compiled twin does the same.
@@ -277,12 +288,19 @@ def radio(
     channels: Annotated[int, typer.Option(metavar="K", help="How many channels.", show_default=False)],
     more: Annotated[list[str] | None, typer.Argument(metavar="", hidden=True)] = None,
     seed: Annotated[int, typer.Option(metavar="S", help="Replication 0 of simulate(seed=S).")] = 0,
-    policy: Annotated[str, typer.Option(help="dlc-lix, dlc, musical-chairs or sic-mmab.")] = "dlc-lix",
+    policy: Annotated[
+        str,
+        typer.Option(
+            help="dlc-lix, dlc, musical-chairs, sic-mmab or dpe1.", autocompletion=completion.players
+        ),
+    ] = "dlc-lix",
     means: Annotated[
         list[str] | None,
         typer.Option(metavar="M ...", help="The channels' means; from 0.9 down to 0.1 by default."),
     ] = None,
-    rewards: Annotated[str, typer.Option(help="bernoulli, uniform or beta.")] = "bernoulli",
+    rewards: Annotated[
+        str, typer.Option(help="bernoulli, uniform or beta.", autocompletion=completion.rewards)
+    ] = "bernoulli",
     option: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="An option of the policy, such as epsilon=0.2; repeatable."),

@@ -107,3 +107,21 @@ def test_help_has_examples(words, call):
     assert result.exit_code == 0
     assert "Examples:" in result.stdout
     assert f"weakfeedback {' '.join(words)}".strip() in result.stdout.split("Examples:")[1]
+
+
+def test_an_experiment_by_events(small, call):
+    text = SMALL.replace("horizon = 200", "horizon = 1_000_000_000\nmethod = 'events'")
+    small.write_text(text)
+    refused = call("run", "small.toml", "--out", "out")
+    assert refused.exit_code == 2
+    assert "method must be 'rounds' for policies['USS-UCB(1)']" in refused.stderr
+    assert not (small.parent / "out").exists()
+    small.write_text(
+        "\n".join(["policies = ['USS-TS']" if "policies" in k else k for k in text.splitlines()])
+    )
+    result = call("run", "small.toml", "--out", "out")
+    assert result.exit_code == 0, result.stderr
+    page = (small.parent / "out" / "report" / "index.html").read_text()
+    assert "1,000,000,000 rounds" in page
+    assert "simulated by events" in page
+    assert "ran in the interpreter" not in page

@@ -9,7 +9,7 @@ import difflib
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -31,6 +31,7 @@ ALLOWED = {
     "replications": "an integer from 1 to 10^7",
     "seed": "an integer >= 0",
     "marks": "a number of rounds to record, or a list of increasing rounds",
+    "method": "rounds or events",
     "problem.bsc": "a table with errors and, if not 0.05, slip",
 }
 
@@ -72,6 +73,7 @@ class ExperimentFile(_Strict):
     replications: int = Field(100, ge=1, le=10**7)
     seed: int = Field(0, ge=0)
     marks: int | list[int] = 200
+    method: Literal["rounds", "events"] = "rounds"
 
 
 class Law(_Strict):
@@ -214,6 +216,7 @@ class UserExperiment:
     seed: int
     marks: Any
     text: str
+    method: str = "rounds"
 
 
 def read_experiment(path: str | Path) -> UserExperiment:
@@ -237,6 +240,7 @@ def read_experiment(path: str | Path) -> UserExperiment:
 
 
 def _experiment(name: str, text: str, content: dict[str, Any]) -> UserExperiment:
+    from weakfeedback.engine.loop import refuse_events
     from weakfeedback.engine.simulate import mark_rounds
 
     _known_keys(content, list(ExperimentFile.model_fields), "")
@@ -258,6 +262,9 @@ def _experiment(name: str, text: str, content: dict[str, Any]) -> UserExperiment
         )
     problem = setting.load(file.instance) if file.instance is not None else _problem(file)
     policies, parameters = _policies(setting, problem, file.policies)
+    if file.method == "events":
+        for label, policy in policies.items():
+            refuse_events(problem, label, policy)
     return UserExperiment(
         name=name,
         title=file.title or name,
@@ -271,6 +278,7 @@ def _experiment(name: str, text: str, content: dict[str, Any]) -> UserExperiment
         seed=file.seed,
         marks=file.marks,
         text=text,
+        method=file.method,
     )
 
 

@@ -46,6 +46,7 @@ def run_file(
             executor=executor,
             store=folder / CHUNKS,
             progress=progress,
+            method=experiment.method,
         )
     results = _labelled(results, experiment, command)
     results.save(folder / ROWS)

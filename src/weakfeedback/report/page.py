@@ -146,7 +146,7 @@ def tallied(outcomes: Iterable[str]) -> list[tuple[str, str, int]]:
 
 def section_view(section: Section, gallery: Gallery, points: int = MOST_POINTS) -> dict[str, Any]:
     """What the templates show of an experiment."""
-    absent = {"description": [], "command": "", "file": "", "versions": {}, "instance": ""}
+    absent = {"description": [], "command": "", "file": "", "versions": {}, "instance": "", "method": ""}
     measure = section.measures[0]
     final = tables.final_rows(section.results, measure)
     figures = []
@@ -162,9 +162,16 @@ def section_view(section: Section, gallery: Gallery, points: int = MOST_POINTS) 
         "comparisons": tables.comparison_rows(section.results, measure),
         "replications": final[0]["replications"],
         "best": min(final, key=lambda row: row["mean"]),
-        "interpreted": {k: v for k, v in section.results.compiled.items() if v is not True},
+        "interpreted": _interpreted(section.results),
         "figures": figures,
     }
+
+
+def _interpreted(results: Results) -> dict[str, str]:
+    """By policy the reason why it ran in the interpreter; skipping rounds by events is none."""
+    if results.about.get("method") == "events":
+        return {}
+    return {label: reason for label, reason in results.compiled.items() if reason is not True}
 
 
 @functools.cache
