@@ -1,0 +1,40 @@
+"""What the shell offers while a command is typed. Imports are made when a name is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+REWARDS = ("bernoulli", "uniform", "beta")
+
+
+def settings(incomplete: str) -> list[str]:
+    """Names of settings."""
+    from weakfeedback.settings import SETTINGS
+
+    return _starting(SETTINGS, incomplete)
+
+
+def players(incomplete: str) -> list[str]:
+    """Names of the policies of players, in small letters as the examples have them."""
+    from weakfeedback.catalog import POLICIES
+
+    return _starting((name.lower() for name in POLICIES["multiplayer"]), incomplete.lower())
+
+
+def rewards(incomplete: str) -> list[str]:
+    """Laws of rewards."""
+    return _starting(REWARDS, incomplete)
+
+
+def experiments(incomplete: str) -> list[str]:
+    """Chapters and ids of experiments; after a comma, the next one."""
+    from weakfeedback.experiments.registry import chapters
+    from weakfeedback.experiments.registry import experiments as known
+
+    before, comma, word = incomplete.rpartition(",")
+    names = [*(chapter.names[0] for chapter in chapters()), *known()]
+    return [before + comma + name for name in _starting(names, word.lower())]
+
+
+def _starting(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]

@@ -1,0 +1,174 @@
+"""What people expect of a command at a terminal: colours there and only there, completion, pipes, Ctrl-C."""
+
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+from tests.cli.conftest import SMALL
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*[34][0-9]m|\x1b\[[0-9;]*9[0-7]m")
+COMMAND = [sys.executable, "-m", "weakfeedback"]
+
+
+def environment(**changes):
+    """Ours without what would force or forbid colours."""
+    forcing = ("NO_COLOR", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "CLICOLOR_FORCE", "TTY_COMPATIBLE")
+    kept = {name: value for name, value in os.environ.items() if name not in forcing}
+    return {**kept, "TERM": "xterm-256color", "COLUMNS": "120", **changes}
+
+
+def at_terminal(*words, **changes):
+    """Run the command with a terminal for all its streams: what it printed, and its status."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, *words], stdin=theirs, stdout=theirs, stderr=theirs, env=environment(**changes)
+    )
+    os.close(theirs)
+    printed = b""
+    try:
+        while piece := os.read(ours, 65536):
+            printed += piece
+    except OSError:  # how a terminal says that nobody writes to it any more
+        pass
+    os.close(ours)
+    return printed.decode(), process.wait(timeout=60)
+
+
+def piped(*words, **changes):
+    return subprocess.run(
+        [*COMMAND, *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=environment(**changes),
+    )
+
+
+def test_colours_on_a_terminal_only(folder):
+    shown, status = at_terminal("--help")
+    assert status == 0
+    assert COLOUR.search(shown)
+    assert not COLOUR.search(at_terminal("--help", NO_COLOR="1")[0])
+    assert "\x1b" not in piped("--help").stdout
+    words = ["reproduce", "--list", "--only", "ch2-lower-*"]
+    assert "\x1b[1m" in at_terminal(*words)[0]
+    elsewhere = piped(*words)
+    assert (elsewhere.returncode, elsewhere.stderr) == (0, "")
+    assert "\x1b" not in elsewhere.stdout
+
+
+def test_no_escapes_where_a_run_writes_to_a_file(small):
+    found = piped("run", "small.toml", "--out", "out")
+    assert found.returncode == 0, found.stderr
+    assert "\x1b" not in found.stdout + found.stderr
+    assert "USS-UCB(1)" in found.stdout
+
+
+def test_a_reader_that_stops_reading_is_no_error(folder):
+    process = subprocess.Popen(
+        [*COMMAND, "list", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    )
+    process.stdout.read(10)
+    process.stdout.close()
+    complaint = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=60) in (0, 1)
+    assert complaint == b""
+
+
+@pytest.fixture
+def command(folder):
+    """An executable called weakfeedback."""
+    path = folder / "bin" / "weakfeedback"
+    path.parent.mkdir()
+    path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m weakfeedback "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+BASH = """
+eval "$("$COMMAND_PATH" --show-completion bash)"
+while read -r -a COMP_WORDS; do
+    COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+    _weakfeedback_completion "$COMMAND_PATH"
+    echo "${COMPREPLY[@]}"
+done
+"""
+TYPED = {
+    "rep": ["reproduce", "report"],
+    "radio --policy dlc": ["dlc", "dlc-lix"],
+    "radio --rewards b": ["bernoulli", "beta"],
+    "check m:f --setting c": ["cascade", "contextual"],
+    "reproduce --only ch4 ch2-lower-": ["ch2-lower-bsc-2", "ch2-lower-bsc-4"],
+    "reproduce --only ch3,ch2-lower-": ["ch3,ch2-lower-bsc-2", "ch3,ch2-lower-bsc-4"],
+    "run sma": [],  # bash itself offers the files
+}
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_what_is_typed(command):
+    found = subprocess.run(
+        ["bash", "--norc", "-c", BASH],
+        input="".join(f"weakfeedback {words}\n" for words in TYPED),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=environment(COMMAND_PATH=str(command)),
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+    assert dict(zip(TYPED, map(str.split, found.stdout.splitlines()), strict=True)) == TYPED
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_completion_installs_itself(command, folder):
+    home = folder / "home"
+    home.mkdir()
+    found = subprocess.run(
+        [str(command), "--install-completion", "bash"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=environment(HOME=str(home)),
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+    assert "bash completion installed" in found.stdout
+    script = next(home.rglob("weakfeedback.sh"))
+    assert "complete -o default -F _weakfeedback_completion weakfeedback" in script.read_text()
+    assert str(script) in (home / ".bashrc").read_text()
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_goes_on_to_the_same_results(small):
+    """Ctrl-C and the same command again: the rows of a run that was never interrupted, without playing all again."""
+    small.write_text(SMALL.replace("horizon = 200", "horizon = 100000").replace("= 4", "= 200"))
+    command = ["run", "small.toml", "--out", "out", "--workers", "1"]
+    process = subprocess.Popen(
+        [*COMMAND, *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment()
+    )
+    store = small.parent / "out" / "store"
+    deadline = time.monotonic() + 60
+    while len(list(store.glob("*.parquet"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 130, complaint
+    kept = {path: path.stat().st_mtime_ns for path in store.glob("*.parquet")}
+    assert kept
+    assert not (small.parent / "out" / "results.parquet").exists()
+    assert piped(*command).returncode == 0
+    after = {path: path.stat().st_mtime_ns for path in store.glob("*.parquet")}
+    assert len(after) > len(kept)
+    assert {path: after[path] for path in kept} == kept  # what was finished is not played again
+    assert piped(*command[:2], "--out", "other").returncode == 0
+    one, two = (pd.read_parquet(small.parent / name / "results.parquet") for name in ("out", "other"))
+    assert one.equals(two)
