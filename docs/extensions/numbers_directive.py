@@ -25,6 +25,9 @@ from weakfeedback.experiments.registry import experiments, pattern
 MAKE = "make them with `make docs`, or with `weakfeedback reproduce --quick --out {}`"
 
 
+SHARES = ("optimal", "really_equivalent")  # a Student interval may leave [0, 1]; the truth cannot
+
+
 class Absent(ExtensionError):
     """Stored results that a page needs are not there; the message is one line."""
 
@@ -112,6 +115,8 @@ def cells(results, labels, measure):
     if results is None:
         return ["no data"] + [""] * (len(labels) - 1)
     final = results.final(measure)
+    if measure in SHARES:
+        final = final.clip(lower=0.0, upper=1.0)
     return [interval(final.loc[label]) if label in final.index else "" for label in labels]
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zlib
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import pytest
 from weakfeedback.catalog import POLICIES
 from weakfeedback.engine.results import Results
 from weakfeedback.experiments.kept import Note, rows_of
-from weakfeedback.experiments.registry import choose, experiments
+from weakfeedback.experiments.registry import choose
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -94,10 +95,16 @@ def test_names_beside_the_pseudo_code_are_those_of_the_code(page):
             assert not missing, f"{code}: the code has no {missing}"
 
 
-def test_make_docs_plays_what_the_pages_show(monkeypatch):
-    monkeypatch.syspath_prepend(DOCS)
-    command = importlib.import_module("build").play_command(Path("somewhere"))
-    played = choose(command[command.index("--only") + 1 :]).ids
+def shown():
+    """The experiments that `make docs` plays for the pages."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(DOCS)
+        command = importlib.import_module("build").play_command(Path("somewhere"))
+    return choose(command[command.index("--only") + 1 :]).experiments
+
+
+def test_make_docs_plays_what_the_pages_show():
+    played = {experiment.id for experiment in shown()}
     assert {"ch2-compare-bsc-1", "beyond-players-e2"} <= played
     assert "ch3-cost-heart-random-1" not in played  # dear, and on no page
 
@@ -129,10 +136,10 @@ def invented(experiment, value):
 def stored(tmp_path_factory):
     """A folder as a reproduction leaves it, with invented numbers: the k-th experiment has 7000 + k throughout."""
     folder = tmp_path_factory.mktemp("reproduction")
-    for k, (name, experiment) in enumerate(experiments().items()):
-        rows_of(folder, name).parent.mkdir()
-        invented(experiment, 7000.0 + k).save(rows_of(folder, name))
-    note = Note(dict.fromkeys(experiments(), "invented"), {}, {}, quick=True)
+    for k, experiment in enumerate(shown()):
+        rows_of(folder, experiment.id).parent.mkdir()
+        invented(experiment, 7000.0 + k).save(rows_of(folder, experiment.id))
+    note = Note({experiment.id: "invented" for experiment in shown()}, {}, {}, quick=True)
     note.write(folder)
     return folder
 
@@ -142,13 +149,16 @@ def build(out, results):
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
 
 
-@pytest.fixture(scope="module")
-def site(stored, tmp_path_factory):
-    out = tmp_path_factory.mktemp("site") / "html"
-    done = build(out, stored)
+def test_the_site(stored, tmp_path):
+    """One test, because a build takes a while and tests are spread over processes."""
+    site = tmp_path / "html"
+    done = build(site, stored)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    return out
+    needs_no_network_and_all_its_links_lead_somewhere(site)
+    numbers_come_from_the_stored_results(site)
+    equations_are_mathml(site)
+    the_reference_has_every_public_name(site)
 
 
 class Parts(HTMLParser):
@@ -171,7 +181,7 @@ class Parts(HTMLParser):
             self.loads.append(given["src"])
 
 
-def test_the_site_needs_no_network_and_all_its_links_lead_somewhere(site):
+def needs_no_network_and_all_its_links_lead_somewhere(site):
     pages = {page: Parts(page) for page in site.rglob("*.html")}
     assert len(pages) > 50
     for page, parts in pages.items():
@@ -190,24 +200,22 @@ def test_the_site_needs_no_network_and_all_its_links_lead_somewhere(site):
         assert not re.search(r"url\(['\"]?(https?:)?//", sheet.read_text())
 
 
-def test_numbers_come_from_the_stored_results(site):
-    known = list(experiments())
+def numbers_come_from_the_stored_results(site):
+    known = [experiment.id for experiment in shown()]
     page = (site / "algorithms" / "uss-ts.html").read_text()
     assert f"{7000 + known.index('ch2-compare-bsc-1'):,}" in page
     words = html.unescape(re.sub(r"<[^>]+>", "", page))
     assert "weakfeedback reproduce --quick --only 'ch2-compare-*'" in words
 
 
-def test_equations_are_mathml(site):
+def equations_are_mathml(site):
     page = (site / "settings" / "cascade.html").read_text()
     assert "<math" in page
     assert "$$" not in page
 
 
-def test_the_reference_has_every_public_name(site):
+def the_reference_has_every_public_name(site):
     inventory = (site / "objects.inv").read_bytes()
-    import zlib
-
     listed = zlib.decompress(inventory.split(b"\n", 4)[4]).decode()
     names = {line.split(" py:")[0] for line in listed.splitlines()}
     for package in PACKAGES:
