@@ -19,7 +19,7 @@ from docutils.parsers.rst import directives
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-from weakfeedback.experiments.kept import Kept, NotAReproduction, Note
+from weakfeedback.experiments.kept import Kept, NotAReproduction, Note, rows_of
 from weakfeedback.experiments.registry import experiments, pattern
 
 MAKE = "make them with `make docs`, or with `weakfeedback reproduce --quick --out {}`"
@@ -59,6 +59,8 @@ class Numbers(SphinxDirective):
                 f"{self.env.docname}: no stored results of {absent[0]} in {self.config.results_folder}; "
                 + MAKE.format(self.config.results_folder)
             )
+        for name in (e.id for e in chosen if e.id in note.keys):  # new results make the page anew
+            self.env.note_dependency(str(rows_of(Path(self.config.results_folder), name).resolve()))
         measure = self.options.get("measure", "regret")
         labels = self.options.get("policies") or self.all_labels(chosen)
         try:

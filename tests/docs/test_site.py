@@ -144,8 +144,9 @@ def stored(tmp_path_factory):
     return folder
 
 
-def build(out, results):
-    command = [sys.executable, "docs/build.py", str(out), "--results", str(results), "--fresh"]
+def build(out, results, fresh=True):
+    command = [sys.executable, "docs/build.py", str(out), "--results", str(results)]
+    command += ["--fresh"] if fresh else []
     return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
 
 
@@ -206,6 +207,17 @@ def numbers_come_from_the_stored_results(site):
     assert f"{7000 + known.index('ch2-compare-bsc-1'):,}" in page
     words = html.unescape(re.sub(r"<[^>]+>", "", page))
     assert "weakfeedback reproduce --quick --only 'ch2-compare-*'" in words
+
+
+@pytest.mark.slow
+def test_new_results_are_shown_without_being_asked(stored, tmp_path):
+    site = tmp_path / "html"
+    assert build(site, stored).returncode == 0
+    assert "4,321" not in (site / "algorithms" / "supervised.html").read_text()
+    experiment = next(one for one in shown() if one.id == "ch3-synthetic-3")
+    invented(experiment, 4321.0).save(rows_of(stored, experiment.id))
+    assert build(site, stored, fresh=False).returncode == 0
+    assert "4,321" in (site / "algorithms" / "supervised.html").read_text()
 
 
 def equations_are_mathml(site):
