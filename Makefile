@@ -14,7 +14,7 @@ help:
 	@echo "make demo      install into $(VENV) and run a first experiment on built-in data"
 	@echo "make test      lint, types and tests, at most 12 minutes on two cores"
 	@echo "make test-all  the same with the long runs and every supported Python found here"
-	@echo "make bench     speed against the floor of the random draws and the interpreter"
+	@echo "make bench     speed against the floor of the random draws, and against other libraries"
 	@echo "make docs      the documentation, in out/docs; its numbers are played first (about 4 minutes, once)"
 	@echo "make lock      renew requirements.lock"
 
@@ -49,8 +49,6 @@ test-all: lint
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks
-	@$(BIN)/python -m benchmarks.contextual
-	@$(BIN)/python -m benchmarks.players
 
 # the pages show stored results: those they name are played first and kept from run to run; with
 # RESULTS=FOLDER those of a reproduction of your own are shown

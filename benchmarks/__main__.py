@@ -1,82 +1,80 @@
-"""`make bench`: measure, print a table and write it as JSON."""
+"""`make bench`: measure, print the table, and write it as JSON and as a figure."""
 
+import argparse
 import json
-import os
+import sys
 from pathlib import Path
 
-from benchmarks import allocation, cascade, startup
+from benchmarks import figure, growth, live, startup, table
+from benchmarks.compare import measure
+from benchmarks.peers.install import NotInstalled
+from benchmarks.timing import machine
+from benchmarks.works import ROWS
+
+PARTS = ("table", "live", "growth", "start")
 
 
-def line(work, timing, reference):
-    """A row: our time per round, the reference's, the ratio, and the interpreter's ratio."""
-    ours, floor = timing["ours"], timing[reference]
-    spread = max(ours.spread, floor.spread)
-    return {
-        "work": work,
-        "ns_per_round": round(ours.best, 1),
-        "reference_ns": round(floor.best, 1),
-        "ratio": round(ours.best / floor.best, 2),
-        "interpreter_ratio": round(timing["interpreted"].best / ours.best, 1),
-        "spread": round(spread, 2),
-        "marked": spread > 0.15,
-    }
-
-
-def chapter_4():
-    """Print the tables of the knapsack, CSB-SU, CSB-MK and growth with K; return them for the file."""
-    found = {"knapsack": [], "policies": [], "growth": []}
-    print("CPU ns per knapsack of 50 items; OR-Tools is called from Python, from arrays to the set of items")
-    for kind in allocation.KINDS:
-        times = {name: round(timing.best) for name, timing in allocation.knapsacks(kind).items()}
-        found["knapsack"].append({"kind": kind, **times})
-        ours, called = times.pop("ours"), times.pop("from Python")
-        ratios = [f"{name} {theirs / ours:.1f}x, {theirs / called:.1f}x" for name, theirs in times.items()]
-        print(f"  {kind:14} compiled {ours}, from Python {called}; these against {'; '.join(ratios)}")
-    same, several = allocation.unknown_threshold(), allocation.several_thresholds()
-    found["policies"] = [
-        line("CSB-SU, K = 50, against its draws alone", same, "floor"),
-        line("CSB-MK, K = 10, a knapsack every round", several, "interpreted"),
-    ]
-    for name, arms, timing in allocation.growth():
-        found["growth"].append({"policy": name, "K": arms, "ns_per_round": round(timing.best)})
-        print(f"  {name:18} K = {arms:5d} {timing.best / 1000:10.2f} us per round")
-    return found
-
-
-def main():
-    rows = []
-    for arms, problem in cascade.problems():
-        rows.append(
-            line(f"USS-TS, K = {arms}, against its draws alone", cascade.thompson(arms, problem), "floor")
-        )
-        if arms == 3:
-            rows.append(
-                line("USS-UCB, K = 3, against a hand-written loop", cascade.optimism(problem), "floor")
-            )
-    chapter = chapter_4()
-    rows += chapter.pop("policies")
-    print(f"{'work':46} {'ns/round':>9} {'reference':>9} {'ratio':>6} {'interpreter':>12} {'spread':>7}")
-    for row in rows:
-        mark = " (unsteady)" if row["marked"] else ""
-        print(
-            f"{row['work']:46} {row['ns_per_round']:9.1f} {row['reference_ns']:9.1f} {row['ratio']:6.2f} "
-            f"{row['interpreter_ratio']:11.1f}x {row['spread']:7.0%}{mark}"
-        )
-    starts = {}
-    for name in ("UssTs", "UssUcb"):
-        imported, cold, cached = startup.first_result(name)
-        starts[name] = {"import": imported, "cold": cold, "cached": cached}
-        print(f"{name}: import {imported:.2f} s, first result {cold:.1f} s cold, {cached:.2f} s cached")
-    speedup = startup.two_threads()
-    load = os.getloadavg()[0]
-    print(f"two threads against one: {speedup:.2f} times (load average {load:.1f} on {os.cpu_count()} cores)")
-    Path("out").mkdir(exist_ok=True)
-    text = json.dumps(
-        {"rows": rows, **chapter, "start": starts, "two_threads": speedup, "load": load}, indent=1
+def options(arguments: list[str] | None = None) -> argparse.Namespace:
+    """What to measure."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "--only", action="append", default=[], help="rows whose name holds this text (again for more)"
     )
-    Path("out/benchmarks.json").write_text(text)
-    print("written to out/benchmarks.json")
+    parser.add_argument("--part", action="append", choices=PARTS, help="all parts unless named")
+    parser.add_argument("--quick", action="store_true", help="2 repetitions, and first use of few policies")
+    parser.add_argument("--no-peers", action="store_true", help="only ourselves and the floor")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/bench"), help="folder of bench.json and the figure"
+    )
+    chosen = parser.parse_args(arguments)
+    chosen.part = tuple(chosen.part or (("table",) if chosen.only else PARTS))
+    chosen.repetitions = 2 if chosen.quick else 5
+    return chosen
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure the chosen parts; 1 if no row has the name given."""
+    chosen = options(arguments)
+    rows = [row for row in ROWS if not chosen.only or any(text in row.work for text in chosen.only)]
+    if not rows:
+        print(
+            f"--only must be part of a name of a row: {', '.join(row.work for row in ROWS)}", file=sys.stderr
+        )
+        return 1
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    told = {"machine": machine()}
+    if "table" in chosen.part:
+        found = []
+        for row in rows:
+            print(f"measuring {row.work}", file=sys.stderr, flush=True)
+            found.append(measure(row, chosen.repetitions, peers=not chosen.no_peers))
+            told["rows"] = [one.data() for one in found]
+            write(told, chosen.out)  # an interrupted run leaves what it has
+        print(table.text(found))
+        figure.draw(found, chosen.out)
+    if "live" in chosen.part:
+        told["live"] = live.measure(chosen.repetitions, peers=not chosen.no_peers)
+        print(live.text(told["live"]))
+    if "growth" in chosen.part:
+        told["growth"] = growth.growth(chosen.repetitions)
+        print(growth.text(told["growth"]))
+    if "start" in chosen.part:
+        told["start"] = startup.first_results(startup.FEW if chosen.quick else None)
+        told["two_threads"] = startup.two_threads()
+        print(startup.text(told["start"], told["two_threads"]))
+    told["machine_after"] = machine()
+    write(told, chosen.out)
+    print(f"load {machine()['load']} on {machine()['cores']} cores; written to {chosen.out}/bench.json")
+    return 0
+
+
+def write(told: dict, folder: Path) -> None:
+    """Keep what was measured."""
+    (folder / "bench.json").write_text(json.dumps(told, indent=1, allow_nan=False) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        raise SystemExit(main())
+    except NotInstalled as reason:
+        raise SystemExit(f"benchmarks: {reason}") from None

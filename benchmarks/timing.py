@@ -1,9 +1,13 @@
 """Measuring ratios: candidates run in alternation, in CPU time, best of several."""
 
+import os
+import resource
 import statistics
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+UNSTEADY = 0.15  # a spread above this is marked
 
 
 @dataclass(frozen=True)
@@ -14,21 +18,55 @@ class Timing:
     median: float
     spread: float  # (median - best) / best
 
+    @classmethod
+    def of(cls, times: list[float]) -> "Timing":
+        """Sum up repeated measurements."""
+        best, median = min(times), statistics.median(times)
+        return cls(best, median, (median - best) / best)
 
-def alternate(
-    candidates: dict[str, tuple[Callable[[], object], int]], repetitions: int = 5
-) -> dict[str, Timing]:
-    """Time each candidate (a function and its number of rounds) in turn, after one run that does not count."""
+
+@dataclass(frozen=True)
+class Ratio:
+    """How many times longer ``a`` takes than ``b``, by their best runs; marked if one of the two was unsteady."""
+
+    value: float
+    spread: float
+    marked: bool
+
+    @classmethod
+    def of(cls, a: Timing, b: Timing) -> "Ratio":
+        """Compare two timings of one run."""
+        spread = max(a.spread, b.spread)
+        return cls(a.best / b.best, spread, spread > UNSTEADY)
+
+    def __str__(self) -> str:
+        digits = 2 if self.value < 10 else 0
+        return f"{self.value:.{digits}f}{'?' if self.marked else ''}"
+
+
+def alternate(candidates: Mapping[str, Callable[[], float]], repetitions: int = 5) -> dict[str, Timing]:
+    """Call each candidate in turn, once for nothing and then so many times; each returns ns per round."""
     taken: dict[str, list[float]] = {name: [] for name in candidates}
     for repetition in range(repetitions + 1):
-        for name, (work, rounds) in candidates.items():
-            before = time.process_time()
-            work()
+        for name, measure in candidates.items():
+            value = measure()
             if repetition:
-                taken[name].append((time.process_time() - before) / rounds * 1e9)
-    return {name: _summary(times) for name, times in taken.items()}
+                taken[name].append(value)
+    return {name: Timing.of(times) for name, times in taken.items()}
 
 
-def _summary(times: list[float]) -> Timing:
-    best, median = min(times), statistics.median(times)
-    return Timing(best, median, (median - best) / best)
+def peak_mb() -> float:
+    """The largest memory this process has held, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def machine() -> dict[str, Any]:
+    """What disturbs a measurement, or explains it."""
+    return {"cores": os.cpu_count(), "load": [round(value, 2) for value in os.getloadavg()]}
+
+
+def plain(value: Any) -> Any:
+    """A timing or ratio as data for the file."""
+    return {
+        name: round(entry, 4) if isinstance(entry, float) else entry for name, entry in asdict(value).items()
+    }
