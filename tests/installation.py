@@ -22,13 +22,18 @@ import weakfeedback
 assert "site-packages" in str(pathlib.Path(weakfeedback.__file__))
 
 from weakfeedback import Cascade, simulate
-from weakfeedback.cascade import CascadeProblem, UssTs
-problem = CascadeProblem.bsc([0.4, 0.2], costs=[0.1, 0.2])
-results = simulate(problem, {"a": UssTs(problem.costs)}, horizon=200, replications=3)
-assert results.compiled == {"a": True}, results.compiled
-other = simulate(problem, {"a": UssTs(problem.costs)}, horizon=200, replications=3, compiled=False)
-assert results.frame.equals(other.frame)
+from weakfeedback.settings import SETTINGS
+for setting, name in (
+    ("cascade", "USS-TS"), ("contextual", "USS-PD"), ("allocation", "CSB-SU"), ("multiplayer", "DLC-LIX")
+):
+    problem, policy = SETTINGS[setting].sample(name)
+    results = simulate(problem, {"a": policy}, horizon=200, replications=3)
+    assert results.compiled == {"a": True}, results.compiled
+    other = simulate(problem, {"a": policy}, horizon=200, replications=3, compiled=False)
+    assert results.frame.equals(other.frame)
 
+from weakfeedback.cascade import CascadeProblem
+problem = CascadeProblem.bsc([0.4, 0.2], costs=[0.1, 0.2])
 cascade = Cascade([lambda x: x, lambda x: x], stage_costs=[1, 2], error_cost=10, seed=0)
 assert cascade(3).label == 3
 cascade.save("state.json")

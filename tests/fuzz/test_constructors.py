@@ -151,6 +151,7 @@ PLAY = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Casting complex")  # to look for them would slow down every knapsack
 @sizes(40, 3000)
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_problems(name, examples):

@@ -7,7 +7,7 @@ import numpy as np
 from weakfeedback.allocation.common import SLACK, coin
 from weakfeedback.allocation.posterior import first_above, lay_out, share_up_to
 from weakfeedback.knapsack import CELLS, branch_and_bound, fill_levels
-from weakfeedback.validate import integer, number
+from weakfeedback.validate import brief, integer, number
 
 NODES = 3000  # of the knapsack's search tree, before dynamic programming over the levels takes over
 WORTH = 1e-6  # an arm is probed if it is expected to gain more
@@ -84,8 +84,8 @@ class CsbTs:
         self.K = integer("arms", arms, 1)
         self.Q = number("budget", budget, above=0.0)
         self.step = number("step", step, above=0.0)
-        if setting not in ("loss", "reward"):
-            raise ValueError(f"setting must be 'loss' or 'reward', got {setting!r}")
+        if not isinstance(setting, str) or setting not in ("loss", "reward"):
+            raise ValueError(f"setting must be 'loss' or 'reward', got {brief(setting)}")
         if not self.K * (self.Q / self.step + 3.0) <= CELLS:
             raise ValueError(
                 f"step must be at least {self.K * self.Q / CELLS:.1g} for this budget, got {step!r}"

@@ -67,7 +67,7 @@ class CsbTsSame:
     def __init__(self, arms, budget, setting="loss"):
         self.K = integer("arms", arms, 1)
         self.Q = number("budget", budget, above=0.0)
-        if setting not in ("loss", "reward"):
+        if not isinstance(setting, str) or setting not in ("loss", "reward"):
             raise ValueError(f"setting must be 'loss' or 'reward', got {brief(setting)}")
         self.reward = setting == "reward"
         self.P = np.zeros(self.K, dtype=np.int64)  # positive outcomes

@@ -60,7 +60,7 @@ class KnownThresholds:
         self.K = integer("arms", arms, 1)
         self.Q = number("budget", budget, above=0.0)
         self.theta_hat = vector("thresholds", thresholds, at_least=0.0, size=self.K)
-        if setting not in ("loss", "reward"):
+        if not isinstance(setting, str) or setting not in ("loss", "reward"):
             raise ValueError(f"setting must be 'loss' or 'reward', got {brief(setting)}")
         self.reward = setting == "reward"
         self.N = integer("every", every, 1)

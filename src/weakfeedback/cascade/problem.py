@@ -334,7 +334,7 @@ def _kappas_and_xis(
 
 
 def _ratio(cost: float, probability: float) -> float:
-    return float(cost / probability) if probability > 0.0 else math.inf
+    return float(cost) / float(probability) if probability > 0.0 else math.inf
 
 
 def _error_after_error(rates: np.ndarray, slip: float, arm: int) -> float:
@@ -389,7 +389,7 @@ def _integers(name: str, values: Any, allowed: str) -> np.ndarray:
     if array.dtype.kind == "O":
         wrong = [value for value in array.flat if not isinstance(value, (bool, int, float, np.generic))]
         if wrong:
-            raise ValueError(f"{name} must be {allowed}, got {wrong[0]!r}")
+            raise ValueError(f"{name} must be {allowed}, got {brief(wrong[0])}")
         array = np.array(array.tolist()) if array.size else array
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be {allowed}, got an array of {array.dtype}")

@@ -4,6 +4,8 @@ from typing import Any
 
 from weakfeedback.validate import brief, integer, number
 
+LEAST_RIDGE = 1e-12  # with less, rounding makes the first matrices singular
+
 
 def pairs(arms: int) -> tuple[list[int], list[int]]:
     """The pairs i < j in the order (0, 1), (0, 2), ..., (1, 2), ..., as two lists."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from weakfeedback.contextual.arguments import pairs, per_pair_fits, probability
+from weakfeedback.contextual.arguments import LEAST_RIDGE, pairs, per_pair_fits, probability
 from weakfeedback.contextual.glm import Regressions, copy_block
 from weakfeedback.linalg import inner, logistic
 from weakfeedback.numeric import disagreements
@@ -21,7 +21,8 @@ class PairRegressions(Regressions):
         dimension = integer("dimension", dimension, 1)
         per_pair_fits(per_pair, dimension, len(first))
         tau = number("tolerance", tolerance, above=0.0) / 25.0
-        super().__init__(self.C.size, dimension, second, tau, number("ridge", ridge, above=0.0), per_pair)
+        ridge = number("ridge", ridge, at_least=LEAST_RIDGE)
+        super().__init__(self.C.size, dimension, second, tau, ridge, per_pair)
         self.first = np.array(first, dtype=np.int64)  # regression m is of the pair (first[m], stop[m])
         self.pair = np.zeros((self.K, self.K), dtype=np.int64)  # the number of each pair
         for m in range(self.M):

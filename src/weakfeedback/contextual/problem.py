@@ -106,7 +106,7 @@ class ContextualProblem(ContextRows):
         intercepts: Any = None,
         features: Any = None,
     ):
-        if labels not in ("random", "thresholded"):
+        if not isinstance(labels, str) or labels not in ("random", "thresholded"):
             raise ValueError(f"labels must be 'random' or 'thresholded', got {brief(labels)}")
         self._open(contexts, costs, features)
         target = _binary("truth", truth, len(self.contexts))
@@ -243,7 +243,7 @@ class RealizableProblem(ContextRows):
     def __init__(
         self, contexts: Any, pair_parameters: Any, costs: Any, features: Any = None, regret: str = "signed"
     ):
-        if regret not in ("signed", "absolute"):
+        if not isinstance(regret, str) or regret not in ("signed", "absolute"):
             raise ValueError(f"regret must be 'signed' or 'absolute', got {brief(regret)}")
         self._open(contexts, costs, features)
         from scipy.special import expit
@@ -310,7 +310,7 @@ def _pair_vectors(value: Any, arms: int, width: int) -> np.ndarray:
     if isinstance(value, Mapping):
         if set(value) != set(wanted):
             raise ValueError(
-                f"pair_parameters must have one vector for each of {wanted}, got {sorted(value)!r}"
+                f"pair_parameters must have one vector for each of {wanted}, got {brief(list(value))}"
             )
         rows = [value[pair] for pair in wanted]
     else:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from weakfeedback.contextual.arguments import forced_rounds, probability
+from weakfeedback.contextual.arguments import LEAST_RIDGE, forced_rounds, probability
 from weakfeedback.contextual.glm import Regressions, confidence
 from weakfeedback.linalg import inner, logistic
 from weakfeedback.validate import cumulative_costs, integer, number
@@ -74,7 +74,7 @@ class Supervised(Regressions):
         self.C = cumulative_costs(costs)
         dimension = integer("dimension", dimension, 1)
         tau = number("tolerance", tolerance, above=0.0) / 25.0
-        ridge = number("ridge", ridge, above=0.0)
+        ridge = number("ridge", ridge, at_least=LEAST_RIDGE)
         super().__init__(self.C.size, dimension, range(self.C.size), tau, ridge, False)
         self.delta = probability("delta", delta)
         self.sigma = number("sigma", sigma, above=0.0)

@@ -81,7 +81,7 @@ class UssPdRidge(PairwiseDisagreement):
         per_pair=False,
     ):
         super().__init__(costs, dimension, tolerance, ridge, delta, sigma, kappa, per_pair)
-        if bonus not in ("alpha", "beta"):
+        if not isinstance(bonus, str) or bonus not in ("alpha", "beta"):
             raise ValueError(f"bonus must be 'alpha' or 'beta', got {brief(bonus)}")
         self.by_pair = bonus == "beta"
         self.norm_bound = number("norm_bound", norm_bound, at_least=0.0)

@@ -50,7 +50,7 @@ class PartLowering(NativeLowering):
             described.lookup_module(), described.qualname, "", 0, lowered.env, (state.library,)
         )
         state.targetctx.insert_user_function(handle, described, [state.library])
-        state.reload_init.extend(state.library._reload_init)
+        state.reload_init.extend(getattr(state.library, "_reload_init", ()))  # older compilers have none
         state["cr"] = lowered._replace(cfunc=handle)
         return True
 

@@ -7,6 +7,8 @@ import numpy as np
 from weakfeedback.multiplayer.opening import seating_length
 from weakfeedback.validate import brief, integer
 
+MOST_ARMS = 10**9  # with far more, 1 - 1 / (4 K) is 1
+
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     """One of a few words."""
@@ -25,5 +27,5 @@ def flag(name: str, value: Any) -> bool:
 def seating(seating_rounds: Any, arms: int, delta: float) -> int:
     """The slots of orthogonalisation: T_RP of the thesis unless given."""
     if seating_rounds is None:
-        return seating_length(arms, delta)
+        return seating_length(integer("arms", arms, 2, MOST_ARMS), delta)
     return integer("seating_rounds", seating_rounds, 1)
