@@ -207,7 +207,7 @@ def test_one_arm_is_played():
         ({"sigma": -1.0}, "sigma must be a finite number > 0"),
         ({"kappa": math.nan}, "kappa must be a finite number > 0"),
         ({"tolerance": 0.0}, "tolerance must be a finite number > 0"),
-        ({"ridge": 0.0}, "ridge must be a finite number > 0"),
+        ({"ridge": 0.0}, "ridge must be a finite number >= 1e-12"),
     ],
 )
 def test_wrong_options(make, options, words):

@@ -204,7 +204,7 @@ def test_the_default_tolerance_stays_near_the_exact_widths():
     [
         ({"scale": -0.1}, "scale must be"),
         ({"scale": math.inf}, "scale must be"),
-        ({"ridge": 0.0}, "ridge must be a finite number > 0"),
+        ({"ridge": 0.0}, "ridge must be a finite number >= 1e-12"),
         ({"tolerance": 0.0}, "tolerance must be a finite number > 0"),
         ({"dimension": 0}, "dimension must be an integer >= 1"),
         ({"costs": [0.2, 0.1]}, "costs must be cumulative"),

@@ -117,7 +117,9 @@ class PairFeatures:
         self.arms = round((1.0 + math.sqrt(1.0 + 8.0 * len(maps))) / 2.0)
         wanted = list(zip(*pairs(self.arms)))
         if set(maps) != set(wanted):
-            raise ValueError(f"maps must have one map for each pair i < j of the arms, got {brief(list(maps))}")
+            raise ValueError(
+                f"maps must have one map for each pair i < j of the arms, got {brief(list(maps))}"
+            )
         self.maps = [maps[pair] for pair in wanted]
 
     def __call__(self, contexts: Any) -> np.ndarray:

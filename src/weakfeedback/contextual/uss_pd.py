@@ -53,7 +53,7 @@ class UssPd(PairwiseDisagreement):
     tolerance : number > 0
         A regression is brought up to date when g' H^-1 g > (tolerance / 25)^2 n / d', with g the gradient and H the
         Hessian where it was last.
-    ridge : number > 0
+    ridge : number >= 1e-12
     forced_limit : integer >= 1
         The most rounds that ``forced=None`` may take.
     per_pair : bool

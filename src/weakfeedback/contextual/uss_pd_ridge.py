@@ -35,7 +35,7 @@ class UssPdRidge(PairwiseDisagreement):
         ``costs[i]`` is the total cost C_i of stopping at arm ``i``.
     dimension : integer >= 1
         The length of phi.
-    ridge : number > 0
+    ridge : number >= 1e-12
         lambda.
     bonus : "alpha" or "beta"
     norm_bound : number >= 0

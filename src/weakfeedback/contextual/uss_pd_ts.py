@@ -38,7 +38,7 @@ class UssPdTs(PairRegressions):
         ``costs[i]`` is the total cost C_i of stopping at arm ``i``.
     dimension : integer >= 1
         The length of phi.
-    ridge : number > 0
+    ridge : number >= 1e-12
         The precision of the prior of each parameter.
     scale : number >= 0
         Of the draws; 0 is greedy.
