@@ -101,10 +101,10 @@ def canonical_name(setting: str, name: str) -> str:
 def policy_class(setting: str, name: str) -> type:
     """Return the class of the policy called ``name``.
 
-    >>> policy_class("cascade", "USS-T")
+    >>> policy_class("multiplayer", "DLC-LX")
     Traceback (most recent call last):
         ...
-    ValueError: policy must be one of USS-TS, USS-UCB, Hanawal, Fixed, Random, got 'USS-T': did you mean USS-TS?
+    ValueError: policy must be one of DLC, DLC-LIX, Musical-Chairs, SIC-MMAB, DPE1, got 'DLC-LX': did you mean DLC-LIX?
     """
     known = canonical_name(setting, name)
     return POLICIES[setting.lower()][known]
