@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import betaln
 from tests.allocation.grids import Grid, Recorder, Same
 
 from weakfeedback.allocation import AllocationProblem, CsbTs, CsbTsSame, csb_ts, posterior
@@ -331,24 +332,46 @@ def test_the_true_threshold_is_never_excluded(kind, setting, seed):
         assert probability.sum() == pytest.approx(1.0, abs=1e-12)
 
 
-def test_a_full_list_joins_its_farthest_levels(monkeypatch):
+@pytest.mark.parametrize("setting", BOTH)
+def test_a_full_list_joins_neighbours(setting, monkeypatch):
     monkeypatch.setattr(csb_ts, "LEVELS", 4)
-    for setting in BOTH:
-        policy, exact = CsbTs(1, 4.0, 0.1, setting), Grid(CsbTs(1, 4.0, 0.1, setting))
-        rng = np.random.default_rng(0)
-        for level in rng.permutation(np.repeat(np.arange(1, 41), 2)):
-            lesson = np.array([level * 0.1]), np.zeros(1)
-            policy.update(*lesson, rng)
-            exact.enter(*lesson, iter(()))
-            used = policy.levels[0, : policy.used[0]]
-            assert used.size <= 4
-            assert (np.diff(used) > 0).all()
-        zeros = policy.belief(0)[3] - 1
-        right = np.array([exact.zeros(0, k) for k in range(1, 42)])
-        assert (zeros <= right).all()  # never too many
-        assert zeros.max() == right.max() == 80
-        near = slice(0, 3) if setting == "loss" else slice(-3, None)
-        assert zeros[near].tolist() == right[near].tolist()
+    policy, exact = CsbTs(1, 4.0, 0.1, setting), Grid(CsbTs(1, 4.0, 0.1, setting))
+    rng = np.random.default_rng(0)
+    for level in rng.permutation(np.repeat(np.arange(1, 41), 2)):
+        lesson = np.array([level * 0.1]), np.zeros(1)
+        policy.update(*lesson, rng)
+        exact.enter(*lesson, iter(()))
+        used = policy.levels[0, : policy.used[0]]
+        assert used.size <= 4
+        assert (np.diff(used) > 0).all()
+    zeros = policy.belief(0)[3] - 1
+    right = np.array([exact.zeros(0, k) for k in range(1, 42)])
+    assert (zeros <= right).all()  # never too many
+    assert zeros.max() == right.max() == 80
+
+
+@pytest.mark.parametrize("setting", BOTH)
+@pytest.mark.parametrize("positive", [0, 2])
+def test_a_full_list_is_nearly_exact(setting, positive, monkeypatch):
+    """An arm that hardly ever gives anything: zeros at each of 400 levels, none of which can be ruled out."""
+    monkeypatch.setattr(csb_ts, "LEVELS", 64)
+    policy, rng = CsbTs(1, 4.0, 0.01, setting), np.random.default_rng(0)
+    seen = np.zeros(401, dtype=int)
+    sure = 400 if setting == "reward" else 0  # what is seen there rules no threshold out that can be served
+    for level in [sure] * positive + rng.permutation(np.repeat(np.arange(1, 401), 3)).tolist():
+        observed = float(level == sure and policy.P[0] < positive)
+        seen[level] += observed == 0.0
+        policy.update(np.array([level * 0.01]), np.array([observed]), rng)
+    assert policy.used[0] == 64
+    k = np.arange(1, 402)
+    below = np.append(0, np.cumsum(seen))[k]
+    weight = betaln(1 + positive, 1 + (seen.sum() - below if setting == "reward" else below))
+    if setting == "reward" and positive:
+        weight[-1] = -np.inf
+    right = np.exp(weight - weight.max())
+    found = policy.belief(0)[1]
+    # joining the two farthest would be off by .2 where nothing was ever positive
+    assert np.abs(found - right / right.sum()).sum() / 2 < 0.02
 
 
 def test_the_work_grows_like_the_logarithm_of_the_levels(monkeypatch):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from weakfeedback.allocation.common import SLACK, coin
-from weakfeedback.allocation.posterior import first_above, lay_out, share_up_to
+from weakfeedback.allocation.posterior import cheapest_join, first_above, lay_out, share_up_to
 from weakfeedback.knapsack import CELLS, branch_and_bound, fill_levels
 from weakfeedback.validate import brief, integer, number
 
@@ -43,8 +43,9 @@ class CsbTs:
 
     The posterior is a step function, constant between levels with zeros: it is kept as a sorted list of those inside
     the support. Rewards are kept mirrored, level l as C + 1 - l and theta as C + 2 - theta, which makes them losses.
-    The list grows like log C, and has room for 256 levels; when it is full, the two farthest become one, at the
-    farther: F is then too small between them, where hardly any weight is.
+    It grows like log C while positive outcomes come, and has room for 256 levels. Arms that hardly ever give any can
+    fill it; then the two neighbours are joined, at the farther, between which the posterior changes least. From then
+    on it is not exact any more: F is too small between the two, by a few of hundreds of zeros.
 
     Draws: in ``select`` for each arm in index order ``rng.random()``, which inverts the distribution of theta_i along
     the support in the direction of growing F_i (up for losses, down for rewards); ``rng.beta(1 + S, 1 + F + P - S)``;
@@ -245,15 +246,15 @@ class CsbTs:
         if low < self.used[i] and self.levels[i, low] == place:
             self.zeros[i, low] += 1
             return
-        last = self.used[i] - 1
-        if self.used[i] == self.levels.shape[1]:  # full: the two farthest become one, at the farther
-            if low >= last:
-                self.levels[i, last] = max(place, self.levels[i, last])
-                self.zeros[i, last] += 1
-                return
-            self.levels[i, last - 1] = self.levels[i, last]
-            self.zeros[i, last - 1] += self.zeros[i, last]
-            self.used[i] = last
+        if self.used[i] == self.levels.shape[1]:  # full: two neighbours become one, at the farther
+            gone = cheapest_join(i, self.P, self.F, self.levels, self.zeros, self.used)
+            self.zeros[i, gone + 1] += self.zeros[i, gone]
+            self.used[i] -= 1
+            for j in range(gone, self.used[i]):
+                self.levels[i, j] = self.levels[i, j + 1]
+                self.zeros[i, j] = self.zeros[i, j + 1]
+            if low > gone:
+                low -= 1
         for j in range(self.used[i], low, -1):
             self.levels[i, j] = self.levels[i, j - 1]
             self.zeros[i, j] = self.zeros[i, j - 1]

@@ -87,6 +87,25 @@ def lay_out(i, P, F, edge, top, levels, zeros, used, ends, share, total):
     return known + 1
 
 
+def cheapest_join(i, P, F, levels, zeros, used):
+    """Return the place s in arm i's list whose zeros can be moved to the next level with the least change of weight."""
+    positive = float(P[i])
+    seen = float(F[i])
+    weight = 1.0
+    best = 0
+    least = math.inf
+    for s in range(used[i] - 1):
+        more = float(zeros[i, s])
+        after = weight * fall(positive, seen, more)
+        change = (levels[i, s + 1] - levels[i, s]) * (weight - after)
+        if change <= least:  # the farthest of equals: where nothing is left to change
+            best = s
+            least = change
+        weight = after
+        seen += more
+    return best
+
+
 def first_above(i, n, edge, portion, ends, share, total):
     """Return the segment and the t of arm i at which Pr(threshold <= t) first exceeds ``portion``."""
     low = 0
