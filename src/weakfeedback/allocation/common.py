@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from weakfeedback.numeric import rank_down
+from weakfeedback.numeric import top_set
 
 TINY = 1e-12  # two allocations closer than this are one
 SLACK = 1e-9  # relative: of the budget, and of "the allocation reaches the threshold"
@@ -27,10 +27,11 @@ def coin(x, rng):
 
 def give_top(mu, M, amount):
     """Return the allocation of ``amount`` to each of the M arms with the largest mu, ties to the smaller index."""
-    order = rank_down(mu)
+    chosen = top_set(mu, M)
     allocation = np.zeros(mu.size)
-    for k in range(M):
-        allocation[order[k]] = amount
+    for i in range(mu.size):
+        if chosen[i]:
+            allocation[i] = amount
     return allocation
 
 

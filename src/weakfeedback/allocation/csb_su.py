@@ -65,23 +65,22 @@ class CsbSu:
 
     def update(self, allocation, observed, rng):
         """Learn from the losses that were seen under this allocation (lines 6 to 11)."""
+        S, F, Z, L = self.S, self.F, self.Z, self.L
         served = count_served(allocation)
         lost = some_positive(allocation, observed)
-        for i in range(self.K):
-            if allocation[i] <= 0.0 or served > self.L:  # surely not served
-                self.learn(i, observed[i], 0.0, rng)
-            elif served == self.L and lost:
-                self.learn(i, observed[i], self.Z[i], rng)
-            elif served == self.L:
-                self.Z[i] += 1.0
-        if lost and served <= self.L:
+        for i in range(Z.size):
+            if allocation[i] <= 0.0 or served > L:  # surely not served
+                bit = coin(observed[i], rng)
+                S[i] += bit
+                F[i] += 1.0 - bit
+            elif served == L and lost:  # the zeros turn out to be genuine
+                bit = coin(observed[i], rng)
+                S[i] += bit
+                F[i] += 1.0 - bit + Z[i]
+            elif served == L:
+                Z[i] += 1.0
+        if lost and served <= L:
             self.L = max(1, served - 1)
-            for i in range(self.K):
-                self.Z[i] = 0.0
+            for i in range(Z.size):
+                Z[i] = 0.0
                 self.theta_hat[i] = self.Q / self.L
-
-    def learn(self, i, x, zeros, rng):
-        """Add an outcome of arm i, and zeros that turned out to be genuine."""
-        bit = coin(x, rng)
-        self.S[i] += bit
-        self.F[i] += 1.0 - bit + zeros

@@ -19,6 +19,7 @@ def play(policy, world, world_rng, rng, marks, counts, table):
     K = counts.size - SERVED
     outcomes = np.empty(K)
     seen = np.empty(K)
+    served = np.empty(K, dtype=np.bool_)
     known = np.full(K, -1.0)
     nothing = np.empty(0)
     if counts[ROUNDS] == 0:
@@ -39,10 +40,11 @@ def play(policy, world, world_rng, rng, marks, counts, table):
         allocation = policy.select(rng)  # 2. the learner picks a_t
         if not world.allows(allocation):
             return t + 1
+        world.serve(allocation, served)
+        reward = world.reward
         for i in range(K):
-            served = world.serves(i, allocation[i])
-            counts[SERVED + i] += served
-            seen[i] = outcomes[i] if served == world.reward else 0.0
+            counts[SERVED + i] += served[i]
+            seen[i] = outcomes[i] if served[i] == reward else 0.0
         policy.update(allocation, seen, rng)  # 3. it observes what is not censored, in a buffer of its own
         counts[ROUNDS] += 1
         counts[SEARCHING] += 1 - counts[FOUND]
@@ -69,7 +71,7 @@ def _counters(problem):
 LOOP = Loop(
     play,
     entry=("select", "update"),
-    world_entry=("begin", "draw", "allows", "serves", "follow", "settled"),
+    world_entry=("begin", "draw", "allows", "serve", "follow", "settled"),
     counters=_counters,
     fits=_fits,
     refusal=lambda problem: f"{problem.arms} numbers >= 0 with a sum of at most {problem.budget:g}",

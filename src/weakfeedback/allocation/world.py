@@ -49,6 +49,12 @@ class AllocationWorld:
         """Whether the amount reaches the threshold of arm i."""
         return reaches(amount, self.theta[i])
 
+    def serve(self, allocation, served):
+        """Write which arms get their threshold or more."""
+        theta = self.theta
+        for i in range(theta.size):
+            served[i] = reaches(allocation[i], theta[i])
+
     def follow(self, estimate, known):
         """Whether the policy has changed its estimate; ``known`` follows it."""
         changed = False

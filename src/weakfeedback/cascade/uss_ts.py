@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from weakfeedback.numeric import disagreements
 from weakfeedback.validate import cumulative_costs
 
 
@@ -55,7 +54,6 @@ class UssTs:
         self.K = self.C.size
         self.S = np.ones((self.K, self.K))  # S[i, j] - 1 disagreements of arms i < j
         self.F = np.ones((self.K, self.K))  # F[i, j] - 1 agreements
-        self.differ = np.zeros((self.K, self.K), dtype=np.bool_)  # room for the disagreements of a round
 
     def select(self, rng):
         """Return the arm I_t at which to stop the cascade in this round."""
@@ -75,17 +73,22 @@ class UssTs:
 
     def update(self, arm, outputs, rng):
         """Learn from the outputs of arms 0, ..., arm."""
-        disagreements(outputs, arm, self.differ)
-        self.update_pairs(arm, self.differ, rng)
+        for i in range(arm + 1):
+            for j in range(i + 1, arm + 1):
+                self.count(i, j, outputs[i] != outputs[j])
 
     def update_pairs(self, arm, differ, rng):
         """Learn which pairs i < j <= arm disagreed (line 10)."""
         for i in range(arm + 1):
             for j in range(i + 1, arm + 1):
-                if differ[i, j]:
-                    self.S[i, j] += 1.0
-                else:
-                    self.F[i, j] += 1.0
+                self.count(i, j, differ[i, j])
+
+    def count(self, i, j, differed):
+        """Add what was seen of one pair."""
+        if differed:
+            self.S[i, j] += 1.0
+        else:
+            self.F[i, j] += 1.0
 
     def acceptance(self, arm=0, rounds=0):
         """The probabilities with which arms 0, ..., K-2 are accepted: products of P(p_ij < C_j - C_i).
