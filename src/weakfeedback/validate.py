@@ -26,6 +26,8 @@ def number(name: str, value: Any, above: float = -math.inf, at_least: float = -m
 
 def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     """An integer from ``low`` to ``high`` (both allowed)."""
+    if type(value) is int and low <= value and (high is None or value <= high):
+        return value
     allowed = f"an integer >= {low}" if high is None else f"an integer from {low} to {high}"
     whole = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
     if not whole or value < low or (high is not None and value > high):

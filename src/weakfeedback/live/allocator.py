@@ -240,6 +240,9 @@ def seen_values(observed: Any, arms: int) -> np.ndarray:
     >>> seen_values([0.5, None, float("nan")], 3).tolist(), seen_values({2: 1}, 3).tolist()
     ([0.5, 0.0, 0.0], [0.0, 0.0, 1.0])
     """
+    if type(observed) is np.ndarray and observed.dtype == np.float64 and observed.shape == (arms,):
+        if ((observed >= 0.0) & (observed <= 1.0)).all():
+            return observed.copy()
     if isinstance(observed, Mapping):
         places = {integer("an arm in observed", arm, 0, arms - 1): value for arm, value in observed.items()}
         observed = [places.get(arm) for arm in range(arms)]
@@ -252,6 +255,8 @@ def seen_values(observed: Any, arms: int) -> np.ndarray:
 
 
 def _seen(arm: int, value: Any) -> float:
+    if type(value) is float and 0.0 <= value <= 1.0:
+        return value
     if value is None or (isinstance(value, (float, np.floating)) and value != value):
         return 0.0
     if isinstance(value, (bool, np.bool_)):

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.cascade.audit import Audit, audit_arm, checked_level
+from weakfeedback.cascade.uss_ts import UssTs
 from weakfeedback.catalog import make_policy
 from weakfeedback.live.auditing import examine, in_money
 from weakfeedback.live.base import remade, saved_policy
 from weakfeedback.live.buying import NO_LABEL, Asker, Purse, label_price_of
-from weakfeedback.live.labels import Costed, as_array, majority, output_list, rights, short
+from weakfeedback.live.labels import MANY, Costed, as_array, majority, output_list, rights, short
 from weakfeedback.live.ledger import fingerprint
+from weakfeedback.live.many import select_at_once, update_at_once
 from weakfeedback.live.metrics import Metric, distances, refuse_closeness, refuse_tolerance, tossed
 from weakfeedback.live.report import CascadeReport, Record, explanation, make_report
 from weakfeedback.live.rounds import Answer, Decision, Lesson
@@ -299,10 +301,15 @@ class Cascade(Staged):
     # -- what a round without context is
 
     def _select(self, context: None) -> int:
+        if len(self._stages) > MANY and type(self._policy) is UssTs:
+            return select_at_once(self._policy, self._rng)
         return self._policy.select(self._rng)
 
     def _teach(self, decided: int, arm: int, differ: np.ndarray) -> None:
-        self._policy.update_pairs(arm, differ, self._rng)
+        if arm > MANY and type(self._policy) is UssTs:
+            update_at_once(self._policy, arm, differ)
+        else:
+            self._policy.update_pairs(arm, differ, self._rng)
 
     def _kept(self, arm: int, context: None) -> int:
         return arm

@@ -50,12 +50,16 @@ def short(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+MANY = 6  # stages from which arrays are quicker than loops
+PLAIN = (int, bool, str)  # equal if and only if they are the same key
+
+
 def labels_of(outputs: Sequence[Any]) -> list[Any]:
     """Return the labels without their costs."""
     return [output.label if isinstance(output, Costed) else output for output in outputs]
 
 
-def costs_of(outputs: Sequence[Any], stated: np.ndarray) -> list[float]:
+def costs_of(outputs: Sequence[Any], stated: Sequence[float] | np.ndarray) -> list[float]:
     """Return what each call really cost: the stated cost unless the output tells its own."""
     return [
         output.cost if isinstance(output, Costed) else float(cost) for output, cost in zip(outputs, stated)
@@ -76,6 +80,10 @@ def differences(answers: Sequence[Any], compare: Compare | None) -> np.ndarray:
     array([False,  True, False])
     """
     size = len(answers)
+    if size > MANY and compare is None and all(type(answer) in PLAIN for answer in answers):
+        numbers: dict[Any, int] = {}
+        codes = np.array([numbers.setdefault(answer, len(numbers)) for answer in answers])
+        return np.triu(codes[:, None] != codes, 1)
     differ = np.zeros((size, size), dtype=np.bool_)
     for i in range(size):
         if _is_nan(answers[i], compare):

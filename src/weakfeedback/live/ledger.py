@@ -140,9 +140,11 @@ class Ledger:
 
     def _known(self, id: Any) -> int:
         """Return the id of a decision that is pending or was answered."""
-        if not isinstance(id, numbers.Integral) or isinstance(id, (bool, np.bool_)):
-            raise ValueError(f"id must be the integer id of a decision, got {brief(id)}")
-        known = int(id)
+        known = id
+        if type(id) is not int:
+            if not isinstance(id, numbers.Integral) or isinstance(id, (bool, np.bool_)):
+                raise ValueError(f"id must be the integer id of a decision, got {brief(id)}")
+            known = int(id)
         if not 1 <= known < self._next:
             raise UnknownDecision(f"there is no decision {known}")
         remembered = known in self._pending or known in self._answered
@@ -229,6 +231,15 @@ def fingerprint(content: Any) -> str:
 
 
 def _canonical(value: Any) -> str:
+    kind = type(value)  # the usual kinds first: the digest is taken in every round
+    if kind is int or kind is bool:
+        return f"i{int(value)}"
+    if kind is float:
+        return f"i{int(value)}" if value.is_integer() else f"f{value!r}"
+    if kind is str:
+        return f"s{len(value)}:{value}"
+    if kind is list or kind is tuple:
+        return "[" + ",".join([_canonical(item) for item in value]) + "]"
     if isinstance(value, np.generic) and value.dtype.kind in "biufcSU":
         value = value.item()
     if isinstance(value, (bool, int)):

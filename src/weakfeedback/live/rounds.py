@@ -51,11 +51,15 @@ class Lesson:
 def make_lesson(
     arm: int,
     outputs: list[Any],
-    stage_costs: np.ndarray,
+    stage_costs: list[float],
     combine: Combine | None,
     compared: Callable[[list[Any]], np.ndarray],
+    digest: str | None = None,
 ) -> Lesson:
-    """Return what the outputs of stages 0, ..., arm teach; ValueError if they cannot be compared."""
+    """Return what the outputs of stages 0, ..., arm teach; ValueError if they cannot be compared.
+
+    ``digest`` is that of the outputs, where it is known.
+    """
     labels = labels_of(outputs)
     answers = answers_of(labels, combine)
     return Lesson(
@@ -63,7 +67,7 @@ def make_lesson(
         answers=tuple(answers),
         labels=tuple(labels),
         cost=sum(costs_of(outputs, stage_costs)),
-        saved=float(stage_costs[arm + 1 :].sum()),
+        saved=sum(stage_costs[arm + 1 :]),
         differ=compared(answers),
-        digest=fingerprint(outputs),
+        digest=fingerprint(outputs) if digest is None else digest,
     )

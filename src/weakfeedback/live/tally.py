@@ -24,12 +24,13 @@ class Tally:
         self.spent = 0.0
         self.saved = 0.0  # stated costs of the calls not made
         self.wasted = 0.0  # spent on rounds that failed
+        self._pairs = np.triu(np.ones((arms, arms), dtype=np.int64), 1)
 
     def compare(self, arm: int, differ: np.ndarray) -> None:
         """Count the pairs i < j <= arm."""
         differed, compared = self.differed.copy(), self.compared.copy()
         differed[: arm + 1, : arm + 1] += differ
-        compared[: arm + 1, : arm + 1] += np.triu(np.ones_like(differ), 1)
+        compared[: arm + 1, : arm + 1] += self._pairs[: arm + 1, : arm + 1]
         self.differed, self.compared = differed, compared
 
     def state(self) -> dict[str, Any]:

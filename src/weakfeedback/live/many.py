@@ -1,0 +1,48 @@
+"""USS-TS for cascades of many stages in the interpreter: array by array, with the same draws and to the same bits.
+
+The policy's own methods go number by number, so that they can be compiled; here no compiler is at hand.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from weakfeedback.cascade.uss_ts import UssTs
+
+
+def select_at_once(policy: UssTs, rng: np.random.Generator) -> int:
+    """Return what ``policy.select(rng)`` does, and leave the generator as it would.
+
+    All draws that may be needed are made by one call. If an early arm is accepted, the later ones are not needed:
+    the generator is then taken back, and only the draws up to that arm are made again.
+    """
+    rows, columns, starts = _pairs(policy.K)
+    S, F = policy.S[rows, columns], policy.F[rows, columns]
+    before = rng.bit_generator.state
+    cheaper = policy.C[columns] - policy.C[rows] > rng.beta(S, F)
+    accepted = np.logical_and.reduceat(cheaper, starts)
+    arm = int(accepted.argmax())
+    if not accepted[arm]:
+        return policy.K - 1
+    if arm < policy.K - 2:
+        rng.bit_generator.state = before
+        rng.beta(S[: starts[arm + 1]], F[: starts[arm + 1]])
+    return arm
+
+
+def update_at_once(policy: UssTs, arm: int, differ: np.ndarray) -> None:
+    """Do what ``policy.update_pairs(arm, differ, rng)`` does, for all pairs at once."""
+    stages = np.arange(arm + 1)
+    later = stages[:, None] < stages
+    differed = differ[: arm + 1, : arm + 1] & later
+    policy.S[: arm + 1, : arm + 1] += differed
+    policy.F[: arm + 1, : arm + 1] += later ^ differed
+
+
+@functools.lru_cache(maxsize=16)
+def _pairs(arms: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The pairs i < j in the order of the draws, and where each i starts."""
+    rows, columns = np.triu_indices(arms, 1)
+    return rows, columns, np.searchsorted(rows, np.arange(arms - 1))
