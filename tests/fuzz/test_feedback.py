@@ -48,7 +48,7 @@ def learned(thing):
     return found["counts"], found["core"]["fields"], found["core"]["ledger"]
 
 
-@sizes(60, 20_000)
+@sizes(60, 3000)
 @pytest.mark.parametrize("name", BY_ID)
 def test_feedback(name, examples):
     kind = KINDS[name]
@@ -71,7 +71,7 @@ def test_feedback(name, examples):
     assert rounds[0] > 8  # some of it was right
 
 
-@sizes(60, 10_000)
+@sizes(60, 3000)
 @pytest.mark.parametrize("name", KINDS)
 def test_ids_to_cancel_and_to_explain(name, examples):
     thing = begun(KINDS[name])
@@ -87,7 +87,7 @@ def test_ids_to_cancel_and_to_explain(name, examples):
             assert state(thing) == before
 
 
-@sizes(60, 20_000)
+@sizes(60, 3000)
 def test_observations(examples):
     player = KINDS["Player"].make()
 
@@ -109,7 +109,7 @@ def test_observations(examples):
     assert player.rounds > 0
 
 
-@sizes(60, 20_000)
+@sizes(60, 3000)
 def test_contexts_and_batches(examples):
     kind = KINDS["ContextualCascade"]
     cascade = kind.make()
@@ -133,7 +133,7 @@ def test_contexts_and_batches(examples):
         assert cascade._stages is stages
 
 
-@sizes(60, 10_000)
+@sizes(60, 3000)
 def test_logs(examples):
     cascade = KINDS["Cascade"].make()
     rows = st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=3), max_size=3)

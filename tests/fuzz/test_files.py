@@ -145,7 +145,7 @@ def read_words(path, text):
     return read(path)
 
 
-@sizes(20, 3000)
+@sizes(20, 1500)
 @pytest.mark.parametrize("name", FILES)
 def test_altered_files(name, examples, tmp_path):
     path, content = tmp_path / "x.toml", FILES[name]
@@ -169,7 +169,7 @@ def test_altered_files(name, examples, tmp_path):
             assert experiment.horizon >= 1
 
 
-@sizes(60, 10_000)
+@sizes(60, 5000)
 def test_noise(examples, tmp_path):
     path = tmp_path / "x.toml"
     whole = written(FILES["instance"]).encode()

@@ -66,7 +66,7 @@ def test_the_states_that_are_altered_are_good(saved):
     assert state(thing) == body
 
 
-@sizes(50, 20_000)
+@sizes(50, 2000)
 def test_altered_states(saved, examples, monkeypatch):
     monkeypatch.setattr("os.fsync", lambda descriptor: None)  # thousands of files, none of which must last
     kind, path, body = saved

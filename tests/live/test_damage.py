@@ -41,7 +41,7 @@ def test_flipped_bits_are_refused_or_change_nothing(saved, data):
 
 
 @pytest.mark.slow
-@settings(max_examples=20_000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_many_flipped_bits_are_refused_or_change_nothing(saved, data):
     flip_and_load(saved, data)

@@ -116,11 +116,21 @@ def _differ(a: Any, b: Any, compare: Compare | None) -> bool:
     if compare is not None:
         return not compare(a, b)
     try:
+        if isinstance(a, np.generic) or isinstance(b, np.generic):
+            return _differ_in_numpy(a, b)
         return bool(a != b)
     except (TypeError, ValueError):
         raise ValueError(
             f"outputs must be labels that != can compare, got {short(a)} and {short(b)}: pass compare="
         ) from None
+
+
+def _differ_in_numpy(a: Any, b: Any) -> bool:
+    with np.errstate(all="ignore"):
+        try:
+            return bool(a != b)
+        except OverflowError:  # an integer beyond the type of the other one, so another number
+            return True
 
 
 def as_array(labels: list[Any]) -> np.ndarray:
