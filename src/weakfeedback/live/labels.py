@@ -51,7 +51,7 @@ def short(value: Any) -> str:
 
 
 MANY = 6  # stages from which arrays are quicker than loops
-PLAIN = (int, bool, str)  # equal if and only if they are the same key
+PLAIN = {int, bool, str}  # equal if and only if they are the same key, and never not a label
 
 
 def labels_of(outputs: Sequence[Any]) -> list[Any]:
@@ -80,11 +80,18 @@ def differences(answers: Sequence[Any], compare: Compare | None) -> np.ndarray:
     array([False,  True, False])
     """
     size = len(answers)
-    if size > MANY and compare is None and all(type(answer) in PLAIN for answer in answers):
+    plain = compare is None and PLAIN.issuperset(map(type, answers))
+    if plain and size > MANY:
         numbers: dict[Any, int] = {}
         codes = np.array([numbers.setdefault(answer, len(numbers)) for answer in answers])
         return np.triu(codes[:, None] != codes, 1)
     differ = np.zeros((size, size), dtype=np.bool_)
+    if plain:
+        for i in range(size):
+            for j in range(i + 1, size):
+                if answers[i] != answers[j]:
+                    differ[i, j] = True
+        return differ
     for i in range(size):
         if _is_nan(answers[i], compare):
             raise ValueError(

@@ -8,6 +8,7 @@ import hashlib
 import numbers
 import re
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Set
 from typing import Any
 
@@ -55,8 +56,9 @@ class Ledger:
         self._next = 1
         self._rounds = 0
         self._pending: dict[int, Any] = {}  # id -> what was decided, ids increasing
-        self._answered: dict[int, str] = {}  # id -> digest, the oldest answer first
-        self._cancelled: dict[int, None] = {}  # ids, the oldest cancellation first
+        # A plain dict would look for its oldest entry among all that were deleted before.
+        self._answered: OrderedDict[int, str] = OrderedDict()  # id -> digest, the oldest answer first
+        self._cancelled: OrderedDict[int, None] = OrderedDict()  # ids, the oldest cancellation first
         self._forgotten = 0  # the largest id whose answer was forgotten
 
     @property
@@ -123,8 +125,7 @@ class Ledger:
             self._rounds += 1
             self.changes += 1
             if len(self._answered) > REMEMBERED:
-                oldest = next(iter(self._answered))
-                del self._answered[oldest]
+                oldest, _ = self._answered.popitem(last=False)
                 self._forgotten = max(self._forgotten, oldest)
             return "accepted"
 
@@ -136,7 +137,7 @@ class Ledger:
             self._cancelled[int(id)] = None
             self.changes += 1
             if len(self._cancelled) > REMEMBERED:
-                del self._cancelled[next(iter(self._cancelled))]
+                self._cancelled.popitem(last=False)
 
     def _known(self, id: Any) -> int:
         """Return the id of a decision that is pending or was answered."""
@@ -180,8 +181,8 @@ class Ledger:
         require("ledger", state, keys)
         ledger._next, ledger._rounds, ledger._forgotten = state["next"], state["rounds"], state["forgotten"]
         ledger._pending = {id: decode(decided) for id, decided in _pairs(state["pending"])}
-        ledger._answered = dict(_pairs(state["answered"]))
-        ledger._cancelled = dict.fromkeys(_ids(state["cancelled"]))
+        ledger._answered = OrderedDict(_pairs(state["answered"]))
+        ledger._cancelled = OrderedDict.fromkeys(_ids(state["cancelled"]))
         if not ledger._consistent(state):
             raise StateError("the ledger contradicts itself")
         return ledger

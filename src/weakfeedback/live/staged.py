@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -63,7 +64,7 @@ class Staged(Live):
         self._combine, self._compare = combine, compare
         self._costs = policy_costs(self._stage_costs, self._error_cost)
         self._tally = Tally(len(self._stages))
-        self._records: dict[int, Any] = {}
+        self._records: OrderedDict[int, Any] = OrderedDict()
 
     def _start(self, policy: Any, make: Callable[..., Any], seed: Any, options: dict[str, Any]) -> None:
         Live.__init__(self, policy, make, METHODS, seed, options)
@@ -168,7 +169,7 @@ class Staged(Live):
             id = self._ledger.open(self._kept(arm, context))
             self._records[id] = self._record(arm, context)
             if len(self._records) > EXPLAINED:
-                del self._records[next(iter(self._records))]
+                self._records.popitem(last=False)
             return Decision(id, arm)
 
     def feedback(self, id: int, outputs: Sequence[Any]) -> str:

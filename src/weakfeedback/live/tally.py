@@ -28,6 +28,8 @@ class Tally:
 
     def compare(self, arm: int, differ: np.ndarray) -> None:
         """Count the pairs i < j <= arm."""
+        if arm == 0:
+            return
         differed, compared = self.differed.copy(), self.compared.copy()
         differed[: arm + 1, : arm + 1] += differ
         compared[: arm + 1, : arm + 1] += self._pairs[: arm + 1, : arm + 1]
