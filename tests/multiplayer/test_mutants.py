@@ -227,7 +227,7 @@ def test_the_loop_and_the_world_run_as_the_twin():
         (play, "counts[FIXED + world.order[k]] += more", "counts[FIXED + world.order[k]] += 1"),
         (play, "counts[FIXED + world.order[k]] += more", "counts[FIXED + k] += more"),
         (play, "counts[COLLISIONS] += more * crowd[k]", "counts[COLLISIONS] += more * (crowd[k] > 0)"),
-        (play, " and player.settled and player.arm == arm", " and player.arm == arm"),
+        (play, "players[n].settled and players[n].arm == arm", "players[n].arm == arm"),
         (play, "counts[SETTLED] == N and counts[SETTLED_AT] == 0", "counts[SETTLED] == N"),
         (play, "world.order[players[n].arm]", "players[n].arm"),
     ],

@@ -44,13 +44,12 @@ def play(players, world, world_rng, rngs, marks, counts, table):
             resting = True
             counts[SETTLED] = 0
             for n in range(N):  # 3. each is told of her own arm, and of nothing else
-                player = players[n]
                 arm = int(arms[n])
                 collided = arm != IDLE and crowd[arm] > 1
                 reward = 0.0 if arm == IDLE or collided else float(rewards[arm])
-                player.observe(arm, reward, bool(collided), rngs[n])
-                counts[SETTLED] += player.settled
-                resting = resting and player.settled and player.arm == arm
+                players[n].observe(arm, reward, bool(collided), rngs[n])
+                counts[SETTLED] += players[n].settled
+                resting = resting and players[n].settled and players[n].arm == arm
         counts[ROUNDS] += more
         for k in range(K):
             if crowd[k] == 1:
