@@ -12,6 +12,7 @@ from weakfeedback.allocation import (
     CsbSk,
     CsbSt,
     CsbSu,
+    CsbTs,
     KnownThresholds,
     NumMk,
     NumSk,
@@ -58,6 +59,10 @@ def test_a_policy_for_another_problem_is_refused():
     for wrong, message in (
         (CsbSu(9, 3.0), "CsbSu was made for 9 arms, the problem has 10"),
         (CsbSu(10, 2.0), "CsbSu was made for a budget of 2, not 3"),
+        (
+            CsbTs(10, 3.0, setting="reward"),
+            "CsbTs was made for setting='reward', the problem has setting='loss'",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             simulate(problem, {"wrong": wrong}, horizon=10, replications=1)

@@ -59,6 +59,12 @@ def _fits(problem, policy):
         raise ValueError(
             f"{type(policy).__name__} was made for a budget of {budget:g}, not {problem.budget:g}"
         )
+    rewards = getattr(policy, "reward", None)
+    if isinstance(rewards, bool) and rewards != (problem.outcome == "reward"):
+        raise ValueError(
+            f"{type(policy).__name__} was made for setting={'reward' if rewards else 'loss'!r}, the problem has "
+            f"setting={problem.outcome!r}"
+        )
     estimate = getattr(policy, "theta_hat", None)
     if estimate is not None and np.shape(estimate) != (arms,):
         raise ValueError(f"theta_hat of {type(policy).__name__} must be {arms} numbers, got {estimate!r}")
