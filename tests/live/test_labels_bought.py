@@ -296,6 +296,15 @@ def test_a_policy_object_brings_its_price():
     assert [by_option(row) for row in range(100)] == [named(row) for row in range(100)]
 
 
+def test_who_gives_a_label_buys():
+    for given, name in (
+        ({}, "USS-TS"),
+        ({"label": str, "label_price": 1}, "Q-USS"),
+        ({"label_price": 1, "cap": 0.5}, "Q-USS"),
+    ):
+        assert f", {name}, " in repr(Cascade([str, str], [1, 2], **given))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

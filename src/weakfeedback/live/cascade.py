@@ -55,7 +55,8 @@ class Cascade(Staged):
     policy : name or policy object
         "USS-TS", "USS-UCB", "Hanawal", "USS-TS-joint", "USS-TS-drift", "Q-USS", "Fixed" or "Random" with their
         options, or an object made for the costs ``cumsum(stage_costs) / error_cost``, which belongs to the
-        cascade from then on. "USS-TS-joint" is for answers of two labels, and raises ValueError when three differ.
+        cascade from then on; "Q-USS" if there is a ``label`` or a ``label_price``, else "USS-TS", unless given.
+        "USS-TS-joint" is for answers of two labels, and raises ValueError when three differ.
     seed : integer >= 0, SeedSequence or Generator, optional
         Of the policy's generator; fresh entropy if None. A Generator must be over PCG64, and is used as it is.
     combine : callable, optional
@@ -93,7 +94,7 @@ class Cascade(Staged):
         stages: Sequence[Any],
         stage_costs: Any,
         error_cost: float = 1.0,
-        policy: Any = "USS-TS",
+        policy: Any = None,
         seed: Any = None,
         *,
         combine: Callable[[list[Any]], Any] | None = None,
@@ -106,6 +107,8 @@ class Cascade(Staged):
     ) -> None:
         super().__init__(stages, stage_costs, error_cost, combine, compare, timeout)
         refuse_tolerance(options, compare)
+        if policy is None:
+            policy = "USS-TS" if label is None and label_price is None else "Q-USS"
         self._asker = None if label is None else Asker("label", label)
         self._purse = Purse(label_price_of(policy, label, label_price, self._error_cost, options))
         costs = self._costs
