@@ -173,6 +173,17 @@ def test_what_cannot_be_skipped_is_refused():
         simulate(problem, {"a": UssUcb(problem.costs)}, method="events")
     with pytest.raises(ValueError, match="method must be 'rounds' for cascade and QUss"):
         simulate(problem, {"a": QUss(problem.costs, price=1.0)}, method="events")
+
+    class Stubborn(UssTs):
+        def select(self, rng):
+            return self.K - 1
+
+    class Renamed(UssTs):
+        """The same."""
+
+    with pytest.raises(ValueError, match=r"Stubborn changes select\(\) but not acceptance\(\)"):
+        simulate(problem, {"a": Stubborn(problem.costs)}, method="events")
+    simulate(problem, {"a": Renamed(problem.costs)}, 10, 1, method="events")
     other = AllocationProblem([0.5, 0.4], [0.5, 0.5], 0.6)
     with pytest.raises(ValueError, match="method must be 'rounds' for allocation"):
         simulate(other, {"a": CsbSu(2, 0.6)}, method="events")

@@ -61,6 +61,17 @@ def refuse_events(problem: Any, label: str, policy: Any) -> None:
                 f"method must be 'rounds' for policies[{label!r}], got 'events': {type(policy).__name__} has no "
                 f"{name}(), so its rounds cannot be skipped"
             )
+    # what a subclass does in another way, the probabilities that it inherits know nothing of
+    for kind in type(policy).__mro__:
+        known = [name for name in loop.events_entry if name in vars(kind)]
+        changed = [name for name, value in vars(kind).items() if callable(value) and name != "__init__"]
+        if changed and not known:
+            raise ValueError(
+                f"method must be 'rounds' for policies[{label!r}], got 'events': {kind.__name__} changes "
+                f"{changed[0]}() but not {loop.events_entry[0]}()"
+            )
+        if known:
+            return
 
 
 def measures_of(problem: Any, policy: Any, counts: Any) -> dict[str, Any]:
