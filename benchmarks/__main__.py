@@ -5,13 +5,13 @@ import json
 import sys
 from pathlib import Path
 
-from benchmarks import figure, growth, live, startup, table
+from benchmarks import figure, growth, knapsack, live, startup, table
 from benchmarks.compare import measure
 from benchmarks.peers.install import NotInstalled
 from benchmarks.timing import machine
 from benchmarks.works import ROWS
 
-PARTS = ("table", "live", "growth", "start")
+PARTS = ("table", "live", "knapsack", "growth", "start")
 
 
 def options(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
         return 1
     chosen.out.mkdir(parents=True, exist_ok=True)
-    told = {"machine": machine()}
+    told = {**earlier(chosen.out), "machine": machine()}
     if "table" in chosen.part:
         found = []
         for row in rows:
@@ -55,6 +55,9 @@ def main(arguments: list[str] | None = None) -> int:
     if "live" in chosen.part:
         told["live"] = live.measure(chosen.repetitions, peers=not chosen.no_peers)
         print(live.text(told["live"]))
+    if "knapsack" in chosen.part:
+        told["knapsack"] = knapsack.measure(chosen.repetitions)
+        print(knapsack.text(told["knapsack"]))
     if "growth" in chosen.part:
         told["growth"] = growth.growth(chosen.repetitions)
         print(growth.text(told["growth"]))
@@ -66,6 +69,14 @@ def main(arguments: list[str] | None = None) -> int:
     write(told, chosen.out)
     print(f"load {machine()['load']} on {machine()['cores']} cores; written to {chosen.out}/bench.json")
     return 0
+
+
+def earlier(folder: Path) -> dict:
+    """What another run has left: the parts not measured now stay as they were."""
+    try:
+        return json.loads((folder / "bench.json").read_text())
+    except (OSError, ValueError):
+        return {}
 
 
 def write(told: dict, folder: Path) -> None:

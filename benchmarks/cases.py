@@ -59,7 +59,7 @@ def optimism(arms: int) -> Case:
 def one_threshold(arms: int) -> Case:
     """CSB-SU; three in ten of the arms can be served."""
     problem = AllocationProblem(np.linspace(0.95, 0.3, arms), np.full(arms, 0.7), budget=0.21 * arms + 0.3)
-    horizon, replications = (2000, 6) if arms <= 50 else (300, 2)
+    horizon, replications = (2000, 6) if arms <= 50 else (2000, 1)
     return Case(problem, CsbSu(arms, problem.budget), horizon, replications)
 
 
