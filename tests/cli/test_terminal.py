@@ -133,7 +133,8 @@ def test_completion_installs_itself(command, folder):
     home = folder / "home"
     home.mkdir()
     found = subprocess.run(
-        [str(command), "--install-completion", "bash"],
+        # the shell is the one that calls it: bash, and not what runs the tests
+        ["bash", "-c", f"'{command}' --install-completion; exit $?"],
         capture_output=True,
         text=True,
         timeout=60,
