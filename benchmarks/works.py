@@ -43,7 +43,7 @@ def team(kind: str, arms: int, players: int) -> dict[str, Request]:
 def contexts(features: int) -> dict[str, Request]:
     """Refits with as many observations as there are half-way through 5000 rounds, and bandits that learn online."""
     online = {"work": "contextual", "arms": 3, "features": features, "rounds": 400}
-    refits = {"work": "refit", "pairs": 3, "features": features, "rounds": 2, "at": 2500}
+    refits = {"work": "refit", "features": features, "rounds": 2, "at": 2500}
     return {"scikit-learn": refits, "MABWiser": {**online, "rounds": 60}, "Vowpal Wabbit": online}
 
 
