@@ -12,10 +12,12 @@ from weakfeedback.live import Costed, WrongSlot
 IDS = st.one_of(st.integers(-1, 12), SCALARS)
 LABELS = st.lists(st.one_of(st.integers(0, 2), SCALARS), min_size=2, max_size=4)
 COSTED = st.lists(st.builds(Costed, SCALARS, st.floats(0.0, 9.0)), min_size=1, max_size=3)
+ARMS = KINDS["Allocator"].make()._arms
 CONTENT = {
     "Cascade": st.one_of(LABELS, COSTED, ODD),
     "ContextualCascade": st.one_of(LABELS, COSTED, ODD),
     "Allocator": st.one_of(
+        st.lists(st.one_of(st.floats(0.0, 1.0), st.none()), min_size=ARMS, max_size=ARMS),
         st.lists(st.one_of(st.floats(0.0, 1.0), st.none(), NUMBERS), min_size=3, max_size=5),
         st.dictionaries(st.integers(-1, 5), st.one_of(st.floats(0.0, 1.0), SCALARS), max_size=4),
         ODD,
