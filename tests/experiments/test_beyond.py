@@ -83,7 +83,18 @@ def test_the_tally_counts_by_policy_and_takes_the_geometric_mean():
     (row,) = table.rows(run)
     assert row[:6] == ["USS-TS-joint, cascade", 2, 1, 0, 1, 0.5]
     assert row[6] == pytest.approx(1.0, rel=1e-2)
-    assert row[7] == pytest.approx(2.0, rel=1e-2)
+    assert row[7:] == pytest.approx([2.0, 100.0], rel=1e-2)
+    assert len(row) == len(table.columns)
+
+
+def test_a_ratio_to_almost_nothing_is_left_out_and_its_excess_is_not():
+    table = next(table for table in beyond.TABLES if table.id == "beyond-table-tally")
+    run = {
+        "beyond-cascade-bsc-1": results(USS_TS=(100.0, 0.1), USS_TS_joint=(50.0, 0.1)),
+        "beyond-cascade-bsc-4": results(USS_TS=(0.0, 0.0), USS_TS_joint=(7.0, 0.1)),
+    }
+    (row,) = table.rows(run)
+    assert row[6:] == pytest.approx([0.5, 0.5, 7.0], rel=2e-2)
 
 
 def test_many_comparisons_are_corrected():

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Run = Mapping[str, Results]
 
 LEVEL = 0.05
+LEAST = 1.0  # a ratio to less regret than this says nothing
 Row = list[float | str]
 PLACES = {
     "cascade": "Cascades: new policies against the best of USS-TS and USS-UCB",
@@ -106,12 +107,14 @@ def _by_policy(found: list[Compared], kind: str) -> list[Row]:
     rows: list[Row] = []
     for new in dict.fromkeys(one.new for one in found):
         some = [one for one in found if one.new == new]
-        ratios = np.array([one.ratio for one in some])
+        ratios = np.array([one.ratio for one in some if one.rival >= LEAST])
+        excess = max(one.regret - one.rival for one in some)
         count = {word: sum(one.outcome == word for one in some) for word in ("wins", "ties", "loses")}
-        usable = ratios[np.isfinite(ratios) & (ratios > 0.0)]
-        middle = float(np.exp(np.log(usable).mean())) if usable.size else math.nan
+        positive = ratios[ratios > 0.0]
+        middle = float(np.exp(np.log(positive).mean())) if positive.size else math.nan
+        worst = float(ratios.max()) if ratios.size else math.nan
         share = count["wins"] / len(some)
-        rows.append([f"{new}, {kind}", len(some), *count.values(), share, middle, float(ratios.max())])
+        rows.append([f"{new}, {kind}", len(some), *count.values(), share, middle, worst, excess])
     return rows
 
 
@@ -125,10 +128,24 @@ COLUMNS = (
     "p",
     "The new one",
 )
-TALLY = ("New policy", "Problems", "Wins", "Ties", "Loses", "Share won", "Mean ratio", "Worst ratio")
+TALLY = (
+    "New policy",
+    "Problems",
+    "Wins",
+    "Ties",
+    "Loses",
+    "Share won",
+    "Mean ratio",
+    "Worst ratio",
+    "Worst excess",
+)
 PAIRED = (
     "Paired t-tests of final regret against the thesis's policy with the lowest mean on that problem, corrected by "
     f"Holm's method over the table; a tie is what they cannot tell apart at {LEVEL:g}."
+)
+RATIOS = (
+    "The mean ratio is geometric; below 1 the new policy lost less. Ratios are over problems where the thesis's best "
+    f"lost at least {LEAST:g}; the worst excess, new regret minus its, is over all."
 )
 TABLES = (
     Table(
@@ -138,7 +155,7 @@ TABLES = (
         TALLY,
         _tally,
         tuple(INSTANCES),
-        f"{PAIRED} The mean ratio is geometric; below 1 the new policy lost less.",
+        f"{PAIRED} {RATIOS}",
     ),
     Table(
         "beyond-table-families",
@@ -147,7 +164,7 @@ TABLES = (
         TALLY,
         _families,
         tuple(FAMILIES),
-        "Families: " + " ".join(f"{name}: {words}." for name, words in DISTRIBUTIONS.items()),
+        f"{RATIOS} Families: " + " ".join(f"{name}: {words}." for name, words in DISTRIBUTIONS.items()),
     ),
     *(
         Table(
