@@ -256,6 +256,7 @@ def test_the_same_random_state_gives_the_same(data):
         ({"error_cost": 0}, "error_cost must be a finite number > 0, got 0"),
         ({"policy": "nobody"}, "nobody"),
         ({"policy": 3}, "policy must be the name of a policy, got 3"),
+        ({"policy": "q-uss"}, "policy must be one that buys no labels, got 'q-uss'"),
         ({"prefit": "yes"}, "prefit must be 'auto', True or False, got 'yes'"),
         ({"holdout": 0}, "holdout must be a finite number > 0, got 0"),
         ({"holdout": 1.0}, "holdout must be a number between 0 and 1, got 1.0"),

@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from weakfeedback.catalog import policy_class
 from weakfeedback.live.cascade import Cascade
 from weakfeedback.live.report import CascadeReport
 from weakfeedback.live.stages import Rows
@@ -112,6 +113,8 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         stages = _estimators(self.stages)
         if not isinstance(self.policy, str):
             raise ValueError(f"policy must be the name of a policy, got {brief(self.policy)}")
+        if hasattr(policy_class("cascade", self.policy), "wants_label"):
+            raise ValueError(f"policy must be one that buys no labels, got {self.policy!r}")
         share = number("holdout", self.holdout, above=0.0)
         if share >= 1.0:
             raise ValueError(f"holdout must be a number between 0 and 1, got {brief(self.holdout)}")

@@ -231,7 +231,7 @@ class Cascade(Staged):
         it costs 0 to 0 per round more than the cheapest stage (95 % confidence)
           against stage 0: -11.64 to -6.283, by labels
         """
-        level, samples = checked_level(alpha), Rows(items)
+        level, samples = checked_level(alpha), Rows(items, "items")
         self._refuse_asynchronous()
         if self._metric is not None:
             raise ValueError("an audit is for labels, not for answers compared by a metric")

@@ -18,10 +18,10 @@ from weakfeedback.live.labels import short
 class Rows:
     """The samples of a batch: a list, an array, a data frame or a sparse matrix."""
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Any, name: str = "X") -> None:
         iterable: bool = np.iterable(X)
         if isinstance(X, (str, bytes, dict)) or not iterable:
-            raise ValueError(f"X must be a sequence of samples, got {short(X)}")
+            raise ValueError(f"{name} must be a sequence of samples, got {short(X)}")
         table = hasattr(X, "shape")
         self._X: Any = X if table or isinstance(X, (list, tuple)) else list(X)
         self.size: int = X.shape[0] if table else len(self._X)
