@@ -144,7 +144,7 @@ def test_costs_combinations_and_comparisons():
         (([1, 2], [0]), "truth must be 2 labels, one per item, got 1"),
         (([1, 2], "no"), "truth must be a callable or a sequence of labels"),
         (([1, 2], 3), "truth must be a callable or a sequence of labels"),
-        ((5, truth), "X must be a sequence of samples"),
+        ((5, truth), "items must be a sequence of samples"),
         (([], []), "items must be at least one sample, got none"),
         (([1], truth, 0.0), "alpha must be"),
         (([1], truth, 1.5), "alpha must be"),
