@@ -42,7 +42,9 @@ def growth(repetitions: int) -> dict[str, Any]:
     for times in (50, 100, 200, 400):
         found["replications"][times] = round(timed(problem, policy, 10_000, times, repetitions).best, 1)
     for horizon in (10_000, 100_000, 1_000_000):
-        found["rounds"][horizon] = round(timed(problem, policy, horizon, 4, repetitions).best, 1)
+        found["rounds"][horizon] = round(
+            timed(problem, policy, horizon, max(2, 1_000_000 // horizon), repetitions).best, 1
+        )
     for name, kind in (("USS-TS", UssTs), ("USS-UCB", UssUcb)):
         found["arms"][name] = {}
         for arms in ARMS:
