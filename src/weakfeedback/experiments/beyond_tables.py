@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -86,20 +86,12 @@ def _instances(run: Run, kind: str) -> list[Row]:
     return [[str(one.row()[0]).removeprefix(start), *one.row()[1:]] for one in found]
 
 
-def _tally(run: Run) -> list[Row]:
-    """By new policy over all named instances."""
+def _tallies(run: Run, kinds: Iterable[str], start: str) -> list[Row]:
+    """By new policy, over all problems of each kind."""
     rows: list[Row] = []
-    for kind in PLACES:
-        found = comparisons(run, [name for name in INSTANCES if name.startswith(f"beyond-{kind}-")])
-        rows += _by_policy(found, kind)
-    return rows
-
-
-def _families(run: Run) -> list[Row]:
-    rows: list[Row] = []
-    for family in DISTRIBUTIONS:
-        found = comparisons(run, [name for name in FAMILIES if name.startswith(f"beyond-family-{family}-")])
-        rows += _by_policy(found, family)
+    for kind in kinds:
+        names = [name for name in (*INSTANCES, *FAMILIES) if name.startswith(f"{start}{kind}-")]
+        rows += _by_policy(comparisons(run, names), kind)
     return rows
 
 
@@ -153,7 +145,7 @@ TABLES = (
         "New policies on the named instances",
         "all settings",
         TALLY,
-        _tally,
+        lambda run: _tallies(run, PLACES, "beyond-"),
         tuple(INSTANCES),
         f"{PAIRED} {RATIOS}",
     ),
@@ -162,7 +154,7 @@ TABLES = (
         "New policies on random problems",
         "all settings",
         TALLY,
-        _families,
+        lambda run: _tallies(run, DISTRIBUTIONS, "beyond-family-"),
         tuple(FAMILIES),
         f"{RATIOS} Families: " + " ".join(f"{name}: {words}." for name, words in DISTRIBUTIONS.items()),
     ),
