@@ -11,10 +11,11 @@ from weakfeedback.cascade import instances as cascades
 from weakfeedback.catalog import POLICIES
 from weakfeedback.contextual import instances as contexts
 from weakfeedback.experiments import beyond, beyond_tables
-from weakfeedback.experiments.beyond_experiments import INSTANCES, KNOWN, NEW, Q_USS
+from weakfeedback.experiments.beyond_experiments import EARLY, EARLY_N, INSTANCES, KNOWN, NEW, Q_USS
 from weakfeedback.experiments.beyond_families import DISTRIBUTIONS, FAMILIES, SEED
 from weakfeedback.experiments.random_cascades import random_problems
 from weakfeedback.experiments.registry import chapters, choose
+from weakfeedback.multiplayer import instances as players
 
 ONE = "beyond-cascade-bsc-1"
 
@@ -122,8 +123,9 @@ def test_every_new_policy_meets_every_instance_of_its_setting():
         assert ("CSB-TS-same" in experiment.policies) == allocations.load(name).same_threshold
         assert KNOWN in experiment.policies
     for name in contexts.names():
-        if "thresholded" not in name:
-            assert "USS-PD-TS" in INSTANCES[f"beyond-contextual-{name}"].policies
+        assert "USS-PD-TS" in INSTANCES[f"beyond-contextual-{name}"].policies
+    for name in players.names():
+        assert {"DPE1", EARLY, EARLY_N} <= set(INSTANCES[f"beyond-players-{name}"].policies)
     seen = {label for experiment in beyond.EXPERIMENTS.values() for label in experiment.policies}
     assert set(NEW) <= seen
     catalogued = {name for names in POLICIES.values() for name in names}

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from weakfeedback.allocation import CsbTs, CsbTsSame
 from weakfeedback.allocation import instances as allocations
 from weakfeedback.cascade import QUss, UssTs, UssTsDrift, UssTsJoint, UssUcb, instances
@@ -14,7 +16,7 @@ from weakfeedback.contextual import instances as contexts
 from weakfeedback.experiments import chapter4_experiments as ch4
 from weakfeedback.experiments.model import Experiment
 from weakfeedback.multiplayer import Dlc, DlcLix, Dpe1, MultiplayerProblem, SicMmab, theory
-from weakfeedback.multiplayer.instances import describe
+from weakfeedback.multiplayer import instances as players
 
 Makers = dict[str, Callable[[Any], Any]]
 
@@ -126,7 +128,6 @@ def _allocation(name: str) -> Experiment:
         {**thesis[alike.get(name, name)], **new, KNOWN: ch4.known},
         make=partial(allocations.load, name),
         deviations=notes,
-        replications=20 if many else 100,
         marks=40,
         nanoseconds=10_000.0 if many else 3_000.0,
     )
@@ -150,15 +151,19 @@ def player_facts(horizon: int) -> Callable[[MultiplayerProblem], dict[str, Any]]
 
     def facts(problem: MultiplayerProblem) -> dict[str, Any]:
         floor = theory.lower_bound(problem, horizon) if problem.players < problem.arms else 0.0
-        return {"K": problem.arms, "N": problem.players, "floor": floor}
+        best, second = np.sort(problem.means)[::-1][:2]
+        gap = round(float(best - second), 10)
+        return {"K": problem.arms, "N": problem.players, "gap": gap, "floor": floor}
 
     return facts
 
 
 def _players(name: str) -> Experiment:
-    found = describe(name)
+    found = players.describe(name)
     group = name.split("-")[0]
-    swept = {"arms": ("K", "arms K"), "players": ("N", "players N")}.get(group)
+    swept = {"arms": ("K", "arms K"), "players": ("N", "players N"), "gap": ("gap", "gap between means")}.get(
+        group
+    )
     return Experiment(
         f"beyond-players-{name}",
         f"Players on {name}",
@@ -177,18 +182,12 @@ def _players(name: str) -> Experiment:
 
 
 def _all_experiments() -> list[Experiment]:
-    synthetic = [name for name in contexts.names() if name.startswith(("synthetic", "realizable"))]
-    real = [f"{data}-contextual-{k}" for data in ("bc", "pima", "heart") for k in (1, 2, 3)]
-    repeated = {"bc": 10, "pima": 20, "heart": 5}
-    dear = {"bc": 30_000.0, "pima": 12_000.0, "heart": 80_000.0}
+    real = {"bc": (10, 30_000.0), "pima": (20, 12_000.0), "heart": (5, 80_000.0)}  # replications, ns a round
     return [
         *(_cascade(name) for name in instances.names() if name != "heart-5-as-printed"),
-        *(_contextual(name, 50, 20_000.0) for name in synthetic),
-        *(_contextual(name, repeated[name.split("-")[0]], dear[name.split("-")[0]]) for name in real),
+        *(_contextual(name, *real.get(name.split("-")[0], (100, 20_000.0))) for name in contexts.names()),
         *(_allocation(name) for name in allocations.names()),
-        *(_players(name) for name in ("e1", "e2", "gap-0.02", "gap-0.1")),
-        *(_players(f"arms-{k}") for k in (6, 8, 10, 14)),
-        *(_players(f"players-{n}") for n in (1, 2, 4, 8, 9)),
+        *(_players(name) for name in players.names()),
     ]
 
 
