@@ -41,6 +41,7 @@ NO_BOUND = "no regret bound is known for the new policies, DPE1 apart"
 PAID = "the regret of Q-USS contains what it paid for labels"
 LOOSE = "estimates of USS-PD are renewed less often on real data (tolerance 2)"
 
+DEAR = ("heart", "built-in")  # data with so many features that a round takes long
 COARSE = 0.01  # the step of CSB-TS with 50 arms: 15,000 levels of the default's step make a round dear
 
 
@@ -95,7 +96,7 @@ def _contextual(name: str, replications: int, nanoseconds: float) -> Experiment:
         "contextual",
         policies,
         instance=name,
-        horizon=5_000,
+        horizon=2_000 if found.data in DEAR else 5_000,
         replications=replications,
         marks=20,
         needs=found.data if found.data in ("pima", "heart") else "",
