@@ -1,5 +1,6 @@
 """A chapter that takes a second: experiments, claims and a table of every kind, in place of the thesis's."""
 
+import functools
 import sys
 import types
 
@@ -10,7 +11,13 @@ from weakfeedback.experiments import registry
 from weakfeedback.experiments.evidence import decided, lower, skipped
 from weakfeedback.experiments.model import Claim, Experiment, Finding, Table
 
-POLICIES = {"USS-TS": lambda p: UssTs(p.costs), "USS-UCB": lambda p: UssUcb(p.costs)}
+
+def ucb(problem, alpha):
+    """A policy made by a partial call."""
+    return UssUcb(problem.costs, alpha)
+
+
+POLICIES = {"USS-TS": lambda p: UssTs(p.costs), "USS-UCB": functools.partial(ucb, alpha=0.5)}
 SHORT = {"horizon": 400, "replications": 60, "marks": 20}
 
 

@@ -43,6 +43,8 @@ def test_the_page_shows_words_tests_deviations_commands_and_tables(done):
     ):
         assert words in text
     assert re.search(r"<td>first</td><td data-value=\"0.5\">0.5</td><td data-value=\"0.25\">0.25</td>", text)
+    shown = re.findall(r'id="code-([^"]+)"', text)
+    assert all(name.startswith(("weakfeedback-", "tests-")) for name in shown)  # no library's
     assert not re.search(r"@import|url\(|https?://(?!www\.w3\.org)", text)
     assert done.paths[0].read_text().count("* plotly.js v") == 1
 

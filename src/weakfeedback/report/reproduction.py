@@ -18,7 +18,7 @@ from weakfeedback.experiments.userrun import versions
 from weakfeedback.report import tables
 from weakfeedback.report.figures import sweep_figure
 from weakfeedback.report.page import VERDICTS, Gallery, Section, render, section_view, write_page
-from weakfeedback.report.sources import Sources
+from weakfeedback.report.sources import Sources, module_of
 
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
@@ -163,9 +163,8 @@ class _Maker:
     def _code(self, some: Sequence[Experiment]) -> list[tuple[str, str]]:
         """Where the code stands: the policies, then the experiments."""
         policies = [m for e in some for m in self.results[e.id].about.get("code", {}).values()]
-        return self.sources.links(
-            [*policies, *(make.__module__ for e in some for make in e.policies.values())]
-        )
+        makers = [make for e in some for make in e.policies.values()]
+        return self.sources.links([*policies, *map(module_of, makers)])
 
     def _command(self, ids: Sequence[str]) -> str:
         return shlex.join(["weakfeedback", "reproduce", "--only", *pattern(ids), *self.note.options])
@@ -178,7 +177,7 @@ def _claim_view(claim: Claim, verdict: Verdict, family: int) -> dict[str, Any]:
         "lines": claim.lines,
         "how": claim.how,
         "experiments": claim.experiments,
-        "tested_in": [claim.test.__module__] if claim.test else [],
+        "tested_in": [module_of(claim.test)] if claim.test else [],
         "outcome": verdict.outcome,
         "label": ARGUED if claim.how == ARGUED else VERDICTS[verdict.outcome],
         "reason": verdict.reason,

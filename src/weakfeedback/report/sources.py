@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 from collections.abc import Iterable
@@ -27,6 +28,17 @@ class Sources:
     def views(self) -> list[dict[str, Any]]:
         """What the template shows of all modules that were linked to, by path."""
         return sorted(self._views.values(), key=lambda view: view["path"])
+
+
+def module_of(function: Any) -> str:
+    """The module in which a function stands; of a partial call, that of the function called.
+
+    >>> module_of(functools.partial(module_of, 1))
+    'weakfeedback.report.sources'
+    """
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function.__module__
 
 
 def _view(module: str) -> dict[str, Any] | None:
