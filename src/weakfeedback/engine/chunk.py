@@ -140,11 +140,13 @@ class Compiled:
 
     def _twins(self, policy: Any, world: Any, world_rng: Any, rng: Any) -> tuple[Any, Any, Any, Any]:
         """The first four arguments of the loop, as compiled code takes them."""
+        from weakfeedback.engine.stream import stream_of
+
         if not isinstance(policy, list):
-            return self.policy.build(policy), self.world.build(world), world_rng, rng
+            return self.policy.build(policy), self.world.build(world), stream_of(world_rng), stream_of(rng)
         from weakfeedback.engine.team import Team, generators_team
 
-        return Team(self.policy, policy), self.world.build(world), world_rng, generators_team(rng)
+        return Team(self.policy, policy), self.world.build(world), stream_of(world_rng), generators_team(rng)
 
     def play(
         self,

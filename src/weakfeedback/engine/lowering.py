@@ -23,6 +23,7 @@ from numba.core.extending import overload
 from numba.core.registry import cpu_target
 from numba.experimental import structref
 
+from weakfeedback.engine import stream
 from weakfeedback.engine.digest import (
     CannotLower,
     attributes,
@@ -37,8 +38,10 @@ from weakfeedback.engine.parts import Whole
 
 ENGINE = hashlib.sha256(
     b"".join(
-        pkgutil.get_data(__package__, name) or b"" for name in ("lowering.py", "fieldcheck.py", "parts.py")
+        pkgutil.get_data(__package__, name) or b""
+        for name in ("lowering.py", "fieldcheck.py", "parts.py", "stream.py")
     )
+    + bytes([stream.KNOWN])
 ).hexdigest()
 PYTHON_KIND: dict[type, type] = {np.float64: float, np.int64: int, np.bool_: bool}
 PLAIN = {np.dtype(kind) for kind in (np.float64, np.int64, np.bool_)}
@@ -146,7 +149,9 @@ def _field(obj: Any, name: str, value: Any) -> Any:
     if type(value) is np.ndarray and (value.dtype in PLAIN or value.dtype in SMALL):
         return value if value.flags.c_contiguous else np.ascontiguousarray(value)
     strange = isinstance(value, np.generic) and type(value) not in PYTHON_KIND
-    if not strange and isinstance(value, (bool, float, np.bool_, np.random.Generator)):
+    if isinstance(value, np.random.Generator):
+        return stream.stream_of(value)
+    if not strange and isinstance(value, (bool, float, np.bool_)):
         return value
     if not strange and isinstance(value, (int, np.int64)) and -(2**63) <= value < 2**63:
         return value

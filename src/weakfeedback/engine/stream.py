@@ -1,0 +1,220 @@
+"""Random numbers in compiled loops without a call for each: the generator PCG64 as a part of the loop.
+
+Numba draws from a NumPy generator through pointers to NumPy's functions. A ``Stream`` is a generator over PCG64 whose
+next number is computed in place, on NumPy's own state, so that it goes on where NumPy stopped and leaves off where
+NumPy can go on. Every number is the same to the last bit. All methods of a generator that Numba knows work on it.
+"""
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import boxing, cgutils, extending
+from numba.core.extending import NativeValue, models, overload
+from numba.np.random import generator_core
+from numba.np.random.distributions import random_beta, random_standard_gamma, random_standard_normal
+from numba.np.random.generator_core import next_double, next_uint32, next_uint64
+
+_intrinsic: Any = extending.intrinsic
+_overload_method: Any = extending.overload_method
+_register_jitable: Any = extending.register_jitable
+_register_model: Any = extending.register_model
+_typeof_impl: Any = extending.typeof_impl
+_unbox: Any = extending.unbox
+
+MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645  # of PCG64, as NumPy has it
+WORD, STATE = ir.IntType(64), ir.IntType(128)
+INLINED: Any = {"forceinline": True, "error_model": "numpy"}
+
+
+class Stream:
+    """A generator on its way into compiled code."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self.generator = generator
+
+
+def stream_of(generator: Any) -> Any:
+    """The stream of a generator over PCG64; any other as it is."""
+    return Stream(generator) if KNOWN and type(generator.bit_generator) is np.random.PCG64 else generator
+
+
+def _is_known() -> bool:
+    """Whether the state of PCG64 lies in memory as here believed: two numbers of 128 bits, the lower half first."""
+    bits = np.random.PCG64(1)
+    if ctypes.sizeof(ctypes.c_void_p) != 8:
+        return False
+    address = ctypes.cast(bits.ctypes.state_address, ctypes.POINTER(ctypes.c_void_p)).contents.value
+    words = (ctypes.c_uint64 * 4).from_address(address or 0)
+    found = [words[0] | words[1] << 64, words[2] | words[3] << 64]
+    state: Any = bits.state["state"]
+    return found == [state["state"], state["inc"]]
+
+
+KNOWN = _is_known()
+
+
+class BitsType(types.Type):
+    """The compiler's type of PCG64, not derived from that of any bit generator: its ``next_double`` would be taken."""
+
+    def __init__(self) -> None:
+        super().__init__("weakfeedback.Pcg64")
+
+
+class StreamType(types.NumPyRandomGeneratorType):
+    """The compiler's type of a stream: a generator in all but the origin of its bits."""
+
+    def __init__(self) -> None:
+        super().__init__("weakfeedback.Stream")
+        self.name = "weakfeedback.Stream"
+
+
+BITS, STREAM = BitsType(), StreamType()
+# of the same shape in memory
+NUMPY_BITS, NUMPY_STREAM = types.NumPyRandomBitGeneratorType("bit_generator"), types.npy_rng
+_register_model(BitsType)(generator_core.NumPyRngBitGeneratorModel)
+
+
+@_register_model(StreamType)
+class _StreamModel(models.StructModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        meminfo = types.MemInfoPointer(types.voidptr)
+        members = [("bit_generator", BITS), ("meminfo", meminfo), ("parent", types.pyobject)]
+        super().__init__(manager, kind, members)
+
+
+@_typeof_impl.register(Stream)
+def _typeof_stream(_value, _context):
+    return STREAM
+
+
+@_unbox(StreamType)
+def _unbox_stream(kind, obj, c):
+    generator = c.pyapi.object_getattr_string(obj, "generator")
+    native = boxing.unbox_numpy_random_generator(kind, generator, c)
+    c.pyapi.decref(generator)  # the native value holds a reference of its own
+    return NativeValue(native.value, is_error=native.is_error)
+
+
+# -- bits
+
+
+def _next_word(context, builder, bits):
+    """One step of PCG64 (XSL RR 128/64): the state is multiplied and increased, its halves are mixed and turned."""
+    struct = cgutils.create_struct_proxy(BITS)(context, builder, value=bits)
+    place = builder.load(builder.inttoptr(struct.state, STATE.as_pointer().as_pointer()))
+    increment = builder.load(builder.gep(place, [cgutils.int32_t(1)]), align=8)
+    state = builder.mul(builder.load(place, align=8), ir.Constant(STATE, MULTIPLIER))
+    state = builder.add(state, increment)
+    builder.store(state, place, align=8)
+    high = builder.trunc(builder.lshr(state, ir.Constant(STATE, 64)), WORD)
+    mixed = builder.xor(high, builder.trunc(state, WORD))
+    turn = builder.module.declare_intrinsic("llvm.fshr", [WORD], ir.FunctionType(WORD, [WORD] * 3))
+    return builder.call(turn, [mixed, mixed, builder.lshr(high, ir.Constant(WORD, 58))])
+
+
+@_intrinsic
+def _word(_typing, bits):
+    def codegen(context, builder, _signature, arguments):
+        return _next_word(context, builder, arguments[0])
+
+    return types.uint64(bits), codegen
+
+
+@_intrinsic
+def _uniform(_typing, bits):
+    def codegen(context, builder, _signature, arguments):
+        word = _next_word(context, builder, arguments[0])
+        number = builder.uitofp(builder.lshr(word, ir.Constant(WORD, 11)), ir.DoubleType())
+        return builder.fmul(number, ir.Constant(ir.DoubleType(), 2.0**-53))
+
+    return types.float64(bits), codegen
+
+
+@overload(next_uint64, jit_options=INLINED)
+def _next_uint64(bitgen):
+    return (lambda bitgen: _word(bitgen)) if isinstance(bitgen, BitsType) else None
+
+
+@overload(next_double, jit_options=INLINED)
+def _next_double(bitgen):
+    return (lambda bitgen: _uniform(bitgen)) if isinstance(bitgen, BitsType) else None
+
+
+@_intrinsic
+def _as_numpy(_typing, value):
+    """The same value, a stream or its bits, under Numba's own type."""
+    numpys = NUMPY_STREAM if isinstance(value, StreamType) else NUMPY_BITS
+
+    def codegen(context, builder, signature, arguments):
+        context.nrt.incref(builder, signature.args[0], arguments[0])
+        return arguments[0]
+
+    return numpys(value), codegen
+
+
+@overload(next_uint32, jit_options=INLINED)
+def _next_uint32(bitgen):
+    # halves of words, one of them kept in the state
+    return (lambda bitgen: next_uint32(_as_numpy(bitgen))) if isinstance(bitgen, BitsType) else None
+
+
+# -- gamma and beta
+
+
+@_register_jitable(**INLINED)
+def quick_gamma(bits, shape):
+    """What ``random_standard_gamma`` returns, mostly without its logarithms.
+
+    For a shape above 1 NumPy takes Marsaglia and Tsang's rejection: with b = shape - 1/3, c = 1 / sqrt(9 b), X normal
+    and v = 1 + c X > 0, the draw is b v^3 if log U < R = X^2 / 2 + b (1 - v^3 + 3 log v). With y = c X,
+
+        -R = 3 b (y - y^2/2 + y^3/3 - log(1 + y)) <= (3/4) b y^4 / min(1, 1 + y),
+
+    (for y > 0 the derivative of the difference is 3 b y^4 / (1 + y) > 0, for y < 0 it is a geometric series) and
+    log U <= U - 1. So (1 - U) min(1, v) > (3/4) b y^4 = c^2 X^4 / 12 is enough; what rounding can do to either
+    side is far below the margin. All that is not decided by this is decided as NumPy does.
+    """
+    if shape <= 1.0:
+        return random_standard_gamma(bits, shape)
+    b = shape - 1.0 / 3.0
+    c = 1.0 / np.sqrt(9 * b)
+    while True:
+        x = random_standard_normal(bits)
+        v = 1.0 + c * x
+        if v > 0.0:
+            least = min(1.0, v)
+            v = v * v * v
+            u = next_double(bits)
+            drawn = b * v
+            fourth = (x * x) * (x * x)
+            margin = 1e-11 * (1.0 + b + 3.0 * drawn)
+            if (1.0 - u) * least > c * c * (1.0 + 1e-9) / 12.0 * fourth + margin:
+                return drawn
+            if u < 1.0 - 0.0331 * (x * x) * (x * x):
+                return drawn
+            if np.log(u) < 0.5 * x * x + b * (1.0 - v + np.log(v)):
+                return drawn
+
+
+@_register_jitable(**INLINED)
+def quick_beta(bits, a, b):
+    """What ``random_beta`` returns."""
+    if a <= 1.0 and b <= 1.0:
+        return random_beta(bits, a, b)
+    first = quick_gamma(bits, a)
+    return first / (first + quick_gamma(bits, b))
+
+
+def _plain(size: Any) -> bool:
+    """Whether one number is drawn, not an array."""
+    return size is None or isinstance(size, types.NoneType) or getattr(size, "value", 0) is None
+
+
+@_overload_method(StreamType, "beta", jit_options=INLINED)
+def _beta(rng, a, b, size=None):  # noqa: ARG001
+    if not _plain(size):
+        return lambda rng, a, b, size=None: _as_numpy(rng).beta(a, b, size)
+    return lambda rng, a, b, size=None: quick_beta(rng.bit_generator, a, b)  # noqa: ARG005
