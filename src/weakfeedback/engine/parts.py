@@ -91,3 +91,10 @@ class Whole(Compiler):
 
     def define_pipelines(self) -> Any:
         return with_lowering(super().define_pipelines(), WholeLowering)
+
+
+class Parted(Compiler):
+    """Numba's compiler for a function that is a part of others."""
+
+    def define_pipelines(self) -> Any:
+        return with_lowering(super().define_pipelines(), PartLowering)

@@ -10,23 +10,30 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.core import boxing, cgutils, extending
 from numba.core.extending import NativeValue, models, overload
 from numba.np.random import generator_core
-from numba.np.random.distributions import random_beta, random_standard_gamma, random_standard_normal
+from numba.np.random.distributions import random_standard_exponential, random_standard_normal
 from numba.np.random.generator_core import next_double, next_uint32, next_uint64
+
+from weakfeedback.engine.parts import Parted
 
 _intrinsic: Any = extending.intrinsic
 _overload_method: Any = extending.overload_method
-_register_jitable: Any = extending.register_jitable
 _register_model: Any = extending.register_model
 _typeof_impl: Any = extending.typeof_impl
 _unbox: Any = extending.unbox
 
 MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645  # of PCG64, as NumPy has it
 WORD, STATE = ir.IntType(64), ir.IntType(128)
-INLINED: Any = {"forceinline": True, "error_model": "numpy"}
+APART: Any = {
+    "error_model": "numpy",
+    "pipeline_class": Parted,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
+INLINED: Any = {**APART, "forceinline": True}
 
 
 class Stream:
@@ -164,9 +171,13 @@ def _next_uint32(bitgen):
 # -- gamma and beta
 
 
-@_register_jitable(**INLINED)
+normal = njit(**INLINED)(random_standard_normal)
+exponential = njit(**INLINED)(random_standard_exponential)
+
+
+@njit(**INLINED)
 def quick_gamma(bits, shape):
-    """What ``random_standard_gamma`` returns, mostly without its logarithms.
+    """One number of the gamma law, as NumPy draws it, but mostly without its logarithms.
 
     For a shape above 1 NumPy takes Marsaglia and Tsang's rejection: with b = shape - 1/3, c = 1 / sqrt(9 b), X normal
     and v = 1 + c X > 0, the draw is b v^3 if log U < R = X^2 / 2 + b (1 - v^3 + 3 log v). With y = c X,
@@ -177,12 +188,14 @@ def quick_gamma(bits, shape):
     log U <= U - 1. So (1 - U) min(1, v) > (3/4) b y^4 = c^2 X^4 / 12 is enough; what rounding can do to either
     side is far below the margin. All that is not decided by this is decided as NumPy does.
     """
+    if shape == 1.0:
+        return exponential(bits)
     if shape <= 1.0:
-        return random_standard_gamma(bits, shape)
+        return small_gamma(bits, shape)
     b = shape - 1.0 / 3.0
     c = 1.0 / np.sqrt(9 * b)
     while True:
-        x = random_standard_normal(bits)
+        x = normal(bits)
         v = 1.0 + c * x
         if v > 0.0:
             least = min(1.0, v)
@@ -193,19 +206,63 @@ def quick_gamma(bits, shape):
             margin = 1e-11 * (1.0 + b + 3.0 * drawn)
             if (1.0 - u) * least > c * c * (1.0 + 1e-9) / 12.0 * fourth + margin:
                 return drawn
-            if u < 1.0 - 0.0331 * (x * x) * (x * x):
-                return drawn
-            if np.log(u) < 0.5 * x * x + b * (1.0 - v + np.log(v)):
+            if accepted(x, v, u, b):
                 return drawn
 
 
-@_register_jitable(**INLINED)
+@njit(**APART)
+def accepted(x, v, u, b):
+    """The rejection as NumPy decides it; v is the third power."""
+    if u < 1.0 - 0.0331 * (x * x) * (x * x):
+        return True
+    return np.log(u) < 0.5 * x * x + b * (1.0 - v + np.log(v))
+
+
+@njit(**APART)
+def small_gamma(bits, shape):
+    """One number of the gamma law with a shape below 1."""
+    if shape == 0.0:
+        return 0.0
+    while True:
+        u = next_double(bits)
+        v = exponential(bits)
+        if u <= 1.0 - shape:
+            x = pow(u, 1.0 / shape)
+            if x <= v:
+                return x
+        else:
+            y = -np.log((1 - u) / shape)
+            x = pow(1.0 - shape + shape * y, 1.0 / shape)
+            if x <= v + y:
+                return x
+
+
+@njit(**INLINED)
 def quick_beta(bits, a, b):
-    """What ``random_beta`` returns."""
+    """One number of the beta law, as NumPy draws it."""
     if a <= 1.0 and b <= 1.0:
-        return random_beta(bits, a, b)
+        return small_beta(bits, a, b)
     first = quick_gamma(bits, a)
     return first / (first + quick_gamma(bits, b))
+
+
+@njit(**APART)
+def small_beta(bits, a, b):
+    """Johnk's algorithm, for two parameters of at most 1."""
+    while True:
+        u = next_double(bits)
+        v = next_double(bits)
+        x = pow(u, 1.0 / a)
+        y = pow(v, 1.0 / b)
+        if x + y <= 1.0 and u + v > 0.0:
+            if x > 0.0 and y > 0.0:
+                return x / (x + y)
+            more = (
+                np.log(u) / a - np.log(v) / b
+            )  # of the logarithms of x and y, which are too small for numbers
+            if more > 0.0:
+                return np.exp(-np.log1p(np.exp(-more)))
+            return np.exp(more - np.log1p(np.exp(more)))
 
 
 def _plain(size: Any) -> bool:
