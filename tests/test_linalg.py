@@ -41,11 +41,27 @@ def test_rank_one_updates(rng):
     symmetric = symmetric + symmetric.T
     linalg.add_outer(symmetric, 0.3, x)
     assert np.array_equal(symmetric, symmetric.T)  # to the bit
-    half = np.zeros((6, 6))
-    linalg.add_half(half, 0.7, x)
-    assert np.array_equal(half, np.tril(half))
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 8, 11])
+def test_sums_over_rows_are_those_of_one_row_after_the_other(rng, n):
+    table, rows = rng.standard_normal((30, 9)), rng.permutation(30)[:12]
+    x, w, begin = rng.standard_normal(6), rng.random(12), 2
+    out = np.full(12, 7.0)
+    linalg.dot_rows(table, rows, n, begin, x, out)
+    chosen = [table[row, begin : begin + 6] for row in rows[:n]]
+    assert out.tolist() == [linalg.inner(row, x) for row in chosen] + [7.0] * (12 - n)  # to the bit
+    total, half = x.copy(), np.zeros((6, 6))
+    linalg.add_rows(total, w, table, rows, n, begin)
+    linalg.add_half_rows(half, w, table, rows, n, begin)
+    expected, square = x.copy(), np.zeros((6, 6))
+    for k, row in enumerate(chosen):
+        expected += w[k] * row
+        square += np.outer(w[k] * row, row)
+    assert np.array_equal(total, expected)
+    assert np.array_equal(half, np.tril(square))
     linalg.mirror(half)
-    assert half == pytest.approx(0.7 * np.outer(x, x))
+    assert half == pytest.approx(square)
 
 
 def test_shrink_follows_the_inverse(rng):

@@ -6,7 +6,20 @@ vectorise without reordering a sum. Policies import these names and call them on
 
 import math
 
-__all__ = ["add_half", "add_outer", "exceeds", "inner", "invert", "logistic", "mirror", "shrink", "times"]
+__all__ = [
+    *(
+        "add_half_rows",
+        "add_outer",
+        "add_rows",
+        "dot_rows",
+        "exceeds",
+        "inner",
+        "invert",
+        "logistic",
+        "mirror",
+    ),
+    *("shrink", "times"),
+]
 
 
 def logistic(z):
@@ -45,12 +58,62 @@ def add_outer(matrix, w, x):
             matrix[i, j] += w * (x[i] * x[j])
 
 
-def add_half(matrix, w, x):
-    """Add w x x' to the lower triangle only; ``mirror`` completes the matrix."""
-    for i in range(x.size):
-        v = w * x[i]
-        for j in range(i + 1):
-            matrix[i, j] += v * x[j]
+def dot_rows(table, rows, n, begin, x, out):
+    """Write the sum of table[rows[r], begin + k] x[k] over k into ``out[r]`` for r < n, added from first to last.
+
+    Four sums at a time: each waits for its own additions only.
+    """
+    end = begin + x.size
+    for r in range(0, n - 3, 4):
+        a, b = table[rows[r], begin:end], table[rows[r + 1], begin:end]
+        c, d = table[rows[r + 2], begin:end], table[rows[r + 3], begin:end]
+        first = second = third = fourth = 0.0
+        for k in range(x.size):
+            first += a[k] * x[k]
+            second += b[k] * x[k]
+            third += c[k] * x[k]
+            fourth += d[k] * x[k]
+        out[r], out[r + 1], out[r + 2], out[r + 3] = first, second, third, fourth
+    for r in range(n - n % 4, n):
+        out[r] = inner(table[rows[r], begin:end], x)
+
+
+def add_rows(x, w, table, rows, n, begin):
+    """Add w[r] table[rows[r], begin + k] to x[k] for r = 0, ..., n - 1 in this order, four at a time."""
+    end = begin + x.size
+    for r in range(0, n - 3, 4):
+        a, b = table[rows[r], begin:end], table[rows[r + 1], begin:end]
+        c, d = table[rows[r + 2], begin:end], table[rows[r + 3], begin:end]
+        u, v, y, z = w[r], w[r + 1], w[r + 2], w[r + 3]
+        for k in range(x.size):
+            x[k] = (((x[k] + u * a[k]) + v * b[k]) + y * c[k]) + z * d[k]
+    for r in range(n - n % 4, n):
+        a = table[rows[r], begin:end]
+        for k in range(x.size):
+            x[k] += w[r] * a[k]
+
+
+def add_half_rows(matrix, w, table, rows, n, begin):
+    """Add w[r] x x' with x = table[rows[r], begin:] to the lower triangle for r = 0, ..., n - 1 in this order.
+
+    ``mirror`` completes the matrix. Four at a time, because the matrix is larger than the fastest memory.
+    """
+    end = begin + matrix.shape[0]
+    for r in range(0, n - 3, 4):
+        a, b = table[rows[r], begin:end], table[rows[r + 1], begin:end]
+        c, d = table[rows[r + 2], begin:end], table[rows[r + 3], begin:end]
+        for i in range(matrix.shape[0]):
+            u, v, y, z = w[r] * a[i], w[r + 1] * b[i], w[r + 2] * c[i], w[r + 3] * d[i]
+            line = matrix[i]
+            for j in range(i + 1):
+                line[j] = (((line[j] + u * a[j]) + v * b[j]) + y * c[j]) + z * d[j]
+    for r in range(n - n % 4, n):
+        a = table[rows[r], begin:end]
+        for i in range(matrix.shape[0]):
+            u = w[r] * a[i]
+            line = matrix[i]
+            for j in range(i + 1):
+                line[j] += u * a[j]
 
 
 def shrink(inverse, w, x, v):

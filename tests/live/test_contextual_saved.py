@@ -174,8 +174,8 @@ def test_the_quadratic_has_the_gradient_and_hessian_of_what_was_let_go():
     for m, (i, j) in enumerate([(0, 1), (0, 2), (1, 2)]):
         p = 1 / (1 + np.exp(-phi[:99] @ before[m]))
         y = labels[:99, i] != labels[:99, j]
-        gradient, H, x = np.zeros(6), np.zeros((6, 6)), np.zeros(6)
-        limited.evaluate(m, before[m], gradient, H, x, True)
+        gradient, H = np.zeros(6), np.zeros((6, 6))
+        limited.evaluate(m, before[m], gradient, H, True)
         assert np.allclose(gradient, (y - p) @ phi[:99] - 0.5 * before[m])
         assert np.allclose(H, (phi[:99].T * (p * (1 - p))) @ phi[:99] + 0.5 * np.eye(6))
     assert (limited.t, limited.gone, limited.past.any(), limited.label.any()) == (0, 99, False, False)

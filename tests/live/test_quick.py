@@ -37,7 +37,7 @@ def test_every_function_gives_the_bits_of_its_loop(seed, d):
     x[0] = 0.0 if seed % 2 else -0.0
     w = float(rng.normal())
     assert same(quick.inner(x, y), linalg.inner(x, y))
-    for name in ("add_outer", "shrink", "times", "invert", "add_half"):
+    for name in ("add_outer", "shrink", "times", "invert"):
         found = []
         for module in (linalg, quick):
             A, out, v = matrix.copy(), np.full((d, d), 7.0), np.full(d, 7.0)
@@ -50,9 +50,25 @@ def test_every_function_gives_the_bits_of_its_loop(seed, d):
                 function(A, out)
             else:
                 function(A, w, x)
-            # of add_half only the lower triangle counts; the matrix given to invert is destroyed
-            found.append([np.tril(A) if name == "add_half" else A if name != "invert" else 0.0, out, v])
+            found.append([A if name != "invert" else 0.0, out, v])  # the matrix given to invert is destroyed
         assert all(same(one, other) for one, other in zip(*found, strict=True)), name
+
+
+@pytest.mark.parametrize(("seed", "d"), CASES)
+def test_sums_over_rows_give_the_bits_of_their_loops(seed, d):
+    rng = np.random.default_rng(seed)
+    table, rows, begin = rng.normal(size=(20, d + 3)), rng.permutation(20)[:15], seed % 4
+    table[rows[0], begin] = -0.0
+    x, w = rng.normal(size=d), rng.random(15)
+    for n in (0, 1, 4, 7, 15):
+        found = []
+        for module in (linalg, quick):
+            out, total, matrix = np.full(15, 7.0), x.copy(), np.zeros((d, d))
+            module.dot_rows(table, rows, n, begin, x, out)
+            module.add_rows(total, w, table, rows, n, begin)
+            module.add_half_rows(matrix, w, table, rows, n, begin)
+            found.append([out, total, np.tril(matrix)])  # only the lower triangle counts
+        assert all(same(one, other) for one, other in zip(*found, strict=True)), n
 
 
 @pytest.mark.parametrize(("seed", "d"), CASES)

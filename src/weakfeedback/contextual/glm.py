@@ -24,8 +24,10 @@ import math
 import numpy as np
 
 from weakfeedback.linalg import (
-    add_half,
+    add_half_rows,
     add_outer,
+    add_rows,
+    dot_rows,
     exceeds,
     inner,
     invert,
@@ -36,6 +38,7 @@ from weakfeedback.linalg import (
 )
 
 NEWTON_STEPS = 50
+BLOCK = 64  # observations that are summed over at a time
 CLOSE = 1e-6  # a fit is done when g' Q g <= CLOSE n / d, with n as below
 NOTHING, CENTRE, FULL = 0, 1, 2  # what an observation may call for
 
@@ -192,7 +195,7 @@ class Regressions:
             anchor[k] = theta[k]
         before = self.tau * self.tau * self.weight[m] / d  # what called for this
         for tries in range(NEWTON_STEPS + 1):
-            self.evaluate(m, anchor, gradient, H, x, full)
+            self.evaluate(m, anchor, gradient, H, full)
             if full:
                 invert(H, Q)
             times(Q, gradient, step)
@@ -205,7 +208,7 @@ class Regressions:
             before = left
             size = 1.0
             if full:
-                R = self.widest(m, step, x)
+                R = self.widest(m, step)
                 if R > 1.0:
                     size = math.log(1.0 + R) / R
             for k in range(d):
@@ -222,45 +225,59 @@ class Regressions:
         copy_matrix(self.V[s], spare)
         invert(spare, self.W[s])
 
-    def evaluate(self, m, theta, gradient, H, x, curved):
+    def evaluate(self, m, theta, gradient, H, curved):
         """Write the gradient and, if ``curved``, the Hessian of the loss of regression m at theta, over all data."""
-        past = self.past
-        arms = self.arms
         label = self.label
-        stop = self.stop[m]
         begin = self.begins[self.slot[m]]
         weight = 0.0
-        for i in range(x.size):
+        for i in range(self.d):
             gradient[i] = -self.ridge * theta[i]
-            for j in range(x.size):
+            for j in range(self.d):
                 H[i, j] = 0.0
             H[i, i] = self.ridge
-        for s in range(self.t):
-            if arms[s] >= stop:
-                copy_block(past[s], begin, x)
-                p = logistic(inner(x, theta))
-                w = p * (1.0 - p)
-                weight += 4.0 * w
-                r = label[s, m] - p
-                for k in range(x.size):
-                    gradient[k] += r * x[k]
-                if curved:
-                    add_half(H, w, x)
+        rows = np.empty(BLOCK, dtype=np.int64)
+        z = np.empty(BLOCK)
+        w = np.empty(BLOCK)
+        s = 0
+        while s < self.t:
+            s, n = self.observed_rows(m, s, rows)
+            dot_rows(self.past, rows, n, begin, theta, z)
+            for r in range(n):
+                p = logistic(z[r])
+                w[r] = p * (1.0 - p)
+                weight += 4.0 * w[r]
+                z[r] = label[rows[r], m] - p
+            add_rows(gradient, z, self.past, rows, n, begin)
+            if curved:
+                add_half_rows(H, w, self.past, rows, n, begin)
         mirror(H)
         self.weight[m] = weight
 
-    def widest(self, m, step, x):
+    def widest(self, m, step):
         """The largest change of a logit of regression m along a step."""
-        past = self.past
+        begin = self.begins[self.slot[m]]
+        rows = np.empty(BLOCK, dtype=np.int64)
+        z = np.empty(BLOCK)
+        most = 0.0
+        s = 0
+        while s < self.t:
+            s, n = self.observed_rows(m, s, rows)
+            dot_rows(self.past, rows, n, begin, step, z)
+            for r in range(n):
+                most = max(most, abs(z[r]))
+        return most
+
+    def observed_rows(self, m, s, rows):
+        """Write the next feedbacks, from s on, that regression m has seen; return where to go on, and their number."""
         arms = self.arms
         stop = self.stop[m]
-        begin = self.begins[self.slot[m]]
-        most = 0.0
-        for s in range(self.t):
+        n = 0
+        while s < self.t and n < rows.size:
             if arms[s] >= stop:
-                copy_block(past[s], begin, x)
-                most = max(most, abs(inner(x, step)))
-        return most
+                rows[n] = s
+                n += 1
+            s += 1
+        return s, n
 
     def width(self, phi, s, x, v):
         """The norm of the features of phi in the inverse of V[s]."""

@@ -48,7 +48,7 @@ class Bounded(PairRegressions):
         chosen: Any = super(Bounded, everything)
         return chosen.bonus(m)
 
-    def evaluate(self, m: int, theta: Any, gradient: Any, H: Any, x: Any, curved: bool) -> None:
+    def evaluate(self, m: int, theta: Any, gradient: Any, H: Any, curved: bool) -> None:
         """Write gradient, weight and Hessian of regression m at theta, those of the quadratic included."""
         rows, labels = self.observed(m, self.t)
         p = probabilities(rows @ theta)
@@ -58,7 +58,7 @@ class Bounded(PairRegressions):
         if curved:
             H[:] = (rows.T * w) @ rows + self.ridge * np.eye(self.d) + self.old_H[m]
 
-    def widest(self, m: int, step: Any, x: Any) -> float:
+    def widest(self, m: int, step: Any) -> float:
         """The largest change of a logit of regression m along a step, over the observations kept."""
         rows, _ = self.observed(m, self.t)
         return float(np.abs(rows @ step).max()) if len(rows) else 0.0

@@ -33,9 +33,23 @@ def add_outer(matrix: Array, w: float, x: Array) -> None:
     matrix += w * np.multiply.outer(x, x)
 
 
-def add_half(matrix: Array, w: float, x: Array) -> None:
-    """Add w x x'; what stands above the diagonal does not count."""
-    matrix += np.multiply.outer(w * x, x)
+def dot_rows(table: Array, rows: Array, n: int, begin: int, x: Array, out: Array) -> None:
+    """Write the sum of table[rows[r], begin + k] x[k] over k into ``out[r]``, added from first to last."""
+    if n:
+        out[:n] = 0.0 + np.add.accumulate(table[rows[:n], begin : begin + x.size] * x, axis=1)[:, -1]
+
+
+def add_rows(x: Array, w: Array, table: Array, rows: Array, n: int, begin: int) -> None:
+    """Add w[r] table[rows[r], begin + k] to x[k] in the order of r."""
+    terms = w[:n, None] * table[rows[:n], begin : begin + x.size]
+    x[:] = np.add.accumulate(np.concatenate([x[None], terms]), axis=0)[-1]
+
+
+def add_half_rows(matrix: Array, w: Array, table: Array, rows: Array, n: int, begin: int) -> None:
+    """Add w[r] x x' with x = table[rows[r], begin:] in the order of r; above the diagonal nothing counts."""
+    for r in range(n):
+        x = table[rows[r], begin : begin + len(matrix)]
+        matrix += np.multiply.outer(w[r] * x, x)
 
 
 def shrink(inverse: Array, w: float, x: Array, v: Array) -> None:
@@ -95,7 +109,7 @@ def longer(table: Array) -> Array:
 
 
 HELPERS = (
-    *(inner, times, add_outer, add_half, shrink, mirror, invert, exceeds),
+    *(inner, times, add_outer, add_rows, add_half_rows, dot_rows, shrink, mirror, invert, exceeds),
     *(copy_block, copy_matrix, longer),
 )
 
