@@ -252,8 +252,8 @@ def small_beta(bits, a, b):
     while True:
         u = next_double(bits)
         v = next_double(bits)
-        x = pow(u, 1.0 / a)
-        y = pow(v, 1.0 / b)
+        x = u if a == 1.0 else pow(u, 1.0 / a)
+        y = v if b == 1.0 else pow(v, 1.0 / b)
         if x + y <= 1.0 and u + v > 0.0:
             if x > 0.0 and y > 0.0:
                 return x / (x + y)
