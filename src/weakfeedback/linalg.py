@@ -58,6 +58,11 @@ def add_outer(matrix, w, x):
             matrix[i, j] += w * (x[i] * x[j])
 
 
+def part(table, row, begin, end):
+    """Some of the columns of a row, not copied."""
+    return table[row, begin:end]
+
+
 def dot_rows(table, rows, n, begin, x, out):
     """Write the sum of table[rows[r], begin + k] x[k] over k into ``out[r]`` for r < n, added from first to last.
 
@@ -65,8 +70,8 @@ def dot_rows(table, rows, n, begin, x, out):
     """
     end = begin + x.size
     for r in range(0, n - 3, 4):
-        a, b = table[rows[r], begin:end], table[rows[r + 1], begin:end]
-        c, d = table[rows[r + 2], begin:end], table[rows[r + 3], begin:end]
+        a, b = part(table, rows[r], begin, end), part(table, rows[r + 1], begin, end)
+        c, d = part(table, rows[r + 2], begin, end), part(table, rows[r + 3], begin, end)
         first = second = third = fourth = 0.0
         for k in range(x.size):
             first += a[k] * x[k]
@@ -75,20 +80,20 @@ def dot_rows(table, rows, n, begin, x, out):
             fourth += d[k] * x[k]
         out[r], out[r + 1], out[r + 2], out[r + 3] = first, second, third, fourth
     for r in range(n - n % 4, n):
-        out[r] = inner(table[rows[r], begin:end], x)
+        out[r] = inner(part(table, rows[r], begin, end), x)
 
 
 def add_rows(x, w, table, rows, n, begin):
     """Add w[r] table[rows[r], begin + k] to x[k] for r = 0, ..., n - 1 in this order, four at a time."""
     end = begin + x.size
     for r in range(0, n - 3, 4):
-        a, b = table[rows[r], begin:end], table[rows[r + 1], begin:end]
-        c, d = table[rows[r + 2], begin:end], table[rows[r + 3], begin:end]
+        a, b = part(table, rows[r], begin, end), part(table, rows[r + 1], begin, end)
+        c, d = part(table, rows[r + 2], begin, end), part(table, rows[r + 3], begin, end)
         u, v, y, z = w[r], w[r + 1], w[r + 2], w[r + 3]
         for k in range(x.size):
             x[k] = (((x[k] + u * a[k]) + v * b[k]) + y * c[k]) + z * d[k]
     for r in range(n - n % 4, n):
-        a = table[rows[r], begin:end]
+        a = part(table, rows[r], begin, end)
         for k in range(x.size):
             x[k] += w[r] * a[k]
 
@@ -100,15 +105,15 @@ def add_half_rows(matrix, w, table, rows, n, begin):
     """
     end = begin + matrix.shape[0]
     for r in range(0, n - 3, 4):
-        a, b = table[rows[r], begin:end], table[rows[r + 1], begin:end]
-        c, d = table[rows[r + 2], begin:end], table[rows[r + 3], begin:end]
+        a, b = part(table, rows[r], begin, end), part(table, rows[r + 1], begin, end)
+        c, d = part(table, rows[r + 2], begin, end), part(table, rows[r + 3], begin, end)
         for i in range(matrix.shape[0]):
             u, v, y, z = w[r] * a[i], w[r + 1] * b[i], w[r + 2] * c[i], w[r + 3] * d[i]
             line = matrix[i]
             for j in range(i + 1):
                 line[j] = (((line[j] + u * a[j]) + v * b[j]) + y * c[j]) + z * d[j]
     for r in range(n - n % 4, n):
-        a = table[rows[r], begin:end]
+        a = part(table, rows[r], begin, end)
         for i in range(matrix.shape[0]):
             u = w[r] * a[i]
             line = matrix[i]
