@@ -1,11 +1,14 @@
 """A participant of a comparison: a process that waits for requests, so that repetitions can alternate."""
 
 import json
+import os
 import subprocess
 import sys
 from typing import Any
 
 OURS = [sys.executable, "-m", "benchmarks.ours"]
+# CPU time is that of all threads, and the threads of a linear algebra wait for each other by spinning
+ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "VECLIB")}
 
 
 class Failed(RuntimeError):
@@ -18,7 +21,12 @@ class Participant:
     def __init__(self, command: list[str], **request: Any) -> None:
         self.peak_mb = 0.0
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=os.environ | ONE_THREAD,
         )
         try:
             self.rounds = self._ask(request)["rounds"]
