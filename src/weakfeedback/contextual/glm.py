@@ -39,7 +39,8 @@ from weakfeedback.linalg import (
 
 NEWTON_STEPS = 50
 BLOCK = 64  # observations that are summed over at a time
-CLOSE = 1e-6  # a fit is done when g' Q g <= CLOSE n / d, with n as below
+CLOSE = 1e-6  # a full fit is done when g' Q g <= CLOSE n / d, with n as above
+NEAR = 0.05  # a new anchor is good when g' Q g <= NEAR tau^2 n / d
 NOTHING, CENTRE, FULL = 0, 1, 2  # what an observation may call for
 
 
@@ -194,13 +195,14 @@ class Regressions:
         for k in range(d):
             anchor[k] = theta[k]
         before = self.tau * self.tau * self.weight[m] / d  # what called for this
+        close = max(CLOSE, NEAR * self.tau * self.tau)
         for tries in range(NEWTON_STEPS + 1):
             self.evaluate(m, anchor, gradient, H, full)
             if full:
                 invert(H, Q)
             times(Q, gradient, step)
             left = inner(gradient, step)
-            if left <= CLOSE * self.weight[m] / d or tries == NEWTON_STEPS:
+            if left <= (CLOSE if full else close) * self.weight[m] / d or tries == NEWTON_STEPS:
                 break
             if not full and left > 0.25 * before:
                 full = True
