@@ -193,10 +193,13 @@ def _struct_class(
     if (name, digest) in _structs:
         return _structs[name, digest], digest
 
+    templates = {method: _template(method, _compilable(function)) for method, function in methods.items()}
+
     class Struct(types.StructRef):
         def __init__(self, fields: tuple) -> None:
             super().__init__(fields)
             self.name = f"{name}@{digest}{self._fields}"
+            self.templates = templates
 
         def __reduce__(self) -> Any:
             return _rebuild, (name, digest, self._fields)
@@ -204,9 +207,8 @@ def _struct_class(
     Struct.__name__ = Struct.__qualname__ = cls.__qualname__
     structref.register(Struct)
     structref.define_boxing(Struct, type(cls.__name__, (structref.StructRefProxy,), {}))
-    for method, function in methods.items():
-        compilable = _compilable(function)
-        _overload_method(Struct, method, jit_options=METHOD_OPTIONS)(_template(method, compilable))
+    for method, template in templates.items():
+        _overload_method(Struct, method, jit_options=METHOD_OPTIONS)(template)
     _structs[name, digest] = Struct
     return Struct, digest
 

@@ -16,6 +16,7 @@ from numba import typeof, types
 from numba.core import cgutils, extending
 from numba.core.extending import NativeValue, models, overload
 
+from weakfeedback.engine.borrowed import Borrowed, borrowed, can_be_borrowed
 from weakfeedback.engine.lowering import Blueprint, compiled_loop
 
 _intrinsic: Any = extending.intrinsic
@@ -30,7 +31,9 @@ INLINED: Any = {"forceinline": True}
 class Code:
     """Stands among the parts of a compiled loop, so that a loop compiled with another version is not reused."""
 
-    digest = hashlib.sha256(pkgutil.get_data(__name__, "team.py") or b"").hexdigest()[:20]
+    digest = hashlib.sha256(
+        b"".join(pkgutil.get_data(__package__, name) or b"" for name in ("team.py", "borrowed.py"))
+    ).hexdigest()[:20]
 
 
 class Team:
@@ -40,8 +43,11 @@ class Team:
         self.objects = list(objects)  # their arrays are shared with the structs
         self.structs = [blueprint.build(one) for one in self.objects]
         self.item = typeof(self.structs[0])
+        lent = can_be_borrowed(self.item, blueprint.methods.values())
         address = compiled_loop(_address, blueprint, Code)  # type: ignore[arg-type]
-        self.address = np.array([address(struct) for struct in self.structs], dtype=np.int64)
+        self.address = np.array([address(struct)[lent] for struct in self.structs], dtype=np.int64)
+        if lent:
+            self.item = borrowed(self.item)
 
 
 class Holder:
@@ -94,11 +100,15 @@ def _array_of(context, builder, team_type, team):
 
 @_intrinsic
 def _address_of(_typing, struct):
-    def codegen(context, builder, signature, arguments):
-        proxy = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=arguments[0])
-        return builder.ptrtoint(proxy.meminfo, cgutils.intp_t)
+    """Where a struct is (a pointer to its meminfo), and where its fields are."""
 
-    return types.intp(struct), codegen
+    def codegen(context, builder, signature, arguments):
+        meminfo = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=arguments[0]).meminfo
+        places = meminfo, context.nrt.meminfo_data(builder, meminfo)
+        words = [builder.ptrtoint(place, cgutils.intp_t) for place in places]
+        return context.make_tuple(builder, signature.return_type, words)
+
+    return types.UniTuple(types.intp, 2)(struct), codegen
 
 
 def _address(struct):
@@ -107,43 +117,23 @@ def _address(struct):
 
 @_intrinsic
 def _at(_typing, team, n):
-    """The struct at ``address[n]``: a new reference, no check of bounds."""
+    """The struct at ``address[n]``: borrowed, or a new reference to it. No check of bounds."""
     item = team.item
 
     def codegen(context, builder, signature, arguments):
         data = _array_of(context, builder, signature.args[0], arguments[0]).data
         index = context.cast(builder, arguments[1], signature.args[1], types.intp)
+        address = builder.load(builder.gep(data, [index]))
         proxy = cgutils.create_struct_proxy(item)(context, builder)
-        proxy.meminfo = builder.inttoptr(builder.load(builder.gep(data, [index])), cgutils.voidptr_t)
+        if isinstance(item, Borrowed):
+            proxy.fields = builder.inttoptr(address, proxy.fields.type)
+            return proxy._getvalue()
+        proxy.meminfo = builder.inttoptr(address, cgutils.voidptr_t)
         value = proxy._getvalue()
         context.nrt.incref(builder, item, value)
         return value
 
     return item(team, n), codegen
-
-
-@_intrinsic
-def _generator_at(_typing, team, n):
-    """The generator inside the struct at ``address[n]``, without a reference: the team keeps it alive.
-
-    Its meminfo is null, which the counting of references passes over. Two counts up and two down for each generator
-    that is fetched took most of the time of a round.
-    """
-    item = team.item
-    kind = item.field_dict["rng"]
-
-    def codegen(context, builder, signature, arguments):
-        data = _array_of(context, builder, signature.args[0], arguments[0]).data
-        index = context.cast(builder, arguments[1], signature.args[1], types.intp)
-        address = builder.inttoptr(builder.load(builder.gep(data, [index])), cgutils.voidptr_t)
-        payload = context.get_data_type(item.get_data_type()).as_pointer()
-        fields = builder.bitcast(context.nrt.meminfo_data(builder, address), payload)
-        model = cgutils.create_struct_proxy(item.get_data_type(), kind="data")(context, builder, ref=fields)
-        made = cgutils.create_struct_proxy(kind)(context, builder, value=model.rng)
-        made.meminfo = cgutils.get_null_value(made.meminfo.type)
-        return made._getvalue()
-
-    return kind(team, n), codegen
 
 
 @_intrinsic
@@ -159,7 +149,7 @@ def _getitem(team, n):
     if not isinstance(team, TeamType) or not isinstance(n, types.Integer):
         return None
     if [name for name, _ in team.item._fields] == ["rng"]:
-        return lambda team, n: _generator_at(team, n)
+        return lambda team, n: _at(team, n).rng
     return lambda team, n: _at(team, n)
 
 
