@@ -85,11 +85,10 @@ class MusicalChairs:
         if self.slot > self.T0:
             self.settled = not collided
             return
-        if collided:
-            self.collisions += 1
-        else:
-            self.pulls[arm] += 1
-            self.sums[arm] += reward
+        # three choices of a number instead of one branch, which a processor guesses wrong half of the time
+        self.collisions += 1 if collided else 0
+        self.pulls[arm] += 0 if collided else 1
+        self.sums[arm] += 0.0 if collided else reward
         if self.slot == self.T0:
             self.estimate()
 

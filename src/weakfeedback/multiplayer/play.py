@@ -21,6 +21,7 @@ def play(players, world, world_rng, rngs, marks, counts, table):
     rewards = np.empty(K)
     arms = np.empty(N, dtype=np.int64)
     crowd = np.empty(K, dtype=np.int64)
+    used = np.zeros(K, dtype=np.int64)  # by players' numbers of the arms, since the last mark
     resting = False
     m = 0
     if counts[ROUNDS] == 0:
@@ -41,25 +42,32 @@ def play(players, world, world_rng, rngs, marks, counts, table):
                 arms[n] = arm
                 if arm != IDLE:
                     crowd[arm] += 1
-            resting = True
-            counts[SETTLED] = 0
+            settled = 0
+            moving = 0  # settled, but elsewhere in this round
             for n in range(N):  # 3. each is told of her own arm, and of nothing else
                 arm = int(arms[n])
                 collided = arm != IDLE and crowd[arm] > 1
-                reward = 0.0 if arm == IDLE or collided else float(rewards[arm])
+                reward = float(rewards[arm])
+                if arm == IDLE or collided:
+                    reward = 0.0
                 players[n].observe(arm, reward, bool(collided), rngs[n])
-                counts[SETTLED] += players[n].settled
-                resting = resting and players[n].settled and players[n].arm == arm
+                if players[n].settled:
+                    settled += 1
+                    moving += players[n].arm != arm
+            counts[SETTLED] = settled
+            resting = settled == N and moving == 0
         counts[ROUNDS] += more
-        for k in range(K):
-            if crowd[k] == 1:
-                counts[FIXED + world.order[k]] += more
-            else:
-                counts[COLLISIONS] += more * crowd[k]
+        collisions = 0
+        for k in range(K):  # no branches: who meets whom cannot be foretold, by a processor neither
+            used[k] += more if crowd[k] == 1 else 0
+            collisions += crowd[k] if crowd[k] != 1 else 0
+        counts[COLLISIONS] += more * collisions
         if counts[SETTLED] == N and counts[SETTLED_AT] == 0:
             counts[SETTLED_AT] = t
         if counts[ROUNDS] == marks[m]:
             for k in range(K):
+                counts[FIXED + world.order[k]] += used[k]
+                used[k] = 0
                 counts[FIXED + K + k] = 0
             for n in range(N):
                 if players[n].settled and 0 <= players[n].arm < K:
