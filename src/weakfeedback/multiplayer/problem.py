@@ -157,10 +157,12 @@ class MultiplayerProblem:
         regret = np.zeros(table.shape[:-1])
         shortfall = np.zeros(table.shape[:-1])
         # in index order: the same bits however the counts are batched
-        for k in range(self.arms):
-            due = int(k in self._best)
-            regret += (due * rounds - table[..., FIXED + k]) * self.means[k]
-            shortfall += (due - (table[..., FIXED + self.arms + k] == 1)) * self.means[k]
+        due = np.isin(np.arange(self.arms), self._best).astype(int).tolist()
+        by_arm = np.moveaxis(table[..., FIXED:], -1, 0)
+        for k, mean in enumerate(self.means.tolist()):
+            used, seats = by_arm[k], by_arm[self.arms + k]
+            regret += (rounds - used if due[k] else -used) * mean
+            shortfall += (due[k] - (seats == 1)) * mean
         everybody = settled == self.players
         return {
             "regret": regret,
