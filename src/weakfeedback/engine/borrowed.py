@@ -23,6 +23,7 @@ from weakfeedback.engine.lowering import METHOD_OPTIONS
 
 _overload_method: Any = extending.overload_method
 _borrowed: dict[type, type] = {}  # struct class -> class of its borrowed structs
+_lendable: dict[type, bool] = {}  # struct class -> whether its structs can be borrowed
 
 
 class Borrowed(types.StructRef):
@@ -60,7 +61,14 @@ def borrowed(struct: Any) -> Any:
 
 
 def can_be_borrowed(struct: Any, methods: Iterable[pytypes.FunctionType]) -> bool:
-    """Whether none of these methods, or of their helpers, can replace a field that owns memory."""
+    """Whether none of the methods of a struct, or of their helpers, can replace a field that owns memory."""
+    cls = type(struct)  # made for these methods and these fields
+    if cls not in _lendable:
+        _lendable[cls] = not _replaces(struct, methods)
+    return _lendable[cls]
+
+
+def _replaces(struct: Any, methods: Iterable[pytypes.FunctionType]) -> bool:
     owners = {name for name, kind in struct._fields if not isinstance(kind, (types.Number, types.Boolean))}
     waiting, seen = list(methods), set()
     while waiting:
@@ -69,10 +77,10 @@ def can_be_borrowed(struct: Any, methods: Iterable[pytypes.FunctionType]) -> boo
             continue
         seen.add(id(function))
         if owners & _stored(function.__code__):
-            return False
+            return True
         helpers = (helper_of(value) for _, value, _ in constants_of(function))
         waiting.extend(helper for helper in helpers if helper is not None)
-    return True
+    return False
 
 
 def _stored(code: pytypes.CodeType) -> set[str]:

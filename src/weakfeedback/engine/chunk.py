@@ -11,6 +11,7 @@ from weakfeedback.engine.cast import cast, joined, state_of, streams
 from weakfeedback.engine.digest import CannotLower
 from weakfeedback.engine.fresh import fresh, nan_field
 from weakfeedback.engine.loop import loop_for
+from weakfeedback.engine.seeds import WORLD, generator
 
 # the compiler's messages are long; a line with one of these is the one to show, the first sign first
 TELLING = (
@@ -130,7 +131,8 @@ class Compiled:
             np.zeros(width, dtype=np.int64),
             np.zeros((1, width), dtype=np.int64),
         )
-        twins = self._twins(cast(problem, policy), problem.world(), *streams(problem, policy, 0, 0))
+        one, rng, alone = fresh(policy), generator(0, 0, WORLD), loop.players is None
+        twins = self._twins(one if alone else [one], problem.world(), rng, rng if alone else [rng])
         try:
             self.run = direct(self.loop, *twins, *no_rounds)
         except (

@@ -44,6 +44,7 @@ ENGINE = hashlib.sha256(
     + bytes([stream.KNOWN])
 ).hexdigest()
 PYTHON_KIND: dict[type, type] = {np.float64: float, np.int64: int, np.bool_: bool}
+QUICK = (bool, float)  # most fields; a team has thousands of them
 PLAIN = {np.dtype(kind) for kind in (np.float64, np.int64, np.bool_)}
 # The interpreter keeps the kind of all other numbers when it computes with them, compiled code widens them. Room for
 # many labels may be saved, though: eight bits to be set and converted, not to be computed with.
@@ -146,6 +147,8 @@ def _values(obj: Any) -> dict[str, Any]:
 
 
 def _field(obj: Any, name: str, value: Any) -> Any:
+    if type(value) in QUICK or (type(value) is int and -(2**63) <= value < 2**63):
+        return value
     if type(value) is np.ndarray and (value.dtype in PLAIN or value.dtype in SMALL):
         return value if value.flags.c_contiguous else np.ascontiguousarray(value)
     strange = isinstance(value, np.generic) and type(value) not in PYTHON_KIND
@@ -215,8 +218,9 @@ def _struct_class(
 
 def _check_names(cls: type, methods: dict[str, pytypes.FunctionType], fields: tuple[str, ...]) -> None:
     """Refuse fields made outside ``__init__``, constants of the class and attributes that are more than fields."""
+    contents = {name: value for base in reversed(cls.__mro__) for name, value in vars(base).items()}
     for name in fields:
-        if hasattr(inspect.getattr_static(cls, name, None), "__set__"):
+        if hasattr(contents.get(name), "__set__"):
             raise CannotLower(f"the field {name!r} is also a property of {cls.__qualname__}")
     own: Any = cls
     if own.__getattribute__ is not object.__getattribute__:
@@ -228,8 +232,7 @@ def _check_names(cls: type, methods: dict[str, pytypes.FunctionType], fields: tu
             if stored and own.__setattr__ is not object.__setattr__:
                 raise CannotLower(f"{method}() sets {name!r} through a __setattr__ of {cls.__qualname__}")
             known = name in fields or name in methods
-            constant = inspect.getattr_static(cls, name, None)
-            if not stored and not known and isinstance(constant, (bool, int, float, np.ndarray)):
+            if not stored and not known and isinstance(contents.get(name), (bool, int, float, np.ndarray)):
                 raise CannotLower(f"{method}() reads {name!r} of the class: make it a field in __init__")
 
 
