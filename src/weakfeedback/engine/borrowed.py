@@ -7,6 +7,7 @@ borrowed: the address of its fields, and arrays without an owner, which the coun
 """
 
 import dis
+import threading
 import types as pytypes
 from collections.abc import Iterable
 from typing import Any
@@ -22,6 +23,7 @@ from weakfeedback.engine.digest import constants_of, helper_of
 from weakfeedback.engine.lowering import METHOD_OPTIONS
 
 _overload_method: Any = extending.overload_method
+_lock = threading.RLock()
 _borrowed: dict[type, type] = {}  # struct class -> class of its borrowed structs
 _lendable: dict[type, bool] = {}  # struct class -> whether its structs can be borrowed
 
@@ -51,12 +53,13 @@ def borrowed(struct: Any) -> Any:
     if templates is None:  # the type of a class that is not loaded here, out of an index of the disk cache
         return struct
     cls = type(struct)
-    if cls not in _borrowed:
-        made = type(f"Borrowed{cls.__name__}", (Borrowed,), {})
-        default_manager.register(made, _Model)
-        for method, template in templates.items():
-            _overload_method(made, method, jit_options=METHOD_OPTIONS)(template)
-        _borrowed[cls] = made
+    with _lock:
+        if cls not in _borrowed:
+            made = type(f"Borrowed{cls.__name__}", (Borrowed,), {})
+            default_manager.register(made, _Model)
+            for method, template in templates.items():
+                _overload_method(made, method, jit_options=METHOD_OPTIONS)(template)
+            _borrowed[cls] = made
     return _borrowed[cls](struct)
 
 
@@ -96,7 +99,7 @@ def _stored(code: pytypes.CodeType) -> set[str]:
 class _Fields(AttributeTemplate):
     key = Borrowed
 
-    def generic_resolve(self, kind: Any, name: str) -> Any:
+    def generic_resolve(self, kind: Any, name: str) -> Any:  # type: ignore[override]
         return kind.field_dict.get(name)
 
 

@@ -1,0 +1,295 @@
+"""Players whom compiled rounds borrow, and players who own what they replace: the same numbers, and no leak."""
+
+import gc
+import pickle
+
+import numpy as np
+import pytest
+from numba.core.runtime import _nrt_python, rtsys
+
+from weakfeedback import simulate
+from weakfeedback.engine import borrowed, team
+from weakfeedback.engine.borrowed import Borrowed
+from weakfeedback.engine.cast import cast, streams
+from weakfeedback.engine.chunk import Compiled, Interpreted
+from weakfeedback.engine.digest import CannotLower
+from weakfeedback.engine.lowering import Blueprint
+from weakfeedback.multiplayer import Dlc, DlcLix, MultiplayerProblem, MusicalChairs, SicMmab
+
+K = 4
+PROBLEM = MultiplayerProblem([0.9, 0.7, 0.4, 0.2], 3)
+ENTRY = ("choose", "observe")
+
+
+class Plain:
+    """Arrays of several kinds, of which only elements change; never settles."""
+
+    def __init__(self):
+        self.sums = np.zeros(K)
+        self.pairs = np.zeros((K, 2), dtype=np.int64)
+        self.seen = np.zeros(K, dtype=np.bool_)
+        self.small = np.zeros(K, dtype=np.int8)
+        self.weights = np.linspace(1.0, 2.0, K)
+        self.weights.setflags(write=False)
+        self.t = 0
+        self.arm = 0
+        self.settled = False
+
+    def choose(self, rng):
+        return int(K * rng.random())
+
+    def observe(self, arm, reward, collided, rng):
+        self.t += 1
+        self.sums[arm] += self.weights[arm] * reward
+        self.pairs[arm, int(collided)] += 1
+        self.seen[arm] = True
+        self.small[arm] = 1
+        self.arm = arm
+        self.more(arm, reward)
+
+    def more(self, arm, reward):
+        pass
+
+
+def lighten(player, arm):
+    """A helper that is given the player herself."""
+    player.sums[arm] *= 0.5
+    player.t += 1
+
+
+def first_half(numbers):
+    return numbers[: numbers.size // 2]
+
+
+class Lent(Plain):
+    """Hands herself, her arrays and parts of them around, inside a round."""
+
+    def more(self, arm, reward):
+        lighten(self, arm)
+        table = self.table()
+        table[arm] += 1.0
+        kept = [table, table.copy()]
+        kept.append(first_half(self.sums))
+        kept[2][0] += 0.25
+        local = self.sums
+        if self.t % 3 == 0:
+            local = np.ones(K)
+        local[0] += 1.0
+        self.sums[1] += float(len(kept)) + kept[1][0] / (1.0 + kept[0][0])
+
+    def table(self):
+        return self.sums
+
+
+class WithStream(Plain):
+    """Has a generator among her fields."""
+
+    def __init__(self):
+        super().__init__()
+        self.own = np.random.default_rng(3)
+
+    def more(self, arm, reward):
+        self.sums[arm] += self.own.random()
+
+
+class Replacing(Plain):
+    """Makes a new array in every round, and reads the old one afterwards."""
+
+    def more(self, arm, reward):
+        old = self.sums
+        self.sums = np.zeros(K)
+        for k in range(K):
+            self.sums[k] = 0.5 * old[k]
+        old[0] = -1.0
+        self.sums[arm] += reward + old[1]
+
+
+class Swapping(Plain):
+    """Two fields change places."""
+
+    def __init__(self):
+        super().__init__()
+        self.other = np.ones(K)
+
+    def more(self, arm, reward):
+        self.sums, self.other = self.other, self.sums
+        self.other[arm] += 1.0
+
+
+class Sharing(Swapping):
+    """Two fields become the same array in some rounds, and two again in others."""
+
+    def more(self, arm, reward):
+        if self.t % 3 == 0:
+            self.other = self.sums
+        elif self.t % 3 == 1:
+            self.other = np.full(K, reward)
+        self.other[arm] += 1.0
+
+
+class AddingUp(Plain):
+    """``+=`` puts an array into the place of itself."""
+
+    def more(self, arm, reward):
+        self.sums += reward
+
+
+def renew(player, arm):
+    player.sums = np.full(K, float(arm))
+
+
+def renew_later(player, arm):
+    renew(player, arm)
+
+
+class Renewed(Plain):
+    """A helper of a helper replaces her array."""
+
+    def more(self, arm, reward):
+        if self.t % 2 == 0:
+            renew_later(self, arm)
+
+
+BORROWED = (Plain, Lent, WithStream)
+OWNED = (Replacing, Swapping, Sharing, AddingUp, Renewed)
+
+
+def outcome(player, policy, rounds, replication=0):
+    """All counts of a game, and the players' fields after it."""
+    marks = np.arange(1, rounds + 1)
+    counts = np.zeros(4 + 2 * K, dtype=np.int64)
+    table = np.zeros((rounds, counts.size), dtype=np.int64)
+    players = cast(PROBLEM, policy)
+    generators = streams(PROBLEM, policy, 5, replication)
+    refused, state = player.play(players, PROBLEM.world(), *generators, marks, counts, table)
+    assert refused == 0
+    state = {name: value for name, value in state.items() if not isinstance(value, np.random.Generator)}
+    return table.tolist(), {name: np.asarray(value).tolist() for name, value in state.items()}
+
+
+@pytest.mark.parametrize("kind", BORROWED + OWNED)
+def test_compiled_players_play_as_they_do_in_the_interpreter(kind):
+    # the fields too: an array that was freed too early would hold other numbers in some round
+    assert outcome(Compiled(PROBLEM, kind()), kind(), 300) == outcome(Interpreted(PROBLEM), kind(), 300)
+
+
+@pytest.mark.parametrize("kind", BORROWED + OWNED)
+def test_only_players_who_keep_their_arrays_are_borrowed(kind):
+    made = team.Team(Blueprint(kind(), ENTRY), [kind(), kind()])
+    assert isinstance(made.item, Borrowed) == (kind in BORROWED)
+
+
+@pytest.mark.parametrize("kind", [Dlc, DlcLix, MusicalChairs, SicMmab])
+def test_the_players_of_the_thesis_are_borrowed(kind):
+    words = {Dlc: (0.1, 0.1), DlcLix: (0.1, 0.1), MusicalChairs: (50,), SicMmab: (1000,)}
+    player = kind(K, *words[kind])
+    assert isinstance(team.Team(Blueprint(player, ENTRY), [player]).item, Borrowed)
+
+
+@pytest.fixture
+def balance():
+    """A function that returns how many pieces of memory compiled code holds."""
+    was_on = _nrt_python.memsys_stats_enabled()
+    _nrt_python.memsys_enable_stats()
+
+    def held():
+        gc.collect()
+        stats = rtsys.get_allocation_stats()
+        return stats.alloc - stats.free, stats.mi_alloc - stats.mi_free
+
+    yield held
+    if not was_on:
+        _nrt_python.memsys_disable_stats()
+
+
+@pytest.mark.parametrize("kind", BORROWED + OWNED)
+def test_nothing_is_leaked_and_nothing_is_freed_twice(kind, balance):
+    player = Compiled(PROBLEM, kind())
+    outcome(player, kind(), 10)
+    before = balance()
+    for replication in range(5):
+        outcome(player, kind(), 2000, replication)
+    assert balance() == before
+
+
+def test_the_balance_can_tell(balance):
+    blueprint = Blueprint(Plain(), ENTRY)
+    before = balance()
+    kept = blueprint.build(Plain())
+    assert balance() > before
+    del kept
+    assert balance() == before
+
+
+def test_state_that_was_read_outlives_the_players(balance):
+    player = Compiled(PROBLEM, Lent())
+    before = balance()
+    generators = streams(PROBLEM, Lent(), 5, 0)
+    counts, table = np.zeros(4 + 2 * K, dtype=np.int64), np.zeros((1, 4 + 2 * K), dtype=np.int64)
+    _, state = player.play(cast(PROBLEM, Lent()), PROBLEM.world(), *generators, np.array([50]), counts, table)
+    copies = {name: np.array(value) for name, value in state.items()}
+    del generators
+    for _ in range(20):  # what was freed would be used again
+        outcome(player, Lent(), 10)
+    assert all(np.array_equal(copies[name], value) for name, value in state.items())
+    del state
+    assert balance() == before
+
+
+def test_a_borrowed_array_is_never_stored(monkeypatch):
+    """If the search for assignments overlooked one, the compiler would refuse it."""
+    monkeypatch.setattr(team, "can_be_borrowed", lambda *_: True)
+
+    class Overlooked(Replacing):
+        pass
+
+    with pytest.raises(CannotLower, match="'sums' of a borrowed struct cannot be replaced"):
+        Compiled(PROBLEM, Overlooked())
+
+
+def test_assignments_are_found_wherever_they_hide():
+    def inside(self):
+        def inner(player):
+            player.sums = np.zeros(K)
+
+        inner(self)
+
+    struct = Blueprint(Plain(), ENTRY)._type
+    assert borrowed._replaces(struct, [inside])
+    assert borrowed._replaces(struct, [renew_later])
+    assert not borrowed._replaces(struct, [lighten, first_half])
+
+
+def test_the_kind_of_a_field_is_kept():
+    class Changing(Plain):
+        def more(self, arm, reward):
+            self.t = 0.5 * reward
+
+    with pytest.raises(CannotLower, match="the field 't' starts as an int and is assigned a float"):
+        Compiled(PROBLEM, Changing())
+
+
+def test_borrowed_players_print_and_raise(capfd):
+    class Loud(Plain):
+        def more(self, arm, reward):
+            if self.t == 2:
+                print("weights", self.weights)
+            if self.t == 3:
+                raise ValueError("stopped in round", self.t)
+
+    with pytest.raises(ValueError) as told:
+        simulate(PROBLEM, {"a": Loud()}, horizon=10, replications=1)
+    assert told.value.args == ("stopped in round", 3)
+    assert capfd.readouterr().out.startswith("weights [1.")
+
+
+def test_types_of_teams_survive_the_index_of_the_disk_cache():
+    made = team.Team(Blueprint(Plain(), ENTRY), [Plain()])
+    kind = team.TeamType(made.item)
+    assert pickle.loads(pickle.dumps(kind)) == kind
+    assert isinstance(kind.item, Borrowed)
+    # another process may not have the class: the type stands for itself, and equals no other
+    struct = kind.item.struct
+    name, digest, fields = struct.__reduce__()[1]
+    absent = struct.__reduce__()[0](name, digest[::-1], fields)
+    assert borrowed.borrowed(absent) is absent
