@@ -32,11 +32,12 @@ class MultiplayerWorld:
 
     def draw(self, rewards, rng):
         """Write the rewards of all arms in this round."""
+        means, order, law = self.means, self.order, self.law
         for k in range(rewards.size):
-            mean = self.means[self.order[k]]
-            if self.law == BERNOULLI:
+            mean = means[order[k]]
+            if law == BERNOULLI:
                 rewards[k] = 1.0 if rng.random() < mean else 0.0
-            elif self.law == UNIFORM:
+            elif law == UNIFORM:
                 half = min(mean, 1.0 - mean)
                 rewards[k] = min(1.0, max(0.0, mean + half * (2.0 * rng.random() - 1.0)))
             elif 0.0 < mean < 1.0:
