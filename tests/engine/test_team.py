@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+from numba import njit
 from numba.core.runtime import _nrt_python, rtsys
 
 from weakfeedback import simulate
@@ -293,3 +294,33 @@ def test_types_of_teams_survive_the_index_of_the_disk_cache():
     name, digest, fields = struct.__reduce__()[1]
     absent = struct.__reduce__()[0](name, digest[::-1], fields)
     assert borrowed.borrowed(absent) is absent
+
+
+def drawn(rngs, numbers):
+    for t in range(numbers.shape[0]):
+        for n in range(len(rngs)):
+            numbers[t, 3 * n] = rngs[n].random()
+            numbers[t, 3 * n + 1] = rngs[n].standard_normal()
+            numbers[t, 3 * n + 2] = rngs[n].integers(0, 100)
+
+
+@pytest.mark.parametrize("bits", [np.random.PCG64, np.random.MT19937, np.random.SFC64])
+def test_a_team_of_generators_draws_as_numpy_and_leaves_off_where_numpy_goes_on(bits, balance):
+    ours = [np.random.Generator(bits(seed)) for seed in range(4)]
+    numpys = [np.random.Generator(bits(seed)) for seed in range(4)]
+    compiled, expected = np.zeros((20, 12)), np.zeros((20, 12))
+    loop = njit(drawn)
+    loop(team.Generators(ours), compiled)
+    drawn(numpys, expected)
+    assert compiled.tolist() == expected.tolist()
+    assert [rng.random() for rng in ours] == [rng.random() for rng in numpys]
+    before = balance()
+    for _ in range(10):
+        loop(team.Generators(ours), compiled)
+    assert balance() == before
+
+
+def test_a_team_has_generators_of_one_kind():
+    mixed = [np.random.Generator(np.random.PCG64(1)), np.random.Generator(np.random.MT19937(1))]
+    with pytest.raises(TypeError, match="of one kind, not 2"):
+        team.Generators(mixed)

@@ -146,9 +146,9 @@ class Compiled:
 
         if not isinstance(policy, list):
             return self.policy.build(policy), self.world.build(world), stream_of(world_rng), stream_of(rng)
-        from weakfeedback.engine.team import Team, generators_team
+        from weakfeedback.engine.team import Generators, Team
 
-        return Team(self.policy, policy), self.world.build(world), stream_of(world_rng), generators_team(rng)
+        return Team(self.policy, policy), self.world.build(world), stream_of(world_rng), Generators(rng)
 
     def play(
         self,

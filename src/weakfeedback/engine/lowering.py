@@ -124,16 +124,18 @@ class Blueprint:
 
 
 def direct(dispatcher: Any, *arguments: Any) -> Any:
-    """The compiled function behind a dispatcher for arguments like these, after a first call with them.
+    """The compiled function behind a dispatcher for arguments like these, if need be after a first call with them.
 
     It skips the search for the types of its arguments, a few microseconds each, and trusts that they are the same.
     """
-    try:
-        dispatcher(*arguments)
-    except (OSError, EOFError, pickle.UnpicklingError):  # the disk is full, a file of the cache is damaged
-        dispatcher._cache.disable()
-        dispatcher(*arguments)
-    return dispatcher.overloads[tuple(numba.typeof(argument) for argument in arguments)].entry_point
+    kinds = tuple(numba.typeof(argument) for argument in arguments)
+    if kinds not in dispatcher.overloads:
+        try:
+            dispatcher(*arguments)
+        except (OSError, EOFError, pickle.UnpicklingError):
+            dispatcher._cache.disable()  # the disk is full, or a file of the cache is damaged
+            dispatcher(*arguments)
+    return dispatcher.overloads[kinds].entry_point
 
 
 def compiled_loop(function: Callable, *parts: Blueprint) -> Any:

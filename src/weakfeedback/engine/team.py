@@ -5,6 +5,7 @@ code ``players[n]`` casts an address back to a struct and ``len(players)`` is th
 loop reads the same for a list of plain objects and for a team of compiled ones.
 """
 
+import ctypes
 import hashlib
 import operator
 import pkgutil
@@ -18,6 +19,7 @@ from numba.core.extending import NativeValue, models, overload
 
 from weakfeedback.engine.borrowed import Borrowed, borrowed, can_be_borrowed
 from weakfeedback.engine.lowering import Blueprint, compiled_loop
+from weakfeedback.engine.stream import stream_of
 
 _intrinsic: Any = extending.intrinsic
 _register_model: Any = extending.register_model
@@ -26,6 +28,11 @@ _unbox: Any = extending.unbox
 
 ADDRESSES = types.Array(types.int64, 1, "C")
 INLINED: Any = {"forceinline": True}
+# the words of ``bitgen_t``, which NumPy documents (numpy/random/bitgen.h)
+BITS = ("state", "fnptr_next_uint64", "fnptr_next_uint32", "fnptr_next_double")
+_pointer_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
 
 
 class Code:
@@ -50,17 +57,17 @@ class Team:
             self.item = borrowed(self.item)
 
 
-class Holder:
-    """An object with one generator, which is how generators travel in a team."""
+class Generators(Team):
+    """The generators of a list of players: where NumPy keeps the bits of each."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.rng = rng
-
-
-def generators_team(generators: list[np.random.Generator]) -> Team:
-    """The team of N generators; ``rngs[n]`` is the n-th."""
-    holders = [Holder(rng) for rng in generators]
-    return Team(Blueprint(holders[0], ()), holders)
+    def __init__(self, generators: list[np.random.Generator]) -> None:
+        self.objects = generators
+        self.item = typeof(stream_of(generators[0]))
+        kinds = {type(generator.bit_generator) for generator in generators}
+        if len(kinds) > 1:
+            raise TypeError(f"the generators of a team must be of one kind, not {len(kinds)}")
+        places = [_pointer_in(generator.bit_generator.capsule, b"BitGenerator") for generator in generators]
+        self.address = np.array(places, dtype=np.int64)
 
 
 class TeamType(types.Type):
@@ -137,6 +144,32 @@ def _at(_typing, team, n):
 
 
 @_intrinsic
+def _generator_at(_typing, team, n):
+    """The generator with the bits at ``address[n]``, without a reference: the team keeps it alive.
+
+    Its meminfo is null, which the counting of references passes over.
+    """
+    item = team.item
+
+    def codegen(context, builder, signature, arguments):
+        data = _array_of(context, builder, signature.args[0], arguments[0]).data
+        index = context.cast(builder, arguments[1], signature.args[1], types.intp)
+        address = builder.load(builder.gep(data, [index]))
+        place = builder.inttoptr(address, cgutils.intp_t.as_pointer())
+        kind = context.data_model_manager[item].get_member_fe_type("bit_generator")
+        bits = cgutils.create_struct_proxy(kind)(context, builder)
+        for k, name in enumerate(BITS):
+            setattr(bits, name, builder.load(builder.gep(place, [cgutils.int32_t(k)])))
+        bits.state_address = bits.state
+        bits.bit_generator = address
+        made = cgutils.create_struct_proxy(item)(context, builder)
+        made.bit_generator = bits._getvalue()
+        return made._getvalue()
+
+    return item(team, n), codegen
+
+
+@_intrinsic
 def _size(_typing, team):
     def codegen(context, builder, signature, arguments):
         return _array_of(context, builder, signature.args[0], arguments[0]).nitems
@@ -148,8 +181,8 @@ def _size(_typing, team):
 def _getitem(team, n):
     if not isinstance(team, TeamType) or not isinstance(n, types.Integer):
         return None
-    if [name for name, _ in team.item._fields] == ["rng"]:
-        return lambda team, n: _at(team, n).rng
+    if isinstance(team.item, types.NumPyRandomGeneratorType):
+        return lambda team, n: _generator_at(team, n)
     return lambda team, n: _at(team, n)
 
 
