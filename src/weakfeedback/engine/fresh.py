@@ -28,6 +28,8 @@ def fresh(obj: Any) -> Any:
 def nan_field(state: dict[str, Any]) -> str | None:
     """The name of a field that holds NaN, or None."""
     for name, value in state.items():
+        if type(value) is int or type(value) is bool:
+            continue
         if isinstance(value, np.ndarray):
             if value.dtype.kind != "f" or not value.size:
                 continue

@@ -44,7 +44,8 @@ ENGINE = hashlib.sha256(
     + bytes([stream.KNOWN])
 ).hexdigest()
 PYTHON_KIND: dict[type, type] = {np.float64: float, np.int64: int, np.bool_: bool}
-QUICK = (bool, float)  # most fields; a team has thousands of them
+LARGE = 2**63
+SCALARS = {bool, int, float}  # most fields: a team has thousands of them
 PLAIN = {np.dtype(kind) for kind in (np.float64, np.int64, np.bool_)}
 # The interpreter keeps the kind of all other numbers when it computes with them, compiled code widens them. Room for
 # many labels may be saved, though: eight bits to be set and converted, not to be computed with.
@@ -107,7 +108,8 @@ class Blueprint:
     def build(self, obj: Any) -> Any:
         """The compiled twin of ``obj``; its arrays are shared."""
         values = _values(obj)
-        if type(obj) is not self.cls or [_kind(value) for value in values.values()] != self._kinds:
+        kinds = [type(value) if type(value) in SCALARS else _kind(value) for value in values.values()]
+        if type(obj) is not self.cls or kinds != self._kinds:
             raise TypeError(
                 f"{type(obj).__qualname__} has fields of other kinds than the one this was made for"
             )
@@ -145,12 +147,13 @@ def compiled_loop(function: Callable, *parts: Blueprint) -> Any:
 
 
 def _values(obj: Any) -> dict[str, Any]:
-    return {name: _field(obj, name, value) for name, value in vars(obj).items()}
+    return {
+        name: value if type(value) in SCALARS and -LARGE <= value < LARGE else _field(obj, name, value)
+        for name, value in vars(obj).items()
+    }
 
 
 def _field(obj: Any, name: str, value: Any) -> Any:
-    if type(value) in QUICK or (type(value) is int and -(2**63) <= value < 2**63):
-        return value
     if type(value) is np.ndarray and (value.dtype in PLAIN or value.dtype in SMALL):
         return value if value.flags.c_contiguous else np.ascontiguousarray(value)
     strange = isinstance(value, np.generic) and type(value) not in PYTHON_KIND
@@ -158,7 +161,7 @@ def _field(obj: Any, name: str, value: Any) -> Any:
         return stream.stream_of(value)
     if not strange and isinstance(value, (bool, float, np.bool_)):
         return value
-    if not strange and isinstance(value, (int, np.int64)) and -(2**63) <= value < 2**63:
+    if not strange and isinstance(value, (int, np.int64)) and -LARGE <= value < LARGE:
         return value
     kind = f"a {type(value).__name__}"
     if isinstance(value, np.ndarray):
