@@ -1,8 +1,8 @@
 """A list of compiled players whose type does not contain their number: one compilation serves every N.
 
-``Team`` keeps the structs of N players of one class (or N generators) and an array of their addresses. In compiled
-code ``players[n]`` casts an address back to a struct and ``len(players)`` is the size of the array, so that a round
-loop reads the same for a list of plain objects and for a team of compiled ones.
+``Team`` keeps the structs of N players of one class, ``Generators`` N generators, each with an array of addresses.
+In compiled code ``players[n]`` casts an address back to a struct and ``len(players)`` is the size of the array, so
+that a round loop reads the same for a list of plain objects and for a team of compiled ones.
 """
 
 import ctypes
@@ -61,8 +61,8 @@ class Generators(Team):
     """The generators of a list of players: where NumPy keeps the bits of each."""
 
     def __init__(self, generators: list[np.random.Generator]) -> None:
-        self.objects = generators
-        self.item = typeof(stream_of(generators[0]))
+        self.objects = list(generators)
+        self.item = typeof(stream_of(self.objects[0]))
         kinds = {type(generator.bit_generator) for generator in generators}
         if len(kinds) > 1:
             raise TypeError(f"the generators of a team must be of one kind, not {len(kinds)}")
