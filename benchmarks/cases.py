@@ -97,8 +97,8 @@ def team(arms: int, players: int) -> MultiplayerProblem:
 
 
 def playing(make: Callable[[int, int], Any], arms: int, players: int) -> Case:
-    """N players of one kind, over rounds in which they are still learning."""
-    horizon, replications = (50_000, 2) if arms == 10 else (10_000, 1)
+    """N players of one kind, over rounds in which they are still learning, and so many that starting counts little."""
+    horizon, replications = (50_000, 2) if arms == 10 else (10_000, 5)
     return Case(team(arms, players), make(arms, horizon), horizon, replications)
 
 
