@@ -97,6 +97,8 @@ def branch_and_bound(values, weights, room, nodes, floor):
     Only sets worth more than ``floor`` are looked for; if there is none, the set returned is worth no more.
     """
     chosen = np.zeros(values.size, dtype=np.bool_)
+    if alike(weights) and take_worthiest(values, weights[0], room, chosen):
+        return chosen, True
     order, ratio, v, w = candidates(values, weights, room)
     n = v.size - 1
     value = 0.0
@@ -142,6 +144,56 @@ def branch_and_bound(values, weights, room, nodes, floor):
         for k in range(n):
             chosen[order[k]] = best[k]
     return chosen, done
+
+
+def alike(weights):
+    """Return whether all items weigh the same."""
+    for i in range(weights.size):
+        if weights[i] != weights[0]:
+            return False
+    return weights.size > 0
+
+
+def take_worthiest(values, weight, room, chosen):
+    """Choose as many items of one weight as fit, the worthiest; return False if other sets are as good, or nearly.
+
+    The items chosen are worth more than a price, which bisection finds. There must be no value so near that rounding
+    errors of a sum could outweigh the difference.
+    """
+    fit = 0
+    left = room
+    while fit < values.size and weight <= left:
+        left -= weight
+        fit += 1
+    worthy = 0
+    high = 0.0
+    for i in range(values.size):
+        worthy += values[i] > 0.0
+        high = max(high, values[i])
+    price = 0.0 if worthy <= fit else high
+    if 0 < fit < worthy:
+        gap = TIE * fit * high
+        low = 0.0
+        count = worthy
+        for _ in range(30):
+            price = (low + high) / 2.0
+            count = 0
+            for i in range(values.size):
+                count += values[i] > price
+            if count == fit:
+                break
+            if count > fit:
+                low = price
+            else:
+                high = price
+        near = 0
+        for i in range(values.size):
+            near += abs(values[i] - price) <= gap
+        if count != fit or near > 0:
+            return False
+    for i in range(values.size):
+        chosen[i] = values[i] > price
+    return True
 
 
 def decide(ratio, v, w, n, value, left, best_value, nodes):

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from ortools.algorithms.python import knapsack_solver
 from scipy.optimize import LinearConstraint, milp
@@ -150,6 +150,60 @@ def test_the_lightest_by_enumeration(lightest):
         assert math.fsum(weights[chosen]) == pytest.approx(expected, abs=1e-9)
         tied += math.fsum(weights[pack(values, weights, capacity)]) > expected + 1e-9
     assert tied > 20  # so the weights had to be compared
+
+
+def searched(monkeypatch, solve, *arguments):
+    """What the search answers, without the short cut for equal weights."""
+    with monkeypatch.context() as patch:
+        patch.setitem(solve.__globals__, "alike", lambda weights: False)
+        return solve(*arguments)
+
+
+VALUES = st.lists(
+    st.one_of(
+        st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0, -1.0]),  # ties
+        st.floats(-0.1, 1.0),
+        # what rounding errors of sums and ratios could confuse
+        st.integers(-3, 3).map(lambda steps: 0.7 + steps * 2.0**-53),
+        st.sampled_from([0.3, 0.3 + 1e-12, 0.3 - 1e-11, 0.3 + 1e-10, 1e-11]),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(
+    VALUES, st.sampled_from([0.0, 0.1, 0.7, 1.0, 3.0]), st.integers(0, 15), st.sampled_from([0.0, 1e-10, 0.4])
+)
+@example([0.5, 0.5, 0.9], 0.7, 2, 0.0)
+@example([1.0, 0.75, 0.75 + 2.0**-53], 0.74, 2, 0.0)  # the last two have the same value per weight
+@example([0.5, 0.6, 0.7], 1.0, 2, 0.0)
+@settings(max_examples=300, deadline=None)
+def test_equal_weights_are_solved_as_if_they_were_not(values, weight, fit, rest):
+    values, weights = np.array(values), np.full(len(values), weight)
+    capacity = weight * (fit + rest) or 1.0
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for solve in (pack, pack_lightest):
+            expected = searched(monkeypatch, solve, values, weights, capacity)
+            np.testing.assert_array_equal(solve(values, weights, capacity), expected)
+        for floor in (0.0, 0.9 * values[expected].sum()):
+            # without the tolerance, which lets the search find what is better by one bit
+            arguments = values, weights, capacity, 10**6, floor
+            expected, _ = searched(monkeypatch, branch_and_bound, *arguments)
+            chosen, done = branch_and_bound(*arguments)
+            assert done
+            np.testing.assert_array_equal(chosen, expected)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_many_equal_weights(seed):
+    rng = np.random.default_rng(seed)
+    values, weights = rng.uniform(-0.2, 1.0, 1000), np.full(1000, 0.7)
+    fit = int(rng.integers(1, 900))
+    taken = np.sort(np.argsort(-values)[:fit])
+    taken = taken[values[taken] > 0.0]
+    for capacity in (0.7 * fit, 0.7 * fit + 0.4):
+        assert np.flatnonzero(knapsack(values, weights, capacity)).tolist() == taken.tolist()
 
 
 def test_ties_go_to_the_smaller_index():
