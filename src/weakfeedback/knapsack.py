@@ -9,12 +9,15 @@ import numpy as np
 
 from weakfeedback.numeric import rank_down
 
-__all__ = ["NODES", "TOLERANCE", "pack", "pack_levels", "pack_lightest", "runner_up"]
+__all__ = ["NODES", "TOLERANCE", "pack", "pack_again", "pack_levels", "pack_lightest", "runner_up"]
 
 TOLERANCE = 1e-9  # relative, of the capacity: six times 0.7 must fit into 4.2
 NODES = 1_000_000  # of the search tree, before it is given up
+FEW = 40  # items: of more, too many are open
+OPEN = 8  # items, when all their sets are compared with a guess
 CELLS = 100_000_000  # of the table of the dynamic programme
 BETTER = 1.0 + 1e-12  # a set must be better by more than rounding errors
+ERROR = 1e-12  # relative: so much room more or less covers rounding errors
 TIE = 1e-10  # relative: sets whose values differ by less are equally good
 
 
@@ -36,6 +39,17 @@ def pack(values, weights, capacity):
     if not done:
         raise ValueError("the knapsack was given up after 1000000 nodes: too many sets are nearly optimal")
     return chosen
+
+
+def pack_again(values, weights, capacity, guess):
+    """Return which items to take, like ``pack``; sooner if ``guess`` is the answer, as the last one often is.
+
+    >>> pack_again(np.array([0.9, 0.6, 0.4]), np.array([0.6, 0.55, 0.45]), 1.0, np.array([False, True, True]))
+    array([False,  True,  True])
+    """
+    if values.size <= FEW and clearly_best(values, weights, capacity * (1.0 + TOLERANCE), guess):
+        return guess
+    return pack(values, weights, capacity)
 
 
 def pack_lightest(values, weights, capacity):
@@ -144,6 +158,78 @@ def branch_and_bound(values, weights, room, nodes, floor):
         for k in range(n):
             chosen[order[k]] = best[k]
     return chosen, done
+
+
+def clearly_best(values, weights, room, guess):
+    """Return whether a set fits and is worth more than any other that fits, by more than rounding errors.
+
+    False also if that would take long to show.
+    """
+    value = 0.0
+    weight = 0.0
+    price = math.inf  # the smallest value per weight inside
+    other = 0.0  # the largest outside
+    for i in range(values.size):
+        if guess[i]:
+            value += values[i]
+            weight += weights[i]
+        if weights[i] > ERROR * room:
+            if guess[i]:
+                price = min(price, values[i] / weights[i])
+            else:
+                other = max(other, values[i] / weights[i])
+    if value <= 0.0 or weight > room * (1.0 - ERROR) or not 0.0 < price < math.inf:
+        return False
+    bound = bound_at(price, values, weights, room)
+    second = bound_at(other, values, weights, room)
+    if second < bound:
+        price = other
+        bound = second
+    if bound > 1000.0 * value:  # rounding errors of the bound would count
+        return False
+    return count_near(values, weights, room * (1.0 + ERROR), price, bound, value * (1.0 - TIE)) == 1
+
+
+def bound_at(price, values, weights, room):
+    """Return what no set is worth more than, found by buying and selling room at this price."""
+    bound = price * room
+    for i in range(values.size):
+        bound += max(0.0, values[i] - price * weights[i])
+    return bound
+
+
+def count_near(values, weights, room, price, bound, enough):
+    """Return how many sets that fit are worth ``enough``, -1 if it is open of too many items whether they have them.
+
+    The others are settled: a set is worth ``bound`` at most, and less by v - price w of an item that it should have
+    or should not have.
+    """
+    n = 0
+    for i in range(values.size):
+        n += bound - abs(values[i] - price * weights[i]) >= enough
+    if n > OPEN:
+        return -1
+    total = np.empty(1 << n)  # of all sets of open items
+    load = np.empty(1 << n)
+    total[0] = 0.0
+    load[0] = 0.0
+    value = 0.0
+    weight = 0.0
+    sets = 1
+    for i in range(values.size):
+        gain = values[i] - price * weights[i]
+        if bound - abs(gain) >= enough:
+            for s in range(sets):
+                total[sets + s] = total[s] + values[i]
+                load[sets + s] = load[s] + weights[i]
+            sets *= 2
+        elif gain > 0.0:
+            value += values[i]
+            weight += weights[i]
+    count = 0
+    for s in range(sets):
+        count += (value + total[s] >= enough) & (weight + load[s] <= room)
+    return count
 
 
 def alike(weights):

@@ -12,7 +12,16 @@ from scipy.optimize import LinearConstraint, milp
 
 from weakfeedback.allocation import AllocationProblem, knapsack
 from weakfeedback.allocation.compiled import compiled
-from weakfeedback.knapsack import branch_and_bound, fill_levels, pack, pack_levels, pack_lightest, runner_up
+from weakfeedback.knapsack import (
+    branch_and_bound,
+    clearly_best,
+    fill_levels,
+    pack,
+    pack_again,
+    pack_levels,
+    pack_lightest,
+    runner_up,
+)
 
 SCALE = 10**6  # OR-Tools takes integers; the cases below have six decimals at most
 
@@ -204,6 +213,75 @@ def test_many_equal_weights(seed):
     taken = taken[values[taken] > 0.0]
     for capacity in (0.7 * fit, 0.7 * fit + 0.4):
         assert np.flatnonzero(knapsack(values, weights, capacity)).tolist() == taken.tolist()
+
+
+def second_best(values, weights, capacity, best):
+    """The largest value of a set that fits and is another than the best."""
+    found = 0.0
+    for flags in itertools.product((False, True), repeat=len(values)):
+        chosen = np.array(flags, dtype=bool)
+        if weights[chosen].sum() <= capacity * (1 + 1e-9) and (chosen != best).any():
+            found = max(found, math.fsum(values[chosen]))
+    return found
+
+
+WEIGHTS = st.one_of(st.sampled_from([0.0, 0.1, 0.5, 0.7, 2.0, 1.4]), st.floats(1e-9, 1.5))
+
+
+@given(st.data(), VALUES, st.integers(1, 30))
+@settings(max_examples=300, deadline=None)
+def test_no_guess_changes_the_answer(data, values, tenths):
+    values, n = np.array(values), len(values)
+    weights = np.array(data.draw(st.lists(WEIGHTS, min_size=n, max_size=n)))
+    # often so that a set fills it exactly
+    capacity = data.draw(st.sampled_from([tenths / 10, float(weights[: tenths % n + 1].sum()) or 1.0]))
+    best = pack(values, weights, capacity)
+    one = best.copy()
+    one[data.draw(st.integers(0, n - 1))] ^= True
+    some = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
+    for guess in (best, one, some, np.zeros(n, dtype=bool), np.ones(n, dtype=bool)):
+        before = guess.copy()
+        np.testing.assert_array_equal(pack_again(values, weights, capacity, guess), best)
+        np.testing.assert_array_equal(guess, before)
+
+
+def test_only_the_best_set_is_clearly_best():
+    shown = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(1, 9))
+        values, weights = rng.uniform(0.1, 1.0, n), rng.uniform(0.1, 1.0, n)
+        if seed % 2:  # few totals, so that sets are equally good, or fill the capacity exactly
+            values, weights = values.round(1), weights.round(1)
+        capacity = round(float(rng.uniform(0.5, 3.0)), 1)
+        best = pack(values, weights, capacity)
+        room, value = capacity * (1 + 1e-9), math.fsum(values[best])
+        clear = second_best(values, weights, capacity, best) < value - 1e-9
+        for flags in itertools.product((False, True), repeat=n):
+            guess = np.array(flags)
+            told = clearly_best(values, weights, room, guess)
+            assert not told or (clear and (guess == best).all())
+            shown += told
+        assert clearly_best(values, weights, room, best) == (clear and value > 0.0)
+    assert shown > 30
+
+
+def test_a_guess_that_just_does_not_fit_is_not_taken():
+    values, weights = np.array([0.9, 0.8]), np.array([0.6, 0.5])
+    both = np.array([True, True])
+    assert pack_again(values, weights, 1.1, both).all()
+    assert pack_again(values, weights, 1.1 * (1 - 1e-8), both).tolist() == [True, False]
+
+
+def test_compiled_guesses_are_checked_as_interpreted():
+    again = compiled(pack_again)
+    for seed in range(50):
+        values, weights, capacity = cases(KINDS[seed % len(KINDS)], 6 + seed, seed)
+        best = compiled(pack)(values, weights, capacity)
+        other = compiled(pack)(values[::-1].copy(), weights, capacity)
+        for guess in (best, other):
+            np.testing.assert_array_equal(again(values, weights, capacity, guess), best)
+            np.testing.assert_array_equal(pack_again(values, weights, capacity, guess), best)
 
 
 def test_ties_go_to_the_smaller_index():

@@ -13,7 +13,7 @@ from weakfeedback.allocation.common import (
     give_chosen,
     weight_of,
 )
-from weakfeedback.knapsack import pack
+from weakfeedback.knapsack import pack_again
 from weakfeedback.validate import integer, number
 
 LEVELS = 4096  # at most so many amounts with waiting zeros are kept for each arm
@@ -90,7 +90,7 @@ class CsbDu:
             return self.share()
         if self.phase % self.N != 0 and weight_of(self.A, self.theta_hat) <= self.Q * (1.0 + SLACK):
             return give_chosen(self.A, self.theta_hat)
-        return give_chosen(pack(mu, self.theta_hat, self.Q), self.theta_hat)
+        return give_chosen(pack_again(mu, self.theta_hat, self.Q, self.A), self.theta_hat)
 
     def can_pay_all(self):
         """Whether every arm can get its estimate (line 5)."""

@@ -14,7 +14,7 @@ from weakfeedback.allocation.common import (
     weight_of,
 )
 from weakfeedback.allocation.waiting import rounds_to_wait, wait_multiple
-from weakfeedback.knapsack import pack
+from weakfeedback.knapsack import pack_again
 from weakfeedback.numeric import rank_down
 from weakfeedback.validate import brief, integer, number
 
@@ -133,7 +133,7 @@ class CsbMk:
             return self.explore(mu)
         if self.phase % self.N != 0 and weight_of(self.A, self.theta_hat) <= self.Q * (1.0 + SLACK):
             return give_chosen(self.A, self.theta_hat)
-        return give_chosen(pack(mu, self.theta_hat, self.Q), self.theta_hat)  # line 26
+        return give_chosen(pack_again(mu, self.theta_hat, self.Q, self.A), self.theta_hat)  # line 26
 
     def explore(self, mu):
         """Try the unknown arms, and serve known ones with what is left (events B and H, line 18)."""

@@ -13,7 +13,7 @@ from weakfeedback.allocation.common import (
     give_top,
     weight_of,
 )
-from weakfeedback.knapsack import pack
+from weakfeedback.knapsack import pack_again
 from weakfeedback.validate import brief, integer, number, vector
 
 
@@ -80,7 +80,7 @@ class KnownThresholds:
             return give_top(mu, self.M, self.theta_hat[0])
         if self.phase % self.N != 0 and weight_of(self.A, self.theta_hat) <= self.Q * (1.0 + SLACK):
             return give_chosen(self.A, self.theta_hat)
-        return give_chosen(pack(mu, self.theta_hat, self.Q), self.theta_hat)
+        return give_chosen(pack_again(mu, self.theta_hat, self.Q, self.A), self.theta_hat)
 
     def update(self, allocation, observed, rng):
         """Learn from the outcomes that were not censored."""
