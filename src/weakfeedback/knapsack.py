@@ -7,18 +7,16 @@ import math
 
 import numpy as np
 
+from weakfeedback.knapsack_shortcuts import TIE, alike, clearly_best, take_worthiest
 from weakfeedback.numeric import rank_down
 
 __all__ = ["NODES", "TOLERANCE", "pack", "pack_again", "pack_levels", "pack_lightest", "runner_up"]
 
 TOLERANCE = 1e-9  # relative, of the capacity: six times 0.7 must fit into 4.2
 NODES = 1_000_000  # of the search tree, before it is given up
-FEW = 40  # items: of more, too many are open
-OPEN = 8  # items, when all their sets are compared with a guess
+FEW = 40  # items: with more, a guess can seldom be shown to be the best
 CELLS = 100_000_000  # of the table of the dynamic programme
 BETTER = 1.0 + 1e-12  # a set must be better by more than rounding errors
-ERROR = 1e-12  # relative: so much room more or less covers rounding errors
-TIE = 1e-10  # relative: sets whose values differ by less are equally good
 
 
 def pack(values, weights, capacity):
@@ -158,128 +156,6 @@ def branch_and_bound(values, weights, room, nodes, floor):
         for k in range(n):
             chosen[order[k]] = best[k]
     return chosen, done
-
-
-def clearly_best(values, weights, room, guess):
-    """Return whether a set fits and is worth more than any other that fits, by more than rounding errors.
-
-    False also if that would take long to show.
-    """
-    value = 0.0
-    weight = 0.0
-    price = math.inf  # the smallest value per weight inside
-    other = 0.0  # the largest outside
-    for i in range(values.size):
-        if guess[i]:
-            value += values[i]
-            weight += weights[i]
-        if weights[i] > ERROR * room:
-            if guess[i]:
-                price = min(price, values[i] / weights[i])
-            else:
-                other = max(other, values[i] / weights[i])
-    if value <= 0.0 or weight > room * (1.0 - ERROR) or not 0.0 < price < math.inf:
-        return False
-    bound = bound_at(price, values, weights, room)
-    second = bound_at(other, values, weights, room)
-    if second < bound:
-        price = other
-        bound = second
-    if bound > 1000.0 * value:  # rounding errors of the bound would count
-        return False
-    return count_near(values, weights, room * (1.0 + ERROR), price, bound, value * (1.0 - TIE)) == 1
-
-
-def bound_at(price, values, weights, room):
-    """Return what no set is worth more than, found by buying and selling room at this price."""
-    bound = price * room
-    for i in range(values.size):
-        bound += max(0.0, values[i] - price * weights[i])
-    return bound
-
-
-def count_near(values, weights, room, price, bound, enough):
-    """Return how many sets that fit are worth ``enough``, -1 if it is open of too many items whether they have them.
-
-    The others are settled: a set is worth ``bound`` at most, and less by v - price w of an item that it should have
-    or should not have.
-    """
-    n = 0
-    for i in range(values.size):
-        n += bound - abs(values[i] - price * weights[i]) >= enough
-    if n > OPEN:
-        return -1
-    total = np.empty(1 << n)  # of all sets of open items
-    load = np.empty(1 << n)
-    total[0] = 0.0
-    load[0] = 0.0
-    value = 0.0
-    weight = 0.0
-    sets = 1
-    for i in range(values.size):
-        gain = values[i] - price * weights[i]
-        if bound - abs(gain) >= enough:
-            for s in range(sets):
-                total[sets + s] = total[s] + values[i]
-                load[sets + s] = load[s] + weights[i]
-            sets *= 2
-        elif gain > 0.0:
-            value += values[i]
-            weight += weights[i]
-    count = 0
-    for s in range(sets):
-        count += (value + total[s] >= enough) & (weight + load[s] <= room)
-    return count
-
-
-def alike(weights):
-    """Return whether all items weigh the same."""
-    for i in range(weights.size):
-        if weights[i] != weights[0]:
-            return False
-    return weights.size > 0
-
-
-def take_worthiest(values, weight, room, chosen):
-    """Choose as many items of one weight as fit, the worthiest; return False if other sets are as good, or nearly.
-
-    The items chosen are worth more than a price, which bisection finds. There must be no value so near that rounding
-    errors of a sum could outweigh the difference.
-    """
-    fit = 0
-    left = room
-    while fit < values.size and weight <= left:
-        left -= weight
-        fit += 1
-    worthy = 0
-    high = 0.0
-    for i in range(values.size):
-        worthy += values[i] > 0.0
-        high = max(high, values[i])
-    price = 0.0 if worthy <= fit else high
-    if 0 < fit < worthy:
-        gap = TIE * fit * high
-        low = 0.0
-        count = worthy
-        for _ in range(30):
-            price = (low + high) / 2.0
-            count = 0
-            for i in range(values.size):
-                count += values[i] > price
-            if count == fit:
-                break
-            if count > fit:
-                low = price
-            else:
-                high = price
-        near = 0
-        for i in range(values.size):
-            near += abs(values[i] - price) <= gap
-        if count != fit or near > 0:
-            return False
-    for i in range(values.size):
-        chosen[i] = values[i] > price
-    return True
 
 
 def decide(ratio, v, w, n, value, left, best_value, nodes):

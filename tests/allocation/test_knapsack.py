@@ -14,7 +14,6 @@ from weakfeedback.allocation import AllocationProblem, knapsack
 from weakfeedback.allocation.compiled import compiled
 from weakfeedback.knapsack import (
     branch_and_bound,
-    clearly_best,
     fill_levels,
     pack,
     pack_again,
@@ -22,6 +21,7 @@ from weakfeedback.knapsack import (
     pack_lightest,
     runner_up,
 )
+from weakfeedback.knapsack_shortcuts import clearly_best
 
 SCALE = 10**6  # OR-Tools takes integers; the cases below have six decimals at most
 
