@@ -256,21 +256,25 @@ def candidates(values, weights, room):
             ratio[i] = float(values[i]) / float(weights[i]) if weights[i] > 0.0 else math.inf  # may overflow
             n += 1
     order = rank_down(ratio)
-    r = np.zeros(n + 1)
-    v = np.zeros(n + 1)
+    r = np.empty(n + 1)
+    v = np.empty(n + 1)
     w = np.empty(n + 1)
     for k in range(n):
         r[k] = ratio[order[k]]
         v[k] = values[order[k]]
         w[k] = weights[order[k]]
+    r[n] = 0.0
+    v[n] = 0.0
     w[n] = math.inf
     return order, r, v, w
 
 
 def dominators(v, w, n):
     """Return for each item a near earlier one that weighs no more and is worth no less, -1 if there is none."""
-    better = np.full(n + 1, -1)
+    better = np.empty(n + 1, dtype=np.int64)
+    better[n] = -1
     for j in range(n):
+        better[j] = -1
         # so far back that the last item of the same weight is found if there are few weights
         for i in range(j - 1, j - 41, -1):
             if i < 0:
@@ -293,9 +297,13 @@ def relaxed(ratio, v, w, j, value, left):
 def fill_levels(values, weights, levels):
     """Return the best set of items with integer weights below ``levels``, by dynamic programming."""
     n = values.size
-    best = np.zeros(levels)
-    take = np.zeros((n, levels), dtype=np.bool_)
+    best = np.empty(levels)
+    take = np.empty((n, levels), dtype=np.bool_)
+    for level in range(levels):
+        best[level] = 0.0
     for i in range(n):
+        for level in range(levels):
+            take[i, level] = False
         if values[i] > 0.0 and weights[i] < levels:
             weight = int(weights[i])
             for level in range(levels - 1, weight - 1, -1):

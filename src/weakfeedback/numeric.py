@@ -50,8 +50,10 @@ def rank_down(values):
     array([3, 1, 0, 2])
     """
     n = values.size
-    order = np.full(n, -1)
+    order = np.empty(n, dtype=np.int64)
     if n <= 100:  # counting has no branches to mispredict
+        for k in range(n):
+            order[k] = -1
         for k in range(n):
             place = 0
             for j in range(n):

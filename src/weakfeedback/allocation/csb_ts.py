@@ -137,12 +137,11 @@ class CsbTs:
         chosen, done = branch_and_bound(mu, k, self.C + 0.5, np.int64(NODES), 0.0)
         if not done:
             chosen = fill_levels(mu, k, self.C + 1)
-        level = np.zeros(self.K, dtype=np.int64)
+        level = np.empty(self.K, dtype=np.int64)
         left = self.C
         for i in range(self.K):
-            if chosen[i]:
-                level[i] = int(k[i])
-                left -= level[i]
+            level[i] = int(k[i]) if chosen[i] else 0
+            left -= level[i]
         if self.reward and left > 0:
             left = self.pad(level, left, chosen, mu, n, ends, share, total)
         if left > 0:
@@ -166,9 +165,10 @@ class CsbTs:
 
     def pad(self, level, left, chosen, mu, n, ends, share, total):
         """Raise arms that are served while something is left, the worthiest first; return what is left (rewards)."""
-        target = np.zeros(self.K, dtype=np.int64)
-        gain = np.zeros(self.K)
+        target = np.empty(self.K, dtype=np.int64)
+        gain = np.empty(self.K)
         for i in range(self.K):
+            gain[i] = 0.0
             if chosen[i]:
                 _, t = first_above(i, n[i], self.edge, REST, ends, share, total)
                 target[i] = self.C + 2 - t  # u_i

@@ -20,7 +20,9 @@ def play(policy, world, world_rng, rng, marks, counts, table):
     outcomes = np.empty(K)
     seen = np.empty(K)
     served = np.empty(K, dtype=np.bool_)
-    known = np.full(K, -1.0)
+    known = np.empty(K)
+    for i in range(K):
+        known[i] = -1.0  # no estimate yet
     nothing = np.empty(0)
     if counts[ROUNDS] == 0:
         world.begin(world_rng)
