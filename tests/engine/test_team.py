@@ -1,12 +1,10 @@
 """Players whom compiled rounds borrow, and players who own what they replace: the same numbers, and no leak."""
 
-import gc
 import pickle
 
 import numpy as np
 import pytest
 from numba import njit
-from numba.core.runtime import _nrt_python, rtsys
 
 from weakfeedback import simulate
 from weakfeedback.engine import borrowed, team
@@ -185,22 +183,6 @@ def test_the_players_of_the_thesis_are_borrowed(kind):
     words = {Dlc: (0.1, 0.1), DlcLix: (0.1, 0.1), MusicalChairs: (50,), SicMmab: (1000,)}
     player = kind(K, *words[kind])
     assert isinstance(team.Team(Blueprint(player, ENTRY), [player]).item, Borrowed)
-
-
-@pytest.fixture
-def balance():
-    """A function that returns how many pieces of memory compiled code holds."""
-    was_on = _nrt_python.memsys_stats_enabled()
-    _nrt_python.memsys_enable_stats()
-
-    def held():
-        gc.collect()
-        stats = rtsys.get_allocation_stats()
-        return stats.alloc - stats.free, stats.mi_alloc - stats.mi_free
-
-    yield held
-    if not was_on:
-        _nrt_python.memsys_disable_stats()
 
 
 @pytest.mark.parametrize("kind", BORROWED + OWNED)

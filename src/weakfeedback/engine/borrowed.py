@@ -16,13 +16,21 @@ from numba import types
 from numba.core import cgutils, extending
 from numba.core.datamodel import default_manager
 from numba.core.errors import UnsupportedError
-from numba.core.extending import infer_getattr, lower_getattr_generic, lower_setattr_generic, models
+from numba.core.extending import (
+    NativeValue,
+    infer_getattr,
+    lower_getattr_generic,
+    lower_setattr_generic,
+    models,
+)
 from numba.core.typing.templates import AttributeTemplate
 
 from weakfeedback.engine.digest import constants_of, helper_of
 from weakfeedback.engine.lowering import METHOD_OPTIONS
 
 _overload_method: Any = extending.overload_method
+_typeof_impl: Any = extending.typeof_impl
+_unbox: Any = extending.unbox
 _lock = threading.RLock()
 _borrowed: dict[type, type] = {}  # struct class -> class of its borrowed structs
 _lendable: dict[type, bool] = {}  # struct class -> whether its structs can be borrowed
@@ -61,6 +69,35 @@ def borrowed(struct: Any) -> Any:
                 _overload_method(made, method, jit_options=METHOD_OPTIONS)(template)
             _borrowed[cls] = made
     return _borrowed[cls](struct)
+
+
+class Loan:
+    """A struct on its way into compiled code that borrows it; whoever holds the loan keeps it alive."""
+
+    def __init__(self, struct: Any) -> None:
+        self.struct = struct
+        self.kind = borrowed(struct._numba_type_)
+        self.fields = struct._meminfo.data
+
+
+def lent(struct: Any, methods: Iterable[pytypes.FunctionType]) -> Any:
+    """A loan of the struct if it can be borrowed, else the struct."""
+    return Loan(struct) if can_be_borrowed(struct._numba_type_, methods) else struct
+
+
+@_typeof_impl.register(Loan)
+def _typeof_loan(value, _context):
+    return value.kind
+
+
+@_unbox(Borrowed)
+def _unbox_loan(kind, obj, c):
+    boxed = c.pyapi.object_getattr_string(obj, "fields")
+    native = c.unbox(types.uintp, boxed)
+    c.pyapi.decref(boxed)
+    made = cgutils.create_struct_proxy(kind)(c.context, c.builder)
+    made.fields = c.builder.inttoptr(native.value, made.fields.type)
+    return NativeValue(made._getvalue(), is_error=native.is_error)
 
 
 def can_be_borrowed(struct: Any, methods: Iterable[pytypes.FunctionType]) -> bool:

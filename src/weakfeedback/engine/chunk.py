@@ -142,13 +142,16 @@ class Compiled:
 
     def _twins(self, policy: Any, world: Any, world_rng: Any, rng: Any) -> tuple[Any, Any, Any, Any]:
         """The first four arguments of the loop, as compiled code takes them."""
+        from weakfeedback.engine.borrowed import lent
         from weakfeedback.engine.stream import stream_of
 
+        place = lent(self.world.build(world), self.world.methods.values())
         if not isinstance(policy, list):
-            return self.policy.build(policy), self.world.build(world), stream_of(world_rng), stream_of(rng)
+            twin = lent(self.policy.build(policy), self.policy.methods.values())
+            return twin, place, stream_of(world_rng), stream_of(rng)
         from weakfeedback.engine.team import Generators, Team
 
-        return Team(self.policy, policy), self.world.build(world), stream_of(world_rng), Generators(rng)
+        return Team(self.policy, policy), place, stream_of(world_rng), Generators(rng)
 
     def play(
         self,
@@ -169,10 +172,10 @@ class Compiled:
             refused = self.run(twin, world_twin, *generators, marks[first:last], counts, table[first:last])
             if refused:
                 break
-        self.world.write_back(world_twin, world)
+        self.world.write_back(getattr(world_twin, "struct", world_twin), world)
         if isinstance(policy, list):
             return int(refused), joined([self.policy.read(struct) for struct in twin.structs])
-        return int(refused), self.policy.read(twin)
+        return int(refused), self.policy.read(getattr(twin, "struct", twin))
 
 
 def _stretches(marks: np.ndarray) -> list[tuple[int, int]]:

@@ -1,0 +1,95 @@
+"""Policies and worlds that a compiled loop borrows: the same numbers, nothing leaks, what replaces arrays is owned."""
+
+import numpy as np
+import pytest
+
+from weakfeedback import simulate
+from weakfeedback.cascade import CascadeProblem, UssTs
+from weakfeedback.contextual import UssPd
+from weakfeedback.engine.borrowed import Loan, lent
+from weakfeedback.engine.lowering import Blueprint
+
+PROBLEM = CascadeProblem.bsc([0.4, 0.3, 0.1], [0.05, 0.25, 0.5])
+
+
+class Keeper(UssTs):
+    """Hands an array of its own on, and keeps what comes back."""
+
+    def __init__(self, costs):
+        super().__init__(costs)
+        self.seen = np.zeros(self.K)
+
+    def select(self, rng):
+        """As USS-TS, by way of an array that is a field."""
+        total = 0.0
+        for value in self.counted():
+            total += value
+        return self.K - 1 if total < 10.0 else super_select(self, rng)
+
+    def counted(self):
+        """The field itself."""
+        return self.seen
+
+    def update(self, arm, outputs, rng):
+        """Count the arm."""
+        self.seen[arm] += 1.0
+        for i in range(arm + 1):
+            for j in range(i + 1, arm + 1):
+                self.count(i, j, outputs[i] != outputs[j])
+
+
+class Swapper(Keeper):
+    """Puts another array in the place of its own in every round."""
+
+    def __init__(self, costs):
+        super().__init__(costs)
+        self.other = np.zeros(self.K)
+
+    def update(self, arm, outputs, rng):
+        """Count the arm in one of two arrays that change places, and sometimes in a new one."""
+        self.seen, self.other = self.other, self.seen
+        self.seen[arm] += 1.0
+        if self.seen[arm] % 7.0 == 0.0:
+            fresh = np.zeros(self.K)
+            for k in range(self.K):
+                fresh[k] = self.seen[k]
+            self.other = fresh
+        for i in range(arm + 1):
+            for j in range(i + 1, arm + 1):
+                self.count(i, j, outputs[i] != outputs[j])
+
+
+def super_select(policy, rng):
+    """The rule of USS-TS."""
+    for i in range(policy.K - 1):
+        if policy.is_best(i, rng):
+            return i
+    return policy.K - 1
+
+
+@pytest.mark.parametrize("kind", [UssTs, Keeper, Swapper])
+def test_the_same_counts_as_interpreted(kind):
+    policies = {"a": kind(PROBLEM.costs)}
+    runs = [simulate(PROBLEM, policies, 400, 3, compiled=how).values("a", "regret") for how in (True, False)]
+    np.testing.assert_array_equal(*runs)
+
+
+def test_what_replaces_an_array_is_not_lent():
+    entry = ("select", "update")
+    for kind, borrowed in ((UssTs, True), (Keeper, True), (Swapper, False)):
+        policy = kind(PROBLEM.costs)
+        blueprint = Blueprint(policy, entry)
+        assert isinstance(lent(blueprint.build(policy), blueprint.methods.values()), Loan) == borrowed
+    growing = UssPd([0.1, 0.3], 3)  # its history grows
+    blueprint = Blueprint(growing, entry)
+    assert not isinstance(lent(blueprint.build(growing), blueprint.methods.values()), Loan)
+
+
+@pytest.mark.parametrize("kind", [Keeper, Swapper])
+def test_nothing_leaks(kind, balance):
+    policies = {"a": kind(PROBLEM.costs)}
+    simulate(PROBLEM, policies, 100, 2)
+    before = balance()
+    for _ in range(3):
+        simulate(PROBLEM, policies, 2000, 2)
+    assert balance() == before
