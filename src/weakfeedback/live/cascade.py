@@ -17,13 +17,14 @@ from weakfeedback.live.base import remade, saved_policy
 from weakfeedback.live.buying import NO_LABEL, Asker, Purse, label_price_of
 from weakfeedback.live.labels import MANY, Costed, as_array, majority, output_list, rights, short
 from weakfeedback.live.ledger import fingerprint
-from weakfeedback.live.many import select_at_once, update_at_once
+from weakfeedback.live.many import select_at_once, select_few, update_at_once, update_few
 from weakfeedback.live.metrics import Metric, distances, refuse_closeness, refuse_tolerance, tossed
 from weakfeedback.live.report import CascadeReport, Record, explanation, make_report
 from weakfeedback.live.rounds import Answer, Decision, Lesson
 from weakfeedback.live.staged import EXPLAINED, Staged, check_number
 from weakfeedback.live.staged import STATE as COMMON
 from weakfeedback.live.stages import Rows
+from weakfeedback.live.tally import pairs_compared
 from weakfeedback.validate import integer
 
 __all__ = ["EXPLAINED", "Answer", "Audit", "Cascade", "Costed", "Decision", "majority"]
@@ -117,6 +118,7 @@ class Cascade(Staged):
         self._proven = compare is None  # that ``compare`` is no tolerance
         self._metric = metric
         if metric is not None:
+            self._plain = False
             self._check_metric(metric)
 
     def _check_metric(self, metric: Any) -> None:
@@ -186,9 +188,7 @@ class Cascade(Staged):
         Return "accepted", or "duplicate" if the same was said before. Raise `FeedbackConflict`,
         `UnknownDecision` or ValueError, and then nothing has changed.
         """
-        outcome = self._learn_feedback(id, output_list("outputs", outputs), label)
-        self._acknowledge()
-        return outcome
+        return self._fed_back(id, outputs, label)
 
     def warm_start(self, outputs: Any) -> int:
         """Learn from logs in which all stages ran: ``outputs`` has a row of K labels per sample.
@@ -249,7 +249,8 @@ class Cascade(Staged):
 
     def explain(self, id: int) -> str:
         """Say in words why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
-        record = self._explained(id)
+        arm, differed, seen = self._explained(id)
+        record = Record(arm, differed, pairs_compared(seen))
         return explanation(int(id), record, self._stage_costs, self._error_cost, self._label)
 
     # -- saving
@@ -304,9 +305,10 @@ class Cascade(Staged):
     # -- what a round without context is
 
     def _select(self, context: None) -> int:
-        if len(self._stages) > MANY and type(self._policy) is UssTs:
-            return select_at_once(self._policy, self._rng)
-        return self._policy.select(self._rng)
+        policy, rng = self._policy, self._rng
+        if type(policy) is not UssTs:
+            return policy.select(rng)
+        return select_few(policy, rng) if len(self._stages) <= MANY else select_at_once(policy, rng)
 
     def _teach(self, decided: int, arm: int, differ: np.ndarray) -> None:
         if arm > MANY and type(self._policy) is UssTs:
@@ -314,14 +316,20 @@ class Cascade(Staged):
         else:
             self._policy.update_pairs(arm, differ, self._rng)
 
+    def _teach_plain(self, decided: int, arm: int, given: tuple[Any, ...]) -> None:
+        if arm <= MANY and type(self._policy) is UssTs:
+            self._tally.compare_pairs(arm, update_few(self._policy, given))
+        else:
+            super()._teach_plain(decided, arm, given)
+
     def _kept(self, arm: int, context: None) -> int:
         return arm
 
     def _arm(self, decided: int) -> int:
         return decided
 
-    def _record(self, arm: int, context: None) -> Record:
-        return Record(arm, self._tally.differed, self._tally.compared)
+    def _record(self, arm: int, context: None) -> tuple[int, np.ndarray, list[int]]:
+        return arm, self._tally.differed, self._tally.seen  # which are never changed in place
 
     # -- how answers are compared
 

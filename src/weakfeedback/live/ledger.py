@@ -20,6 +20,10 @@ from weakfeedback.validate import brief
 PENDING_LIMIT = 10_000  # decisions that may wait for feedback at once
 REMEMBERED = 10_000  # answers (and cancellations) that are remembered one by one
 
+# What is remembered of an answer: its digest or, as this is quicker, a tuple of a few short labels as it is.
+Content = str | tuple[Any, ...]
+FEW, LENGTH, LARGE = 8, 16, 2**63
+
 
 class UnknownDecision(LookupError):
     """The id was never given out, or its decision was cancelled."""
@@ -40,8 +44,8 @@ class Ledger:
     digest of their content, so that a repeated answer is told from a contradiction. Of an older one it is only
     known that it is old: it counts as a duplicate, unchecked.
 
-    The methods take the lock themselves; hold ``ledger.lock`` (it is re-entrant) around several calls that
-    belong together.
+    The methods take the lock themselves unless they say that it is held; hold ``ledger.lock`` (it is re-entrant)
+    around several calls that belong together.
 
     Parameters
     ----------
@@ -57,7 +61,8 @@ class Ledger:
         self._rounds = 0
         self._pending: dict[int, Any] = {}  # id -> what was decided, ids increasing
         # A plain dict would look for its oldest entry among all that were deleted before.
-        self._answered: OrderedDict[int, str] = OrderedDict()  # id -> digest, the oldest answer first
+        # id -> its digest or, while no state was taken, the content if that is short; the oldest answer first
+        self._answered: OrderedDict[int, Content] = OrderedDict()
         self._cancelled: OrderedDict[int, None] = OrderedDict()  # ids, the oldest cancellation first
         self._forgotten = 0  # the largest id whose answer was forgotten
 
@@ -73,29 +78,32 @@ class Ledger:
             return list(self._pending)
 
     def ensure_room(self, decisions: int = 1) -> None:
-        """Raise `PendingDecision` if so many further decisions cannot be opened now."""
-        with self.lock:
-            if self.one_at_a_time and self._pending:
-                open_id = next(iter(self._pending))
-                raise PendingDecision(
-                    f"decision {open_id} is open, and this policy learns in order (it is not delay_safe): "
-                    "give its feedback or cancel it first"
-                )
-            if len(self._pending) + decisions > PENDING_LIMIT:
-                raise PendingDecision(
-                    f"{len(self._pending)} decisions wait for feedback, at most {PENDING_LIMIT} may: "
-                    "answer or cancel some first"
-                )
+        """Raise `PendingDecision` if so many further decisions cannot be opened; for one who holds the lock."""
+        if self.one_at_a_time and self._pending:
+            open_id = next(iter(self._pending))
+            raise PendingDecision(
+                f"decision {open_id} is open, and this policy learns in order (it is not delay_safe): "
+                "give its feedback or cancel it first"
+            )
+        if len(self._pending) + decisions > PENDING_LIMIT:
+            raise PendingDecision(
+                f"{len(self._pending)} decisions wait for feedback, at most {PENDING_LIMIT} may: "
+                "answer or cancel some first"
+            )
 
     def open(self, decided: Any) -> int:
         """Record a decision and return its id."""
         with self.lock:
             self.ensure_room()
-            opened = self._next
-            self._next += 1
-            self._pending[opened] = decided
-            self.changes += 1
-            return opened
+            return self.enter(decided)
+
+    def enter(self, decided: Any) -> int:
+        """Do what `open` does, for one who holds the lock and has ensured that there is room."""
+        opened = self._next
+        self._next += 1
+        self._pending[opened] = decided
+        self.changes += 1
+        return opened
 
     def decided(self, id: int) -> Any:
         """Return what was decided under a pending id."""
@@ -105,29 +113,42 @@ class Ledger:
                 raise UnknownDecision(f"decision {checked} was already answered")
             return self._pending[checked]
 
-    def check(self, id: int, digest: str) -> str:
+    def check(self, id: int, content: Content) -> str:
         """Return "pending" or "duplicate", or raise `FeedbackConflict` or `UnknownDecision`."""
         with self.lock:
             checked = self._known(id)
             if checked in self._pending:
                 return "pending"
-            if self._answered.get(checked, digest) != digest:
+            if not _same(self._answered.get(checked, content), content):
                 raise FeedbackConflict(f"decision {checked} was already answered, with other content")
             return "duplicate"
 
-    def settle(self, id: int, digest: str) -> str:
+    def settle(self, id: int, content: Content) -> str:
         """Record the answer of a decision: return "accepted" or "duplicate"."""
         with self.lock:
-            if self.check(id, digest) == "duplicate":
+            if self.check(id, content) == "duplicate":
                 return "duplicate"
-            del self._pending[int(id)]
-            self._answered[int(id)] = digest
-            self._rounds += 1
-            self.changes += 1
-            if len(self._answered) > REMEMBERED:
-                oldest, _ = self._answered.popitem(last=False)
-                self._forgotten = max(self._forgotten, oldest)
+            self.close(int(id), content)
             return "accepted"
+
+    def awaited(self, id: int, content: Content) -> Any:
+        """Return what was decided under a pending id, None for a duplicate, or raise as `check` does.
+
+        For one who holds the lock. An id that is pending can then be given to `close`.
+        """
+        if type(id) is int and id in self._pending:
+            return self._pending[id]
+        return None if self.check(id, content) == "duplicate" else self._pending[int(id)]
+
+    def close(self, id: int, content: Content) -> None:
+        """Record the answer of a pending decision, for one who holds the lock."""
+        del self._pending[id]
+        self._answered[id] = content
+        self._rounds += 1
+        self.changes += 1
+        if len(self._answered) > REMEMBERED:
+            oldest, _ = self._answered.popitem(last=False)
+            self._forgotten = max(self._forgotten, oldest)
 
     def cancel(self, id: int) -> None:
         """Take a pending decision back: nothing will be learned from it."""
@@ -157,6 +178,9 @@ class Ledger:
     def state(self, encode: Callable[[Any], Any]) -> dict[str, Any]:
         """Return everything as plain data; ``encode`` turns what was decided into such."""
         with self.lock:
+            for id, content in list(self._answered.items()):
+                if type(content) is tuple:
+                    self._answered[id] = fingerprint(content)
             return {
                 "next": self._next,
                 "rounds": self._rounds,
@@ -216,6 +240,36 @@ def _pairs(values: list[Any]) -> list[tuple[int, Any]]:
         raise StateError("the ledger must list pairs that start with an id")
     _ids([pair[0] for pair in values])
     return [(pair[0], pair[1]) for pair in values]
+
+
+def short_content(outputs: Any) -> tuple[Any, ...] | None:
+    """Return a list or tuple of a few short labels as a tuple, None if it is anything else.
+
+    Such tuples are equal if and only if their digests are.
+
+    >>> short_content([1, True, "no"]), short_content([1.0]), short_content(["no" * 100])
+    ((1, True, 'no'), None, None)
+    """
+    if (type(outputs) is not list and type(outputs) is not tuple) or len(outputs) > FEW:
+        return None
+    for output in outputs:
+        kind = type(output)
+        if kind is int or kind is bool:
+            if not -LARGE < output < LARGE:
+                return None
+        elif kind is not str or len(output) > LENGTH:
+            return None
+    return tuple(outputs)
+
+
+def _same(one: Content, other: Content) -> bool:
+    if type(one) is type(other):
+        return one == other
+    return _digest(one) == _digest(other)
+
+
+def _digest(content: Content) -> str:
+    return content if isinstance(content, str) else fingerprint(content)
 
 
 def fingerprint(content: Any) -> str:

@@ -1,15 +1,44 @@
-"""USS-TS for cascades of many stages in the interpreter: array by array, with the same draws and to the same bits.
+"""USS-TS in the interpreter, for few and for many stages, with the same draws and to the same bits.
 
-The policy's own methods go number by number, so that they can be compiled; here no compiler is at hand.
+The policy's own methods read its arrays number by number, so that they can be compiled; here no compiler is at hand.
+With many stages all pairs are drawn and counted at once, with few the numbers are read from lists.
 """
 
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
 from weakfeedback.cascade.uss_ts import UssTs
+
+
+def select_few(policy: UssTs, rng: np.random.Generator) -> int:
+    """Return what ``policy.select(rng)`` does, with the same draws."""
+    C, S, F = policy.C.tolist(), policy.S.tolist(), policy.F.tolist()
+    last = len(C) - 1
+    for i in range(last):
+        best = True
+        for j in range(i + 1, last + 1):
+            if C[j] - C[i] <= rng.beta(S[i][j], F[i][j]):
+                best = False
+        if best:
+            return i
+    return last
+
+
+def update_few(policy: UssTs, outputs: tuple[Any, ...]) -> list[tuple[int, int]]:
+    """Do what ``policy.update(arm, outputs, rng)`` does, and return which pairs differ."""
+    S, F, differing = policy.S, policy.F, []
+    for j in range(1, len(outputs)):
+        for i in range(j):
+            if outputs[i] != outputs[j]:
+                S[i, j] += 1.0
+                differing.append((i, j))
+            else:
+                F[i, j] += 1.0
+    return differing
 
 
 def select_at_once(policy: UssTs, rng: np.random.Generator) -> int:

@@ -144,11 +144,11 @@ def make_report(
 ) -> CascadeReport:
     """Return the report on what was counted."""
     K = len(stage_costs)
-    rounds = int(tally.stops.sum())
+    rounds, compared = int(tally.stops.sum()), tally.compared
     disagreement, intervals = np.zeros((K, K)), np.zeros((K, K, 2))
     for i in range(K):
         for j in range(i + 1, K):
-            count, tries = int(tally.differed[i, j]), int(tally.compared[i, j])
+            count, tries = int(tally.differed[i, j]), int(compared[i, j])
             disagreement[i, j] = disagreement[j, i] = count / tries if tries else math.nan
             intervals[i, j] = intervals[j, i] = wilson(count, tries)
     return CascadeReport(
@@ -157,7 +157,7 @@ def make_report(
         rounds=rounds,
         pending=pending,
         disagreement=disagreement,
-        comparisons=tally.compared + tally.compared.T,
+        comparisons=compared + compared.T,
         intervals=intervals,
         arm_shares=tally.stops / rounds if rounds else np.full(K, math.nan),
         spent=tally.spent,

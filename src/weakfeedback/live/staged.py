@@ -15,7 +15,13 @@ from weakfeedback.live import storage
 from weakfeedback.live.base import Live
 from weakfeedback.live.buying import NO_LABEL
 from weakfeedback.live.labels import answers_of, costs_of, differences, labels_of, output_list, short
-from weakfeedback.live.ledger import PENDING_LIMIT, PendingDecision, UnknownDecision, fingerprint
+from weakfeedback.live.ledger import (
+    PENDING_LIMIT,
+    PendingDecision,
+    UnknownDecision,
+    fingerprint,
+    short_content,
+)
 from weakfeedback.live.rounds import Answer, Decision, Lesson, make_lesson
 from weakfeedback.live.stages import Rows, make_stages
 from weakfeedback.live.storage import StateError
@@ -57,11 +63,15 @@ class Staged(Live):
         self._stages = make_stages(stages, self._timeout)
         self._stage_costs = vector("stage_costs", stage_costs, at_least=0.0, size=len(self._stages))
         self._prices = self._stage_costs.tolist()  # the same, quicker to read one by one
+        arms = range(len(self._prices))
+        self._spends = [sum(self._prices[: arm + 1]) for arm in arms]  # what the calls up to each stage cost
+        self._savings = [sum(self._prices[arm + 1 :]) for arm in arms]
         self._error_cost = number("error_cost", error_cost, above=0.0)
         for name, function in (("combine", combine), ("compare", compare)):
             if function is not None and not callable(function):
                 raise ValueError(f"{name} must be a callable or None, got {short(function)}")
         self._combine, self._compare = combine, compare
+        self._plain = combine is None and compare is None  # labels are compared by !=, as they are
         self._costs = policy_costs(self._stage_costs, self._error_cost)
         self._tally = Tally(len(self._stages))
         self._records: OrderedDict[int, Any] = OrderedDict()
@@ -158,15 +168,17 @@ class Staged(Live):
 
     def _given_out(self, context: Any) -> Decision:
         decision = self._decide(context)
-        self._give_out(decision.id)
+        if self._autosave is not None:
+            self._give_out(decision.id)
         return decision
 
     def _decide(self, context: Any) -> Decision:
         with self._ledger.lock:
             self._ledger.ensure_room()
-            chosen = self._select(context)
-            arm = integer("the arm chosen by the policy", chosen, 0, len(self._stages) - 1)
-            id = self._ledger.open(self._kept(arm, context))
+            arm = self._select(context)
+            if type(arm) is not int or not 0 <= arm < len(self._stages):
+                arm = integer("the arm chosen by the policy", arm, 0, len(self._stages) - 1)
+            id = self._ledger.enter(self._kept(arm, context))
             self._records[id] = self._record(arm, context)
             if len(self._records) > EXPLAINED:
                 self._records.popitem(last=False)
@@ -178,9 +190,37 @@ class Staged(Live):
         Return "accepted", or "duplicate" if the same was said before. Raise `FeedbackConflict`,
         `UnknownDecision` or ValueError, and then nothing has changed.
         """
-        outcome = self._learn_feedback(id, output_list("outputs", outputs))
-        self._acknowledge()
+        return self._fed_back(id, outputs, NO_LABEL)
+
+    def _fed_back(self, id: int, outputs: Any, label: Any) -> str:
+        content = short_content(outputs) if self._plain and label is NO_LABEL else None
+        if content is not None:
+            outcome = self._learn_plain(id, content)
+        else:
+            outcome = self._learn_feedback(id, output_list("outputs", outputs), label)
+        if self._autosave is not None:
+            self._acknowledge()
         return outcome
+
+    def _learn_plain(self, id: int, given: tuple[Any, ...]) -> str:
+        """Do what `_learn_feedback` does, at once: nobody's code runs on plain labels, so the lock can be kept."""
+        with self._ledger.lock:
+            decided = self._ledger.awaited(id, given)
+            if decided is None:
+                return "duplicate"
+            arm = self._arm(decided)
+            if len(given) != arm + 1:
+                check_number(list(given), arm)
+            self._teach_plain(decided, arm, given)
+            self._ledger.close(int(id), given)
+            self._tally.stop(arm, self._spends[arm], self._savings[arm])
+        return "accepted"
+
+    def _teach_plain(self, decided: Any, arm: int, given: tuple[Any, ...]) -> None:
+        """Teach the policy, and count, what plain labels show."""
+        differ = self._compared(list(given))
+        self._teach(decided, arm, differ)
+        self._tally.compare(arm, differ)
 
     def _learn_feedback(self, id: int, given: list[Any], label: Any = NO_LABEL) -> str:
         digest = content = fingerprint(given)
@@ -316,9 +356,7 @@ class Staged(Live):
                 self._teach(kept, lesson.arm, differ)
                 self._ledger.settle(decision.id, lesson.digest)
                 self._tally.compare(lesson.arm, differ)
-                self._tally.stops[lesson.arm] += 1
-                self._tally.spent += lesson.cost
-                self._tally.saved += lesson.saved
+                self._tally.stop(lesson.arm, lesson.cost, lesson.saved)
         return [
             Answer(lesson.answers[-1], lesson.arm, lesson.cost, lesson.labels, decision.id, lesson.truth)
             for decision, lesson in zip(decisions, lessons)
