@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
@@ -73,6 +74,12 @@ def answers_of(labels: list[Any], combine: Combine | None) -> list[Any]:
     return [combine(labels[: i + 1]) for i in range(len(labels))]
 
 
+@functools.lru_cache(maxsize=64)
+def later_pairs(size: int) -> np.ndarray:
+    """Return the boolean matrix of the pairs i < j; not to be changed."""
+    return np.triu(np.ones((size, size), dtype=np.bool_), 1)
+
+
 def differences(answers: Sequence[Any], compare: Compare | None) -> np.ndarray:
     """Return the boolean matrix of pairs i < j whose answers differ.
 
@@ -84,7 +91,7 @@ def differences(answers: Sequence[Any], compare: Compare | None) -> np.ndarray:
     if plain and size > MANY:
         numbers: dict[Any, int] = {}
         codes = np.array([numbers.setdefault(answer, len(numbers)) for answer in answers])
-        return np.triu(codes[:, None] != codes, 1)
+        return (codes[:, None] != codes) & later_pairs(size)
     differ = np.zeros((size, size), dtype=np.bool_)
     if plain:
         for i in range(size):

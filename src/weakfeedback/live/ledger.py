@@ -242,24 +242,25 @@ def _pairs(values: list[Any]) -> list[tuple[int, Any]]:
     return [(pair[0], pair[1]) for pair in values]
 
 
-def short_content(outputs: Any) -> tuple[Any, ...] | None:
-    """Return a list or tuple of a few short labels as a tuple, None if it is anything else.
+def plain_content(labels: tuple[Any, ...]) -> Content | None:
+    """Return what is remembered of plain labels: themselves if they are few and short; None for other labels.
 
     Such tuples are equal if and only if their digests are.
 
-    >>> short_content([1, True, "no"]), short_content([1.0]), short_content(["no" * 100])
-    ((1, True, 'no'), None, None)
+    >>> plain_content((1, True, "no")), plain_content((1.0,)), plain_content(("no" * 100,))
+    ((1, True, 'no'), None, '2dd51d7cc6dfc8d1')
     """
-    if (type(outputs) is not list and type(outputs) is not tuple) or len(outputs) > FEW:
-        return None
-    for output in outputs:
-        kind = type(output)
+    short = len(labels) <= FEW
+    for label in labels:
+        kind = type(label)
         if kind is int or kind is bool:
-            if not -LARGE < output < LARGE:
-                return None
-        elif kind is not str or len(output) > LENGTH:
+            if not -LARGE < label < LARGE:
+                short = False
+        elif kind is not str:
             return None
-    return tuple(outputs)
+        elif len(label) > LENGTH:
+            short = False
+    return labels if short else fingerprint(labels)
 
 
 def _same(one: Content, other: Content) -> bool:
@@ -294,7 +295,7 @@ def _canonical(value: Any) -> str:
     if kind is str:
         return f"s{len(value)}:{value}"
     if kind is list or kind is tuple:
-        return "[" + ",".join([_canonical(item) for item in value]) + "]"
+        return "[" + ",".join([f"i{item}" if type(item) is int else _canonical(item) for item in value]) + "]"
     if isinstance(value, np.generic) and value.dtype.kind in "biufcSU":
         value = value.item()
     if isinstance(value, (bool, int)):
@@ -304,7 +305,9 @@ def _canonical(value: Any) -> str:
     if isinstance(value, str):
         return f"s{len(value)}:{str.__str__(value)}"
     if isinstance(value, np.ndarray):
-        return f"a{value.shape}" + _canonical(value.ravel().tolist())
+        items = value.ravel().tolist()
+        texts = _texts(items) if value.dtype == np.float64 else _canonical(items)
+        return f"a{value.shape}" + texts
     if isinstance(value, (list, tuple)):
         return "[" + ",".join(_canonical(item) for item in value) + "]"
     if isinstance(value, Mapping):
@@ -318,3 +321,9 @@ def _canonical(value: Any) -> str:
         return f"e{name}.{value.name}"
     # An address in memory says nothing about the content, and changes with a restart.
     return f"r{name}:" + re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+
+
+def _texts(numbers: list[float]) -> str:
+    """Return `_canonical` of a list of floats, mostly zeros and ones."""
+    known = {0.0: "i0", 1.0: "i1"}
+    return "[" + ",".join([known.get(item) or _canonical(item) for item in numbers]) + "]"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.cascade.uss_ts import UssTs
+from weakfeedback.live.labels import later_pairs
 
 
 def select_few(policy: UssTs, rng: np.random.Generator) -> int:
@@ -63,8 +64,7 @@ def select_at_once(policy: UssTs, rng: np.random.Generator) -> int:
 
 def update_at_once(policy: UssTs, arm: int, differ: np.ndarray) -> None:
     """Do what ``policy.update_pairs(arm, differ, rng)`` does, for all pairs at once."""
-    stages = np.arange(arm + 1)
-    later = stages[:, None] < stages
+    later = later_pairs(arm + 1)
     differed = differ[: arm + 1, : arm + 1] & later
     policy.S[: arm + 1, : arm + 1] += differed
     policy.F[: arm + 1, : arm + 1] += later ^ differed

@@ -17,10 +17,11 @@ from weakfeedback.live.buying import NO_LABEL
 from weakfeedback.live.labels import answers_of, costs_of, differences, labels_of, output_list, short
 from weakfeedback.live.ledger import (
     PENDING_LIMIT,
+    Content,
     PendingDecision,
     UnknownDecision,
     fingerprint,
-    short_content,
+    plain_content,
 )
 from weakfeedback.live.rounds import Answer, Decision, Lesson, make_lesson
 from weakfeedback.live.stages import Rows, make_stages
@@ -193,26 +194,29 @@ class Staged(Live):
         return self._fed_back(id, outputs, NO_LABEL)
 
     def _fed_back(self, id: int, outputs: Any, label: Any) -> str:
-        content = short_content(outputs) if self._plain and label is NO_LABEL else None
-        if content is not None:
-            outcome = self._learn_plain(id, content)
+        content = given = None
+        if self._plain and label is NO_LABEL and type(outputs) in (list, tuple):
+            given = tuple(outputs)
+            content = plain_content(given)
+        if given is not None and content is not None:
+            outcome = self._learn_plain(id, given, content)
         else:
             outcome = self._learn_feedback(id, output_list("outputs", outputs), label)
         if self._autosave is not None:
             self._acknowledge()
         return outcome
 
-    def _learn_plain(self, id: int, given: tuple[Any, ...]) -> str:
+    def _learn_plain(self, id: int, given: tuple[Any, ...], content: Content) -> str:
         """Do what `_learn_feedback` does, at once: nobody's code runs on plain labels, so the lock can be kept."""
         with self._ledger.lock:
-            decided = self._ledger.awaited(id, given)
+            decided = self._ledger.awaited(id, content)
             if decided is None:
                 return "duplicate"
             arm = self._arm(decided)
             if len(given) != arm + 1:
                 check_number(list(given), arm)
             self._teach_plain(decided, arm, given)
-            self._ledger.close(int(id), given)
+            self._ledger.close(int(id), content)
             self._tally.stop(arm, self._spends[arm], self._savings[arm])
         return "accepted"
 
