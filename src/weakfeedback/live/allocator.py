@@ -14,6 +14,7 @@ from weakfeedback.catalog import make_policy, option_names, policy_class
 from weakfeedback.live import storage
 from weakfeedback.live.allocation_report import AllocationReport, AllocationTally, make_allocation_report
 from weakfeedback.live.base import Live, remade, saved_policy
+from weakfeedback.live.dividing import QUICK
 from weakfeedback.live.labels import short
 from weakfeedback.live.ledger import fingerprint
 from weakfeedback.live.storage import StateError
@@ -120,9 +121,12 @@ class Allocator(Live):
         """Return what each arm gets in this round: numbers >= 0 whose sum is at most the budget, up to rounding."""
         with self._ledger.lock:
             self._ledger.ensure_room()
-            allocation = self._checked(self._policy.select(self._rng))
-            id = self._ledger.open(allocation)
-        self._give_out(id)
+            quick = QUICK.get(type(self._policy))
+            chosen = quick[0](self._policy, self._rng) if quick else self._policy.select(self._rng)
+            allocation = self._checked(chosen)
+            id = self._ledger.enter(allocation)
+        if self._autosave is not None:
+            self._give_out(id)
         return Allotment(id, allocation.copy())
 
     def feedback(self, id: int, observed: Any) -> str:
@@ -136,17 +140,22 @@ class Allocator(Live):
         `UnknownDecision` or ValueError, and then nothing has changed.
         """
         outcome = self._learn(id, seen_values(observed, self._arms))
-        self._acknowledge()
+        if self._autosave is not None:
+            self._acknowledge()
         return outcome
 
     def _learn(self, id: int, seen: np.ndarray) -> str:
         digest = fingerprint(seen)
         with self._ledger.lock:
-            if self._ledger.check(id, digest) == "duplicate":
+            allocation = self._ledger.awaited(id, digest)
+            if allocation is None:
                 return "duplicate"
-            allocation = self._ledger.decided(id)
-            self._policy.update(allocation.copy(), seen.copy(), self._rng)
-            self._ledger.settle(id, digest)
+            quick = QUICK.get(type(self._policy))
+            if quick:
+                quick[1](self._policy, allocation, seen, self._rng)
+            else:
+                self._policy.update(allocation.copy(), seen.copy(), self._rng)
+            self._ledger.close(int(id), digest)
             self._tally.add(allocation, seen)
             return "accepted"
 
