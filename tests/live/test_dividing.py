@@ -1,6 +1,7 @@
 """Allocators ask and teach some policies by lists and arrays; the policy's own methods must give the same bits."""
 
 import copy
+import json
 
 import numpy as np
 import pytest
@@ -100,6 +101,55 @@ def test_csb_su(arms, fractions, delay):
     assert arms == 1 or len(set(found)) > 1
 
 
+@pytest.mark.parametrize("make", [CsbSu, CsbTs, lambda K, Q: CsbTs(K, Q, 0.07, "reward")])
+def test_allocations_that_were_not_its_own(make):
+    # as after a state was loaded, or of a decision that others made
+    rng, quick = np.random.default_rng(4), make(12, 1.0)
+    slow, rngs = copy.deepcopy(quick), (generator(1), generator(1))
+    for _ in range(200):
+        allocation = np.zeros(12)
+        served = rng.choice(12, rng.integers(1, 13), replace=False)
+        allocation[served] = rng.choice([1.0 / served.size, 1.0, 0.99, 0.3])
+        observed = rng.choice([0.0, 0.0, 1.0], 12) * (rng.random() < 0.7)
+        QUICK[type(quick)][1](quick, allocation, observed, rngs[0])
+        slow.update(allocation, observed, rngs[1])
+        assert fields(quick) == fields(slow)
+        assert rngs[0].bit_generator.state == rngs[1].bit_generator.state
+
+
+@pytest.mark.parametrize("setting", ["loss", "reward"])
+def test_what_is_left_goes_to_the_same_arms_among_equals(setting):
+    arms, rng = 8, np.random.default_rng(5)
+    policy = play(CsbTs(arms, 4.0, 0.02, setting), world_of(arms, setting), 30)
+    for field in (policy.P, policy.F, policy.edge, policy.used, policy.levels, policy.zeros):
+        field[1::2] = field[::2]  # pairs of arms of which the same is known
+    most = int(policy.used.max()) + 1
+    ends, n = np.zeros((arms, most), dtype=np.int64), np.zeros(arms, dtype=np.int64)
+    share, total, beliefs = np.zeros((arms, most)), np.zeros((arms, most)), []
+    for i in range(arms):
+        state = policy.P, policy.F, policy.edge, policy.C + 1, policy.levels, policy.zeros, policy.used
+        n[i] = posterior.lay_out(i, *state, ends, share, total)
+        row = [row[i, : policy.used[i]].tolist() for row in (policy.levels, policy.zeros)]
+        numbers = float(policy.P[i]), float(policy.F[i]), int(policy.edge[i])
+        beliefs.append(lay_out(*numbers, policy.C + 1, *row))
+    for _ in range(100):
+        mu = np.repeat(rng.choice([0.0, 1e-7, 0.5, 0.9], arms // 2), 2)
+        chosen = np.repeat(rng.random(arms // 2) < 0.5, 2)
+        level = np.where(chosen, rng.integers(1, 30), 0)
+        left = int(rng.integers(1, 150))
+        mine = level.tolist()
+        rest = left
+        if setting == "reward":
+            known = policy.pad(level, left, chosen, mu, n, ends, share, total)
+            rest = dividing._pad(policy.C, mine, left, chosen.tolist(), mu.tolist(), beliefs)
+            assert (rest, mine) == (known, level.tolist())
+        if rest > 0:
+            policy.probe(level, rest, chosen, mu, n, ends, share, total)
+            given = policy.C, mine, rest, chosen.tolist(), mu.tolist(), beliefs
+            dividing._probe(*given, setting == "reward")
+            assert mine == level.tolist()
+
+
 numbers = st.sampled_from([0.0, 0.1, 0.1, 0.25, 0.5, 0.5, 0.75, 0.9, 1.0])
 weights = st.sampled_from([0.0, 1.0, 1.0, 2.0, 3.0, 3.0, 5.0, 7.0, 8.0, 30.0])
 
@@ -165,7 +215,8 @@ def test_beliefs(P, F, edge, zeros, beyond, portions):
     assert belief.share == share[0, :n].tolist()
     assert belief.total == total[0, :n].tolist()
     assert belief.ends[:n] == ends[0, :n].tolist()
-    for portion in (0.0, *portions):
+    exact = [mass / belief.total[-1] for mass in belief.total[:-1]]  # at the end of a segment
+    for portion in (0.0, *portions, *exact):
         known = posterior.first_above(0, n, state[2], portion, ends, share, total)
         assert belief.first_above(portion) == known
     for t in range(top + 2):
@@ -199,4 +250,21 @@ def test_a_live_allocator_is_its_policy(policy):
         allocator.feedback(np.int64(decision.id), seen)
         own.update(decision.allocation, seen, rng)
     assert fields(allocator.policy) == fields(own)
-    assert allocator._core()["ledger"]["rounds"] == 60
+    assert json.loads(json.dumps(allocator._core()))["ledger"]["rounds"] == 60
+
+
+def test_a_policy_that_writes_on_what_it_is_given_spoils_nothing():
+    class Scribbles:
+        def select(self, rng):
+            return np.full(2, 0.25)
+
+        def update(self, allocation, observed, rng):
+            allocation[:] = observed[:] = 9.0
+
+    allocator = Allocator(2, 1.0, Scribbles(), seed=0)
+    seen = np.array([0.5, 0.0])
+    allocator.feedback(allocator.decide().id, seen)
+    assert seen.tolist() == [0.5, 0.0]
+    report = allocator.report()
+    assert report.mean_allocation.tolist() == [0.25, 0.25]
+    assert report.observed.tolist() == [0.5, 0.0]

@@ -1,5 +1,6 @@
 """Plain labels take a short cut through a cascade; it must do what the long way does, wherever one looks."""
 
+import hashlib
 import json
 import random
 import threading
@@ -299,6 +300,18 @@ def test_contents_are_equal_when_digests_are(one, other):
     contents = plain_content(one), plain_content(other)
     assert ledgers._same(*contents) == (fingerprint(one) == fingerprint(other))
     assert ledgers._same(contents[0], fingerprint(other)) == (fingerprint(one) == fingerprint(other))
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ([1, True, 2.0, "no", 0.5], "[i1,i1,i2,s2:no,f0.5]"),
+        (np.array([0.0, 1.0, 0.5, -0.0, np.inf]), "a(5,)[i0,i1,f0.5,i0,finf]"),
+        (np.array([[1, 0]]), "a(1, 2)[i1,i0]"),
+    ],
+)
+def test_digests_are_those_of_older_files(content, text):
+    assert fingerprint(content) == hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def test_what_is_remembered_of_an_answer_is_small():
