@@ -101,7 +101,7 @@ def test_csb_su(arms, fractions, delay):
     assert arms == 1 or len(set(found)) > 1
 
 
-@pytest.mark.parametrize("make", [CsbSu, CsbTs, lambda K, Q: CsbTs(K, Q, 0.07, "reward")])
+@pytest.mark.parametrize("make", [CsbSu, CsbTs, lambda K, Q: CsbTs(K, Q, 0.028, "reward")])
 def test_allocations_that_were_not_its_own(make):
     # as after a state was loaded, or of a decision that others made
     rng, quick = np.random.default_rng(4), make(12, 1.0)

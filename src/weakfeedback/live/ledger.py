@@ -20,7 +20,7 @@ from weakfeedback.validate import brief
 PENDING_LIMIT = 10_000  # decisions that may wait for feedback at once
 REMEMBERED = 10_000  # answers (and cancellations) that are remembered one by one
 
-# What is remembered of an answer: its digest or, as this is quicker, a tuple of a few short labels as it is.
+# What is remembered of an answer: its digest or, as this is quicker, a tuple of a few short labels or numbers as it is.
 Content = str | tuple[Any, ...]
 FEW, LENGTH, LARGE = 8, 16, 2**63
 

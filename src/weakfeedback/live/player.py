@@ -10,7 +10,8 @@ import numpy as np
 from weakfeedback.catalog import make_policy, option_names
 from weakfeedback.live import storage
 from weakfeedback.live.base import Live, remade, saved_policy
-from weakfeedback.live.ledger import UnknownDecision, fingerprint
+from weakfeedback.live.exploring import prepared_player
+from weakfeedback.live.ledger import UnknownDecision
 from weakfeedback.live.player_report import IDLE, PlayerReport, PlayerTally, make_player_report
 from weakfeedback.live.player_words import description_of, phase_of
 from weakfeedback.live.storage import StateError
@@ -88,7 +89,7 @@ class Player(Live):
     def _made(self, name: str, **options: Any) -> Any:
         taken = option_names("multiplayer", name)
         defaults = {option: value for option, value in DEFAULTS.items() if option in taken}
-        return make_policy("multiplayer", name, self._arms, **{**defaults, **options})
+        return prepared_player(make_policy("multiplayer", name, self._arms, **{**defaults, **options}))
 
     def __repr__(self) -> str:
         return f"<Player of {self._arms} arms, {self._label}, slot {self.slot}, {self.phase}>"
@@ -109,8 +110,9 @@ class Player(Live):
             else:
                 chosen = self._policy.choose(self._rng)
                 arm = integer("the arm chosen by the policy", chosen, IDLE, self._arms - 1)
-                self._ledger.open(arm)
-        self._acknowledge()
+                self._ledger.enter(arm)
+        if self._autosave is not None:
+            self._acknowledge()
         return arm
 
     def observe(self, reward: float, collided: bool, slot: int | None = None) -> None:
@@ -142,9 +144,10 @@ class Player(Live):
                 )
             gained = 0.0 if hit else gained
             self._policy.observe(arm, gained, hit, self._rng)
-            self._ledger.settle(id, fingerprint([gained, hit]))
+            self._ledger.close(id, (gained, hit))
             self._tally.add(arm, gained, hit)
-        self._acknowledge()
+        if self._autosave is not None:
+            self._acknowledge()
 
     def _awaited(self, slot: int | None) -> int:
         """Return the id of the slot under way, having checked that it is the one meant."""
