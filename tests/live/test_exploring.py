@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weakfeedback import Player
-from weakfeedback.catalog import make_policy, option_names, policy_class
+from weakfeedback.catalog import make_policy, policy_class
 from weakfeedback.live import exploring
 from weakfeedback.live.ledger import fingerprint
 from weakfeedback.multiplayer import DlcLix, kl_lucb
@@ -57,9 +57,11 @@ def test_a_player_of_ones_own_stays_what_she_is():
     assert type(policy) is DlcLix
 
 
-@pytest.mark.parametrize("name", ["DPE1", "Musical-Chairs", "SIC-MMAB"])
-def test_players_without_such_bounds_stay_what_they_are(name):
-    options = {"horizon": 1000} if "horizon" in option_names("multiplayer", name) else {}
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("DPE1", {}), ("Musical-Chairs", {"learning_rounds": 50}), ("SIC-MMAB", {"horizon": 1000})],
+)
+def test_players_without_such_bounds_stay_what_they_are(name, options):
     assert type(Player(3, name, seed=0, **options).policy) is policy_class("multiplayer", name)
 
 
