@@ -370,3 +370,15 @@ def test_comparisons_are_those_counted_pair_by_pair(rounds):
         assert np.array_equal(each.differed, differed)
         assert np.array_equal(each.compared, compared)
         assert np.array_equal(pairs_compared(each.seen), compared)
+
+
+def test_every_state_has_digests_only_whatever_was_taken_before(monkeypatch):
+    monkeypatch.setattr(ledgers, "REMEMBERED", 5)
+    cascade = Cascade([abs] * 2, stage_costs=[0.1] * 2, policy="Fixed", arm=1, seed=0)
+    for rounds in (1, 0, 3, 2, 9, 4):
+        for t in range(rounds):
+            cascade.feedback(cascade.decide().id, [t, 1.0 if t % 3 == 1 else 1])
+        answered = cascade._core()["ledger"]["answered"]
+        assert len(answered) == min(cascade.rounds, 5)
+        assert [digest for _, digest in answered] == list(cascade._ledger._answered.values())
+        assert all(isinstance(digest, str) and len(digest) == 16 for _, digest in answered)

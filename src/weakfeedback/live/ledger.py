@@ -10,6 +10,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Set
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,7 @@ class Ledger:
         self._answered: OrderedDict[int, Content] = OrderedDict()
         self._cancelled: OrderedDict[int, None] = OrderedDict()  # ids, the oldest cancellation first
         self._forgotten = 0  # the largest id whose answer was forgotten
+        self._stated = 0  # so many answers were there when a state was last taken
 
     @property
     def rounds(self) -> int:
@@ -178,9 +180,11 @@ class Ledger:
     def state(self, encode: Callable[[Any], Any]) -> dict[str, Any]:
         """Return everything as plain data; ``encode`` turns what was decided into such."""
         with self.lock:
-            for id, content in list(self._answered.items()):
+            new = islice(reversed(self._answered.items()), self._rounds - self._stated)
+            for id, content in list(new):
                 if type(content) is tuple:
                     self._answered[id] = fingerprint(content)
+            self._stated = self._rounds
             return {
                 "next": self._next,
                 "rounds": self._rounds,
