@@ -20,8 +20,8 @@ from weakfeedback.live.ledger import fingerprint
 from weakfeedback.live.many import select_at_once, select_few, update_at_once, update_few
 from weakfeedback.live.metrics import Metric, distances, refuse_closeness, refuse_tolerance, tossed
 from weakfeedback.live.report import CascadeReport, Record, explanation, make_report
-from weakfeedback.live.rounds import Answer, Decision, Lesson
-from weakfeedback.live.staged import EXPLAINED, Staged, check_number
+from weakfeedback.live.rounds import Answer, Decision, Lesson, check_number
+from weakfeedback.live.staged import EXPLAINED, Staged
 from weakfeedback.live.staged import STATE as COMMON
 from weakfeedback.live.stages import Rows
 from weakfeedback.live.tally import pairs_compared

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.live.labels import Combine, answers_of, costs_of, labels_of
+from weakfeedback.live.labels import Combine, answers_of, costs_of, labels_of, short
 from weakfeedback.live.ledger import fingerprint
 
 
@@ -46,6 +46,14 @@ class Lesson:
     right: np.ndarray | None = None  # which of the answers a label that was bought says are right
     truth: Any = None
     label_cost: float = 0.0
+
+
+def check_number(outputs: list[Any], arm: int) -> None:
+    """Refuse more or fewer outputs than stages were to be called."""
+    if len(outputs) != arm + 1:
+        raise ValueError(
+            f"outputs must be {arm + 1} in number, of the stages 0 to {arm}, got {len(outputs)}: {short(outputs)}"
+        )
 
 
 def make_lesson(

@@ -23,7 +23,7 @@ from weakfeedback.live.ledger import (
     fingerprint,
     plain_content,
 )
-from weakfeedback.live.rounds import Answer, Decision, Lesson, make_lesson
+from weakfeedback.live.rounds import Answer, Decision, Lesson, check_number, make_lesson
 from weakfeedback.live.stages import Rows, make_stages
 from weakfeedback.live.storage import StateError
 from weakfeedback.live.tally import Tally
@@ -373,14 +373,6 @@ class Staged(Live):
                 with suppress(UnknownDecision):
                     self._ledger.cancel(decision.id)
                     self._tally.wasted += sum(costs_of(seen, self._stage_costs))
-
-
-def check_number(outputs: list[Any], arm: int) -> None:
-    """Refuse more or fewer outputs than stages were to be called."""
-    if len(outputs) != arm + 1:
-        raise ValueError(
-            f"outputs must be {arm + 1} in number, of the stages 0 to {arm}, got {len(outputs)}: {short(outputs)}"
-        )
 
 
 def policy_costs(stage_costs: np.ndarray, error_cost: float) -> np.ndarray:
