@@ -171,6 +171,7 @@ def _next_uint32(bitgen):
 # -- gamma and beta
 
 
+TWELFTH = (1.0 + 1e-9) / 12.0  # rather more than less
 normal = njit(**INLINED)(random_standard_normal)
 exponential = njit(**INLINED)(random_standard_exponential)
 
@@ -204,7 +205,7 @@ def quick_gamma(bits, shape):
             drawn = b * v
             fourth = (x * x) * (x * x)
             margin = 1e-11 * (1.0 + b + 3.0 * drawn)
-            if (1.0 - u) * least > c * c * (1.0 + 1e-9) / 12.0 * fourth + margin:
+            if (1.0 - u) * least > TWELFTH * (c * c) * fourth + margin:
                 return drawn
             if accepted(x, v, u, b):
                 return drawn
