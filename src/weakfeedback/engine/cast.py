@@ -4,6 +4,8 @@ A list of players stands wherever a setting without players has its policy, and 
 its generator. The state of a list is one flat dict.
 """
 
+import functools
+import itertools
 from typing import Any
 
 import numpy as np
@@ -35,7 +37,13 @@ def state_of(policy: Any) -> dict[str, Any]:
 
 def joined(states: list[dict[str, Any]]) -> dict[str, Any]:
     """The states of players as one."""
-    return {f"{name} of player {n}": state[name] for n, state in enumerate(states) for name in state}
+    labels = _labels(tuple(tuple(state) for state in states))
+    return dict(zip(labels, itertools.chain.from_iterable(state.values() for state in states)))
+
+
+@functools.lru_cache(maxsize=16)
+def _labels(fields: tuple[tuple[str, ...], ...]) -> list[str]:
+    return [f"{name} of player {n}" for n, names in enumerate(fields) for name in names]
 
 
 def restore(policy: Any, state: dict[str, Any]) -> None:

@@ -10,18 +10,17 @@ def fresh(obj: Any) -> Any:
     """A copy of a plain object: its arrays are copied, those that cannot be written are shared."""
     made = object.__new__(type(obj))
     known: dict[int, Any] = {id(obj): made}  # two names of one thing stay two names of one thing
+    fields = made.__dict__
     for name, value in vars(obj).items():
-        if type(value) is np.ndarray:
-            if not value.flags.writeable:
-                made.__dict__[name] = value
-            else:
-                if id(value) not in known:
-                    known[id(value)] = value.copy(order="C")
-                made.__dict__[name] = known[id(value)]
-        elif type(value) in (int, float, bool):
-            made.__dict__[name] = value
+        kind = type(value)
+        if kind is int or kind is float or kind is bool or (kind is np.ndarray and not value.flags.writeable):
+            fields[name] = value
+        elif kind is not np.ndarray:
+            fields[name] = copy.deepcopy(value, known)
         else:
-            made.__dict__[name] = copy.deepcopy(value, known)
+            if id(value) not in known:
+                known[id(value)] = value.copy(order="C")
+            fields[name] = known[id(value)]
     return made
 
 
