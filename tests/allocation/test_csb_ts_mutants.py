@@ -24,7 +24,7 @@ EDITS = [
     (csb_ts, "mu[i] * missed / (target[i] - level[i])", "mu[i] * missed"),
     (csb_ts, "mu[i] * missed / (target[i] - level[i])", "missed / (target[i] - level[i])"),
     (csb_ts, "raised = min(left, target[best] - level[best])", "raised = left"),
-    (csb_ts, "            gain[best] = 0.0  # once each\n", "            break\n"),
+    (csb_ts, "        gain[best] = 0.0  # once each\n", "        break\n"),
     (csb_ts, "WORTH = 1e-6", "WORTH = 0.2"),
     (csb_ts, "value > worth:", "value > WORTH:"),
     (csb_ts, "            if not chosen[i]:\n                served", "            if True:\n                served"),

@@ -221,7 +221,7 @@ def test_state_that_was_read_outlives_the_players(balance):
 
 def test_a_borrowed_array_is_never_stored(monkeypatch):
     """If the search for assignments overlooked one, the compiler would refuse it."""
-    monkeypatch.setattr(team, "can_be_borrowed", lambda *_: True)
+    monkeypatch.setattr(borrowed, "can_be_borrowed", lambda *_: True)
 
     class Overlooked(Replacing):
         pass

@@ -175,18 +175,7 @@ class CsbTs:
                 if target[i] > level[i]:
                     missed = share_up_to(i, n[i], self.edge, self.C + 1 - level[i], ends, share, total)
                     gain[i] = mu[i] * missed / (target[i] - level[i])
-        while left > 0:
-            best = 0
-            for i in range(self.K):
-                if gain[i] > gain[best]:
-                    best = i
-            if gain[best] <= 0.0:
-                break
-            raised = min(left, target[best] - level[best])
-            level[best] += raised
-            left -= raised
-            gain[best] = 0.0  # once each
-        return left
+        return raise_worthiest(level, left, target, gain)
 
     def probe(self, level, left, chosen, mu, n, ends, share, total):
         """Give what is left to the arm outside the set that it is most likely to serve, weighed by its mean."""
@@ -284,3 +273,19 @@ class CsbTs:
         amounts = np.append(t[:-1] * self.step, math.inf)
         a = np.full(t.size, 1.0 + self.S[arm])
         return amounts, probability, a, 1.0 + zeros + self.P[arm] - self.S[arm]
+
+
+def raise_worthiest(level, left, target, gain):
+    """Raise arms to their targets while something is left, by decreasing gain; return what is left."""
+    while left > 0:
+        best = 0
+        for i in range(len(gain)):
+            if gain[i] > gain[best]:
+                best = i
+        if gain[best] <= 0.0:
+            break
+        raised = min(left, target[best] - level[best])
+        level[best] += raised
+        left -= raised
+        gain[best] = 0.0  # once each
+    return left

@@ -85,6 +85,11 @@ def lent(struct: Any, methods: Iterable[pytypes.FunctionType]) -> Any:
     return Loan(struct) if can_be_borrowed(struct._numba_type_, methods) else struct
 
 
+def returned(twin: Any) -> Any:
+    """The struct that ``lent`` was given."""
+    return twin.struct if isinstance(twin, Loan) else twin
+
+
 @_typeof_impl.register(Loan)
 def _typeof_loan(value, _context):
     return value.kind

@@ -164,6 +164,8 @@ class Compiled:
         table: np.ndarray,
     ) -> tuple[int, dict[str, Any]]:
         """The round of a refused decision or 0, and the policy's state afterwards; the world moves on."""
+        from weakfeedback.engine.borrowed import returned
+
         twin, world_twin, *generators = self._twins(policy, world, world_rng, rng)
         refused = 0
         for first, last in _stretches(marks):
@@ -172,10 +174,10 @@ class Compiled:
             refused = self.run(twin, world_twin, *generators, marks[first:last], counts, table[first:last])
             if refused:
                 break
-        self.world.write_back(getattr(world_twin, "struct", world_twin), world)
+        self.world.write_back(returned(world_twin), world)
         if isinstance(policy, list):
             return int(refused), joined([self.policy.read(struct) for struct in twin.structs])
-        return int(refused), self.policy.read(getattr(twin, "struct", twin))
+        return int(refused), self.policy.read(returned(twin))
 
 
 def _stretches(marks: np.ndarray) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from numba import typeof, types
 from numba.core import cgutils, extending
 from numba.core.extending import NativeValue, models, overload
 
-from weakfeedback.engine.borrowed import Borrowed, borrowed, can_be_borrowed
+from weakfeedback.engine.borrowed import Borrowed, Loan, lent
 from weakfeedback.engine.lowering import Blueprint, compiled_loop
 from weakfeedback.engine.stream import stream_of
 
@@ -47,12 +47,13 @@ class Team:
     def __init__(self, blueprint: Blueprint, objects: Iterable[Any]) -> None:
         self.objects = list(objects)  # their arrays are shared with the structs
         self.structs = [blueprint.build(one) for one in self.objects]
-        self.item = typeof(self.structs[0])
-        lent = can_be_borrowed(self.item, blueprint.methods.values())
-        address = compiled_loop(_address, blueprint, Code)  # type: ignore[arg-type]
-        self.address = np.array([address(struct)[lent] for struct in self.structs], dtype=np.int64)
-        if lent:
-            self.item = borrowed(self.item)
+        twins = [lent(struct, blueprint.methods.values()) for struct in self.structs]
+        self.item = typeof(twins[0])
+        if isinstance(twins[0], Loan):
+            places = [loan.fields for loan in twins]
+        else:
+            places = list(map(compiled_loop(_address, blueprint, Code), twins))  # type: ignore[arg-type]
+        self.address = np.array(places, dtype=np.int64)
 
 
 class Generators(Team):
@@ -105,15 +106,13 @@ def _array_of(context, builder, team_type, team):
 
 @_intrinsic
 def _address_of(_typing, struct):
-    """Where a struct is (a pointer to its meminfo), and where its fields are."""
+    """Where a struct is: a pointer to its meminfo."""
 
     def codegen(context, builder, signature, arguments):
-        meminfo = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=arguments[0]).meminfo
-        places = meminfo, context.nrt.meminfo_data(builder, meminfo)
-        words = [builder.ptrtoint(place, cgutils.intp_t) for place in places]
-        return context.make_tuple(builder, signature.return_type, words)
+        proxy = cgutils.create_struct_proxy(signature.args[0])(context, builder, value=arguments[0])
+        return builder.ptrtoint(proxy.meminfo, cgutils.intp_t)
 
-    return types.UniTuple(types.intp, 2)(struct), codegen
+    return types.intp(struct), codegen
 
 
 def _address(struct):

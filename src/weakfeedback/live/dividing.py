@@ -14,7 +14,7 @@ import numpy as np
 
 from weakfeedback.allocation.common import coin
 from weakfeedback.allocation.csb_su import CsbSu
-from weakfeedback.allocation.csb_ts import NODES, REST, WORTH, CsbTs
+from weakfeedback.allocation.csb_ts import NODES, REST, WORTH, CsbTs, raise_worthiest
 from weakfeedback.allocation.posterior import NEGLIGIBLE, fall
 from weakfeedback.live.packing import branch_and_bound, count_served, fill_levels, give_top, some_positive
 
@@ -112,15 +112,7 @@ def _pad(
             target[i] = C + 2 - belief.first_above(REST)[1]
             if target[i] > level[i]:
                 gain[i] = mu[i] * belief.share_up_to(C + 1 - level[i]) / (target[i] - level[i])
-    while left > 0:
-        best = gain.index(max(gain))
-        if gain[best] <= 0.0:
-            break
-        raised = min(left, target[best] - level[best])
-        level[best] += raised
-        left -= raised
-        gain[best] = 0.0  # once each
-    return left
+    return raise_worthiest(level, left, target, gain)
 
 
 def _probe(
