@@ -77,7 +77,12 @@ class Loan:
     def __init__(self, struct: Any) -> None:
         self.struct = struct
         self.kind = borrowed(struct._numba_type_)
-        self.fields = struct._meminfo.data
+        self.fields = place_of_fields(struct)
+
+
+def place_of_fields(struct: Any) -> int:
+    """The address of the fields of a struct."""
+    return struct._meminfo.data
 
 
 def lent(struct: Any, methods: Iterable[pytypes.FunctionType]) -> Any:

@@ -17,7 +17,7 @@ from numba import typeof, types
 from numba.core import cgutils, extending
 from numba.core.extending import NativeValue, models, overload
 
-from weakfeedback.engine.borrowed import Borrowed, Loan, lent
+from weakfeedback.engine.borrowed import Borrowed, Loan, lent, place_of_fields
 from weakfeedback.engine.lowering import Blueprint, compiled_loop
 from weakfeedback.engine.stream import stream_of
 
@@ -47,13 +47,12 @@ class Team:
     def __init__(self, blueprint: Blueprint, objects: Iterable[Any]) -> None:
         self.objects = list(objects)  # their arrays are shared with the structs
         self.structs = [blueprint.build(one) for one in self.objects]
-        twins = [lent(struct, blueprint.methods.values()) for struct in self.structs]
-        self.item = typeof(twins[0])
-        if isinstance(twins[0], Loan):
-            places = [loan.fields for loan in twins]
-        else:
-            places = list(map(compiled_loop(_address, blueprint, Code), twins))  # type: ignore[arg-type]
-        self.address = np.array(places, dtype=np.int64)
+        twin = lent(self.structs[0], blueprint.methods.values())
+        self.item = typeof(twin)
+        address = place_of_fields
+        if not isinstance(twin, Loan):
+            address = compiled_loop(_address, blueprint, Code)  # type: ignore[arg-type]
+        self.address = np.array([address(struct) for struct in self.structs], dtype=np.int64)
 
 
 class Generators(Team):
