@@ -6,19 +6,21 @@ vectorise without reordering a sum. Policies import these names and call them on
 
 import math
 
+import numpy as np
+
 __all__ = [
     *(
         "add_half_rows",
         "add_outer",
         "add_rows",
+        "copy_block",
         "dot_rows",
         "exceeds",
         "inner",
         "invert",
         "logistic",
-        "mirror",
     ),
-    *("shrink", "times"),
+    *("longer", "mirror", "part", "settle", "shrink", "times"),
 ]
 
 
@@ -29,6 +31,38 @@ def logistic(z):
     (0.5, True, 1.0)
     """
     return 1.0 / (1.0 + math.exp(-min(max(z, -500.0), 500.0)))
+
+
+def settle(z, c, y):
+    """Solve u = z + c (y - mu(u)) for the logit u: where one more observation y moves an estimate z.
+
+    The solution lies between z and z + c (2 y - 1). Newton's method, with bisection where it leaves that range or
+    does not halve its step.
+
+    >>> u = settle(-8.0, 30.0, 1.0)
+    >>> round(u, 6), round(-8.0 + 30.0 * (1.0 - logistic(u)), 6)
+    (0.868292, 0.868292)
+    """
+    low = min(z, z + c * (2.0 * y - 1.0))
+    high = max(z, z + c * (2.0 * y - 1.0))
+    u = z
+    change = high - low
+    for _ in range(200):
+        p = logistic(u)
+        excess = u - z - c * (y - p)
+        slope = 1.0 + c * p * (1.0 - p)
+        if excess > 0.0:
+            high = u
+        else:
+            low = u
+        newton = u - excess / slope
+        if newton < low or newton > high or abs(2.0 * excess) > abs(change * slope):
+            newton = 0.5 * (low + high)
+        change = newton - u
+        u = newton
+        if abs(change) <= 1e-9:
+            break
+    return u
 
 
 def inner(x, y):
@@ -127,6 +161,21 @@ def shrink(inverse, w, x, v):
     add_outer(inverse, -w / (1.0 + w * inner(x, v)), v)
 
 
+def copy_block(row, begin, out):
+    """Copy the features of one regression, which begin at ``begin``."""
+    for k in range(out.size):
+        out[k] = row[begin + k]
+
+
+def longer(table):
+    """A copy of a table with twice as many rows."""
+    bigger = np.zeros((2 * table.shape[0], table.shape[1]), dtype=table.dtype)
+    for r in range(table.shape[0]):
+        for k in range(table.shape[1]):
+            bigger[r, k] = table[r, k]
+    return bigger
+
+
 def mirror(matrix):
     """Copy the lower triangle to the upper one."""
     for i in range(matrix.shape[0]):
@@ -135,27 +184,33 @@ def mirror(matrix):
 
 
 def invert(matrix, out):
-    """Write the inverse of a symmetric positive definite matrix, which is destroyed, into ``out``.
+    """Write the inverse of a symmetric positive definite matrix, of which the lower triangle is read, into ``out``.
 
-    Gauss-Jordan by rows, without pivoting (not needed for such a matrix); the result is made symmetric.
+    The sweep operator, which turns -A into its inverse times -1 pivot by pivot, on the lower triangle; no pivot need be
+    chosen for such a matrix.
     """
     d = matrix.shape[0]
+    b = np.empty(d)
     for i in range(d):
-        for j in range(d):
-            out[i, j] = 0.0
-        out[i, i] = 1.0
+        for j in range(i + 1):
+            out[i, j] = -matrix[i, j]
     for k in range(d):
-        s = 1.0 / matrix[k, k]
-        for j in range(d):
-            matrix[k, j] *= s
-            out[k, j] *= s
+        pivot = out[k, k]
+        for j in range(k):
+            b[j] = out[k, j]
+        for i in range(k + 1, d):
+            b[i] = out[i, k]
+        b[k] = 0.0
         for i in range(d):
-            if i != k:
-                f = matrix[i, k]
-                for j in range(k, d):
-                    matrix[i, j] -= f * matrix[k, j]
-                for j in range(k + 1):
-                    out[i, j] -= f * out[k, j]
+            f = b[i] / pivot
+            line = out[i]
+            for j in range(i + 1):
+                line[j] -= f * b[j]
+            if i > k:
+                line[k] = f
+        for j in range(k):
+            out[k, j] = b[j] / pivot
+        out[k, k] = -1.0 / pivot
     mirror(out)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from weakfeedback import linalg
-from weakfeedback.contextual import UssPd, UssPdRidge, UssPdTs, glm
+from weakfeedback.contextual import UssPd, UssPdRidge, UssPdTs
 from weakfeedback.live import quick
 from weakfeedback.live.history import prepared
 
@@ -50,7 +50,7 @@ def test_every_function_gives_the_bits_of_its_loop(seed, d):
                 function(A, out)
             else:
                 function(A, w, x)
-            found.append([A if name != "invert" else 0.0, out, v])  # the matrix given to invert is destroyed
+            found.append([A, out, v])
         assert all(same(one, other) for one, other in zip(*found, strict=True)), name
 
 
@@ -89,12 +89,10 @@ def test_the_same_eigenvalues_exceed_the_same_level(seed, d):
 
 def test_copies_are_copies():
     row, table = np.arange(7.0), np.arange(6.0).reshape(3, 2)
-    for module in (glm, quick):
-        out, square = np.zeros(3), np.zeros((3, 2))
+    for module in (linalg, quick):
+        out = np.zeros(3)
         module.copy_block(row, 2, out)
-        module.copy_matrix(table, square)
         assert out.tolist() == [2.0, 3.0, 4.0]
-        assert square.tolist() == table.tolist()
         assert module.longer(table).tolist() == [*table.tolist(), *np.zeros((3, 2)).tolist()]
         assert module.longer(np.ones((2, 1), dtype=np.int8)).dtype == np.int8
 

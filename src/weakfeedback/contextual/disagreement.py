@@ -3,8 +3,8 @@
 import numpy as np
 
 from weakfeedback.contextual.arguments import LEAST_RIDGE, pairs, per_pair_fits, probability
-from weakfeedback.contextual.glm import Regressions, copy_block
-from weakfeedback.linalg import inner, logistic
+from weakfeedback.contextual.glm import Regressions
+from weakfeedback.linalg import copy_block, inner, logistic
 from weakfeedback.numeric import disagreements
 from weakfeedback.validate import cumulative_costs, integer, number
 

@@ -9,14 +9,23 @@ model, one Newton step away from the anchor,
 One more observation y at features x is added in O(d^2). It enters the model by its tangent at the logit where
 the estimate will be with it (``settle``), which matters for the rare observation that moves the estimate a lot.
 
-The model is brought up to date when the step has become long, g' Q g > tau^2 n / d, where the error of a probability
-is of the order of tau^2; n counts an observation as 4 mu', so that those far from the boundary, which carry no
-curvature, do not hide what happens near it. Then the anchor moves to the estimate and the gradient is summed anew
-over all data, O(n d), while Q is kept, again and again until the step is short; if that does not converge fast, a
-full fit by Newton's method follows, O(n d^2). This happens not more than once while n grows by 0.1 %. When n has grown
-by a factor since the last full fit, 2 unless a policy needs a better Q, there is one in any case, and all matrices are
-rebuilt. So the amortised cost of an observation is bounded, whatever n; it falls with n, because an observation
-moves the estimate less and less.
+How wrong the estimate is follows from the length of the step, s = g' Q g, which leaves about the part
+
+    rho + 2 s / n
+
+of s undone: rho because Q belongs to older estimates, the most that was found since Q was computed; 2 s / n because
+the Hessian changes along the step, by the mean squared change of the logits. The model is brought up to date when s
+times this exceeds 8 tau^4 n. Then the error of a probability is of the order of tau^2: the variance of a logit is
+about 4 d / n, and the error points in one of d directions. Here n is the number of observations as far as they matter
+(``effective``).
+
+To bring it up to date, the anchor moves to the estimate and the gradient is summed anew over all data, O(n d), while
+Q is kept, again until the step is short (``centre``). After so many of these sums that one of the Hessian, O(n d^2),
+costs no more, or when rho would exceed 2 %, Q is computed anew as well; and if the steps do not converge, a full fit
+by Newton's method follows (``climb``). This happens not more than once while n grows by 0.025 %. When n has grown by
+a factor since the last full fit, 2 unless a policy needs a better Q, there is one in any case, and all matrices are
+rebuilt. So the amortised cost of an observation is bounded, whatever n; it falls with n, because an observation moves
+the estimate less and less.
 """
 
 import math
@@ -27,20 +36,25 @@ from weakfeedback.linalg import (
     add_half_rows,
     add_outer,
     add_rows,
+    copy_block,
     dot_rows,
     exceeds,
     inner,
     invert,
     logistic,
-    mirror,
+    longer,
+    part,
+    settle,
     shrink,
     times,
 )
 
 NEWTON_STEPS = 50
+BISECTIONS = 200
 BLOCK = 64  # observations that are summed over at a time
 CLOSE = 1e-6  # a full fit is done when g' Q g <= CLOSE n / d, with n as above
-NEAR = 0.05  # a new anchor is good when g' Q g <= NEAR tau^2 n / d
+STALE, BAD = 0.02, 0.25  # the part of a step left undone for which Q is computed, or all is fitted, anew
+SPARSE = 4000  # the model is brought up to date when n has grown by 1 / SPARSE, not before
 NOTHING, CENTRE, FULL = 0, 1, 2  # what an observation may call for
 
 
@@ -81,6 +95,10 @@ class Regressions:
         self.fitted = np.zeros(M, dtype=np.int64)  # observations at the last fit
         self.centred = np.zeros(M, dtype=np.int64)  # observations when the anchor was moved last
         self.weight = np.zeros(M)  # observations as the Hessian counts them: 4 mu' each, at most 1
+        self.moments = np.zeros((M, 3))  # sums of mu', mu' l and mu' l^2, with l the relative leverage
+        self.farthest = np.ones(M)  # the largest (4 mu')^2 l / 4, at least 1
+        self.rho = np.zeros(M)  # the part of a step that Q got wrong
+        self.sums = np.zeros(M, dtype=np.int64)  # of gradients over all data since Q was computed
         self.anchor = np.zeros((M, self.d))
         self.gradient = np.zeros((M, self.d))  # of the log-likelihood at the anchor
         self.Q = np.zeros((M, self.d, self.d))  # inverse Hessian at the anchor
@@ -152,7 +170,7 @@ class Regressions:
                 copy_block(self.past[s], self.begins[self.slot[m]], x)
                 due = self.absorb(m, x, float(self.label[s, m]), v)
             if due != NOTHING:
-                self.fit(m, H, x, v, due == FULL)
+                self.fit(m, H, v, due == FULL)
 
     def absorb(self, m, x, y, v):
         """Add one observation to regression m; return which fit is due."""
@@ -166,77 +184,134 @@ class Regressions:
         p = logistic(z)
         w = p * (1.0 - p)
         pull = y - p + w * (z - inner(x, anchor))
+        add_outer(Q, -w / (1.0 + w * c), v)
+        s = 0.0
         for k in range(x.size):
             gradient[k] += pull * x[k]
-        add_outer(Q, -w / (1.0 + w * c), v)
-        times(Q, gradient, v)
-        for k in range(x.size):
-            theta[k] = anchor[k] + v[k]
+            theta[k] += (y - p) * v[k]  # again a + Q g, with both as they are now
+            s += gradient[k] * (theta[k] - anchor[k])
         self.weight[m] += 4.0 * w
+        self.watch(m, w, c / (1.0 + w * c))
         n = self.n[m]
         if n >= self.growth * self.fitted[m]:
             return FULL
-        long = inner(gradient, v) > self.tau * self.tau * self.weight[m] / self.d
-        return CENTRE if long and 1000 * n >= 1001 * self.centred[m] else NOTHING
+        rested = SPARSE * (n - self.centred[m]) >= self.centred[m]
+        return CENTRE if rested and self.is_doubtful(m, s) else NOTHING
 
-    def fit(self, m, H, x, step, full):
-        """Bring regression m to its maximum of likelihood: with the old Hessian, unless ``full`` or it converges badly.
+    def watch(self, m, w, c):
+        """Note the leverage of an observation: its w = mu', and c = x' Q x with it."""
+        leverage = c * self.n[m] / self.d
+        moments = self.moments[m]
+        moments[0] += w
+        moments[1] += w * leverage
+        moments[2] += w * leverage * leverage
+        self.farthest[m] = max(self.farthest[m], 4.0 * w * w * leverage)
 
-        Newton's steps are damped. Along a step that changes no logit by more than R, the slope of the loss stays
-        below that of its quadratic model times exp(R). So the whole step lowers the loss for R <= 1, and
-        log(1 + R) / R of it always.
+    def effective(self, m):
+        """The number of observations as far as they matter.
+
+        Those far from the boundary carry no curvature: each counts as 4 mu'. Those of small features carry little
+        information: what counts is how many share it, (sum mu' l)^2 / sum mu' l^2. And where few lie far out, the
+        errors of their probabilities are the largest.
         """
+        moments = self.moments[m]
+        n = self.weight[m] / self.farthest[m]
+        if moments[2] > 0.0:
+            n *= (moments[1] / moments[0]) * (moments[1] / moments[2])
+        return n
+
+    def is_doubtful(self, m, s):
+        """Whether a step with g' Q g = s leaves more undone than allowed."""
+        n = self.effective(m)
+        bound = self.tau * self.tau * n
+        return s * (self.rho[m] * n + 2.0 * s) > 8.0 * bound * bound
+
+    def fit(self, m, H, step, full):
+        """Bring regression m to its maximum of likelihood, with the old Hessian as long as that pays and converges."""
         anchor = self.anchor[m]
         gradient = self.gradient[m]
         theta = self.theta[m]
-        Q = self.Q[m]
-        n = self.n[m]
-        d = x.size
-        for k in range(d):
+        s = 0.0
+        for k in range(self.d):
+            s += gradient[k] * (theta[k] - anchor[k])
             anchor[k] = theta[k]
-        before = self.tau * self.tau * self.weight[m] / d  # what called for this
-        close = max(CLOSE, NEAR * self.tau * self.tau)
-        for tries in range(NEWTON_STEPS + 1):
-            self.evaluate(m, anchor, gradient, H, full)
-            if full:
-                invert(H, Q)
-            times(Q, gradient, step)
-            left = inner(gradient, step)
-            if left <= (CLOSE if full else close) * self.weight[m] / d or tries == NEWTON_STEPS:
-                break
-            if not full and left > 0.25 * before:
-                full = True
-                continue
-            before = left
-            size = 1.0
-            if full:
-                R = self.widest(m, step)
-                if R > 1.0:
-                    size = math.log(1.0 + R) / R
-            for k in range(d):
-                anchor[k] += size * step[k]
-        for k in range(d):
-            theta[k] = anchor[k] + step[k]
-        self.centred[m] = n
-        if full:
-            self.fitted[m] = n
-            self.rebuild(self.slot[m], H)
+        if full or not self.centre(m, H, step, s):
+            self.climb(m, H, step)
+            self.fitted[m] = self.n[m]
+            self.rebuild(self.slot[m])
+        self.centred[m] = self.n[m]
 
-    def rebuild(self, s, spare):
+    def centre(self, m, H, step, before):
+        """Move the anchor until the step is short, if that converges; ``before`` is the s of the step to it."""
+        anchor = self.anchor[m]
+        theta = self.theta[m]
+        curved = 4 * self.sums[m] >= self.d + 16
+        for _ in range(NEWTON_STEPS):
+            left = self.newton(m, H, step, curved)
+            if left > BAD * before:
+                return False
+            if left > STALE * before and not curved:
+                curved = True
+                continue
+            self.rho[m] = 0.0 if curved else max(self.rho[m], left / before)
+            if not self.is_doubtful(m, left):
+                for k in range(self.d):
+                    theta[k] = anchor[k] + step[k]
+                return True
+            for k in range(self.d):
+                anchor[k] += step[k]
+            before = left
+            curved = False
+        return False
+
+    def climb(self, m, H, step):
+        """Find the maximum of likelihood by Newton's method, from the anchor."""
+        anchor = self.anchor[m]
+        theta = self.theta[m]
+        self.rho[m] = 0.0
+        size = 1.0
+        for tries in range(NEWTON_STEPS + 1):
+            left = self.newton(m, H, step, True)
+            if left <= CLOSE * self.weight[m] / self.d:
+                size = 1.0
+                break
+            size = self.stride(m, anchor, step, left)
+            if tries < NEWTON_STEPS:
+                for k in range(self.d):
+                    anchor[k] += size * step[k]
+        for k in range(self.d):
+            theta[k] = anchor[k] + size * step[k]
+        for k in range(3):  # half of what is known of leverages is forgotten while n doubles
+            self.moments[m, k] /= self.growth
+        self.farthest[m] = max(1.0, self.farthest[m] / self.growth)
+
+    def newton(self, m, H, step, curved):
+        """Sum the gradient and, if ``curved``, the Hessian at the anchor; write Q g into ``step`` and return g' Q g."""
+        gradient = self.gradient[m]
+        Q = self.Q[m]
+        self.evaluate(m, self.anchor[m], gradient, H, curved)
+        self.sums[m] += 1
+        if curved:
+            invert(H, Q)
+            self.sums[m] = 0
+        times(Q, gradient, step)
+        return inner(gradient, step)
+
+    def rebuild(self, s):
         """Invert V[s] anew."""
-        copy_matrix(self.V[s], spare)
-        invert(spare, self.W[s])
+        invert(self.V[s], self.W[s])
 
     def evaluate(self, m, theta, gradient, H, curved):
-        """Write the gradient and, if ``curved``, the Hessian of the loss of regression m at theta, over all data."""
+        """Write the gradient and, if ``curved``, the lower triangle of the Hessian of regression m at theta."""
         label = self.label
         begin = self.begins[self.slot[m]]
         weight = 0.0
         for i in range(self.d):
             gradient[i] = -self.ridge * theta[i]
-            for j in range(self.d):
-                H[i, j] = 0.0
-            H[i, i] = self.ridge
+            if curved:
+                for j in range(i):
+                    H[i, j] = 0.0
+                H[i, i] = self.ridge
         rows = np.empty(BLOCK, dtype=np.int64)
         z = np.empty(BLOCK)
         w = np.empty(BLOCK)
@@ -252,22 +327,46 @@ class Regressions:
             add_rows(gradient, z, self.past, rows, n, begin)
             if curved:
                 add_half_rows(H, w, self.past, rows, n, begin)
-        mirror(H)
         self.weight[m] = weight
 
-    def widest(self, m, step):
-        """The largest change of a logit of regression m along a step."""
+    def stride(self, m, anchor, step, rise):
+        """How many times a step to go: once if no logit changes by more than 1, else to where the slope is a tenth.
+
+        ``rise`` is the slope of the log-likelihood along the step at its beginning, from where it only falls.
+        """
+        arms, stop = self.arms, self.stop[m]
+        past, label = self.past, self.label
         begin = self.begins[self.slot[m]]
-        rows = np.empty(BLOCK, dtype=np.int64)
-        z = np.empty(BLOCK)
+        end = begin + self.d
+        z = np.empty(self.t)
+        change = np.empty(self.t)
+        rises = -self.ridge * inner(anchor, step)
+        steeper = self.ridge * inner(step, step)
         most = 0.0
-        s = 0
-        while s < self.t:
-            s, n = self.observed_rows(m, s, rows)
-            dot_rows(self.past, rows, n, begin, step, z)
+        n = 0
+        for s in range(self.t):
+            if arms[s] >= stop:
+                x = part(past, s, begin, end)
+                z[n] = inner(x, anchor)
+                change[n] = inner(x, step)
+                rises += label[s, m] * change[n]
+                most = max(most, abs(change[n]))
+                n += 1
+        if most <= 1.0:
+            return 1.0
+        low, high, size = 0.0, math.inf, 1.0
+        for _ in range(BISECTIONS):
+            slope = rises - size * steeper
             for r in range(n):
-                most = max(most, abs(z[r]))
-        return most
+                slope -= change[r] * logistic(z[r] + size * change[r])
+            if abs(slope) <= 0.1 * rise:
+                break
+            if slope > 0.0:
+                low = size
+            else:
+                high = size
+            size = 2.0 * size if high == math.inf else 0.5 * (low + high)
+        return size
 
     def observed_rows(self, m, s, rows):
         """Write the next feedbacks, from s on, that regression m has seen; return where to go on, and their number."""
@@ -286,60 +385,6 @@ class Regressions:
         copy_block(phi, self.begins[s], x)
         times(self.W[s], x, v)
         return math.sqrt(max(inner(x, v), 0.0))
-
-
-def settle(z, c, y):
-    """Solve u = z + c (y - mu(u)) for the logit u: where one more observation y moves an estimate z.
-
-    The solution lies between z and z + c (2 y - 1). Newton's method, with bisection where it leaves that range or
-    does not halve its step.
-
-    >>> u = settle(-8.0, 30.0, 1.0)
-    >>> round(u, 6), round(-8.0 + 30.0 * (1.0 - logistic(u)), 6)
-    (0.868292, 0.868292)
-    """
-    low = min(z, z + c * (2.0 * y - 1.0))
-    high = max(z, z + c * (2.0 * y - 1.0))
-    u = z
-    change = high - low
-    for _ in range(200):
-        p = logistic(u)
-        excess = u - z - c * (y - p)
-        slope = 1.0 + c * p * (1.0 - p)
-        if excess > 0.0:
-            high = u
-        else:
-            low = u
-        newton = u - excess / slope
-        if newton < low or newton > high or abs(2.0 * excess) > abs(change * slope):
-            newton = 0.5 * (low + high)
-        change = newton - u
-        u = newton
-        if abs(change) <= 1e-9:
-            break
-    return u
-
-
-def copy_block(row, begin, out):
-    """Copy the features of one regression, which begin at ``begin``."""
-    for k in range(out.size):
-        out[k] = row[begin + k]
-
-
-def copy_matrix(matrix, out):
-    """Copy a matrix."""
-    for i in range(matrix.shape[0]):
-        for j in range(matrix.shape[1]):
-            out[i, j] = matrix[i, j]
-
-
-def longer(table):
-    """A copy of a table with twice as many rows."""
-    bigger = np.zeros((2 * table.shape[0], table.shape[1]), dtype=table.dtype)
-    for r in range(table.shape[0]):
-        for k in range(table.shape[1]):
-            bigger[r, k] = table[r, k]
-    return bigger
 
 
 def confidence(t, d, K, delta, sigma, kappa):

@@ -5,8 +5,7 @@ import math
 import numpy as np
 
 from weakfeedback.contextual.disagreement import PairRegressions
-from weakfeedback.contextual.glm import copy_block
-from weakfeedback.linalg import inner, logistic, times
+from weakfeedback.linalg import copy_block, inner, logistic, times
 from weakfeedback.validate import number
 
 
@@ -110,5 +109,5 @@ class UssPdTs(PairRegressions):
             if self.stop[m] <= self.arms[s]:
                 self.n[m] += 1
 
-    def rebuild(self, s, spare):
+    def rebuild(self, s):
         """There is no V to invert."""

@@ -15,7 +15,22 @@ import numpy as np
 
 Array = np.ndarray
 # the methods of the regressions, and of policies made of them, that do linear algebra
-HEAVY = ("absorb", "covers", "evaluate", "fit", "gather", "is_best", "rebuild", "remember", "widest", "width")
+HEAVY = (
+    *(
+        "absorb",
+        "centre",
+        "climb",
+        "covers",
+        "evaluate",
+        "fit",
+        "gather",
+        "is_best",
+        "newton",
+        "rebuild",
+        "remember",
+    ),
+    *("stride", "width"),
+)
 
 
 def inner(x: Array, y: Array) -> float:
@@ -65,17 +80,15 @@ def mirror(matrix: Array) -> None:
 
 
 def invert(matrix: Array, out: Array) -> None:
-    """Write the inverse of a symmetric positive definite matrix, which is destroyed, into ``out``."""
-    out[:] = np.eye(len(matrix))
+    """Write the inverse of a symmetric positive definite matrix, of which the lower triangle is read, into ``out``."""
+    np.negative(matrix, out=out)
     for k in range(len(matrix)):
-        s = 1.0 / matrix[k, k]
-        matrix[k] *= s
-        out[k] *= s
-        f = matrix[:, k].copy()
-        rows = matrix[k].copy(), out[k].copy()
-        matrix[:, k:] -= np.multiply.outer(f, rows[0][k:])
-        out[:, : k + 1] -= np.multiply.outer(f, rows[1][: k + 1])
-        matrix[k], out[k] = rows
+        b = np.concatenate([out[k, :k], out[k:, k]])
+        pivot, b[k] = b[k], 0.0
+        f = b / pivot
+        out -= np.multiply.outer(f, b)  # above the diagonal nothing counts
+        out[k, :k], out[k + 1 :, k] = f[:k], f[k + 1 :]
+        out[k, k] = -1.0 / pivot
     mirror(out)
 
 
@@ -98,11 +111,6 @@ def copy_block(row: Array, begin: int, out: Array) -> None:
     out[:] = row[begin : begin + out.size]
 
 
-def copy_matrix(matrix: Array, out: Array) -> None:
-    """Copy a matrix."""
-    out[:] = matrix
-
-
 def longer(table: Array) -> Array:
     """Return a copy of a table with twice as many rows."""
     return np.concatenate([table, np.zeros_like(table)])
@@ -110,7 +118,7 @@ def longer(table: Array) -> Array:
 
 HELPERS = (
     *(inner, times, add_outer, add_rows, add_half_rows, dot_rows, shrink, mirror, invert, exceeds),
-    *(copy_block, copy_matrix, longer),
+    *(copy_block, longer),
 )
 
 
