@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.engine.cast import cast, joined, state_of, streams
+from weakfeedback.engine.cast import broken, cast, state_of, streams
 from weakfeedback.engine.digest import CannotLower
-from weakfeedback.engine.fresh import fresh, nan_field
+from weakfeedback.engine.fresh import fresh
 from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.seeds import WORLD, generator
 
@@ -28,6 +28,7 @@ TELLING = (
 
 
 STRETCH = 2_000_000  # rounds
+FEW = 2  # players: one is made faster by herself
 
 
 class Stopped(RuntimeError):
@@ -65,10 +66,9 @@ def run(task: Task) -> np.ndarray:
         player = Compiled(task.problem, task.policy) if task.compiled else Interpreted(task.problem)
     world = task.problem.world()
     for k, replication in enumerate(range(task.first, task.last)):
-        policy = cast(task.problem, task.policy)
         counts = np.zeros(width, dtype=np.int64)
-        generators = streams(task.problem, task.policy, task.seed, replication)
         try:
+            policy, *generators = player.enlist(task.problem, task.policy, task.seed, replication)
             refused, state = player.play(policy, fresh(world), *generators, task.marks, counts, table[k])
         except Exception as error:
             error.add_note(f"while {task.label!r} played replication {replication}")
@@ -78,13 +78,21 @@ def run(task: Task) -> np.ndarray:
                 f"{task.label!r} decided something impossible in round {refused} of replication {replication}: "
                 f"it must be {loop.refusal(task.problem)}"
             )
-        name = nan_field(state)
+        name = broken(state)
         if name is not None:
             raise ValueError(f"the field {name!r} of {task.label!r} became NaN in replication {replication}")
     return table
 
 
-class Interpreted:
+class Player:
+    """Plays replications: ``play`` takes what ``enlist`` returns, or the same made by hand."""
+
+    def enlist(self, problem: Any, policy: Any, seed: int, replication: int) -> tuple[Any, Any, Any]:
+        """Who plays a replication: copies of a prototype, the generator of the world and theirs."""
+        return cast(problem, policy), *streams(problem, policy, seed, replication)
+
+
+class Interpreted(Player):
     """Plays with the objects themselves."""
 
     def __init__(self, problem: Any) -> None:
@@ -97,7 +105,7 @@ class Interpreted:
         return int(refused), state_of(policy)
 
 
-class ByEvents:
+class ByEvents(Player):
     """Skips rounds in which nothing changes."""
 
     def __init__(self, problem: Any) -> None:
@@ -109,7 +117,7 @@ class ByEvents:
         return int(skip(policy, world, *rest)), state_of(policy)
 
 
-class Compiled:
+class Compiled(Player):
     """Plays with the compiled twins; raises ``CannotLower`` at once when there can be none."""
 
     def __init__(self, problem: Any, policy: Any) -> None:
@@ -120,7 +128,8 @@ class Compiled:
         self.world = Blueprint(problem.world(), loop.world_entry)
         self.policy = Blueprint(policy, loop.entry)
         self.parts: tuple[Any, ...] = (self.policy, self.world)
-        if loop.players is not None:
+        self.alone = loop.players is None
+        if not self.alone:
             from weakfeedback.engine.team import Code
 
             self.parts += (Code,)
@@ -131,14 +140,27 @@ class Compiled:
             np.zeros(width, dtype=np.int64),
             np.zeros((1, width), dtype=np.int64),
         )
-        one, rng, alone = fresh(policy), generator(0, 0, WORLD), loop.players is None
-        twins = self._twins(one if alone else [one], problem.world(), rng, rng if alone else [rng])
+        one, rng = fresh(policy), generator(0, 0, WORLD)
+        twins = self._twins(one if self.alone else [one], problem.world(), rng, rng if self.alone else [rng])
         try:
             self.run = direct(self.loop, *twins, *no_rounds)
         except (
             Exception
         ) as error:  # the compiler raises many kinds; whatever it is, the interpreter can do the work
             raise CannotLower(_reason(error, self.policy.methods)) from None
+        self.mould: Any = None
+        if not self.alone:
+            from weakfeedback.engine.copies import mould_for
+
+            self.mould = mould_for(self.policy, twins[0], twins[3])
+
+    def enlist(self, problem: Any, policy: Any, seed: int, replication: int) -> tuple[Any, Any, Any]:
+        """As others do it, but players whom the loop borrows are made all at once, and their generators too."""
+        count: Any = loop_for(problem, policy).players
+        if self.mould is None or count(problem) < FEW:
+            return super().enlist(problem, policy, seed, replication)
+        players, rngs = self.mould.enlist(policy, count(problem), seed, replication)
+        return players, generator(seed, replication, WORLD), rngs
 
     def _twins(self, policy: Any, world: Any, world_rng: Any, rng: Any) -> tuple[Any, Any, Any, Any]:
         """The first four arguments of the loop, as compiled code takes them."""
@@ -146,12 +168,13 @@ class Compiled:
         from weakfeedback.engine.stream import stream_of
 
         place = lent(self.world.build(world), self.world.methods.values())
-        if not isinstance(policy, list):
+        if self.alone:
             twin = lent(self.policy.build(policy), self.policy.methods.values())
             return twin, place, stream_of(world_rng), stream_of(rng)
         from weakfeedback.engine.team import Generators, Team
 
-        return Team(self.policy, policy), place, stream_of(world_rng), Generators(rng)
+        team = policy if isinstance(policy, Team) else Team(self.policy, policy)
+        return team, place, stream_of(world_rng), rng if isinstance(rng, Generators) else Generators(rng)
 
     def play(
         self,
@@ -175,9 +198,7 @@ class Compiled:
             if refused:
                 break
         self.world.write_back(returned(world_twin), world)
-        if isinstance(policy, list):
-            return int(refused), joined([self.policy.read(struct) for struct in twin.structs])
-        return int(refused), self.policy.read(returned(twin))
+        return int(refused), self.policy.read(returned(twin)) if self.alone else twin.state()
 
 
 def _stretches(marks: np.ndarray) -> list[tuple[int, int]]:

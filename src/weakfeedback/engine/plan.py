@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.engine.chunk import Compiled, Task
+from weakfeedback.engine.chunk import Compiled, Player, Task
 from weakfeedback.engine.digest import CannotLower
 from weakfeedback.engine.loop import loop_for, refuse_events
 from weakfeedback.engine.results import Results
@@ -38,7 +38,7 @@ class SentTask(Task):
             vars(self)["player"] = OtherCode()
 
 
-class OtherCode:
+class OtherCode(Player):
     """Refuses to play: a pool started before an edit, or a worker with other files, has the policy as it was."""
 
     def play(self, *arguments: Any) -> Any:
