@@ -140,6 +140,23 @@ def test_fields_of_another_kind_are_refused():
         Compiled(PROBLEM, Plain()).enlist(PROBLEM, changed, SEED, 0)
 
 
+class Printing(Plain):
+    """Shows an array of her own, and one that all share."""
+
+    def more(self, arm, reward):
+        if self.t == 5:
+            print(self.pairs, self.weights)
+
+
+def test_each_prints_her_own_arrays(capfd):
+    policy, told = Printing(), []
+    for player in (Compiled(PROBLEM, policy), Interpreted(PROBLEM)):
+        game(player, policy, player.enlist(PROBLEM, policy, SEED, 0), rounds=5)
+        told.append(capfd.readouterr().out.split())
+    assert told[0] == told[1]
+    assert len(told[0]) > 3 * 2 * K
+
+
 class TurnsNan(Plain):
     """The first player to play the last arm gets a NaN in a number and in an array; others later."""
 
@@ -197,12 +214,18 @@ def test_states_of_players_are_those_of_their_generators(seed, replication, play
     assert len(states) == 32 * players
 
 
-@njit
 def halves(rngs, numbers):
-    """Draws of half a word: NumPy keeps the other half for the next one."""
+    """Draws of half a word, of which any will do: NumPy keeps the other half for the next one."""
     for k in range(numbers.shape[0]):
         for n in range(len(rngs)):
-            numbers[k, n] = rngs[n].integers(0, 1000, 1, np.uint32)[0]
+            numbers[k, n] = rngs[n].integers(0, 1024, 1, np.uint32)[0]
+
+
+def by_numpy(rngs, numbers):
+    """Draws that are left to NumPy's own functions."""
+    for k in range(numbers.shape[0]):
+        for n in range(len(rngs)):
+            numbers[k, n] = rngs[n].beta(2.0, 3.0, 1)[0] + rngs[n].gamma(2.0, 3.0)
 
 
 def test_seeded_generators_draw_as_those_of_numpy():
@@ -210,12 +233,11 @@ def test_seeded_generators_draw_as_those_of_numpy():
         pytest.skip("NumPy keeps its generators in another way here")
     numpys = [generator(3, 4, POLICY, n) for n in range(5)]
     ours = Seeded(states_of_players(3, 4, 5))
-    for loop in (njit(drawn), halves, njit(drawn)):  # on from where the last one stopped
+    for loop in (halves, drawn, by_numpy, halves):  # on from where the last one stopped
         numbers, expected = np.zeros((21, 15)), np.zeros((21, 15))
-        loop(ours, numbers)
-        loop(Generators(numpys), expected)
+        njit(loop)(ours, numbers)
+        loop(numpys, expected)
         assert numbers.tolist() == expected.tolist()
-    assert ours.address.size == 5
 
 
 @pytest.mark.parametrize("what", ["seeds", "state"])

@@ -2,7 +2,7 @@
 
 To copy, lower and read back 50 players one by one took as long as 2500 rounds of theirs. They are copies of one
 prototype, so their structs differ in nothing but where their arrays are. Only for players whom compiled code borrows:
-it counts no reference to what a copied struct points to.
+it counts no reference to what a copied struct points to, and does not ask whose it is.
 """
 
 import ctypes
@@ -37,15 +37,12 @@ class Mould:
         self.size, places = layout_of(struct.get_data_type(), tuple(name for name, _ in struct._fields))
         self.words = -(-self.size // WORD)  # of a struct
         self.numbers: list[tuple[str, np.dtype, int]] = []  # name, kind, how many of its size come before
-        self.arrays: list[tuple[str, int, int, int]] = []  # name, words before its two owners and its address
+        self.arrays: list[tuple[str, int]] = []  # name, how many words come before its address
         for (name, kind), place in zip(struct._fields, places):
             if kind in NUMBERS:
                 self.numbers.append((name, NUMBERS[kind], place // NUMBERS[kind].itemsize))
             else:
-                meminfo, parent, data = layout_of(kind, ("meminfo", "parent", "data"))[1]
-                self.arrays.append(
-                    (name, (place + meminfo) // WORD, (place + parent) // WORD, (place + data) // WORD)
-                )
+                self.arrays.append((name, (place + layout_of(kind, ("data",))[1][0]) // WORD))
 
     def enlist(
         self, prototype: Any, players: int, seed: int, replication: int
@@ -72,9 +69,8 @@ class Copies(Team):
         self.arrays: dict[str, np.ndarray] = {}
         made: dict[int, np.ndarray] = {}  # two names of one array stay two names of one array
         fields = dict(zip(mould.blueprint.fields, vars(prototype).values()))
-        for name, meminfo, parent, data in mould.arrays:
+        for name, place in mould.arrays:
             array = fields[name]
-            self.rows[:, meminfo] = self.rows[:, parent] = 0
             if not array.flags.writeable:
                 self.arrays[name] = np.broadcast_to(array, (players, *array.shape))
                 continue
@@ -82,7 +78,7 @@ class Copies(Team):
                 made[id(array)] = np.empty((players, *array.shape), array.dtype)
                 made[id(array)][...] = array
             self.arrays[name] = made[id(array)]
-            self.rows[:, data] = address_of(made[id(array)]) + array.nbytes * number
+            self.rows[:, place] = address_of(made[id(array)]) + array.nbytes * number
 
     def state(self) -> Columns:
         """All their fields: views of what compiled code writes."""
