@@ -240,6 +240,14 @@ def test_seeded_generators_draw_as_those_of_numpy():
         assert numbers.tolist() == expected.tolist()
 
 
+def test_other_starts_and_other_places_are_noticed(monkeypatch):
+    believed = team.seeds_known.__wrapped__
+    assert believed() == team.seeds_known()
+    states = states_of_players(2**70, 2**40, 2)
+    monkeypatch.setattr(team, "states_of_players", lambda *_: states[:-1] + b"\0")
+    assert not believed()
+
+
 @pytest.mark.parametrize("what", ["seeds", "state"])
 def test_where_numpy_is_another_its_own_generators_are_taken(what, monkeypatch):
     expected = both(Plain())[1]
