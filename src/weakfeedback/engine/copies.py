@@ -1,6 +1,6 @@
 """All the players of a team made at once: one is lowered, and her struct is copied as bytes.
 
-To copy, lower and read back 50 players one by one took as long as 2500 rounds of theirs. They are copies of one
+To copy, lower and read back 50 players one by one took as long as 3000 rounds of theirs. They are copies of one
 prototype, so their structs differ in nothing but where their arrays are. Only for players whom compiled code borrows:
 it counts no reference to what a copied struct points to, and does not ask whose it is.
 """
