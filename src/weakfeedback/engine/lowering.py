@@ -39,7 +39,7 @@ from weakfeedback.engine.parts import Whole
 ENGINE = hashlib.sha256(
     b"".join(
         pkgutil.get_data(__package__, name) or b""
-        for name in ("lowering.py", "fieldcheck.py", "parts.py", "stream.py", "borrowed.py")
+        for name in ("lowering.py", "fieldcheck.py", "parts.py", "pcg64.py", "stream.py", "borrowed.py")
     )
     + bytes([stream.KNOWN])
 ).hexdigest()

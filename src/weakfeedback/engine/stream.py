@@ -9,15 +9,23 @@ import ctypes
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import njit, types
-from numba.core import boxing, cgutils, extending
+from numba.core import boxing, extending
 from numba.core.extending import NativeValue, models, overload
-from numba.np.random import generator_core
 from numba.np.random.distributions import random_standard_exponential, random_standard_normal
 from numba.np.random.generator_core import next_double, next_uint32, next_uint64
 
 from weakfeedback.engine.parts import Parted
+from weakfeedback.engine.pcg64 import (
+    BITS,
+    BitsType,
+    exponential_of,
+    foreseen,
+    normal_of,
+    uniform,
+    uniform_of,
+    word,
+)
 
 _intrinsic: Any = extending.intrinsic
 _overload_method: Any = extending.overload_method
@@ -25,8 +33,6 @@ _register_model: Any = extending.register_model
 _typeof_impl: Any = extending.typeof_impl
 _unbox: Any = extending.unbox
 
-MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645  # of PCG64, as NumPy has it
-WORD, STATE = ir.IntType(64), ir.IntType(128)
 APART: Any = {
     "error_model": "numpy",
     "pipeline_class": Parted,
@@ -63,13 +69,6 @@ def _is_known() -> bool:
 KNOWN = _is_known()
 
 
-class BitsType(types.Type):
-    """The compiler's type of PCG64, not derived from that of any bit generator: its ``next_double`` would be taken."""
-
-    def __init__(self) -> None:
-        super().__init__("weakfeedback.Pcg64")
-
-
 class StreamType(types.NumPyRandomGeneratorType):
     """The compiler's type of a stream: a generator in all but the origin of its bits."""
 
@@ -78,10 +77,9 @@ class StreamType(types.NumPyRandomGeneratorType):
         self.name = "weakfeedback.Stream"
 
 
-BITS, STREAM = BitsType(), StreamType()
+STREAM = StreamType()
 # of the same shape in memory
 NUMPY_BITS, NUMPY_STREAM = types.NumPyRandomBitGeneratorType("bit_generator"), types.npy_rng
-_register_model(BitsType)(generator_core.NumPyRngBitGeneratorModel)
 
 
 @_register_model(StreamType)
@@ -108,46 +106,14 @@ def _unbox_stream(kind, obj, c):
 # -- bits
 
 
-def _next_word(context, builder, bits):
-    """One step of PCG64 (XSL RR 128/64): the state is multiplied and increased, its halves are mixed and turned."""
-    struct = cgutils.create_struct_proxy(BITS)(context, builder, value=bits)
-    place = builder.load(builder.inttoptr(struct.state, STATE.as_pointer().as_pointer()))
-    increment = builder.load(builder.gep(place, [cgutils.int32_t(1)]), align=8)
-    state = builder.mul(builder.load(place, align=8), ir.Constant(STATE, MULTIPLIER))
-    state = builder.add(state, increment)
-    builder.store(state, place, align=8)
-    high = builder.trunc(builder.lshr(state, ir.Constant(STATE, 64)), WORD)
-    mixed = builder.xor(high, builder.trunc(state, WORD))
-    turn = builder.module.declare_intrinsic("llvm.fshr", [WORD], ir.FunctionType(WORD, [WORD] * 3))
-    return builder.call(turn, [mixed, mixed, builder.lshr(high, ir.Constant(WORD, 58))])
-
-
-@_intrinsic
-def _word(_typing, bits):
-    def codegen(context, builder, _signature, arguments):
-        return _next_word(context, builder, arguments[0])
-
-    return types.uint64(bits), codegen
-
-
-@_intrinsic
-def _uniform(_typing, bits):
-    def codegen(context, builder, _signature, arguments):
-        word = _next_word(context, builder, arguments[0])
-        number = builder.uitofp(builder.lshr(word, ir.Constant(WORD, 11)), ir.DoubleType())
-        return builder.fmul(number, ir.Constant(ir.DoubleType(), 2.0**-53))
-
-    return types.float64(bits), codegen
-
-
 @overload(next_uint64, jit_options=INLINED)
 def _next_uint64(bitgen):
-    return (lambda bitgen: _word(bitgen)) if isinstance(bitgen, BitsType) else None
+    return (lambda bitgen: word(bitgen)) if isinstance(bitgen, BitsType) else None
 
 
 @overload(next_double, jit_options=INLINED)
 def _next_double(bitgen):
-    return (lambda bitgen: _uniform(bitgen)) if isinstance(bitgen, BitsType) else None
+    return (lambda bitgen: uniform(bitgen)) if isinstance(bitgen, BitsType) else None
 
 
 @_intrinsic
@@ -172,13 +138,46 @@ def _next_uint32(bitgen):
 
 
 TWELFTH = (1.0 + 1e-9) / 12.0  # rather more than less
+SLACK = 1e-10
+# The scales c of whole shapes 1, 2, ..., such as counts: dividing by a root takes longer than anything else in a draw.
+SCALES = 1.0 / np.sqrt(9 * (np.arange(1.0, 1025.0) - 1.0 / 3.0))
+two_gammas, after_two_gammas = foreseen(normal_of, uniform_of, normal_of, uniform_of)
+exponential_and_gamma, after_exponential_and_gamma = foreseen(exponential_of, normal_of, uniform_of)
 normal = njit(**INLINED)(random_standard_normal)
 exponential = njit(**INLINED)(random_standard_exponential)
 
 
 @njit(**INLINED)
 def quick_gamma(bits, shape):
-    """One number of the gamma law, as NumPy draws it, but mostly without its logarithms.
+    """One number of the gamma law, as NumPy draws it, but mostly without its logarithms."""
+    if shape == 1.0:
+        return exponential(bits)
+    if shape <= 1.0:
+        return small_gamma(bits, shape)
+    b = shape - 1.0 / 3.0
+    c = scale_of(shape)
+    while True:
+        x = normal(bits)
+        v = 1.0 + c * x
+        if v > 0.0:
+            u = next_double(bits)
+            if surely_accepted(x, c, v, u, b) or accepted(x, v * v * v, u, b):
+                return b * (v * v * v)
+
+
+@njit(**INLINED)
+def scale_of(shape):
+    """c = 1 / sqrt(9 b), b = shape - 1/3, of a shape above 1."""
+    if shape <= SCALES.size:
+        whole = np.int64(shape)
+        if whole == shape:
+            return SCALES[np.uint64(whole - 1)]
+    return 1.0 / np.sqrt(9 * (shape - 1.0 / 3.0))
+
+
+@njit(**INLINED)
+def surely_accepted(x, c, v, u, b):
+    """Whether it is clear without logarithms that ``accepted`` is true; then v > 0.
 
     For a shape above 1 NumPy takes Marsaglia and Tsang's rejection: with b = shape - 1/3, c = 1 / sqrt(9 b), X normal
     and v = 1 + c X > 0, the draw is b v^3 if log U < R = X^2 / 2 + b (1 - v^3 + 3 log v). With y = c X,
@@ -186,29 +185,15 @@ def quick_gamma(bits, shape):
         -R = 3 b (y - y^2/2 + y^3/3 - log(1 + y)) <= (3/4) b y^4 / min(1, 1 + y),
 
     (for y > 0 the derivative of the difference is 3 b y^4 / (1 + y) > 0, for y < 0 it is a geometric series) and
-    log U <= U - 1. So (1 - U) min(1, v) > (3/4) b y^4 = c^2 X^4 / 12 is enough; what rounding can do to either
-    side is far below the margin. All that is not decided by this is decided as NumPy does.
+    log U <= U - 1. So (1 - U) min(1, v) > (3/4) b y^4 = c^2 X^4 / 12 is enough.
+
+    Rounding: 1e-10 b is added to the right side. What passes has (3/4) b y^4 < min(1, v), and b > 2/3. So y^4 < 2,
+    0.2 < v < 2.2 and X^2 = 9 b y^2 < 13 b: all terms of R are below 11 b. What rounding does to them, to v in them and
+    to log U > -37 is below 1e-13 b.
     """
-    if shape == 1.0:
-        return exponential(bits)
-    if shape <= 1.0:
-        return small_gamma(bits, shape)
-    b = shape - 1.0 / 3.0
-    c = 1.0 / np.sqrt(9 * b)
-    while True:
-        x = normal(bits)
-        v = 1.0 + c * x
-        if v > 0.0:
-            least = min(1.0, v)
-            v = v * v * v
-            u = next_double(bits)
-            drawn = b * v
-            fourth = (x * x) * (x * x)
-            margin = 1e-11 * (1.0 + b + 3.0 * drawn)
-            if (1.0 - u) * least > TWELFTH * (c * c) * fourth + margin:
-                return drawn
-            if accepted(x, v, u, b):
-                return drawn
+    square = c * x * x
+    least = v if v < 1.0 else 1.0
+    return (1.0 - u) * least > TWELFTH * (square * square) + SLACK * b
 
 
 @njit(**APART)
@@ -240,11 +225,37 @@ def small_gamma(bits, shape):
 
 @njit(**INLINED)
 def quick_beta(bits, a, b):
-    """One number of the beta law, as NumPy draws it."""
-    if a <= 1.0 and b <= 1.0:
+    """One number of the beta law, as NumPy draws it: a gamma draw of shape a against one of shape b.
+
+    Mostly both succeed at once. Then all their words are known beforehand, and no part waits for the decision about
+    another; if not, nothing was consumed.
+    """
+    if a > 1.0 and b > 1.0:
+        good, x, u, z, w = two_gammas(bits)
+        at_once, first = gamma_at_once(x, u, a)
+        also, second = gamma_at_once(z, w, b)
+        if good & at_once & also:
+            after_two_gammas(bits)
+            return first / (first + second)
+    elif a == 1.0 and b > 1.0:
+        good, first, z, w = exponential_and_gamma(bits)
+        also, second = gamma_at_once(z, w, b)
+        if good & also:
+            after_exponential_and_gamma(bits)
+            return first / (first + second)
+    elif a <= 1.0 and b <= 1.0:
         return small_beta(bits, a, b)
     first = quick_gamma(bits, a)
     return first / (first + quick_gamma(bits, b))
+
+
+@njit(**INLINED)
+def gamma_at_once(x, u, shape):
+    """Whether a gamma draw of a shape above 1 accepts these numbers without logarithms; if so, the draw."""
+    b = shape - 1.0 / 3.0
+    c = scale_of(shape)
+    v = 1.0 + c * x
+    return surely_accepted(x, c, v, u, b), b * (v * v * v)
 
 
 @njit(**APART)
