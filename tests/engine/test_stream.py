@@ -1,20 +1,23 @@
 """Streams: the numbers of NumPy, to the last bit, and its state after them."""
 
+import math
 from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
+from numba.np.random.distributions import ke_double, ki_double
 
 from weakfeedback import simulate
 from weakfeedback.cascade import CascadeProblem, UssTs
 from weakfeedback.engine import stream
+from weakfeedback.engine.pcg64 import MULTIPLIER
 from weakfeedback.engine.stream import Stream, stream_of
 
 # where Marsaglia and Tsang's rejection is frequent, where it is rare, and where other methods are used
-SHAPES = [1e-3, 0.3, 1.0, 1.0 + 1e-12, 1.05, 1.5, 2.0, 3.0, 7.5, 40.0, 1e3, 1e6, 1e12, 1e300]
+SHAPES = [1e-3, 0.3, 1.0, 1.0 + 1e-12, 1.05, 1.5, 2.0, 3.0, 7.5, 40.0, 1e3, 1024.0, 1024.5, 1e6, 1e12, 1e300]
 
 
 @njit
@@ -46,6 +49,12 @@ def several(rng, out):
 @njit
 def handed_back(rng):
     return rng
+
+
+@njit
+def scales(shapes, out):
+    for k in range(out.size):
+        out[k] = stream.scale_of(shapes[k])
 
 
 def pair(seed):
@@ -98,16 +107,85 @@ def test_other_distributions_are_those_of_the_generator():
     assert ours.bit_generator.state == numpys.bit_generator.state
 
 
-@given(st.integers(0, 2**128 - 1), st.integers(0, 2**127 - 1))
-def test_any_state(state, increment):
-    ours, numpys = pair(0)
-    words = {"state": state, "inc": 2 * increment + 1}
-    for rng in (ours, numpys):
+def in_state(state, increment):
+    rngs = pair(0)
+    words = {"state": state, "inc": increment}
+    for rng in rngs:
         rng.bit_generator.state = {"bit_generator": "PCG64", "state": words, "has_uint32": 0, "uinteger": 0}
+    return rngs
+
+
+def before(word, increment):
+    """A state after which the next word is this one: a step ends in a state whose upper half is zero."""
+    return (word - increment) * pow(MULTIPLIER, -1, 2**128) % 2**128
+
+
+STATES = st.integers(0, 2**128 - 1)
+INCREMENTS = st.integers(0, 2**127 - 1).map(lambda half: 2 * half + 1)
+COUNTS = st.integers(1, 1100).map(float)
+
+
+@given(STATES, INCREMENTS)
+def test_any_state(state, increment):
+    ours, numpys = in_state(state, increment)
     drawn = np.empty(5)
     uniforms(Stream(ours), drawn)
     np.testing.assert_array_equal(drawn, numpys.random(5))
     assert ours.bit_generator.state == numpys.bit_generator.state
+
+
+@given(STATES, INCREMENTS, COUNTS | st.floats(0.01, 1e9), COUNTS | st.floats(0.01, 1e9))
+def test_beta_draws_from_any_state(state, increment, a, b):
+    ours, numpys = in_state(state, increment)
+    drawn = np.empty(5)
+    betas(Stream(ours), a, b, drawn)
+    np.testing.assert_array_equal(drawn, numpys.beta(a, b, drawn.size))
+    assert ours.bit_generator.state == numpys.bit_generator.state
+
+
+@pytest.mark.parametrize("a", [1.0, 2.0])  # exponential numbers and normal ones
+def test_beta_draws_at_the_limits_of_every_layer(a):
+    for layer in range(256):
+        limit = int((ke_double if a == 1.0 else ki_double)[layer])
+        for steps in {max(limit - 1, 0), limit, limit + 1}:
+            for rest in (0, 1, 7):  # bits that are not used, or the sign
+                word = steps << 11 | layer << 3 | rest
+                if a > 1.0:
+                    word = rest >> 1 << 61 | steps << 9 | (rest & 1) << 8 | layer
+                ours, numpys = in_state(before(word % 2**64, 3), 3)
+                drawn = np.empty(2)
+                betas(Stream(ours), a, 4.0, drawn)
+                np.testing.assert_array_equal(drawn, numpys.beta(a, 4.0, 2))
+                assert ours.bit_generator.state == numpys.bit_generator.state
+
+
+def test_the_next_word_can_be_chosen():
+    for word in (0, 1, 2**63 + 12345):
+        _, numpys = in_state(before(word, 5), 5)
+        assert numpys.bit_generator.random_raw() == word
+
+
+def test_scales_are_the_same_from_the_table():
+    shapes = np.concatenate([np.arange(2.0, 1100.0), np.arange(2.0, 1100.0) + 0.5, [1.0 + 1e-12, 1e6, 1e300]])
+    found = np.empty(shapes.size)
+    scales(shapes, found)
+    assert found.tolist() == [1.0 / math.sqrt(9 * (shape - 1.0 / 3.0)) for shape in shapes.tolist()]
+
+
+@settings(max_examples=1000)
+@given(st.floats(-6.0, 6.0), COUNTS | st.floats(1.001, 1e7), st.floats(-1.0, 1.0))
+def test_what_is_surely_accepted_is_accepted(x, shape, distance):
+    b = shape - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9 * b)
+    v = 1.0 + c * x
+    if v <= 0.0:
+        assert not stream.surely_accepted.py_func(x, c, v, 2.0**-53, b)
+        return
+    # a number near that at which the short cut ends, some of them very near
+    end = 1.0 - ((c * x * x) ** 2 / 12.0 + 1e-10 * b) / min(1.0, v)
+    u = round(min(max(end + distance**5 * (1.0 - end), 2.0**-53), 1.0 - 2.0**-53) * 2**53) / 2**53
+    if stream.surely_accepted.py_func(x, c, v, u, b):
+        assert math.log(u) < 0.5 * x * x + b * (1.0 - v**3 + math.log(v**3))
 
 
 @given(st.floats(-0.999999, 100.0), st.floats(0.67, 1e6))
