@@ -91,6 +91,42 @@ def test_beta_draws_are_those_of_numpy(a):
         assert ours.bit_generator.state == numpys.bit_generator.state
 
 
+TINY = [5e-324, 1e-310, 2.5e-308, 1e-200, math.nextafter(3e-103, 0.0), 3e-103, 1e-50, 1.0]
+
+
+@pytest.mark.parametrize("a", TINY)
+def test_beta_draws_of_the_smallest_parameters_are_those_of_numpy(a):
+    for b in TINY:
+        ours, numpys = pair(4)
+        drawn = np.empty(500)
+        betas(Stream(ours), a, b, drawn)
+        np.testing.assert_array_equal(drawn, numpys.beta(a, b, drawn.size))
+        assert ours.bit_generator.state == numpys.bit_generator.state
+
+
+@pytest.mark.parametrize("a", [0.5, 1.0, 3.0, math.inf, math.nan])
+def test_beta_draws_of_no_numbers_are_those_of_numpy(a):
+    for parameters in [(a, math.nan), (math.nan, a), (a, math.inf), (math.inf, a)]:
+        ours, numpys = pair(2)
+        drawn = np.empty(20)
+        betas(Stream(ours), *parameters, drawn)
+        np.testing.assert_array_equal(drawn, numpys.beta(*parameters, drawn.size))
+        assert ours.bit_generator.state == numpys.bit_generator.state
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, -math.inf])
+@pytest.mark.parametrize("other", [0.5, 1.0, 3.0, -1.0, math.nan])
+def test_beta_draws_are_refused_in_the_words_of_numpy(bad, other):
+    for parameters in [(bad, other), (other, bad)]:
+        ours, numpys = pair(2)
+        with pytest.raises(ValueError) as expected:
+            numpys.beta(*parameters)
+        with pytest.raises(ValueError) as found:
+            betas(Stream(ours), *parameters, np.empty(1))
+        assert str(found.value) == str(expected.value)
+        assert ours.bit_generator.state == numpys.bit_generator.state
+
+
 def test_close_decisions_of_the_rejection_are_those_of_numpy():
     # at shapes this small one draw in fifty is near enough to the limit to need the logarithms
     for shape in (1.001, 1.02, 1.2):

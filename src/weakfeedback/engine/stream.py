@@ -137,6 +137,7 @@ def _next_uint32(bitgen):
 # -- gamma and beta
 
 
+TINY = 3e-103  # NumPy's limit: of two parameters below it the draw is 0 or 1
 TWELFTH = (1.0 + 1e-9) / 12.0  # rather more than less
 SLACK = 1e-10
 # The scales c of whole shapes 1, 2, ..., such as counts: dividing by a root takes longer than anything else in a draw.
@@ -159,7 +160,7 @@ def quick_gamma(bits, shape):
     while True:
         x = normal(bits)
         v = 1.0 + c * x
-        if v > 0.0:
+        if not v <= 0.0:  # of NaN NumPy makes NaN
             u = next_double(bits)
             if surely_accepted(x, c, v, u, b) or accepted(x, v * v * v, u, b):
                 return b * (v * v * v)
@@ -245,6 +246,7 @@ def quick_beta(bits, a, b):
             return first / (first + second)
     elif a <= 1.0 and b <= 1.0:
         return small_beta(bits, a, b)
+    refuse(a, b)
     first = quick_gamma(bits, a)
     return first / (first + quick_gamma(bits, b))
 
@@ -258,9 +260,21 @@ def gamma_at_once(x, u, shape):
     return surely_accepted(x, c, v, u, b), b * (v * v * v)
 
 
+@njit(**INLINED)
+def refuse(a, b):
+    """Refuse what NumPy refuses, in its words: there is no such law, and to look for a number of it may never end."""
+    if a <= 0.0:
+        raise ValueError("a <= 0")
+    if b <= 0.0:
+        raise ValueError("b <= 0")
+
+
 @njit(**APART)
 def small_beta(bits, a, b):
     """Johnk's algorithm, for two parameters of at most 1."""
+    refuse(a, b)
+    if a < TINY and b < TINY:
+        return 1.0 if (a + b) * next_double(bits) < a else 0.0
     while True:
         u = next_double(bits)
         v = next_double(bits)
