@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numba import njit
 from tests.engine.test_team import ENTRY, OWNED, PROBLEM, K, Lent, Plain, WithStream, drawn
 
-from weakfeedback import simulate
+from weakfeedback import InterpretedWarning, simulate
 from weakfeedback.engine import copies, stream, team
 from weakfeedback.engine.cast import Columns, broken
 from weakfeedback.engine.chunk import Compiled, Interpreted
@@ -111,6 +111,30 @@ def test_each_has_arrays_of_her_own_and_all_share_what_cannot_be_written():
     for name in ("sums", "pairs", "seen", "small", "turned", "shifted"):
         assert not np.shares_memory(state[name], getattr(policy, name))
         assert not np.shares_memory(state[name][0], state[name][1])
+
+
+class WritesWhatAllShare(Plain):
+    """Writes where she must not, and would tell the others how often she was paid."""
+
+    def __init__(self, turned):
+        super().__init__()
+        self.grid = np.zeros((2, 3)).T if turned else np.zeros((3, 2))
+        self.grid.setflags(write=False)
+
+    def more(self, arm, reward):
+        self.grid[arm % 3, 0] += reward
+
+
+@pytest.mark.parametrize("turned", [False, True])  # what is turned is copied into the order of compiled code
+def test_what_all_share_cannot_be_written_whatever_its_order(turned):
+    policies = {"a": WritesWhatAllShare(turned)}
+    with pytest.raises(ValueError, match="read-only"):
+        simulate(PROBLEM, policies, 50, 1, compiled=False)
+    with (
+        pytest.warns(InterpretedWarning, match="setitem"),
+        pytest.raises(ValueError, match="read-only"),
+    ):
+        simulate(PROBLEM, policies, 50, 1)
 
 
 def test_nothing_is_leaked_and_nothing_is_freed_twice(balance):

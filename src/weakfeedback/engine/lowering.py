@@ -155,7 +155,7 @@ def _values(obj: Any) -> dict[str, Any]:
 
 def _field(obj: Any, name: str, value: Any) -> Any:
     if type(value) is np.ndarray and (value.dtype in PLAIN or value.dtype in SMALL):
-        return value if value.flags.c_contiguous else np.ascontiguousarray(value)
+        return value if value.flags.c_contiguous else _in_order(value)
     strange = isinstance(value, np.generic) and type(value) not in PYTHON_KIND
     if isinstance(value, np.random.Generator):
         return stream.stream_of(value)
@@ -169,6 +169,13 @@ def _field(obj: Any, name: str, value: Any) -> Any:
     raise CannotLower(
         f"the field {name!r} of {type(obj).__qualname__} is {kind}: use int, float, bool and arrays of them"
     )
+
+
+def _in_order(array: np.ndarray) -> np.ndarray:
+    """A copy in C order that can be written if the array can be."""
+    made = np.ascontiguousarray(array)
+    made.flags.writeable = array.flags.writeable
+    return made
 
 
 def _kind(value: Any) -> Any:
