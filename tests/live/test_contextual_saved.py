@@ -181,6 +181,26 @@ def test_the_quadratic_has_the_gradient_and_hessian_of_what_was_let_go():
     assert (limited.t, limited.gone, limited.past.any(), limited.label.any()) == (0, 99, False, False)
 
 
+def test_full_fits_reach_the_maximum_of_what_is_kept_and_the_quadratic():
+    """Features grow thirtyfold and effects turn round, so that Newton's steps must be cut when much has been let go."""
+    rng = np.random.default_rng(1)
+    phi = np.column_stack([np.ones(600), rng.uniform(-1, 1, (600, 3))])
+    phi[400:] *= 30
+    effects = np.where(np.arange(600)[:, None] < 400, 1, -1 / 30) * [0.0, 4.0, -4.0, 2.0]
+    labels = rng.random(600) < 1 / (1 + np.exp(-np.sum(phi * effects, axis=1)))
+    limited = prepared(UssPdRidge([0.1, 0.3], 4), 100)
+    left = []
+    for row, label in zip(phi, labels.astype(int), strict=True):
+        limited.update(row, 1, np.array([0, label]), None)
+        kept = limited.weight.copy()
+        gradient, H = np.zeros(4), np.zeros((4, 4))
+        limited.evaluate(0, limited.theta[0], gradient, H, True)
+        limited.weight = kept  # which is the only field that it writes
+        left.append(gradient @ np.linalg.solve(H, gradient))
+    assert limited.gone > 400
+    assert max(left) < 3.6e-5  # the square of twice an error of 3e-3
+
+
 def test_memory_and_files_do_not_grow_with_the_rounds(tmp_path):
     cascade = make(RIDGE, [lambda x: 0, lambda x: 0, lambda x: 1], keep=100)
     sizes = []

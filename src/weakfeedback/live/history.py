@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import math
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from weakfeedback.contextual.disagreement import PairRegressions
+from weakfeedback.contextual.glm import BISECTIONS
 from weakfeedback.live.quick import hastened
 
 
@@ -58,10 +60,25 @@ class Bounded(PairRegressions):
         if curved:
             H[:] = (rows.T * w) @ rows + self.ridge * np.eye(self.d) + self.old_H[m]
 
-    def widest(self, m: int, step: Any) -> float:
-        """The largest change of a logit of regression m along a step, over the observations kept."""
-        rows, _ = self.observed(m, self.t)
-        return float(np.abs(rows @ step).max()) if len(rows) else 0.0
+    def stride(self, m: int, anchor: Any, step: Any, rise: float) -> float:
+        """How many times a step to go, as without a bound; the slope is that of the quadratic as well."""
+        rows, labels = self.observed(m, self.t)
+        z, change = rows @ anchor, rows @ step
+        if np.abs(change).max(initial=0.0) <= 1.0:
+            return 1.0
+        rises = (self.old_b[m] - self.old_H[m] @ anchor - self.ridge * anchor) @ step + labels @ change
+        steeper = step @ (self.old_H[m] @ step) + self.ridge * step @ step
+        low, high, size = 0.0, math.inf, 1.0
+        for _ in range(BISECTIONS):
+            slope = rises - size * steeper - change @ probabilities(z + size * change)
+            if abs(slope) <= 0.1 * rise:
+                break
+            if slope > 0.0:
+                low = size
+            else:
+                high = size
+            size = 2.0 * size if high == math.inf else 0.5 * (low + high)
+        return size
 
     def observed(self, m: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         """The features and labels of regression m among the first ``count`` observations kept."""
