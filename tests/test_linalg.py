@@ -34,6 +34,17 @@ def test_invert_times_and_inner(rng, d):
     assert linalg.inner(x, out) == pytest.approx(x @ matrix @ x)
 
 
+def test_invert_of_a_matrix_that_rounding_made_singular():
+    """1e18 x x' + I with x of ones: the 1 is lost, and elimination leaves exact zeros."""
+    matrix = np.full((3, 3), 1e18) + np.eye(3)
+    inverse = np.empty((3, 3))
+    linalg.invert(matrix, inverse)
+    assert np.isfinite(inverse).all()
+    assert np.array_equal(inverse, inverse.T)
+    assert np.linalg.eigvalsh(inverse).min() > -1e-16
+    assert np.diag(inverse).max() <= 1.0
+
+
 def test_rank_one_updates(rng):
     matrix = positive(rng, 6)
     x = rng.standard_normal(6)

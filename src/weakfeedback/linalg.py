@@ -22,6 +22,7 @@ __all__ = [
     ),
     *("longer", "mirror", "part", "settle", "shrink", "times"),
 ]
+ROUNDING = 2.0**-53
 
 
 def logistic(z):
@@ -187,7 +188,7 @@ def invert(matrix, out):
     """Write the inverse of a symmetric positive definite matrix, of which the lower triangle is read, into ``out``.
 
     The sweep operator, which turns -A into its inverse times -1 pivot by pivot, on the lower triangle; no pivot need be
-    chosen for such a matrix.
+    chosen for such a matrix. Where rounding leaves nothing of one, it is taken to be as large as the rounding error.
     """
     d = matrix.shape[0]
     b = np.empty(d)
@@ -195,7 +196,7 @@ def invert(matrix, out):
         for j in range(i + 1):
             out[i, j] = -matrix[i, j]
     for k in range(d):
-        pivot = out[k, k]
+        pivot = min(out[k, k], -ROUNDING * matrix[k, k])
         for j in range(k):
             b[j] = out[k, j]
         for i in range(k + 1, d):

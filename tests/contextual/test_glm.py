@@ -7,7 +7,14 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from weakfeedback.contextual import ContextualProblem, QuadraticFeatures, Supervised, UssPd, UssPdRidge
+from weakfeedback.contextual import (
+    ContextualProblem,
+    QuadraticFeatures,
+    Supervised,
+    UssPd,
+    UssPdRidge,
+    UssPdTs,
+)
 from weakfeedback.engine.chunk import Compiled
 from weakfeedback.engine.seeds import generator
 from weakfeedback.linalg import settle
@@ -145,6 +152,20 @@ def test_hard_data(name, ridge):
         feed(policy, contexts, labels)
         assert finite(policy)
         assert worst_error(policy) <= 3e-3
+
+
+@pytest.mark.parametrize("make", [UssPd, UssPdRidge, UssPdTs])
+@pytest.mark.parametrize("scale", [1e8, 1e10])
+def test_huge_features_are_learned_although_rounding_hides_the_ridge(make, scale):
+    contexts = np.column_stack([np.ones(300), LINE, LINE**2]) + 1
+    labels = RNG.random(300) < expit(3 * LINE)
+    options = {"forced": 1} if make is UssPd else {}
+    policy = feed(make([0.1, 0.3], 3, **options), scale * contexts, labels)
+    plain = feed(UssPd([0.1, 0.3], 3, ridge=1e-9), contexts, labels)
+    assert finite(policy)
+    assert expit(scale * contexts @ policy.theta[0]) == pytest.approx(
+        expit(contexts @ plain.theta[0]), abs=3e-3
+    )
 
 
 def test_twins_of_a_context_count_twice():

@@ -97,6 +97,15 @@ def test_copies_are_copies():
         assert module.longer(np.ones((2, 1), dtype=np.int8)).dtype == np.int8
 
 
+def test_a_matrix_that_rounding_made_singular_has_the_same_inverse():
+    matrix = np.multiply.outer([1e9, 3e9, -2e9], [1e9, 3e9, -2e9]) + np.eye(3)
+    one, other = np.empty((3, 3)), np.empty((3, 3))
+    linalg.invert(matrix, one)
+    quick.invert(matrix, other)
+    assert np.isfinite(one).all()
+    assert same(one, other)
+
+
 MAKERS = {
     "USS-PD": lambda: UssPd([0.0, 0.2, 0.5], 6, forced_limit=25),
     "USS-PD-lambdaI": lambda: UssPdRidge([0.0, 0.2, 0.5], 6, bonus="beta"),
@@ -122,6 +131,18 @@ def test_a_live_policy_learns_what_the_plain_one_learns(name):
     assert vars(plain).keys() == vars(live).keys()
     for field, value in vars(plain).items():
         assert same(value, getattr(live, field)), field
+
+
+def test_what_is_left_in_fresh_memory_does_not_matter():
+    live, rng = prepared(UssPd([0.0, 0.5], 3, forced=5), None), np.random.default_rng(0)
+    for t in range(10):
+        live.update(rng.uniform(-1, 1, 3), 1, np.array([0, t % 2]), rng)
+    clean, dirty = np.zeros((3, 3)), np.zeros((3, 3))
+    dirty.view(np.uint64)[:] = 0x7FF4000000000001  # a NaN that no operation may meet
+    for H in (clean, dirty):
+        with np.errstate(all="raise"):
+            live.evaluate(0, live.theta[0], np.zeros(3), H, True)
+    assert same(np.tril(clean), np.tril(dirty))
 
 
 @pytest.mark.parametrize("name", MAKERS)

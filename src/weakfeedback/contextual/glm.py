@@ -309,7 +309,7 @@ class Regressions:
         for i in range(self.d):
             gradient[i] = -self.ridge * theta[i]
             if curved:
-                for j in range(i):
+                for j in range(self.d):  # all: the sum of what fresh memory holds may warn
                     H[i, j] = 0.0
                 H[i, i] = self.ridge
         rows = np.empty(BLOCK, dtype=np.int64)

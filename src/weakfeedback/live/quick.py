@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.linalg import ROUNDING
+
 Array = np.ndarray
 # the methods of the regressions, and of policies made of them, that do linear algebra
 HEAVY = (
@@ -84,7 +86,7 @@ def invert(matrix: Array, out: Array) -> None:
     np.negative(matrix, out=out)
     for k in range(len(matrix)):
         b = np.concatenate([out[k, :k], out[k:, k]])
-        pivot, b[k] = b[k], 0.0
+        pivot, b[k] = min(b[k], -ROUNDING * matrix[k, k]), 0.0
         f = b / pivot
         out -= np.multiply.outer(f, b)  # above the diagonal nothing counts
         out[k, :k], out[k + 1 :, k] = f[:k], f[k + 1 :]
