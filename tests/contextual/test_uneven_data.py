@@ -27,6 +27,9 @@ def uneven(name, seed):
     if name == "heavy tails":
         features = rng.standard_t(1.2, (ROUNDS, 6))
         return features, rng.random(ROUNDS) < expit(features @ rng.normal(size=6) / 3)
+    if name == "rare categories":
+        which = np.minimum(rng.geometric(0.3, ROUNDS) - 1, 9)
+        return np.eye(10)[which], rng.random(ROUNDS) < expit(which - 3.0)
     raise ValueError(name)
 
 
@@ -58,7 +61,7 @@ def errors(policy, features, labels):
     """The largest error of a probability after each observation."""
     rng, found = np.random.default_rng(0), []
     theta = np.zeros(features.shape[1])
-    for n in range(1, ROUNDS + 1):
+    for n in range(1, len(labels) + 1):
         differ = np.zeros((2, 2), dtype=bool)
         differ[0, 1] = labels[n - 1]
         policy.update_pairs(features[n - 1], 1, differ, rng)
@@ -90,6 +93,16 @@ def test_a_large_observation_after_small_ones_does_not_send_the_estimate_away():
     assert np.quantile(found, 0.95) <= 3e-3
     assert found[-1] <= 3e-3
     assert np.abs(policy.theta).max() < 1e3
+
+
+def test_a_surprise_where_the_likelihood_is_flat_is_not_taken_for_a_small_change():
+    """A logit far out has no curvature, so a label against it sends it far to the other side at no cost."""
+    worst = 0.0
+    for seed in range(6):
+        features, labels = uneven("rare categories", seed)
+        policy = UssPd([0.1, 0.3], 10, forced=10, ridge=1e-9)
+        worst = max(worst, errors(policy, features[:120], labels[:120]).max())
+    assert worst <= 3e-3
 
 
 def with_regressions(module):

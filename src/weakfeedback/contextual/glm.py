@@ -15,9 +15,9 @@ How wrong the estimate is follows from the length of the step, s = g' Q g, which
 
 of s undone: rho because Q belongs to older estimates, the most that was found since Q was computed; 2 s / n because
 the Hessian changes along the step, by the mean squared change of the logits. The model is brought up to date when s
-times this exceeds 8 tau^4 n. Then the error of a probability is of the order of tau^2: the variance of a logit is
-about 4 d / n, and the error points in one of d directions. Here n is the number of observations as far as they matter
-(``effective``).
+times this exceeds 8 tau^4 n, or when an observation moves its own logit so far that the model says nothing (``FAR``).
+Then the error of a probability is of the order of tau^2: the variance of a logit is about 4 d / n, and the error
+points in one of d directions. Here n is the number of observations as far as they matter (``effective``).
 
 To bring it up to date, the anchor moves to the estimate and the gradient is summed anew over all data, O(n d), while
 Q is kept, again until the step is short (``centre``). After so many of these sums that one of the Hessian, O(n d^2),
@@ -54,6 +54,7 @@ BISECTIONS = 200
 BLOCK = 64  # observations that are summed over at a time
 CLOSE = 1e-6  # a full fit is done when g' Q g <= CLOSE n / d, with n as above
 STALE, BAD = 0.02, 0.25  # the part of a step left undone for which Q is computed, or all is fitted, anew
+FAR = 10.0  # the change of an observation's own logit for which the model is not trusted
 SPARSE = 4000  # the model is brought up to date when n has grown by 1 / SPARSE, not before
 NOTHING, CENTRE, FULL = 0, 1, 2  # what an observation may call for
 
@@ -180,7 +181,8 @@ class Regressions:
         Q = self.Q[m]
         times(Q, x, v)
         c = inner(x, v)
-        z = settle(inner(x, theta), c, y)
+        before = inner(x, theta)
+        z = settle(before, c, y)
         p = logistic(z)
         w = p * (1.0 - p)
         pull = y - p + w * (z - inner(x, anchor))
@@ -196,7 +198,7 @@ class Regressions:
         if n >= self.growth * self.fitted[m]:
             return FULL
         rested = SPARSE * (n - self.centred[m]) >= self.centred[m]
-        return CENTRE if rested and self.is_doubtful(m, s) else NOTHING
+        return CENTRE if rested and (abs(z - before) > FAR or self.is_doubtful(m, s)) else NOTHING
 
     def watch(self, m, w, c):
         """Note the leverage of an observation: its w = mu', and c = x' Q x with it."""
@@ -248,7 +250,7 @@ class Regressions:
         curved = 4 * self.sums[m] >= self.d + 16
         for _ in range(NEWTON_STEPS):
             left = self.newton(m, H, step, curved)
-            if left > BAD * before:
+            if left >= BAD * before:
                 return False
             if left > STALE * before and not curved:
                 curved = True
