@@ -52,7 +52,7 @@ from weakfeedback.linalg import (
 NEWTON_STEPS = 50
 BISECTIONS = 200
 BLOCK = 64  # observations that are summed over at a time
-CLOSE = 1e-6  # a full fit is done when g' Q g <= CLOSE n / d, with n as above
+CLOSE = 1e-6  # a full fit is done when g' Q g <= CLOSE / d times ``weight``
 STALE, BAD = 0.02, 0.25  # the part of a step left undone for which Q is computed, or all is fitted, anew
 FAR = 10.0  # the change of an observation's own logit for which the model is not trusted
 SPARSE = 4000  # the model is brought up to date when n has grown by 1 / SPARSE, not before
@@ -213,8 +213,8 @@ class Regressions:
         """The number of observations as far as they matter.
 
         Those far from the boundary carry no curvature: each counts as 4 mu'. Those of small features carry little
-        information: what counts is how many share it, (sum mu' l)^2 / sum mu' l^2. And where few lie far out, the
-        errors of their probabilities are the largest.
+        information: what counts is the part that shares it, (sum mu' l)^2 / (sum mu' sum mu' l^2). And where few lie
+        far out, the errors of their probabilities are the largest.
         """
         moments = self.moments[m]
         n = self.weight[m] / self.farthest[m]
@@ -283,7 +283,7 @@ class Regressions:
                     anchor[k] += size * step[k]
         for k in range(self.d):
             theta[k] = anchor[k] + size * step[k]
-        for k in range(3):  # half of what is known of leverages is forgotten while n doubles
+        for k in range(3):  # at least half of what is known of leverages is forgotten while n doubles
             self.moments[m, k] /= self.growth
         self.farthest[m] = max(1.0, self.farthest[m] / self.growth)
 
