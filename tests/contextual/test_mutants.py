@@ -140,7 +140,7 @@ MUTANTS = [
     ("UssPd", disagreement, "self.label[s, m] = 1", "self.label[s, m] = 1 - self.label[s, m - 1]"),
     ("UssPd", glm, "if self.reach[k] <= arm:", "if self.reach[k] < arm:"),
     ("UssPd", glm, "z[r] = label[rows[r], m] - p", "z[r] = label[rows[r], 0] - p"),
-    ("UssPd", glm, "if arms[s] >= stop:", "if arms[s] > stop:"),
+    ("UssPd", glm, "if arms[s] >= stop:\n                rows", "if arms[s] > stop:\n                rows"),
     ("UssPd", glm, "rows[n] = s", "rows[n] = s - 1"),
     ("UssPd", glm, "w[r] = p * (1.0 - p)", "w[r] = p"),
     ("UssPd", glm, "level + self.ridge", "level"),
