@@ -61,7 +61,7 @@ class UssPdTs(PairRegressions):
     ...     policy.update(phi, arm, np.array([0, int(x > 0)])[: arm + 1], rng)
     ...     pulls[int(x > 0), arm] += 1
     >>> pulls.tolist()
-    [[459, 25], [1, 515]]
+    [[460, 24], [1, 515]]
     """
 
     delay_safe = True
