@@ -113,8 +113,8 @@ def with_regressions(module):
 
 
 MUTANTS = [
-    ("return s * (self.rho[m] * n + 2.0 * s) >", "return s * self.rho[m] * n >"),
-    ("n = self.weight[m] / self.farthest[m]", "n = float(self.n[m])"),
+    ("return s * (rho * n + 4.0 * s) >", "return s * rho * n >"),
+    ("n * self.weight[m] / self.farthest[m]", "n * self.weight[m]"),
     ("if moments[2] > 0.0:", "if False:"),
     ("self.farthest[m] = max(self.farthest[m], 4.0", "self.farthest[m] = max(1.0, 0.0"),
     ("theta[k] += (y - p) * v[k]", "theta[k] += 0.5 * (y - p) * v[k]"),

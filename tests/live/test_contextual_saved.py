@@ -198,7 +198,7 @@ def test_full_fits_reach_the_maximum_of_what_is_kept_and_the_quadratic():
         limited.weight = kept  # which is the only field that it writes
         left.append(gradient @ np.linalg.solve(H, gradient))
     assert limited.gone > 400
-    assert max(left) < 3.6e-5  # the square of twice an error of 3e-3
+    assert max(left) < 1e-4  # 8 tau^4 n with n = 80; without the quadratic it is 12
 
 
 def test_memory_and_files_do_not_grow_with_the_rounds(tmp_path):

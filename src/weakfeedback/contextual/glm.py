@@ -11,13 +11,13 @@ the estimate will be with it (``settle``), which matters for the rare observatio
 
 How wrong the estimate is follows from the length of the step, s = g' Q g, which leaves about the part
 
-    rho + 2 s / n
+    rho + 4 s / n
 
-of s undone: rho because Q belongs to older estimates, the most that was found since Q was computed; 2 s / n because
-the Hessian changes along the step, by the mean squared change of the logits. The model is brought up to date when s
-times this exceeds 8 tau^4 n, or when an observation moves its own logit so far that the model says nothing (``FAR``).
-Then the error of a probability is of the order of tau^2: the variance of a logit is about 4 d / n, and the error
-points in one of d directions. Here n is the number of observations as far as they matter (``effective``).
+of s undone: rho because Q belongs to older estimates, the most that was found since Q was computed; 4 s / n because
+the Hessian changes along the step, by the mean squared change of the logits. Here n is the number of observations as
+far as they matter (``effective``). The model is brought up to date when s times this exceeds 8 tau^4 n_f, where n_f
+counts all data as if they lay as far out as the farthest. Then the error of a probability is of the order of tau^2:
+the variance of a logit is at most about 4 d / n_f, and the error points in one of d directions.
 
 To bring it up to date, the anchor moves to the estimate and the gradient is summed anew over all data, O(n d), while
 Q is kept, again until the step is short (``centre``). After so many of these sums that one of the Hessian, O(n d^2),
@@ -198,7 +198,9 @@ class Regressions:
         if n >= self.growth * self.fitted[m]:
             return FULL
         rested = SPARSE * (n - self.centred[m]) >= self.centred[m]
-        return CENTRE if rested and (abs(z - before) > FAR or self.is_doubtful(m, s)) else NOTHING
+        return (
+            CENTRE if rested and (abs(z - before) > FAR or self.is_doubtful(m, s, self.rho[m])) else NOTHING
+        )
 
     def watch(self, m, w, c):
         """Note the leverage of an observation: its w = mu', and c = x' Q x with it."""
@@ -210,23 +212,22 @@ class Regressions:
         self.farthest[m] = max(self.farthest[m], 4.0 * w * w * leverage)
 
     def effective(self, m):
-        """The number of observations as far as they matter.
+        """The number of observations as far as they matter, but not less than one.
 
         Those far from the boundary carry no curvature: each counts as 4 mu'. Those of small features carry little
-        information: what counts is the part that shares it, (sum mu' l)^2 / (sum mu' sum mu' l^2). And where few lie
-        far out, the errors of their probabilities are the largest.
+        information: what counts is the part that shares it, (sum mu' l)^2 / (sum mu' sum mu' l^2).
         """
         moments = self.moments[m]
-        n = self.weight[m] / self.farthest[m]
+        n = self.weight[m]
         if moments[2] > 0.0:
             n *= (moments[1] / moments[0]) * (moments[1] / moments[2])
-        return n
+        return max(n, min(self.weight[m], 1.0))
 
-    def is_doubtful(self, m, s):
+    def is_doubtful(self, m, s, rho):
         """Whether a step with g' Q g = s leaves more undone than allowed."""
         n = self.effective(m)
-        bound = self.tau * self.tau * n
-        return s * (self.rho[m] * n + 2.0 * s) > 8.0 * bound * bound
+        bound = self.tau * self.tau
+        return s * (rho * n + 4.0 * s) > 8.0 * bound * bound * n * self.weight[m] / self.farthest[m]
 
     def fit(self, m, H, step, full):
         """Bring regression m to its maximum of likelihood, with the old Hessian as long as that pays and converges."""
@@ -256,7 +257,8 @@ class Regressions:
                 curved = True
                 continue
             self.rho[m] = 0.0 if curved else max(self.rho[m], left / before)
-            if not self.is_doubtful(m, left):
+            # what is left lies where Q is worse than it was for the whole step
+            if not self.is_doubtful(m, left, math.sqrt(self.rho[m])):
                 for k in range(self.d):
                     theta[k] = anchor[k] + step[k]
                 return True
