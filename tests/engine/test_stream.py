@@ -116,14 +116,14 @@ def test_beta_draws_of_no_numbers_are_those_of_numpy(a):
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, -math.inf])
 @pytest.mark.parametrize("other", [0.5, 1.0, 3.0, -1.0, math.nan])
-def test_beta_draws_are_refused_in_the_words_of_numpy(bad, other):
+def test_where_numpy_refuses_a_beta_draw_there_is_no_number(bad, other):
     for parameters in [(bad, other), (other, bad)]:
         ours, numpys = pair(2)
-        with pytest.raises(ValueError) as expected:
+        with pytest.raises(ValueError, match="<= 0"):
             numpys.beta(*parameters)
-        with pytest.raises(ValueError) as found:
-            betas(Stream(ours), *parameters, np.empty(1))
-        assert str(found.value) == str(expected.value)
+        drawn = np.zeros(2)
+        betas(Stream(ours), *parameters, drawn)
+        assert np.isnan(drawn).all()
         assert ours.bit_generator.state == numpys.bit_generator.state
 
 
