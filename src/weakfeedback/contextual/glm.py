@@ -15,7 +15,7 @@ How wrong the estimate is follows from the length of the step, s = g' Q g, which
 
 of s undone: rho because Q belongs to older estimates, the most that was found since Q was computed; 4 s / n because
 the Hessian changes along the step, by the mean squared change of the logits. Here n is the number of observations as
-far as they matter (``effective``). The model is brought up to date when s times this exceeds 8 tau^4 n_f, where n_f
+far as they matter (``is_doubtful``). The model is brought up to date when s times this exceeds 8 tau^4 n_f, where n_f
 counts all data as if they lay as far out as the farthest. Then the error of a probability is of the order of tau^2:
 the variance of a logit is at most about 4 d / n_f, and the error points in one of d directions.
 
@@ -211,21 +211,18 @@ class Regressions:
         moments[2] += w * leverage * leverage
         self.farthest[m] = max(self.farthest[m], 4.0 * w * w * leverage)
 
-    def effective(self, m):
-        """The number of observations as far as they matter, but not less than one.
+    def is_doubtful(self, m, s, rho):
+        """Whether a step with g' Q g = s leaves more undone than allowed.
 
-        Those far from the boundary carry no curvature: each counts as 4 mu'. Those of small features carry little
-        information: what counts is the part that shares it, (sum mu' l)^2 / (sum mu' sum mu' l^2).
+        n is the number of observations as far as they matter, but not less than one. Those far from the boundary carry
+        no curvature: each counts as 4 mu'. Those of small features carry little information: what counts is the part
+        that shares it, (sum mu' l)^2 / (sum mu' sum mu' l^2).
         """
         moments = self.moments[m]
         n = self.weight[m]
         if moments[2] > 0.0:
             n *= (moments[1] / moments[0]) * (moments[1] / moments[2])
-        return max(n, min(self.weight[m], 1.0))
-
-    def is_doubtful(self, m, s, rho):
-        """Whether a step with g' Q g = s leaves more undone than allowed."""
-        n = self.effective(m)
+        n = max(n, min(self.weight[m], 1.0))
         bound = self.tau * self.tau
         return s * (rho * n + 4.0 * s) > 8.0 * bound * bound * n * self.weight[m] / self.farthest[m]
 
