@@ -24,8 +24,8 @@ class UssPd(PairwiseDisagreement):
       eigenvalue of every V_ij is at least 1, which is what m is for, but not later than after ``forced_limit``
       rounds: on real data the eigenvalue is out of reach. 500 is a tenth of the thesis's 5000 rounds.
     * A ridge on the likelihood and on V_ij. The estimate need not exist (separable data) and V_ij need not be
-      invertible. 1e-3 tames the estimates of nearly separable data; 1e-6 comes nearer to the thesis, at no
-      cost in time, and stops earlier where disagreements are a function of the context (thresholded labels).
+      invertible. 1e-3 tames the estimates of nearly separable data; 1e-6 comes nearer to the thesis, at
+      little cost in time, and stops earlier where disagreements are a function of the context (thresholded labels).
     * The estimate follows the exact one at a bounded cost (see ``weakfeedback.contextual.glm``). With
       ``tolerance=0.5`` probabilities stay within 3e-3 of the exact ones, with 0.2 within 1e-3. This is measured, not
       proved, over 20 000 observations of 10 to 105 features, and 300 of features with heavy tails; most errors are
