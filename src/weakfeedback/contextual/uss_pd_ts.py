@@ -26,7 +26,7 @@ class UssPdTs(PairRegressions):
 
     Estimates, history and wrong input are as in ``UssPd``, but there is a full fit whenever n has grown by the factor
     1 + tolerance / 2 since the last one, for the sake of H. With ``tolerance=0.5`` the widths |phi| seen were within
-    9 % of the exact ones, 2 % in the mean, the worst with steep models.
+    12 % of the exact ones, 2 % in the mean, the worst with heavy tails.
 
     Draws: in ``select``, for i = 0, 1, ... until an arm is accepted: one ``rng.standard_normal()`` for every
     j = i + 1, i + 2, ... up to the first one that speaks against stopping at i.
