@@ -189,15 +189,22 @@ def test_full_fits_reach_the_maximum_of_what_is_kept_and_the_quadratic():
     effects = np.where(np.arange(600)[:, None] < 400, 1, -1 / 30) * [0.0, 4.0, -4.0, 2.0]
     labels = rng.random(600) < 1 / (1 + np.exp(-np.sum(phi * effects, axis=1)))
     limited = prepared(UssPdRidge([0.1, 0.3], 4), 100)
-    left = []
+    left, wrong = [], []
     for row, label in zip(phi, labels.astype(int), strict=True):
         limited.update(row, 1, np.array([0, label]), None)
         kept = limited.weight.copy()
         gradient, H = np.zeros(4), np.zeros((4, 4))
         limited.evaluate(0, limited.theta[0], gradient, H, True)
         limited.weight = kept  # which is the only field that it writes
-        left.append(gradient @ np.linalg.solve(H, gradient))
+        step = np.linalg.solve(H, gradient)
+        left.append(gradient @ step)
+        kept_rows = limited.past[: limited.t]
+        near, exact = (
+            1 / (1 + np.exp(-kept_rows @ theta)) for theta in (limited.theta[0], limited.theta[0] + step)
+        )
+        wrong.append(np.abs(near - exact).max(initial=0.0))
     assert limited.gone > 400
+    assert max(wrong) < 3e-3
     assert max(left) < 1e-4  # 8 tau^4 n with n = 80; without the quadratic it is 12
 
 
