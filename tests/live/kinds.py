@@ -105,4 +105,4 @@ def play(kind: Kind, thing: Any, rounds: int) -> list[tuple[int, Any, Any]]:
 
 def state(thing: Any) -> dict[str, Any]:
     """Everything that its file would hold."""
-    return thing._body()
+    return thing.state()

@@ -140,7 +140,7 @@ def test_a_saved_cascade_goes_on_as_if_nothing_had_happened(tmp_path):
 def test_damaged_labels_are_refused(tmp_path):
     cascade = buyer()
     for change in ({"labels": -1}, {"spent": -0.5}, {"price": None}, {"labels": 1.5}, {"more": 1}):
-        body = cascade._body()
+        body = cascade.state()
         body["purse"] = {**body["purse"], **change}
         from weakfeedback.live import storage
 

@@ -105,7 +105,7 @@ def same(quick, slow):
 
 
 def same_files(quick, slow):
-    bodies = [cascade._body() for cascade in (quick, slow)]
+    bodies = [cascade.state() for cascade in (quick, slow)]
     assert bodies[0] == bodies[1]
     assert json.dumps(bodies[0]) == json.dumps(bodies[1])  # 1 and 1.0 are not the same text
     for id in quick._records:
@@ -272,7 +272,7 @@ def test_the_same_said_in_other_types_is_a_duplicate_and_other_content_is_not(ta
     id = cascade.decide().id
     assert cascade.feedback(id, [1, True, "no"]) == "accepted"
     if taken:
-        cascade._body()
+        cascade.state()
     for same in ((1, 1, "no"), [True, 1, "no"], [1.0, np.int64(1), "no"], np.array([1, 1, "no"], object)):
         assert cascade.feedback(id, same) == "duplicate"
     for other in ([1, 1, "yes"], [1, 0, "no"], [1, 1], [1, 1, "no", 1], [1.5, 1, "no"], ["1", 1, "no"]):

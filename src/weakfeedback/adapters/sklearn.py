@@ -233,14 +233,13 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         if "cascade_" in state:  # holds locks, which cannot be pickled
-            state["cascade_"] = state["cascade_"]._body()
+            state["cascade_"] = state["cascade_"].state()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "cascade_" in state:
-            functions = {"combine": None, "compare": None}
-            self.cascade_ = Cascade._remade(state["cascade_"], self.stages_, None, functions)
+            self.cascade_ = Cascade.from_state(state["cascade_"], self.stages_)
 
 
 def _named(stages: Any) -> list[tuple[str, Any]]:

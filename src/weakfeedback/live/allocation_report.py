@@ -3,53 +3,65 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from weakfeedback.live import storage
-from weakfeedback.live.report import percent
+from weakfeedback.live.report import percent, plain
 from weakfeedback.live.storage import StateError
 
 ARRAYS = ("given", "served", "seen", "total")
 
 
-class AllocationTally:
-    """Counts for K arms, whatever statistics the policy keeps itself."""
+class AllocationCounts(NamedTuple):
+    """Counts for K arms, whatever statistics the policy keeps itself. A round makes new ones."""
 
-    def __init__(self, arms: int) -> None:
-        self.rounds = 0
-        self.given = np.zeros(arms)  # the sum of what each arm got
-        self.served = np.zeros(arms, dtype=np.int64)  # rounds in which it got anything
-        self.seen = np.zeros(arms, dtype=np.int64)  # rounds in which something was seen there
-        self.total = np.zeros(arms)  # the sum of what was seen
+    rounds: int
+    given: np.ndarray  # the sum of what each arm got
+    served: np.ndarray  # rounds in which it got anything
+    seen: np.ndarray  # rounds in which something was seen there
+    total: np.ndarray  # the sum of what was seen
 
-    def add(self, allocation: np.ndarray, observed: np.ndarray) -> None:
+    @classmethod
+    def of(cls, arms: int) -> AllocationCounts:
+        """Return the counts before the first round."""
+        whole = np.zeros(arms, dtype=np.int64)
+        return cls(0, np.zeros(arms), whole, whole, np.zeros(arms))
+
+    def after_round(self, allocation: np.ndarray, observed: np.ndarray) -> AllocationCounts:
         """Count one round."""
-        self.rounds += 1
-        self.given += allocation
-        self.served += allocation > 0.0
-        self.seen += observed > 0.0
-        self.total += observed
+        return AllocationCounts(
+            self.rounds + 1,
+            self.given + allocation,
+            self.served + (allocation > 0.0),
+            self.seen + (observed > 0.0),
+            self.total + observed,
+        )
+
+    def after_failure(self, cost: float) -> AllocationCounts:
+        """Costs of decisions that were cancelled are not counted here."""
+        return self
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain data."""
         return {name: storage.encode(getattr(self, name)) for name in ("rounds", *ARRAYS)}
 
     @classmethod
-    def from_state(cls, arms: int, state: Any) -> AllocationTally:
-        """Return the tally that gave ``state``, or raise `StateError`."""
-        tally = cls(arms)
+    def from_state(cls, arms: int, state: Any) -> AllocationCounts:
+        """Return the counts that gave ``state``, or raise `StateError`."""
         if not isinstance(state, dict) or set(state) != {"rounds", *ARRAYS}:
             raise StateError(f"the counts must hold exactly: rounds, {', '.join(ARRAYS)}")
-        for name, value in state.items():
-            setattr(tally, name, storage.restored(name, getattr(tally, name), value))
-        counts = np.concatenate([tally.served, tally.seen])
-        sums = np.concatenate([tally.given, tally.total])
-        if (counts < 0).any() or (counts > tally.rounds).any() or not (sums >= 0.0).all():
+        fresh = cls.of(arms)
+        counts = cls(
+            **{name: storage.restored(name, getattr(fresh, name), state[name]) for name in cls._fields}
+        )
+        numbers = np.concatenate([counts.served, counts.seen])
+        sums = np.concatenate([counts.given, counts.total])
+        if (numbers < 0).any() or (numbers > counts.rounds).any() or not (sums >= 0.0).all():
             raise StateError("the counts contradict each other")
-        return tally
+        return counts
 
 
 @dataclass(frozen=True)
@@ -125,9 +137,13 @@ class AllocationReport:
         low, high = self.intervals[i]
         return f"{percent(self.means[i])} ({percent(low)} to {percent(high)})"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON data: arrays are lists, NaN and infinity are None."""
+        return {item.name: plain(getattr(self, item.name)) for item in fields(self)}
+
 
 def make_allocation_report(
-    label: str, policy: Any, budget: float, setting: str, pending: int, tally: AllocationTally
+    label: str, policy: Any, budget: float, setting: str, pending: int, tally: AllocationCounts
 ) -> AllocationReport:
     """Return the report on what was counted and on what the policy knows."""
     arms, rounds = tally.seen.size, tally.rounds

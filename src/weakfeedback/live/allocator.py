@@ -12,15 +12,15 @@ import numpy as np
 
 from weakfeedback.catalog import make_policy, option_names, policy_class
 from weakfeedback.live import storage
-from weakfeedback.live.allocation_report import AllocationReport, AllocationTally, make_allocation_report
+from weakfeedback.live.allocation_report import AllocationCounts, AllocationReport, make_allocation_report
 from weakfeedback.live.base import Live, remade, saved_policy
-from weakfeedback.live.dividing import QUICK
-from weakfeedback.live.labels import short
+from weakfeedback.live.driver import Examples
+from weakfeedback.live.labels import lent, short
 from weakfeedback.live.ledger import fingerprint
 from weakfeedback.live.storage import StateError
 from weakfeedback.validate import brief, integer, number, vector
 
-SLACK = 1e-9  # relative: so much may rounding add to the budget
+SLACK = 1e-9  # relative tolerance on the budget
 OTHER = {"loss": "reward", "reward": "loss"}
 STATE: dict[str, type | tuple[type, ...]] = {
     "core": dict,
@@ -37,6 +37,15 @@ class Allotment:
 
     id: int
     allocation: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lesson:
+    """What was seen under a decision."""
+
+    id: int
+    content: str
+    seen: np.ndarray
 
 
 class Allocator(Live):
@@ -63,6 +72,8 @@ class Allocator(Live):
         What is observed.
     seed : integer >= 0, SeedSequence or Generator, optional
         Of the policy's generator; fresh entropy if None. A Generator must be over PCG64, and is used as it is.
+    compiled, remember
+        As for `Cascade`.
 
     Examples
     --------
@@ -95,7 +106,10 @@ class Allocator(Live):
         budget: float,
         policy: Any = "CSB-TS",
         setting: str = "loss",
-        seed: Any = 0,
+        seed: Any = None,
+        *,
+        compiled: bool = False,
+        remember: int | None = None,
         **options: Any,
     ) -> None:
         self._arms = integer("arms", arms, 1)
@@ -103,9 +117,9 @@ class Allocator(Live):
         if not isinstance(setting, str) or setting not in OTHER:
             raise ValueError(f"setting must be 'loss' or 'reward', got {brief(setting)}")
         self._observes = setting
-        super().__init__(policy, self._made, ("select", "update"), seed, options)
+        super().__init__(policy, self._made, ("select", "update"), seed, options, compiled, remember)
         self._check_policy()
-        self._tally = AllocationTally(self._arms)
+        self._counts: AllocationCounts = AllocationCounts.of(self._arms)
 
     def _made(self, name: str, **options: Any) -> Any:
         self._check_setting(name, policy_class("allocation", name))
@@ -115,19 +129,25 @@ class Allocator(Live):
     def __repr__(self) -> str:
         return f"<Allocator of {self._budget:g} over {self._arms} arms, {self._label}, {self.rounds} rounds>"
 
+    def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
+        numbers = lent(np.zeros(1))
+        return {"select": (), "update": (numbers, numbers)}, ()
+
+    def _bind(self) -> None:
+        self._select = self._driver.method("select")
+        self._update = self._driver.method("update")
+
     # -- rounds
 
     def decide(self) -> Allotment:
         """Return what each arm gets in this round: numbers >= 0 whose sum is at most the budget, up to rounding."""
-        with self._ledger.lock:
-            self._ledger.ensure_room()
-            quick = QUICK.get(type(self._policy))
-            chosen = quick[0](self._policy, self._rng) if quick else self._policy.select(self._rng)
-            allocation = self._checked(chosen)
-            id = self._ledger.enter(allocation)
-        if self._autosave is not None:
+        id, allocation = self._decide()
+        if self._log is not None:
             self._give_out(id)
         return Allotment(id, allocation.copy())
+
+    def _choose(self) -> np.ndarray:
+        return lent(self._checked(self._select(self._rng)))
 
     def feedback(self, id: int, observed: Any) -> str:
         """Learn what was seen under a decision, at any time and in any order.
@@ -139,51 +159,61 @@ class Allocator(Live):
         Return "accepted", or "duplicate" if the same was said before. Raise `FeedbackConflict`,
         `UnknownDecision` or ValueError, and then nothing has changed.
         """
-        outcome = self._learn(id, seen_values(observed, self._arms))
-        if self._autosave is not None:
-            self._acknowledge()
-        return outcome
-
-    def _learn(self, id: int, seen: np.ndarray) -> str:
+        seen = lent(seen_values(observed, self._arms))
         digest = fingerprint(seen)
         with self._ledger.lock:
-            allocation = self._ledger.awaited(id, digest)
-            if allocation is None:
-                return "duplicate"
-            quick = QUICK.get(type(self._policy))
-            if quick:
-                quick[1](self._policy, allocation, seen, self._rng)
-            else:
-                self._policy.update(allocation.copy(), seen.copy(), self._rng)
-            self._ledger.close(int(id), digest)
-            self._tally.add(allocation, seen)
-            return "accepted"
+            self._recover()
+            duplicate = self._ledger.awaited(id, digest) is None
+            if not duplicate:
+                self._learn([Lesson(int(id), digest, seen)])
+        self._acknowledge()
+        return "duplicate" if duplicate else "accepted"
+
+    def _teach(self, decided: np.ndarray, lesson: Lesson) -> None:
+        self._update(decided, lesson.seen, self._rng)
+
+    def _counted(self, counts: AllocationCounts, decided: np.ndarray, lesson: Lesson) -> AllocationCounts:
+        return counts.after_round(decided, lesson.seen)
+
+    def _decision_event(self, decided: np.ndarray) -> dict[str, Any]:
+        return {"allocation": decided.tolist()}
+
+    def _answer_event(self, decided: np.ndarray, lesson: Lesson) -> dict[str, Any]:
+        return {"observed": lesson.seen.tolist(), "digest": lesson.content}
 
     # -- what was learned
 
     def report(self) -> AllocationReport:
         """Return who got how much, what was seen and what was learned; ``print`` it for a table."""
         with self._ledger.lock:
-            pending = len(self._ledger.pending)
+            self._recover()
+            pending, policy = len(self._ledger.pending), self._driver.write_back()
             return make_allocation_report(
-                self._label, self._policy, self._budget, self._observes, pending, self._tally
+                self._label, policy, self._budget, self._observes, pending, self._counts
             )
 
     # -- saving
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, policy: Any = None) -> Allocator:
+    def load(cls, path: str | os.PathLike[str], *, policy: Any = None, compiled: bool = False) -> Allocator:
         """Return the allocator that was saved to ``path``; it decides as if it had never stopped.
 
         A policy that was given as an object may have options that are not in the file: give a fresh one. A file that
         cannot be used raises `StateError`.
         """
-        body = storage.read(path, cls.kind)
+        return cls._made_again(storage.read(path, cls.kind), policy, compiled)
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], *, policy: Any = None, compiled: bool = False) -> Allocator:
+        """Return the allocator that gave ``state``. See `load`."""
+        return cls._made_again(storage.checked_copy(state), policy, compiled)
+
+    @classmethod
+    def _made_again(cls, body: dict[str, Any], policy: Any, compiled: bool) -> Allocator:
         storage.require("state", body, STATE)
         chosen, options = saved_policy(body["core"], policy)
-        allocator = remade(
-            lambda: cls(body["arms"], body["budget"], chosen, body["setting"], seed=0, **options)
-        )
+        options |= {"seed": 0, "compiled": compiled}
+        allocator = remade(lambda: cls(body["arms"], body["budget"], chosen, body["setting"], **options))
         remade(lambda: allocator._restore(body))
         return allocator
 
@@ -192,21 +222,26 @@ class Allocator(Live):
             "arms": self._arms,
             "budget": self._budget,
             "setting": self._observes,
-            "counts": self._tally.state(),
+            "counts": self._counts.state(),
         }
+
+    def _check_state(self, body: dict[str, Any]) -> None:
+        super()._check_state(body)
+        if AllocationCounts.from_state(self._arms, body["counts"]).rounds != body["core"]["ledger"]["rounds"]:
+            raise StateError("the counts contradict the ledger")
 
     def _restore(self, body: dict[str, Any]) -> None:
         self._restore_core(body["core"])
         self._check_policy()
-        self._tally = AllocationTally.from_state(self._arms, body["counts"])
-        if self._tally.rounds != self.rounds:
+        self._counts = AllocationCounts.from_state(self._arms, body["counts"])
+        if self._counts.rounds != self._ledger.rounds:
             raise StateError("the counts contradict the ledger")
 
     def _encode_decision(self, decided: np.ndarray) -> list[float]:
         return decided.tolist()
 
     def _decode_decision(self, data: Any) -> np.ndarray:
-        return self._checked(vector("allocation", data, size=self._arms))
+        return lent(self._checked(vector("allocation", data, size=self._arms)))
 
     # -- checks
 
@@ -230,7 +265,7 @@ class Allocator(Live):
 
     def _check_policy(self) -> None:
         """Refuse a policy object that was made for another problem."""
-        policy = self._policy
+        policy = self._driver.policy
         self._check_setting(self._label, policy)
         arms, budget = getattr(policy, "K", self._arms), getattr(policy, "Q", self._budget)
         rewards = getattr(policy, "reward", self._observes == "reward")

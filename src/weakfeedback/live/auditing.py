@@ -15,7 +15,6 @@ from weakfeedback.live.labels import (
     Compare,
     Costed,
     answers_of,
-    costs_of,
     differences,
     labels_of,
     rights,
@@ -29,31 +28,31 @@ class Findings:
     """What the fresh samples showed."""
 
     wrong: list[np.ndarray]  # for each labelled sample, which stages were wrong
-    calls: float = 0.0  # what the stages cost
     labels: float = 0.0  # what the labels cost
 
 
+def run_stages(samples: Rows, stages: Sequence[Stage]) -> list[list[Any]]:
+    """Return the outputs of all these stages for every sample; one stage alone differs from nothing and is not run."""
+    outputs: list[list[Any]] = [[] for _ in range(samples.size)]
+    if len(stages) > 1:
+        for stage in stages:
+            for seen, output in zip(outputs, list(stage.many(samples, range(samples.size), outputs))):
+                seen.append(output)
+    return outputs
+
+
 def examine(
-    samples: Rows,
-    truth: Any,
-    stages: Sequence[Stage],
-    stage_costs: np.ndarray,
+    outputs: list[list[Any]],
+    ask: Callable[[int, list[Any]], Any],
     combine: Combine | None,
     compare: Compare | None,
     label_price: float,
 ) -> Findings:
-    """Run the samples through all these stages and ask for the truth where their answers differ."""
-    ask = _teller(samples, truth)
+    """Ask for the truth of the rows in which the answers differ."""
     found = Findings([])
-    outputs: list[list[Any]] = [[] for _ in range(samples.size)]
-    if len(stages) == 1 or not samples.size:  # one stage differs from nothing
-        return found
-    for stage in stages:
-        earlier = [labels_of(seen) for seen in outputs]
-        for seen, output in zip(outputs, stage.many(samples, range(samples.size), earlier)):
-            seen.append(output)
     for row, seen in enumerate(outputs):
-        found.calls += sum(costs_of(seen, stage_costs))
+        if len(seen) < 2:
+            continue
         answers = answers_of(labels_of(seen), combine)
         if differences(answers, compare).any():
             given = ask(row, labels_of(seen))
@@ -63,7 +62,7 @@ def examine(
     return found
 
 
-def _teller(samples: Rows, truth: Any) -> Callable[[int, list[Any]], Any]:
+def teller(samples: Rows, truth: Any) -> Callable[[int, list[Any]], Any]:
     """Return who tells the truth of a row: the sequence given, or the callable."""
     if callable(truth):
         asker = Asker("truth", truth)

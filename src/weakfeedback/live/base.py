@@ -1,28 +1,59 @@
-"""What the objects that people hold have in common: a policy, its generator, the ledger, saving and loading."""
+"""What the objects that people hold have in common: a policy, its generator, the ledger, and how a round is learned.
+
+Every change takes the same way. Under the lock a `Change` is announced, with what is needed to undo it; the policy
+decides or learns; then the change gets its steps, and this one assignment is what commits it; the steps are taken.
+Whatever exception arrives, and at whatever bytecode, the next one who holds the lock finds the announced change and
+either undoes it (no steps yet) or takes its steps again. Both can be repeated, so an exception there does no harm.
+"""
 
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, ClassVar
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
 
 from weakfeedback import catalog
-from weakfeedback.files import remove_leftovers
+from weakfeedback.engine.digest import CannotLower
+from weakfeedback.engine.fresh import fresh
 from weakfeedback.live import storage
-from weakfeedback.live.ledger import Ledger
+from weakfeedback.live.driver import Backup, Compiled, Examples, Interpreted, fields_of
+from weakfeedback.live.ledger import Ledger, UnknownDecision
 from weakfeedback.live.storage import StateError, require
-from weakfeedback.validate import brief, integer
+from weakfeedback.validate import brief, integer, number
+
+Step = tuple[Callable[..., Any], tuple[Any, ...]]
+Self = TypeVar("Self", bound="Live")
+_alive: weakref.WeakSet[Live] = weakref.WeakSet()
+
+
+class DurabilityWarning(UserWarning):
+    """Something was learned, but the journal could not be written: it is in memory only."""
+
+
+class Change:
+    """A change under way: how to undo it, and, once it is decided, the steps that make it."""
+
+    __slots__ = ("generator", "policy", "steps")
+
+    def __init__(self, policy: Backup | None, generator: Any) -> None:
+        self.policy = policy  # None if the policy learns nothing
+        self.generator = generator
+        self.steps: list[Step] | None = None
 
 
 class Live:
-    """A policy in use: ids, pending decisions, lock and saved states. Subclasses know what feedback is."""
+    """A policy in use: ids, pending decisions, lock, saved states and the journal. Subclasses know what feedback is.
+
+    A subclass says how the policy is asked (``_choose``) and taught (``_teach``), what is counted (``_counted``) and
+    what the journal notes of a decision and of an answer (``_decision_event``, ``_answer_event``).
+    """
 
     kind: ClassVar[str]  # what the files say that they hold
     setting: ClassVar[str]  # where the catalogue lists the policies
+    choosing_learns: bool = False  # whether a decision may change what the policy knows
 
     def __init__(
         self,
@@ -31,11 +62,13 @@ class Live:
         methods: tuple[str, ...],
         seed: Any,
         options: dict[str, Any],
+        compiled: Any,
+        remember: int | None = None,
     ) -> None:
         if isinstance(policy, str):
             self._policy_name: str | None = catalog.canonical_name(self.setting, policy)
             self._options: dict[str, Any] | None = dict(options)
-            self._policy = make(self._policy_name, **options)
+            chosen = make(self._policy_name, **options)
         else:
             if options:
                 raise ValueError(
@@ -46,89 +79,250 @@ class Live:
                     raise ValueError(f"policy must be a name or a policy object, got {brief(policy)}")
             self._policy_name = catalog.policy_name(self.setting, policy)
             self._options = _options_of(self.setting, self._policy_name, policy)
-            self._policy = policy
-        self._rng = generator_of(seed)
-        self._delay_safe = bool(getattr(self._policy, "delay_safe", False))
-        self._ledger = Ledger(one_at_a_time=not self._delay_safe)
-        self._saving = threading.Lock()
-        self._autosave: tuple[Path, int] | None = None
-        self._on_disk = 0  # so many changes of the ledger are in the file of autosave
+            chosen = policy
+        if not isinstance(compiled, bool):
+            raise ValueError(f"compiled must be True or False, got {brief(compiled)}")
+        self._rng, self._seed = generator_of(seed)
+        self._delay_safe = bool(getattr(chosen, "delay_safe", False))
+        self._ledger = Ledger(one_at_a_time=not self._delay_safe, remember=remember)
+        self._change: Change | None = None
+        self._counts: Any = None  # a subclass sets it
+        self._log: Any = None  # of the journal
+        self._journal: Any = None
+        self._owed: Any = None  # the call that a failing disk has left unwritten
+        self._compiled = compiled
+        self._drive(chosen)
+        _alive.add(self)
+
+    def _drive(self, policy: Any) -> None:
+        """Let a policy be played from now on."""
+        self._driver: Interpreted = Interpreted(policy)
+        if self._compiled:
+            examples, undrawn = self._examples(policy)
+            try:
+                self._driver = Compiled(policy, self._rng, examples, undrawn)
+            except CannotLower as reason:
+                raise ValueError(
+                    f"compiled must be False for {type(policy).__name__}, which cannot be compiled: {reason}"
+                ) from None
+        self._born = fresh(policy) if hasattr(policy, "__dict__") else policy  # for what a state must fit
+        self._bind()
+
+    def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
+        """Return an example of the arguments of each method that is called, and those that take no generator."""
+        raise NotImplementedError
+
+    def _bind(self) -> None:
+        """Take the methods of the policy from the driver."""
+        raise NotImplementedError
+
+    # -- what can be seen
 
     @property
     def policy(self) -> Any:
-        """The policy object itself: look, but leave the learning to this object."""
-        return self._policy
+        """The policy object itself, brought up to date: look, but leave the learning to this object."""
+        with self._ledger.lock:
+            self._recover()
+            return self._driver.write_back()
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the policy's methods run compiled; the decisions are the same either way."""
+        return self._driver.compiled
 
     @property
     def rounds(self) -> int:
         """The number of feedbacks accepted so far."""
-        return self._ledger.rounds
+        with self._ledger.lock:
+            self._recover()
+            return self._ledger.rounds
 
     @property
     def pending(self) -> list[int]:
         """The ids decided but not yet answered."""
-        return self._ledger.pending
-
-    def cancel(self, id: int) -> None:
-        """Take a pending decision back: nothing is learned from it."""
-        self._ledger.cancel(id)
-        self._acknowledge()
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole state to ``path``, atomically. What is loaded decides as this object would have."""
-        # A lock of its own: a slow disk stops no decision, and of two savers the later state stays.
-        with self._saving:
-            self._write(path)
-
-    def autosave(self, path: str | os.PathLike[str] | None, every: int = 1) -> None:
-        """Save to ``path`` now, and from now on by itself; with None no longer.
-
-        Every decision, feedback and cancellation is on disk (whole, and synchronised) before the call that made it
-        returns, so that a process killed at any moment has lost nothing that anybody was told. Threads that wait for
-        the disk share one write. With ``every`` = n it is written only when n of them are new, and at most n - 1 are
-        lost. A batch is one write. `load` does not turn it on again.
-
-        If the file cannot be written the call raises OSError. A decision is then cancelled. Feedback is learned, but
-        in memory only; repeat it, and it is a "duplicate" that tries to write again.
-        """
-        if path is None:
-            with self._saving:
-                self._autosave = None
-            return
-        step, target = integer("every", every, 1), Path(path).absolute()
-        remove_leftovers(target)
-        with self._saving:
-            self._on_disk = self._write(target)
-            self._autosave = target, step
-
-    def _write(self, path: str | os.PathLike[str]) -> int:
-        """Write the state, and return how many changes it holds."""
         with self._ledger.lock:
-            changes, body = self._ledger.changes, self._body()
-        storage.write(path, self.kind, body)
-        return changes
+            self._recover()
+            return self._ledger.pending
 
-    def _acknowledge(self) -> None:
-        """Return when autosave has what was changed so far; not to be called with the ledger's lock held."""
-        if self._autosave is None:
+    @property
+    def _label(self) -> str:
+        return self._policy_name or type(self._driver.policy).__name__
+
+    # -- the one way of a round: decide, learn, count, acknowledge
+
+    def _decide(self, *context: Any) -> tuple[int, Any]:
+        """Let the policy decide, and open the decision."""
+        with self._ledger.lock:
+            if self._change is not None:
+                self._recover()
+            self._ledger.ensure_room()
+            backup = self._driver.backup() if self.choosing_learns else None
+            change = self._change = Change(backup, self._rng.bit_generator.state)
+            try:
+                decided = self._choose(*context)
+                id = self._ledger.next
+                steps: list[Step] = [(self._ledger.enter, (id, decided))]
+                record = self._record(decided)
+                if record is not None:
+                    steps.append((self._keep_record, (id, record)))
+                if self._log is not None:
+                    steps.append(self._noted("decide", id, self._decision_event(decided)))
+                self._commit(change, steps)
+            except BaseException:
+                self._recover()
+                raise
+        return id, decided
+
+    def _learn(self, lessons: list[Any]) -> None:
+        """Teach the policy these rounds, all or (if one is no longer pending) none."""
+        with self._ledger.lock:
+            if self._change is not None:
+                self._recover()
+            ledger = self._ledger
+            decided = [ledger.decided(lesson.id) for lesson in lessons]
+            change = self._change = Change(self._driver.backup(), self._rng.bit_generator.state)
+            try:
+                counts, rounds, steps = self._counts, ledger.rounds, list[Step]()
+                for n, (kept, lesson) in enumerate(zip(decided, lessons)):
+                    self._teach(kept, lesson)
+                    counts = self._counted(counts, kept, lesson)
+                    steps.append((ledger.close, (lesson.id, lesson.content, rounds + n + 1)))
+                    if self._log is not None:
+                        steps.append(self._noted("feedback", lesson.id, self._answer_event(kept, lesson), n))
+                steps.append((self._set_counts, (counts,)))
+                self._commit(change, steps)
+            except BaseException:
+                self._recover()
+                raise
+
+    def _close(self, ids: Iterable[int], cost: float, kind: str = "cancel", reason: str = "") -> list[int]:
+        """Cancel those of the decisions that are pending, and return them; ``cost`` was spent on each."""
+        with self._ledger.lock:
+            self._recover()
+            found = []
+            for id in ids:
+                try:
+                    self._ledger.decided(id)
+                except UnknownDecision:
+                    continue
+                change = self._change = Change(None, None)
+                steps: list[Step] = [(self._ledger.drop, (id,))]
+                if cost:
+                    steps.append((self._set_counts, (self._counts.after_failure(cost),)))
+                if self._log is not None:
+                    body = {"cost": cost, "reason": reason} if kind == "cancel" else {}
+                    steps.append(self._noted(kind, id, body))
+                self._commit(change, steps)
+                found.append(id)
+            return found
+
+    def _commit(self, change: Change, steps: list[Step]) -> None:
+        change.steps = steps  # from here on the change is made, whatever happens
+        for step, arguments in steps:
+            step(*arguments)
+        self._change = None
+
+    def _recover(self) -> None:
+        """Undo or finish a change that an exception has interrupted; the caller must hold the lock."""
+        change = self._change
+        if change is None:
             return
-        made = self._ledger.changes
-        with self._saving:  # whoever waited here finds his change written by another thread
-            if self._autosave is not None and made - self._on_disk >= self._autosave[1]:
-                self._on_disk = self._write(self._autosave[0])
+        if change.steps is not None:
+            self._commit(change, change.steps)
+            return
+        if change.generator is not None:
+            self._rng.bit_generator.state = change.generator
+        if change.policy is not None:
+            self._driver.restore(change.policy)
+        self._change = None
+
+    def _set_counts(self, counts: Any) -> None:
+        self._counts = counts
+
+    def _choose(self, *context: Any) -> Any:
+        raise NotImplementedError
+
+    def _teach(self, decided: Any, lesson: Any) -> None:
+        raise NotImplementedError
+
+    def _counted(self, counts: Any, decided: Any, lesson: Any) -> Any:
+        raise NotImplementedError
+
+    def _record(self, decided: Any) -> Any:
+        """Return what explains a decision, None if nothing is kept."""
+        return None
+
+    def _keep_record(self, id: int, record: Any) -> None:
+        raise NotImplementedError
+
+    def cancel(self, id: int, cost: float = 0.0) -> None:
+        """Take a pending decision back: nothing is learned from it. ``cost`` was spent on it all the same."""
+        spent = number("cost", cost, at_least=0.0)
+        if self._settle_debt(("cancel", id)):
+            return
+        with self._ledger.lock:
+            self._recover()
+            self._ledger.decided(id)
+            self._close([int(id)], spent)
+        self._acknowledge(("cancel", id))
+
+    # -- the journal
+
+    def _noted(self, kind: str, id: int | None, body: dict[str, Any], ahead: int = 0) -> Step:
+        """Return the step that puts an event into the journal's queue, ``ahead`` others of this change before it."""
+        return self._note, (self._log.last_seq + 1 + ahead, kind, id, body)
+
+    def _note(self, seq: int, kind: str, id: int | None, body: dict[str, Any]) -> None:
+        if self._log.last_seq < seq:
+            self._log.append(kind, body, decision=id)
+
+    def _acknowledge(self, call: Any = None) -> None:
+        """Return when the journal has all that was done so far; the caller must not hold the lock."""
+
+    def _settle_debt(self, call: Any) -> bool:
+        """Whether this call repeats one that was done but could not be written, and is written now."""
+        return False
 
     def _give_out(self, id: int) -> None:
-        """Autosave a decision before anybody is told of it; take it back if that fails."""
+        """Wait for the journal before anybody is told of a decision; take it back if that fails."""
         try:
             self._acknowledge()
         except BaseException:
-            self._ledger.cancel(id)
+            self._close([id], 0.0, reason="the journal could not be written")
             raise
 
-    def _body(self) -> dict[str, Any]:
-        """Return everything that a file holds."""
+    def _decision_event(self, decided: Any) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _answer_event(self, decided: Any, lesson: Any) -> dict[str, Any]:
+        raise NotImplementedError
+
+    # -- states
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as plain data, as `save` writes it; `from_state` makes an object of it."""
         with self._ledger.lock:
+            self._recover()
             return {"core": self._core(), **self._state()}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole state to ``path``, atomically. What is loaded decides as this object would have.
+
+        A state that could not be loaded again is refused, and the file stays as it was.
+        """
+        body = self.state()
+        try:
+            self._check_state(body)
+        except StateError as error:
+            raise ValueError(
+                f"{path} is not written, because it could not be loaded again: {error}"
+            ) from None
+        storage.write(path, self.kind, body)
+
+    def _check_state(self, body: dict[str, Any]) -> None:
+        """Raise `StateError` for a state that could not be restored."""
+        storage.restore_fields(self._born, body["core"]["fields"])
+        Ledger.from_state(body["core"]["ledger"], self._decode_decision, not self._delay_safe)
 
     def _state(self) -> dict[str, Any]:
         raise NotImplementedError
@@ -139,27 +333,67 @@ class Live:
     def _decode_decision(self, data: Any) -> Any:
         raise NotImplementedError
 
-    @property
-    def _label(self) -> str:
-        return self._policy_name or type(self._policy).__name__
-
     def _core(self) -> dict[str, Any]:
         options = self._options or {}
+        policy = self._driver.write_back()
         return {
             "policy": self._policy_name if self._options is not None else None,
-            "class": type(self._policy).__qualname__,
+            "class": type(policy).__qualname__,
             "options": {name: storage.encode(value) for name, value in options.items()},
-            "fields": storage.encode_fields(self._policy),
+            "fields": storage.encode_fields(policy),
             "generator": storage.encode_generator(self._rng),
             "ledger": self._ledger.state(self._encode_decision),
         }
 
     def _restore_core(self, core: dict[str, Any]) -> None:
         """Go on where the saved object stopped; called on an object that nobody else has seen yet."""
-        policy = storage.restore_fields(self._policy, core["fields"])
+        policy = storage.restore_fields(self._driver.policy, core["fields"])
         rng = storage.restore_generator(core["generator"])
         ledger = Ledger.from_state(core["ledger"], self._decode_decision, one_at_a_time=not self._delay_safe)
-        self._policy, self._rng, self._ledger = policy, rng, ledger
+        self._rng, self._ledger = rng, ledger
+        self._drive(policy)
+
+    # -- what cannot be done with it
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a {self.kind} cannot be pickled: use save(path) and load(path), or state() and from_state(state)"
+        )
+
+    def __copy__(self) -> NoReturn:
+        raise TypeError(
+            f"a {self.kind} cannot be copied, for two would give out the same ids: "
+            "use state() and from_state(state) for one that goes its own way"
+        )
+
+    def __deepcopy__(self, memo: Any) -> NoReturn:
+        self.__copy__()
+
+
+class _ForkedLock:
+    """Stands for the lock of an object in a forked child: the object belongs to the parent."""
+
+    def __init__(self, kind: str, parent: int) -> None:
+        self._message = (
+            f"this {kind} belongs to process {parent}, not to its fork {os.getpid()}: "
+            "make or load one in each process, or share one through a service"
+        )
+
+    def __enter__(self) -> NoReturn:
+        raise RuntimeError(self._message)
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def _disown() -> None:
+    parent = os.getppid()
+    for one in list(_alive):
+        one._ledger.lock = _ForkedLock(one.kind, parent)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_disown)
 
 
 def saved_policy(core: Any, policy: Any) -> tuple[Any, dict[str, Any]]:
@@ -183,21 +417,25 @@ def remade(make: Callable[[], Any]) -> Any:
         return make()
     except StateError:
         raise
-    except (ValueError, TypeError, KeyError, ArithmeticError) as error:
+    except (ValueError, TypeError, KeyError, ArithmeticError, MemoryError) as error:
         raise StateError(f"the saved state is not usable: {error}") from None
 
 
-def generator_of(seed: Any) -> np.random.Generator:
-    """Return the generator of a seed: an integer, a SeedSequence, a Generator over PCG64, or None for fresh entropy."""
+def generator_of(seed: Any) -> tuple[np.random.Generator, int | None]:
+    """Return the generator of a seed, and the seed if it is an integer or was drawn as one.
+
+    A seed is an integer, a SeedSequence, a Generator over PCG64, or None for fresh entropy.
+    """
     if isinstance(seed, np.random.Generator):
         if not isinstance(seed.bit_generator, np.random.PCG64):
             raise ValueError(
                 f"seed must be a Generator over PCG64, whose state can be saved, got {brief(seed)}"
             )
-        return seed
-    if seed is None or isinstance(seed, np.random.SeedSequence):
-        return np.random.Generator(np.random.PCG64(seed))
-    return np.random.Generator(np.random.PCG64(integer("seed", seed, 0)))
+        return seed, None
+    if isinstance(seed, np.random.SeedSequence):
+        return np.random.Generator(np.random.PCG64(seed)), None
+    known = int.from_bytes(os.urandom(16)) if seed is None else integer("seed", seed, 0)
+    return np.random.Generator(np.random.PCG64(known)), known
 
 
 def _options_of(setting: str, name: str | None, policy: Any) -> dict[str, Any] | None:
@@ -205,5 +443,5 @@ def _options_of(setting: str, name: str | None, policy: Any) -> dict[str, Any] |
     if name is None:
         return None
     options = catalog.option_names(setting, name)
-    fields = vars(policy)
+    fields = fields_of(policy)
     return {option: fields[option] for option in options} if set(options) <= set(fields) else None

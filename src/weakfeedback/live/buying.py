@@ -8,8 +8,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from weakfeedback.catalog import canonical_name, option_names
-from weakfeedback.live.labels import short
+from weakfeedback.live.labels import Costed, output_list, short
 from weakfeedback.live.stages import in_thread, result_of
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import number
@@ -25,6 +27,23 @@ class NoLabel:
 
 
 NO_LABEL = NoLabel()
+
+
+class Bought:
+    """Which of the answers a label says are right, where the comparison was made elsewhere."""
+
+    def __init__(self, right: np.ndarray, cost: float | None) -> None:
+        self.right = right
+        self.cost = cost  # None: as stated
+
+    @classmethod
+    def of(cls, label: Any, arm: int) -> Bought:
+        """Return what was said of the stages 0, ..., arm: bools, or `Costed` of them."""
+        said, cost = (label.label, label.cost) if isinstance(label, Costed) else (label, None)
+        given = output_list("label", said)
+        if len(given) != arm + 1 or not all(isinstance(one, (bool, np.bool_)) for one in given):
+            raise ValueError(f"label must be {arm + 1} bools, which answers are right, got {short(said)}")
+        return cls(np.array(given, dtype=np.bool_), cost)
 
 
 class Asker:
@@ -78,27 +97,6 @@ def _takes_outputs(function: Any) -> bool:
     return False
 
 
-class Purse:
-    """What labels cost, and what was bought."""
-
-    def __init__(self, price: float | None) -> None:
-        self.price = price  # of one label, in the money of the stages; None if the policy buys none
-        self.labels = 0
-        self.spent = 0.0
-
-    def state(self) -> dict[str, Any]:
-        """Return everything as plain data."""
-        return {"price": self.price, "labels": self.labels, "spent": self.spent}
-
-    def restore(self, state: Any) -> None:
-        """Go on where the purse that gave ``state`` stopped, or raise `StateError`."""
-        require("purse", state, {"price": (int, float, type(None)), "labels": int, "spent": (int, float)})
-        sound = state["labels"] >= 0 and 0.0 <= state["spent"] < math.inf
-        if not sound or (state["price"] is None) != (self.price is None):
-            raise StateError("the labels bought contradict each other")
-        self.labels, self.spent = state["labels"], float(state["spent"])
-
-
 def label_price_of(
     policy: Any, label: Any, label_price: Any, error_cost: float, options: dict[str, Any]
 ) -> float | None:
@@ -137,3 +135,12 @@ def buys_labels(policy: Any) -> bool:
         if not callable(getattr(policy, method, None)):
             raise ValueError(f"policy must have a method {method}() to buy labels here, got {short(policy)}")
     return True
+
+
+def labels_from_state(state: Any, price: float | None) -> tuple[int, float]:
+    """Return how many labels were bought and what they cost, or raise `StateError`."""
+    require("purse", state, {"price": (int, float, type(None)), "labels": int, "spent": (int, float)})
+    sound = state["labels"] >= 0 and 0.0 <= state["spent"] < math.inf
+    if not sound or (state["price"] is None) != (price is None):
+        raise StateError("the labels bought contradict each other")
+    return state["labels"], float(state["spent"])

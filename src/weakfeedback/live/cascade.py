@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,21 +9,21 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.cascade.audit import Audit, audit_arm, checked_level
-from weakfeedback.cascade.uss_ts import UssTs
 from weakfeedback.catalog import make_policy
-from weakfeedback.live.auditing import examine, in_money
+from weakfeedback.live import storage
+from weakfeedback.live.auditing import examine, in_money, run_stages, teller
 from weakfeedback.live.base import remade, saved_policy
-from weakfeedback.live.buying import NO_LABEL, Asker, Purse, label_price_of
-from weakfeedback.live.labels import MANY, Costed, as_array, majority, output_list, rights, short
-from weakfeedback.live.ledger import fingerprint
-from weakfeedback.live.many import select_at_once, select_few, update_at_once, update_few
-from weakfeedback.live.metrics import Metric, distances, refuse_closeness, refuse_tolerance, tossed
-from weakfeedback.live.report import CascadeReport, Record, explanation, make_report
-from weakfeedback.live.rounds import Answer, Decision, Lesson, check_number
-from weakfeedback.live.staged import EXPLAINED, Staged
+from weakfeedback.live.buying import NO_LABEL, Asker, Bought, label_price_of, labels_from_state
+from weakfeedback.live.counts import Counts
+from weakfeedback.live.driver import Examples
+from weakfeedback.live.labels import Costed, as_array, costs_of, lent, majority, output_list, rights, short
+from weakfeedback.live.ledger import Content
+from weakfeedback.live.metrics import Metric, distances, far_matrix, refuse_closeness, refuse_tolerance
+from weakfeedback.live.report import CascadeReport, explanation, make_report
+from weakfeedback.live.rounds import Answer, Decision, RoundRecord
+from weakfeedback.live.staged import EXPLAINED, Staged, arm_of, check_number
 from weakfeedback.live.staged import STATE as COMMON
 from weakfeedback.live.stages import Rows
-from weakfeedback.live.tally import pairs_compared
 from weakfeedback.validate import integer
 
 __all__ = ["EXPLAINED", "Answer", "Audit", "Cascade", "Costed", "Decision", "majority"]
@@ -45,10 +44,11 @@ class Cascade(Staged):
 
     Parameters
     ----------
-    stages : K callables or fitted classifiers
+    stages : K callables or fitted classifiers, or their number
         A callable takes one sample and returns a label of any type, or ``Costed(label, cost)`` if it knows what
         the call really cost. If it has a parameter ``earlier`` it gets the tuple of the labels before it. A
-        classifier is called by its ``predict``, on one row or on many.
+        classifier is called by its ``predict``, on one row or on many. A number stands for so many stages that run
+        elsewhere: then use `decide` and `feedback` or `feedback_pairs`.
     stage_costs : K numbers >= 0
         What each call costs, in money of your choice.
     error_cost : number > 0
@@ -78,6 +78,11 @@ class Cascade(Staged):
         What a label costs, in the same money; "Q-USS" needs it.
     timeout : number > 0, optional
         Seconds a stage call may take. The call itself cannot be stopped: it is left behind in its thread.
+    compiled : bool
+        Whether the policy's own methods run compiled: quicker for many stages, to the same decisions. They are
+        compiled, or loaded from the compiler's cache, here and now, so that no decision waits for it.
+    remember : integer >= 0, optional
+        How many answers are remembered one by one, 10,000 unless given; older ones count as duplicates, unchecked.
 
     Examples
     --------
@@ -92,7 +97,7 @@ class Cascade(Staged):
 
     def __init__(
         self,
-        stages: Sequence[Any],
+        stages: Sequence[Any] | int,
         stage_costs: Any,
         error_cost: float = 1.0,
         policy: Any = None,
@@ -104,6 +109,8 @@ class Cascade(Staged):
         label: Callable[..., Any] | None = None,
         label_price: float | None = None,
         timeout: float | None = None,
+        compiled: bool = False,
+        remember: int | None = None,
         **options: Any,
     ) -> None:
         super().__init__(stages, stage_costs, error_cost, combine, compare, timeout)
@@ -111,14 +118,14 @@ class Cascade(Staged):
         if policy is None:
             policy = "USS-TS" if label is None and label_price is None else "Q-USS"
         self._asker = None if label is None else Asker("label", label)
-        self._purse = Purse(label_price_of(policy, label, label_price, self._error_cost, options))
+        self._label_price = label_price_of(policy, label, label_price, self._error_cost, options)
         costs = self._costs
-        self._start(policy, lambda name, **o: make_policy("cascade", name, costs, **o), seed, options)
-        self._binary = bool(getattr(self._policy, "binary_outputs", False))
+        make = lambda name, **o: make_policy("cascade", name, costs, **o)  # noqa: E731
+        self._start(policy, make, seed, options, compiled, remember)
+        self._binary = bool(getattr(self._driver.policy, "binary_outputs", False))
         self._proven = compare is None  # that ``compare`` is no tolerance
         self._metric = metric
         if metric is not None:
-            self._plain = False
             self._check_metric(metric)
 
     def _check_metric(self, metric: Any) -> None:
@@ -126,21 +133,38 @@ class Cascade(Staged):
             raise ValueError(f"metric must be a callable or None, got {short(metric)}")
         if self._compare is not None:
             raise ValueError("metric must not be given together with compare: one of them says what differs")
-        if self._binary or self._purse.price is not None:
+        if self._binary or self._label_price is not None:
             raise ValueError(f"metric must not be given with {self._label}, which is for labels")
+
+    def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
+        examples, undrawn = super()._examples(policy)
+        if self._label_price is None:
+            return examples, undrawn
+        differ, right = lent(np.zeros((1, 1), dtype=np.bool_)), lent(np.zeros(1, dtype=np.bool_))
+        buying = {"wants_label_pairs": (0, differ), "learn_label_pairs": (0, differ, right)}
+        return {**examples, **buying}, (*undrawn, "learn_label_pairs")
+
+    def _bind(self) -> None:
+        super()._bind()
+        self.choosing_learns = bool(getattr(self._driver.policy, "scratch", ()))
+        if self._label_price is not None:
+            self._wants_label = self._driver.method("wants_label_pairs")
+            self._learn_label = self._driver.method("learn_label_pairs")  # type: ignore[method-assign]
 
     # -- one sample at a time
 
     def __call__(self, x: Any) -> Answer:
         """Answer for one sample. A stage that raises cancels the decision; nothing is learned from it."""
         self._refuse_asynchronous()
-        self._refuse_unlabelled(awaits=False)
-        return self._answer(x, None)
+        if self._label_price is not None:
+            self._refuse_unlabelled(awaits=False)
+        return self._answer(x)
 
     async def acall(self, x: Any) -> Answer:
         """Answer for one sample, awaiting the stages; those that are not asynchronous run in a thread."""
+        self._refuse_elsewhere()
         self._refuse_unlabelled(awaits=True)
-        return await self._answer_async(x, None)
+        return await self._answer_async(x)
 
     # -- many samples
 
@@ -159,13 +183,13 @@ class Cascade(Staged):
         self._refuse_asynchronous()
         self._refuse_unlabelled(awaits=False)
         samples = Rows(X)
-        return self._answers(samples, [None] * samples.size, batch_size)
+        return self._answers(samples, [()] * samples.size, batch_size)
 
     # -- by hand
 
     def decide(self) -> Decision:
         """Decide for one sample; call the stages yourself and give their outputs to `feedback`."""
-        return self._given_out(None)
+        return self._give_decision()
 
     def wants_label(self, id: int, outputs: Sequence[Any]) -> bool:
         """Say whether the policy buys the truth of a decision with these outputs; never so if it buys no labels.
@@ -174,9 +198,10 @@ class Cascade(Staged):
         """
         given = output_list("outputs", outputs)
         with self._ledger.lock:
-            arm = self._arm(self._ledger.decided(id))
+            self._recover()
+            arm = arm_of(self._ledger.decided(id))
         check_number(given, arm)
-        return self._wants(self._lesson(arm, given))
+        return self._wants(self._compared(int(id), arm, given, ()))
 
     def feedback(self, id: int, outputs: Sequence[Any], label: Any = NO_LABEL) -> str:
         """Learn the outputs of stages 0, ..., arm of a decision, at any time and in any order.
@@ -188,7 +213,7 @@ class Cascade(Staged):
         Return "accepted", or "duplicate" if the same was said before. Raise `FeedbackConflict`,
         `UnknownDecision` or ValueError, and then nothing has changed.
         """
-        return self._fed_back(id, outputs, label)
+        return self._feedback(id, outputs, label)
 
     def warm_start(self, outputs: Any) -> int:
         """Learn from logs in which all stages ran: ``outputs`` has a row of K labels per sample.
@@ -203,8 +228,9 @@ class Cascade(Staged):
     def report(self) -> CascadeReport:
         """Return what was seen, spent and saved so far; ``print`` it for a table."""
         with self._ledger.lock:
-            pending = len(self._ledger.pending)
-            return make_report(self._label, self._stage_costs, pending, self._tally, self._purse)
+            self._recover()
+            pending, buys = len(self._ledger.pending), self._label_price is not None
+            return make_report(self._label, self._stage_costs, self._error_cost, pending, self._counts, buys)
 
     def audit(self, items: Any, truth: Any, alpha: float = 0.05, arm: int | None = None) -> Audit:
         """Find out by a few labels what a stage costs more than the cheapest, without weak dominance.
@@ -231,27 +257,57 @@ class Cascade(Staged):
         it costs 0 to 0 per round more than the cheapest stage (95 % confidence)
           against stage 0: -11.64 to -6.283, by labels
         """
-        level, samples = checked_level(alpha), Rows(items, "items")
+        samples = Rows(items, "items")
         self._refuse_asynchronous()
+        self._refuse_elsewhere()
+        chosen = self._audited(arm, samples.size)
+        outputs = run_stages(samples, self._stages[: chosen + 1])
+        calls = sum(sum(costs_of(seen, self._prices)) for seen in outputs)
+        return self._examined(outputs, teller(samples, truth), alpha, chosen, calls)
+
+    def audit_outputs(self, outputs: Any, truth: Any, alpha: float = 0.05, arm: int | None = None) -> Audit:
+        """Audit a stage as `audit` does, on outputs that exist already.
+
+        ``outputs`` has a row per fresh item: the outputs of the stages 0, ..., ``arm``, or of all. ``truth`` is a
+        sequence of labels or a callable of the number of a row.
+        """
+        table = Rows(outputs, "outputs")
+        chosen = self._audited(arm, table.size)
+        rows = []
+        for row in range(table.size):
+            given = output_list(f"outputs[{row}]", table[row])
+            if not chosen < len(given) <= len(self._stages):
+                wanted = f"{chosen + 1} to {len(self._stages)} labels, of the stages 0 to {chosen} at least"
+                raise ValueError(f"outputs[{row}] must be {wanted}, got {short(given)}")
+            rows.append(given[: chosen + 1])
+        return self._examined(rows, teller(Rows(range(table.size)), truth), alpha, chosen, 0.0)
+
+    def _audited(self, arm: int | None, items: int) -> int:
+        """Return the stage to audit."""
         if self._metric is not None:
             raise ValueError("an audit is for labels, not for answers compared by a metric")
         with self._ledger.lock:
-            stops, differed, compared = self._tally.stops.copy(), self._tally.differed, self._tally.compared
-        if arm is None and not stops.any():
+            self._recover()
+            stops = self._counts.stops
+        if arm is None and not any(stops):
             raise ValueError("arm must be given, because no round was learned yet")
-        chosen = int(stops.argmax()) if arm is None else integer("arm", arm, 0, len(self._stages) - 1)
-        if chosen > 0 and not samples.size:
+        chosen = int(np.argmax(stops)) if arm is None else integer("arm", arm, 0, len(self._stages) - 1)
+        if chosen > 0 and not items:
             raise ValueError("items must be at least one sample, got none")
-        stages, price = self._stages[: chosen + 1], self._purse.price or 0.0
-        found = examine(samples, truth, stages, self._stage_costs, self._combine, self._compare, price)
-        audit = audit_arm(self._costs, chosen, found.wrong, samples.size, differed, compared, level)
-        return in_money(audit, self._error_cost, found.calls + found.labels)
+        return chosen
+
+    def _examined(self, outputs: list[list[Any]], ask: Any, alpha: float, arm: int, calls: float) -> Audit:
+        level = checked_level(alpha)
+        with self._ledger.lock:
+            differed, compared = self._counts.differed, self._counts.compared
+        found = examine(outputs, ask, self._combine, self._compare, self._label_price or 0.0)
+        audit = audit_arm(self._costs, arm, found.wrong, len(outputs), differed, compared, level)
+        return in_money(audit, self._error_cost, calls + found.labels)
 
     def explain(self, id: int) -> str:
         """Say in words why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
-        arm, differed, seen = self._explained(id)
-        record = Record(arm, differed, pairs_compared(seen))
-        return explanation(int(id), record, self._stage_costs, self._error_cost, self._label)
+        arm, counts = self._explained(id)
+        return explanation(int(id), arm, counts, self._stage_costs, self._error_cost, self._label)
 
     # -- saving
 
@@ -259,13 +315,14 @@ class Cascade(Staged):
     def load(
         cls,
         path: str | os.PathLike[str],
-        stages: Sequence[Any],
+        stages: Sequence[Any] | int,
         *,
         policy: Any = None,
         combine: Callable[[list[Any]], Any] | None = None,
         compare: Callable[[Any, Any], Any] | None = None,
         metric: Metric | None = None,
         label: Callable[..., Any] | None = None,
+        compiled: bool = False,
     ) -> Cascade:
         """Return the cascade that was saved to ``path``; it decides as if it had never stopped.
 
@@ -273,16 +330,47 @@ class Cascade(Staged):
         So is a policy of your own: give a fresh object. A file that cannot be used raises `StateError`.
         """
         functions = {"combine": combine, "compare": compare, "metric": metric, "label": label}
-        return cls._remade(cls._read(path, STATE, stages, functions), stages, policy, functions)
+        body = storage.read(path, cls.kind)
+        return cls._made_again(body, stages, policy, functions, compiled, str(path))
 
     @classmethod
-    def _remade(cls, body: dict[str, Any], stages: Any, policy: Any, functions: dict[str, Any]) -> Cascade:
+    def from_state(
+        cls,
+        state: dict[str, Any],
+        stages: Sequence[Any] | int | None = None,
+        *,
+        policy: Any = None,
+        combine: Callable[[list[Any]], Any] | None = None,
+        compare: Callable[[Any, Any], Any] | None = None,
+        metric: Metric | None = None,
+        label: Callable[..., Any] | None = None,
+        compiled: bool = False,
+    ) -> Cascade:
+        """Return the cascade that gave ``state``; without ``stages`` they run elsewhere. See `load`."""
+        functions = {"combine": combine, "compare": compare, "metric": metric, "label": label}
+        body = storage.checked_copy(state)
+        if stages is None:
+            stages = len(body.get("stage_costs", ()))
+        return cls._made_again(body, stages, policy, functions, compiled, "the state")
+
+    @classmethod
+    def _made_again(
+        cls,
+        body: dict[str, Any],
+        stages: Any,
+        policy: Any,
+        functions: dict[str, Any],
+        compiled: bool,
+        where: str,
+    ) -> Cascade:
+        cls._check_body(body, STATE, stages, functions, where)
         chosen, options = saved_policy(body["core"], policy)
         options |= {
             **functions,
             "timeout": body["timeout"],
             "seed": 0,
             "label_price": body["purse"].get("price"),
+            "compiled": compiled,
         }
         cascade = remade(lambda: cls(stages, body["stage_costs"], body["error_cost"], chosen, **options))
         remade(lambda: cascade._restore(body))
@@ -290,11 +378,14 @@ class Cascade(Staged):
 
     def _state(self) -> dict[str, Any]:
         functions = {"metric": self._metric is not None, "label": self._asker is not None}
-        return {**super()._state(), **functions, "purse": self._purse.state()}
+        counts = self._counts
+        bought = {"price": self._label_price, "labels": counts.labels, "spent": counts.label_spent}
+        return {**super()._state(), **functions, "purse": bought}
 
     def _restore(self, body: dict[str, Any]) -> None:
         super()._restore(body)
-        self._purse.restore(body["purse"])
+        labels, spent = labels_from_state(body["purse"], self._label_price)
+        self._counts = self._counts._replace(labels=labels, label_spent=spent)
 
     def _encode_decision(self, decided: int) -> int:
         return decided
@@ -302,94 +393,74 @@ class Cascade(Staged):
     def _decode_decision(self, data: Any) -> int:
         return integer("arm", data, 0, len(self._stages) - 1)
 
-    # -- what a round without context is
-
-    def _select(self, context: None) -> int:
-        policy, rng = self._policy, self._rng
-        if type(policy) is not UssTs:
-            return policy.select(rng)
-        return select_few(policy, rng) if len(self._stages) <= MANY else select_at_once(policy, rng)
-
-    def _teach(self, decided: int, arm: int, differ: np.ndarray) -> None:
-        if arm > MANY and type(self._policy) is UssTs:
-            update_at_once(self._policy, arm, differ)
-        else:
-            self._policy.update_pairs(arm, differ, self._rng)
-
-    def _teach_plain(self, decided: int, arm: int, given: tuple[Any, ...]) -> None:
-        if arm <= MANY and type(self._policy) is UssTs:
-            self._tally.compare_pairs(arm, update_few(self._policy, given))
-        else:
-            super()._teach_plain(decided, arm, given)
-
-    def _kept(self, arm: int, context: None) -> int:
-        return arm
-
-    def _arm(self, decided: int) -> int:
-        return decided
-
-    def _record(self, arm: int, context: None) -> tuple[int, np.ndarray, list[int]]:
-        return arm, self._tally.differed, self._tally.seen  # which are never changed in place
+    def _record(self, decided: int) -> tuple[int, Counts]:
+        return decided, self._counts  # which are never changed
 
     # -- how answers are compared
 
-    def _compared(self, answers: list[Any]) -> np.ndarray:
+    def _difference(self, answers: list[Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
         if self._metric is not None:
-            return distances(answers, self._metric)
-        differ = super()._compared(answers)
+            return None, distances(answers, self._metric)
+        differ, _ = super()._difference(answers)
         if not self._proven and self._compare is not None:
             self._proven = refuse_closeness(answers, self._compare)
+        if self._binary:
+            self._refuse_third_label(differ, answers)
+        return differ, None
+
+    def _refuse_third_label(self, differ: Any, answers: list[Any]) -> None:
         first = differ[0]
-        if self._binary and (differ[1:] != np.triu(first != first[:, None], 1)[1:]).any():
+        if (differ[1:] != np.triu(first != first[:, None], 1)[1:]).any():
             raise ValueError(
                 f"outputs must take at most two values in a round for {self._label}, got {short(answers)}"
             )
-        return differ
 
-    def _settled(self, compared: np.ndarray) -> np.ndarray:
-        return compared if self._metric is None else tossed(compared, self._rng)
+    def _record_of_pairs(
+        self, id: int, arm: int, differ: Any, far: Any, costs: Any, content: Content
+    ) -> RoundRecord:
+        if self._metric is None:
+            record = super()._record_of_pairs(id, arm, differ, far, costs, content)
+            if self._binary:
+                self._refuse_third_label(record.differ, list(differ))
+            return record
+        if far is None or output_list("differ", differ):
+            raise ValueError("far must be given, and differ empty, for a cascade with a metric")
+        record = super()._record_of_pairs(id, arm, (), None, costs, content)
+        record.differ, record.far = None, far_matrix(far, arm)
+        return record
 
     # -- labels
 
     def _refuse_unlabelled(self, awaits: bool) -> None:
-        if self._purse.price is not None and self._asker is None:
+        if self._label_price is not None and self._asker is None:
             raise ValueError(f"label must be given to call the cascade, because {self._label} buys labels")
         if self._asker is not None and self._asker.asynchronous and not awaits:
             raise ValueError("label is asynchronous: use `await cascade.acall(x)`")
 
-    def _wants(self, lesson: Lesson) -> bool:
-        if self._purse.price is None:
+    def _wants(self, record: RoundRecord) -> bool:
+        if self._label_price is None:
             return False
         with self._ledger.lock:
-            return bool(self._policy.wants_label_pairs(lesson.arm, lesson.differ, self._rng))
+            self._recover()
+            return bool(self._wants_label(record.arm, record.differ, self._rng))
 
-    def _with_label(self, x: Any, decision: Decision, lesson: Lesson) -> Lesson:
-        if self._asker is None or not self._wants(lesson):
-            return lesson
-        return self._with_truth(lesson, self._asker.ask(x, lesson.labels))
+    def _asks(self, record: RoundRecord) -> bool:
+        return self._asker is not None and self._wants(record)
 
-    async def _with_label_async(self, x: Any, decision: Decision, lesson: Lesson) -> Lesson:
-        if self._asker is None or not self._wants(lesson):
-            return lesson
-        return self._with_truth(lesson, await self._asker.ask_async(x, lesson.labels))
+    def _ask(self, x: Any, record: RoundRecord) -> Any:
+        return self._asker.ask(x, record.labels)  # type: ignore[union-attr]
 
-    def _labelled(self, lesson: Lesson, label: Any) -> Lesson:
-        if not self._wants(lesson):
+    async def _ask_async(self, x: Any, record: RoundRecord) -> Any:
+        return await self._asker.ask_async(x, record.labels)  # type: ignore[union-attr]
+
+    def _labelled(self, record: RoundRecord, label: Any) -> None:
+        if self._label_price is None:
+            super()._labelled(record, label)
+        if not self._wants(record):
             raise ValueError(f"label must be given only when wants_label says so, got {short(label)}")
-        return self._with_truth(lesson, label)
-
-    def _with_truth(self, lesson: Lesson, label: Any) -> Lesson:
-        price = self._purse.price or 0.0
-        truth, cost = (label.label, label.cost) if isinstance(label, Costed) else (label, price)
-        return dataclasses.replace(
-            lesson,
-            right=rights(lesson.answers, truth, self._compare),
-            truth=truth,
-            label_cost=cost,
-            digest=fingerprint([lesson.digest, label]),
-        )
-
-    def _teach_label(self, lesson: Lesson) -> None:
-        self._policy.learn_label_pairs(lesson.arm, lesson.differ, lesson.right)
-        self._purse.labels += 1
-        self._purse.spent += lesson.label_cost
+        if isinstance(label, Bought):
+            record.right, cost = lent(label.right), label.cost
+        else:
+            truth, cost = (label.label, label.cost) if isinstance(label, Costed) else (label, None)
+            record.right, record.truth = lent(rights(record.answers, truth, self._compare)), truth
+        record.label_cost = self._label_price or 0.0 if cost is None else cost

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.catalog import make_policy, option_names, policy_class
+from weakfeedback.live import storage
 from weakfeedback.live.base import remade, saved_policy
+from weakfeedback.live.buying import NO_LABEL
 from weakfeedback.live.context_report import (
     ContextRecord,
     ContextualReport,
@@ -18,8 +20,8 @@ from weakfeedback.live.context_report import (
     make_record,
 )
 from weakfeedback.live.contexts import Contexts
-from weakfeedback.live.history import prepared
-from weakfeedback.live.labels import as_array
+from weakfeedback.live.driver import Examples
+from weakfeedback.live.labels import as_array, lent
 from weakfeedback.live.report import make_report
 from weakfeedback.live.rounds import Answer, Decision
 from weakfeedback.live.staged import STATE as COMMON
@@ -61,12 +63,14 @@ class ContextualCascade(Staged):
         So many observations are kept one by one; older ones are kept together, as the quadratic that their
         likelihood is near the estimate of the day. This bounds memory, saved state and the time of a decision. With
         None all are kept: O(t d') numbers. For a policy given as an object this is its own affair.
+    compiled, remember
+        As for `Cascade`. With more than a few features compile: in the interpreter the regressions take long.
 
     Examples
     --------
     Two tests that differ only where x > 0: there the second is worth its cost.
 
-    >>> cascade = ContextualCascade([lambda x: False, lambda x: x[0] > 0], stage_costs=[1, 20], error_cost=100)
+    >>> cascade = ContextualCascade([lambda x: False, lambda x: x[0] > 0], stage_costs=[1, 20], error_cost=100, seed=0)
     >>> contexts = np.random.default_rng(0).uniform(-1, 1, size=(800, 1))
     >>> arms = np.array([cascade(x).arm for x in contexts])[400:]
     >>> float(arms[contexts[400:, 0] > 0].mean()), float(arms[contexts[400:, 0] < -0.3].mean())
@@ -78,17 +82,19 @@ class ContextualCascade(Staged):
 
     def __init__(
         self,
-        stages: Sequence[Any],
+        stages: Sequence[Any] | int,
         stage_costs: Any,
         error_cost: float = 1.0,
         policy: Any = "USS-PD",
         features: Any = None,
-        seed: Any = 0,
+        seed: Any = None,
         *,
         combine: Callable[[list[Any]], Any] | None = None,
         compare: Callable[[Any, Any], Any] | None = None,
         timeout: float | None = None,
         keep: int | None = KEEP,
+        compiled: bool = False,
+        remember: int | None = None,
         **options: Any,
     ) -> None:
         super().__init__(stages, stage_costs, error_cost, combine, compare, timeout)
@@ -99,20 +105,26 @@ class ContextualCascade(Staged):
         self._named = isinstance(policy, str)
         # The length of the features is not known yet: this one shows that the options are right, and is replaced.
         pairs = len(self._stages) * (len(self._stages) - 1) // 2
-        self._start(policy, lambda name, **o: self._made(name, max(1, pairs), o), seed, options)
+        make = lambda name, **o: self._made(name, max(1, pairs), o)  # noqa: E731
+        self._start(policy, make, seed, options, compiled, remember)
 
     def _made(self, name: str, dimension: int, options: dict[str, Any]) -> Any:
-        blocks = {"per_pair": True} if self._contexts.per_pair else {}
-        taken = {
-            option: value for option, value in blocks.items() if option in option_names("contextual", name)
-        }
-        policy = make_policy("contextual", name, self._costs, dimension, **{**taken, **options})
-        return prepared(policy, self._keep)
+        told: dict[str, Any] = {"per_pair": True} if self._contexts.per_pair else {}
+        if self._keep is not None:
+            told["keep"] = self._keep
+        known = option_names("contextual", name)
+        taken = {option: value for option, value in told.items() if option in known}
+        return make_policy("contextual", name, self._costs, dimension, **{**taken, **options})
+
+    def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
+        # of any length: compiled code does not depend on it
+        phi, differ = lent(np.zeros(1)), lent(np.zeros((1, 1), dtype=np.bool_))
+        return {"select": (phi,), "update_pairs": (phi, 0, differ)}, ()
 
     @property
     def policy(self) -> Any:
         """The policy object itself; None before the first context tells how many features there are."""
-        return self._policy if self._contexts.dimension or not self._named else None
+        return super().policy if self._contexts.dimension or not self._named else None
 
     # -- one sample at a time
 
@@ -121,12 +133,14 @@ class ContextualCascade(Staged):
 
         A stage that raises cancels the decision; nothing is learned from it.
         """
+        self._refuse_elsewhere()
         self._refuse_asynchronous()
-        return self._answer(x, self._one(x, context))
+        return self._answer(x, *self._one(x, context))
 
     async def acall(self, x: Any, context: Any = None) -> Answer:
         """Answer for one sample, awaiting the stages; those that are not asynchronous run in a thread."""
-        return await self._answer_async(x, self._one(x, context))
+        self._refuse_elsewhere()
+        return await self._answer_async(x, *self._one(x, context))
 
     # -- many samples
 
@@ -139,6 +153,7 @@ class ContextualCascade(Staged):
 
         The contexts, one row per sample, are X itself if left out. All are checked before the first decision.
         """
+        self._refuse_elsewhere()
         self._refuse_asynchronous()
         samples = Rows(X)
         if samples.size == 0:
@@ -149,23 +164,38 @@ class ContextualCascade(Staged):
 
     def decide(self, x: Any) -> Decision:
         """Decide for a context; call the stages yourself and give their outputs to `feedback`."""
-        return self._given_out(self._one(x, None))
+        return self._give_decision(*self._one(x, None))
+
+    def feedback(self, id: int, outputs: Sequence[Any]) -> str:
+        """Learn the outputs of stages 0, ..., arm of a decision, at any time and in any order.
+
+        Return "accepted", or "duplicate" if the same was said before. Raise `FeedbackConflict`,
+        `UnknownDecision` or ValueError, and then nothing has changed.
+        """
+        return self._feedback(id, outputs, NO_LABEL)
 
     def warm_start(self, X: Any, outputs: Any) -> int:
         """Learn from logs in which all stages ran: a row of K labels in ``outputs`` per context in X.
 
         Return the number of rows learned. They count as comparisons, not as rounds, and cost nothing.
         """
-        return self._warm_start(outputs, self._many("X", X, None, None))
+        contexts = self._many("X", X, None, None)
+        if contexts:
+            with self._ledger.lock:
+                self._recover()
+                self._fix(*contexts[0])
+        return self._warm_start(outputs, [(phi,) for _, phi in contexts])
 
     # -- what was learned
 
     def report(self) -> ContextualReport:
         """Return what was seen, spent and saved so far; ``print`` it for a table."""
         with self._ledger.lock:
-            base = make_report(self._label, self._stage_costs, len(self._ledger.pending), self._tally)
-            known = self._contexts
-            return make_context_report(base, self._policy, known.inputs, known.dimension)
+            self._recover()
+            pending = len(self._ledger.pending)
+            base = make_report(self._label, self._stage_costs, self._error_cost, pending, self._counts)
+            known, policy = self._contexts, self._driver.write_back()
+            return make_context_report(base, policy, known.inputs, known.dimension)
 
     def explain(self, id: int) -> str:
         """Say in words why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
@@ -178,12 +208,13 @@ class ContextualCascade(Staged):
     def load(
         cls,
         path: str | os.PathLike[str],
-        stages: Sequence[Any],
+        stages: Sequence[Any] | int,
         *,
         features: Any = None,
         policy: Any = None,
         combine: Callable[[list[Any]], Any] | None = None,
         compare: Callable[[Any, Any], Any] | None = None,
+        compiled: bool = False,
     ) -> ContextualCascade:
         """Return the cascade that was saved to ``path``; it decides as if it had never stopped.
 
@@ -191,26 +222,60 @@ class ContextualCascade(Staged):
         again. So is a policy of your own: give a fresh object. A file that cannot be used raises `StateError`.
         """
         functions = {"combine": combine, "compare": compare}
-        body = cls._read(path, STATE, stages, functions)
+        body = storage.read(path, cls.kind)
+        return cls._made_again(body, stages, features, policy, functions, compiled, str(path))
+
+    @classmethod
+    def from_state(
+        cls,
+        state: dict[str, Any],
+        stages: Sequence[Any] | int | None = None,
+        *,
+        features: Any = None,
+        policy: Any = None,
+        combine: Callable[[list[Any]], Any] | None = None,
+        compare: Callable[[Any, Any], Any] | None = None,
+        compiled: bool = False,
+    ) -> ContextualCascade:
+        """Return the cascade that gave ``state``; without ``stages`` they run elsewhere. See `load`."""
+        body = storage.checked_copy(state)
+        if stages is None:
+            stages = len(body.get("stage_costs", ()))
+        functions = {"combine": combine, "compare": compare}
+        return cls._made_again(body, stages, features, policy, functions, compiled, "the state")
+
+    @classmethod
+    def _made_again(
+        cls,
+        body: dict[str, Any],
+        stages: Any,
+        features: Any,
+        policy: Any,
+        functions: dict[str, Any],
+        compiled: bool,
+        where: str,
+    ) -> ContextualCascade:
+        cls._check_body(body, STATE, stages, functions, where)
         form = body["contexts"].get("map")
         if (features is not None) != isinstance(form, str):
-            raise ValueError(f"features must be given if and only if it was a map of your own: see {path}")
+            raise ValueError(f"features must be given if and only if it was a map of your own: see {where}")
         contexts = remade(lambda: Contexts.from_state(body["contexts"], features))
         chosen, options = saved_policy(body["core"], policy)
         options |= {**functions, "timeout": body["timeout"], "seed": 0, "keep": body["keep"]}
         costs = body["stage_costs"], body["error_cost"]
-        cascade = remade(lambda: cls(stages, *costs, chosen, features, **options))
+        cascade = remade(lambda: cls(stages, *costs, chosen, features, compiled=compiled, **options))
         remade(lambda: cascade._resume(contexts, body))
         return cascade
 
     def _resume(self, contexts: Contexts, body: dict[str, Any]) -> None:
         self._contexts = contexts
         if contexts.dimension and self._named:
-            self._policy = self._made(str(self._policy_name), contexts.dimension, self._options or {})
+            self._drive(self._made(str(self._policy_name), contexts.dimension, self._options or {}))
         self._restore(body)
-        history = getattr(self._policy, "arms", None)
-        if getattr(self._policy, "keeps_history", False) and isinstance(history, np.ndarray):
-            if not 0 <= self._policy.t <= history.size:
+        policy = self._driver.policy
+        history = getattr(policy, "arms", None)
+        if getattr(policy, "keeps_history", False) and isinstance(history, np.ndarray):
+            if not 0 <= policy.t <= history.size:
                 raise StateError("the history contradicts itself")
 
     def _state(self) -> dict[str, Any]:
@@ -221,7 +286,7 @@ class ContextualCascade(Staged):
 
     def _decode_decision(self, data: Any) -> tuple[int, np.ndarray]:
         require("decision", data, {"arm": int, "phi": list})
-        phi = vector("phi", data["phi"], size=self._contexts.dimension)
+        phi = lent(vector("phi", data["phi"], size=self._contexts.dimension))
         return integer("arm", data["arm"], 0, len(self._stages) - 1), phi
 
     # -- what a round with context is: ``context`` is the length of the context and its features
@@ -230,7 +295,7 @@ class ContextualCascade(Staged):
         # No lock: the map is the user's code. What another thread fixes meanwhile is checked by _fix.
         found = self._contexts.one("x", x) if context is None else self._contexts.one("context", context)
         self._check_dimension(found[1].size)
-        return found
+        return found[0], lent(found[1].copy())
 
     def _many(self, name: str, X: Any, contexts: Any, rows: int | None) -> list[tuple[int, np.ndarray]]:
         given, table = (name, X) if contexts is None else ("contexts", contexts)
@@ -238,11 +303,11 @@ class ContextualCascade(Staged):
         self._check_dimension(phi.shape[1])
         if rows is not None and len(phi) != rows:
             raise ValueError(f"contexts must have {rows} rows, one per sample, got {len(phi)}")
-        return [(inputs, row) for row in phi]
+        return [(inputs, lent(row.copy())) for row in phi]
 
     def _check_dimension(self, dimension: int) -> None:
         """Refuse features that do not fit the policy object that was given."""
-        wanted = dimension if self._named else getattr(self._policy, "dimension", dimension)
+        wanted = dimension if self._named else getattr(self._driver.policy, "dimension", dimension)
         if dimension != wanted:
             raise ValueError(
                 f"features must give {wanted} numbers, as the policy's dimension, got {dimension}"
@@ -253,25 +318,21 @@ class ContextualCascade(Staged):
         known = self._contexts
         if known.dimension == 0:
             if self._named:
-                self._policy = self._made(str(self._policy_name), phi.size, self._options or {})
+                self._drive(self._made(str(self._policy_name), phi.size, self._options or {}))
             known.fix(inputs, phi.size)
         elif (inputs, phi.size) != (known.inputs, known.dimension):  # another thread's context came first
             raise ValueError(f"x must have {known.inputs} numbers per context, as the first, got {inputs}")
 
-    def _select(self, context: tuple[int, np.ndarray]) -> int:
-        inputs, phi = context
-        self._fix(inputs, phi)
-        return self._policy.select(phi.copy(), self._rng)
+    def _decide(self, inputs: int, phi: np.ndarray) -> tuple[int, tuple[int, np.ndarray]]:
+        with self._ledger.lock:
+            self._recover()
+            self._ledger.ensure_room()
+            self._fix(inputs, phi)  # what it fixes stays fixed, whatever comes of the decision
+            return super()._decide(phi)
 
-    def _teach(self, decided: tuple[int, np.ndarray], arm: int, differ: np.ndarray) -> None:
-        self._policy.update_pairs(decided[1].copy(), arm, differ, self._rng)
+    def _choose(self, *context: Any) -> tuple[int, np.ndarray]:
+        (phi,) = context
+        return self._checked_arm(self._select(phi, self._rng)), phi
 
-    def _kept(self, arm: int, context: tuple[int, np.ndarray]) -> tuple[int, np.ndarray]:
-        self._fix(*context)
-        return arm, context[1]
-
-    def _arm(self, decided: tuple[int, np.ndarray]) -> int:
-        return decided[0]
-
-    def _record(self, arm: int, context: tuple[int, np.ndarray]) -> ContextRecord:
-        return make_record(arm, self._policy, context[1])
+    def _record(self, decided: tuple[int, np.ndarray]) -> ContextRecord:
+        return make_record(decided[0], self._driver.write_back(), decided[1])

@@ -81,7 +81,7 @@ def later_pairs(size: int) -> np.ndarray:
 
 
 def differences(answers: Sequence[Any], compare: Compare | None) -> np.ndarray:
-    """Return the boolean matrix of pairs i < j whose answers differ.
+    """Return the boolean matrix of pairs i < j whose answers differ, which cannot be written.
 
     >>> differences(["a", None, "a"], None)[0]
     array([False,  True, False])
@@ -91,14 +91,14 @@ def differences(answers: Sequence[Any], compare: Compare | None) -> np.ndarray:
     if plain and size > MANY:
         numbers: dict[Any, int] = {}
         codes = np.array([numbers.setdefault(answer, len(numbers)) for answer in answers])
-        return (codes[:, None] != codes) & later_pairs(size)
+        return lent((codes[:, None] != codes) & later_pairs(size))
     differ = np.zeros((size, size), dtype=np.bool_)
     if plain:
         for i in range(size):
             for j in range(i + 1, size):
                 if answers[i] != answers[j]:
                     differ[i, j] = True
-        return differ
+        return lent(differ)
     for i in range(size):
         if _is_nan(answers[i], compare):
             raise ValueError(
@@ -106,7 +106,28 @@ def differences(answers: Sequence[Any], compare: Compare | None) -> np.ndarray:
             )
         for j in range(i + 1, size):
             differ[i, j] = _differ(answers[i], answers[j], compare)
-    return differ
+    return lent(differ)
+
+
+def pairs_of(differ: Any, arm: int) -> np.ndarray:
+    """Return the boolean matrix of these pairs (i, j), i < j <= arm.
+
+    >>> pairs_of([(0, 1)], 1).tolist()
+    [[False, True], [False, False]]
+    """
+    matrix = np.zeros((arm + 1, arm + 1), dtype=np.bool_)
+    for pair in output_list("differ", differ):
+        known = isinstance(pair, (tuple, list)) and len(pair) == 2
+        if not known or not all(type(k) is int for k in pair) or not 0 <= pair[0] < pair[1] <= arm:
+            raise ValueError(f"differ must be pairs (i, j) with 0 <= i < j <= {arm}, got {short(pair)}")
+        matrix[pair[0], pair[1]] = True
+    return lent(matrix)
+
+
+def lent(array: np.ndarray) -> np.ndarray:
+    """Return an array, made read-only: policies look at what they are given."""
+    array.flags.writeable = False
+    return array
 
 
 def rights(answers: Sequence[Any], truth: Any, compare: Compare | None) -> np.ndarray:

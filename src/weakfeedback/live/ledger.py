@@ -41,23 +41,28 @@ class PendingDecision(RuntimeError):
 class Ledger:
     """Ids, pending decisions and digests of answers, in bounded memory.
 
-    Every id given out is pending, answered or cancelled. The last ``REMEMBERED`` answers are known by the
+    Every id given out is pending, answered or cancelled. The last answers, ``remember`` of them, are known by the
     digest of their content, so that a repeated answer is told from a contradiction. Of an older one it is only
-    known that it is old: it counts as a duplicate, unchecked.
+    known that it is old: it counts as a duplicate, unchecked, unless there is an ``archive`` to ask.
 
-    The methods take the lock themselves unless they say that it is held; hold ``ledger.lock`` (it is re-entrant)
-    around several calls that belong together.
+    The methods take the lock themselves unless they say that the caller must hold it; hold ``ledger.lock`` (it is
+    re-entrant) around several calls that belong together. Methods that take an id, or a number of rounds, can be
+    repeated after an interruption: the second time they change nothing.
 
     Parameters
     ----------
     one_at_a_time : bool
         Whether a decision must be answered before the next one, as policies that are not ``delay_safe`` need.
+    remember : integer >= 0
+        How many answers, and how many cancellations, are remembered one by one.
     """
 
-    def __init__(self, one_at_a_time: bool = False) -> None:
-        self.lock = threading.RLock()
+    def __init__(self, one_at_a_time: bool = False, remember: int | None = None) -> None:
+        self.lock: Any = threading.RLock()
         self.one_at_a_time = one_at_a_time
-        self.changes = 0  # to what a saved state holds, made since this object exists
+        self.remember = REMEMBERED if remember is None else remember
+        # id -> the digest of an answer that is remembered no more, None if the decision was cancelled
+        self.archive: Callable[[int], str | None] | None = None
         self._next = 1
         self._rounds = 0
         self._pending: dict[int, Any] = {}  # id -> what was decided, ids increasing
@@ -74,13 +79,18 @@ class Ledger:
         return self._rounds
 
     @property
+    def next(self) -> int:
+        """The id of the next decision."""
+        return self._next
+
+    @property
     def pending(self) -> list[int]:
         """The ids decided but not yet answered, in increasing order."""
         with self.lock:
             return list(self._pending)
 
     def ensure_room(self, decisions: int = 1) -> None:
-        """Raise `PendingDecision` if so many further decisions cannot be opened; for one who holds the lock."""
+        """Raise `PendingDecision` if so many further decisions cannot be opened; the caller must hold the lock."""
         if self.one_at_a_time and self._pending:
             open_id = next(iter(self._pending))
             raise PendingDecision(
@@ -97,15 +107,14 @@ class Ledger:
         """Record a decision and return its id."""
         with self.lock:
             self.ensure_room()
-            return self.enter(decided)
+            id = self._next
+            self.enter(id, decided)
+            return id
 
-    def enter(self, decided: Any) -> int:
-        """Do what `open` does, for one who holds the lock and has ensured that there is room."""
-        opened = self._next
-        self._next += 1
-        self._pending[opened] = decided
-        self.changes += 1
-        return opened
+    def enter(self, id: int, decided: Any) -> None:
+        """Record the next decision; the caller must hold the lock and have ensured that there is room."""
+        self._pending[id] = decided
+        self._next = id + 1
 
     def decided(self, id: int) -> Any:
         """Return what was decided under a pending id."""
@@ -121,7 +130,12 @@ class Ledger:
             checked = self._known(id)
             if checked in self._pending:
                 return "pending"
-            if not _same(self._answered.get(checked, content), content):
+            known: Content | None = self._answered.get(checked)
+            if known is None:
+                known = content if self.archive is None else self.archive(checked)
+                if known is None:
+                    raise UnknownDecision(f"decision {checked} was cancelled")
+            if not _same(known, content):
                 raise FeedbackConflict(f"decision {checked} was already answered, with other content")
             return "duplicate"
 
@@ -130,37 +144,44 @@ class Ledger:
         with self.lock:
             if self.check(id, content) == "duplicate":
                 return "duplicate"
-            self.close(int(id), content)
+            self.close(int(id), content, self._rounds + 1)
             return "accepted"
 
     def awaited(self, id: int, content: Content) -> Any:
         """Return what was decided under a pending id, None for a duplicate, or raise as `check` does.
 
-        For one who holds the lock. An id that is pending can then be given to `close`.
+        The caller must hold the lock. An id that is pending can then be given to `close`.
         """
         if type(id) is int and id in self._pending:
             return self._pending[id]
         return None if self.check(id, content) == "duplicate" else self._pending[int(id)]
 
-    def close(self, id: int, content: Content) -> None:
-        """Record the answer of a pending decision, for one who holds the lock."""
-        del self._pending[id]
+    def close(self, id: int, content: Content, rounds: int) -> None:
+        """Record the answer of a pending decision, the one that makes so many; the caller must hold the lock."""
+        self._pending.pop(id, None)
         self._answered[id] = content
-        self._rounds += 1
-        self.changes += 1
-        if len(self._answered) > REMEMBERED:
-            oldest, _ = self._answered.popitem(last=False)
+        self._rounds = rounds
+        while len(self._answered) > self.remember:
+            oldest = next(iter(self._answered))
             self._forgotten = max(self._forgotten, oldest)
+            self._answered.pop(oldest, None)
 
     def cancel(self, id: int) -> None:
         """Take a pending decision back: nothing will be learned from it."""
         with self.lock:
             self.decided(id)
-            del self._pending[int(id)]
-            self._cancelled[int(id)] = None
-            self.changes += 1
-            if len(self._cancelled) > REMEMBERED:
-                self._cancelled.popitem(last=False)
+            self.drop(int(id))
+
+    def drop(self, id: int) -> None:
+        """Cancel a decision that is pending; the caller must hold the lock."""
+        self._pending.pop(id, None)
+        self._cancelled[id] = None
+        while len(self._cancelled) > self.remember:
+            self._cancelled.popitem(last=False)
+
+    def was_cancelled(self, id: Any) -> bool:
+        """Whether the decision is known to have been cancelled."""
+        return id in self._cancelled
 
     def _known(self, id: Any) -> int:
         """Return the id of a decision that is pending or was answered."""
@@ -188,6 +209,7 @@ class Ledger:
             return {
                 "next": self._next,
                 "rounds": self._rounds,
+                "remember": self.remember,
                 "forgotten": self._forgotten,
                 "pending": [[id, encode(decided)] for id, decided in self._pending.items()],
                 "answered": [[id, digest] for id, digest in self._answered.items()],
@@ -197,16 +219,9 @@ class Ledger:
     @classmethod
     def from_state(cls, state: Any, decode: Callable[[Any], Any], one_at_a_time: bool = False) -> Ledger:
         """Return the ledger that gave ``state``, or raise `StateError`."""
-        ledger = cls(one_at_a_time)
-        keys = {
-            "next": int,
-            "rounds": int,
-            "forgotten": int,
-            "pending": list,
-            "answered": list,
-            "cancelled": list,
-        }
-        require("ledger", state, keys)
+        keys = dict.fromkeys(("next", "rounds", "remember", "forgotten"), int)
+        require("ledger", state, {**keys, "pending": list, "answered": list, "cancelled": list})
+        ledger = cls(one_at_a_time, state["remember"])
         ledger._next, ledger._rounds, ledger._forgotten = state["next"], state["rounds"], state["forgotten"]
         ledger._pending = {id: decode(decided) for id, decided in _pairs(state["pending"])}
         ledger._answered = OrderedDict(_pairs(state["answered"]))
@@ -225,11 +240,11 @@ class Ledger:
             and list(self._pending) == sorted(self._pending)
             and all(isinstance(digest, str) for digest in self._answered.values())
             and len(self._pending) <= (1 if self.one_at_a_time else PENDING_LIMIT)
-            and max(len(self._answered), len(self._cancelled)) <= REMEMBERED
-            and len(self._answered) == min(self._rounds, REMEMBERED)
+            and 0 <= max(len(self._answered), len(self._cancelled)) <= self.remember
+            and len(self._answered) == min(self._rounds, self.remember)
             and self._rounds + len(self._pending) + len(self._cancelled) < self._next
             and 0 <= self._forgotten < self._next
-            and (self._forgotten > 0) == (self._rounds > REMEMBERED)
+            and (self._forgotten > 0) == (self._rounds > self.remember)
         )
 
 
@@ -267,13 +282,25 @@ def plain_content(labels: tuple[Any, ...]) -> Content | None:
     return labels if short else fingerprint(labels)
 
 
+def content_of(outputs: list[Any]) -> Content:
+    """Return what is remembered of outputs: themselves if they are few, plain and short, else their digest."""
+    content = plain_content(tuple(outputs))
+    return fingerprint(outputs) if content is None else content
+
+
+def labelled_content(content: Content, label: Any) -> str:
+    """Return what is remembered of outputs with a label."""
+    return fingerprint([digest_of(content), label])
+
+
 def _same(one: Content, other: Content) -> bool:
     if type(one) is type(other):
         return one == other
-    return _digest(one) == _digest(other)
+    return digest_of(one) == digest_of(other)
 
 
-def _digest(content: Content) -> str:
+def digest_of(content: Content) -> str:
+    """Return the digest of what is remembered of an answer."""
     return content if isinstance(content, str) else fingerprint(content)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.live.labels import Compare, short
+from weakfeedback.live.labels import Compare, lent, short
+from weakfeedback.validate import vector
 
 Metric = Callable[[Any, Any], Any]
 
@@ -86,7 +87,17 @@ def distances(answers: Sequence[Any], metric: Metric) -> np.ndarray:
     return far
 
 
-def tossed(far: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def far_matrix(far: Any, arm: int) -> np.ndarray:
+    """Return the matrix of the distances of the pairs (0, 1), (0, 2), ..., (1, 2), ... of the stages up to ``arm``."""
+    given = vector("far", far, at_least=0.0, size=arm * (arm + 1) // 2) if arm else np.zeros(0)
+    if (given > 1.0).any():
+        raise ValueError(f"far must be numbers from 0 to 1, got {short(far)}")
+    matrix = np.zeros((arm + 1, arm + 1))
+    matrix[np.triu_indices(arm + 1, 1)] = given
+    return matrix
+
+
+def toss(far: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return which pairs i < j count as different: a coin for each, in the order (0, 1), (0, 2), ..., (1, 2), ....
 
     Draws: one ``rng.random()`` for every pair, whatever its distance; it differs if that is smaller.
@@ -96,4 +107,4 @@ def tossed(far: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     for i in range(size):
         for j in range(i + 1, size):
             differ[i, j] = rng.random() < far[i, j]
-    return differ
+    return lent(differ)

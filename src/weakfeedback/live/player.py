@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ import numpy as np
 from weakfeedback.catalog import make_policy, option_names
 from weakfeedback.live import storage
 from weakfeedback.live.base import Live, remade, saved_policy
-from weakfeedback.live.exploring import prepared_player
-from weakfeedback.live.ledger import UnknownDecision
-from weakfeedback.live.player_report import IDLE, PlayerReport, PlayerTally, make_player_report
+from weakfeedback.live.driver import Examples
+from weakfeedback.live.ledger import UnknownDecision, fingerprint
+from weakfeedback.live.player_report import IDLE, PlayerCounts, PlayerReport, make_player_report
 from weakfeedback.live.player_words import description_of, phase_of
 from weakfeedback.live.storage import StateError
 from weakfeedback.validate import brief, integer, number
@@ -24,6 +25,14 @@ STATE: dict[str, type | tuple[type, ...]] = {"core": dict, "counts": dict, "arms
 
 class WrongSlot(UnknownDecision, ValueError):
     """What is observed is not of the slot under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What came of a slot: the reward, and whether there was a collision."""
+
+    id: int
+    content: tuple[float, bool]
 
 
 class Player(Live):
@@ -51,6 +60,8 @@ class Player(Live):
     **options
         Of the policy. ``alarm=True`` is the default of live DLC and DLC-LIX players (of simulated ones it is not): if
         anybody has no arm of her own at the end of the orthogonalisation, all of them hear it and repeat it.
+    compiled : bool
+        As for `Cascade`.
 
     Examples
     --------
@@ -66,6 +77,7 @@ class Player(Live):
 
     kind = "Player"
     setting = "multiplayer"
+    choosing_learns = True  # policies of players move on when they choose
 
     def __init__(
         self,
@@ -74,22 +86,31 @@ class Player(Live):
         epsilon: float | None = None,
         delta: float | None = None,
         seed: Any = None,
+        *,
+        compiled: bool = False,
         **options: Any,
     ) -> None:
         self._arms = integer("arms", arms, 2)
         told = {"epsilon": epsilon, "delta": delta}
         options |= {name: value for name, value in told.items() if value is not None}
-        super().__init__(policy, self._made, ("choose", "observe"), seed, options)
+        super().__init__(policy, self._made, ("choose", "observe"), seed, options, compiled)
         self._check_policy()
         # Choices depend on all that was observed before, whatever the class says.
         self._ledger.one_at_a_time = True
         self._delay_safe = False
-        self._tally = PlayerTally(self._arms)
+        self._counts: PlayerCounts = PlayerCounts.of(self._arms)
 
     def _made(self, name: str, **options: Any) -> Any:
         taken = option_names("multiplayer", name)
         defaults = {option: value for option, value in DEFAULTS.items() if option in taken}
-        return prepared_player(make_policy("multiplayer", name, self._arms, **{**defaults, **options}))
+        return make_policy("multiplayer", name, self._arms, **{**defaults, **options})
+
+    def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
+        return {"choose": (), "observe": (0, 0.0, False)}, ()
+
+    def _bind(self) -> None:
+        self._choose_arm = self._driver.method("choose")
+        self._hear = self._driver.method("observe")
 
     def __repr__(self) -> str:
         return f"<Player of {self._arms} arms, {self._label}, slot {self.slot}, {self.phase}>"
@@ -99,21 +120,32 @@ class Player(Live):
     @property
     def slot(self) -> int:
         """The number of the slot that is under way or comes next; the first is 0."""
-        return self._ledger.rounds
+        return self.rounds
 
     def choose(self) -> int:
         """Return the arm to play in this slot, or -1 to idle; the same one until the slot is observed."""
         with self._ledger.lock:
+            self._recover()
             waiting = self._ledger.pending
-            if waiting:
-                arm = self._ledger.decided(waiting[0])
-            else:
-                chosen = self._policy.choose(self._rng)
-                arm = integer("the arm chosen by the policy", chosen, IDLE, self._arms - 1)
-                self._ledger.enter(arm)
-        if self._autosave is not None:
-            self._acknowledge()
+            arm = self._ledger.decided(waiting[0]) if waiting else self._decide()[1]
+        self._acknowledge()
         return arm
+
+    def _choose(self) -> int:
+        return integer(f"the arm chosen by {self._label}", self._choose_arm(self._rng), IDLE, self._arms - 1)
+
+    def _teach(self, decided: int, lesson: Heard) -> None:
+        self._hear(decided, *lesson.content, self._rng)
+
+    def _counted(self, counts: PlayerCounts, decided: int, lesson: Heard) -> PlayerCounts:
+        return counts.after_slot(decided, *lesson.content)
+
+    def _decision_event(self, decided: int) -> dict[str, Any]:
+        return {"stage": decided}
+
+    def _answer_event(self, decided: int, lesson: Heard) -> dict[str, Any]:
+        reward, collided = lesson.content
+        return {"observed": [reward, collided], "digest": fingerprint(lesson.content)}
 
     def observe(self, reward: float, collided: bool, slot: int | None = None) -> None:
         """Learn what came of the slot.
@@ -134,7 +166,11 @@ class Player(Live):
             raise ValueError(f"collided must be True or False, got {brief(collided)}")
         named = None if slot is None else integer("slot", slot, 0)
         hit = bool(collided)
+        call = ("observe", named, gained, hit)
+        if self._settle_debt(call):
+            return
         with self._ledger.lock:
+            self._recover()
             id = self._awaited(named)
             arm = self._ledger.decided(id)
             if arm == IDLE and (hit or gained > 0.0):
@@ -142,12 +178,8 @@ class Player(Live):
                     f"slot {self.slot} was one of idling: reward must be 0 and collided False, "
                     f"got {brief(reward)} and {brief(collided)}"
                 )
-            gained = 0.0 if hit else gained
-            self._policy.observe(arm, gained, hit, self._rng)
-            self._ledger.close(id, (gained, hit))
-            self._tally.add(arm, gained, hit)
-        if self._autosave is not None:
-            self._acknowledge()
+            self._learn([Heard(id, (0.0 if hit else gained, hit))])
+        self._acknowledge(call)
 
     def _awaited(self, slot: int | None) -> int:
         """Return the id of the slot under way, having checked that it is the one meant."""
@@ -165,54 +197,67 @@ class Player(Live):
     @property
     def settled(self) -> bool:
         """Whether she has her arm and stays on it."""
-        return bool(self._policy.settled)
+        return bool(self.policy.settled)
 
     @property
     def arm(self) -> int:
         """The arm she sits on; before she is settled, the one reserved or played last, -1 at first."""
-        return int(self._policy.arm)
+        return int(self.policy.arm)
 
     @property
     def phase(self) -> str:
         """One word for what she is doing, such as "orthogonalisation", "exploring" or "settled"."""
         with self._ledger.lock:
-            return phase_of(self._policy)
+            return phase_of(self.policy)
 
     @property
     def description(self) -> str:
         """What she is doing in a sentence, what she knows of the others, and what went wrong."""
         with self._ledger.lock:
-            return description_of(self._policy, self.slot)
+            return description_of(self.policy, self.slot)
 
     def report(self) -> PlayerReport:
         """Return what she played, heard and earned so far; ``print`` it for a table."""
         with self._ledger.lock:
-            return make_player_report(self._label, self._policy, self.slot, self._tally)
+            return make_player_report(self._label, self.policy, self.slot, self._counts)
 
     # -- saving
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, policy: Any = None) -> Player:
+    def load(cls, path: str | os.PathLike[str], *, policy: Any = None, compiled: bool = False) -> Player:
         """Return the player that was saved to ``path``; she chooses as if she had never stopped.
 
         A policy that was given as an object may have options that are not in the file: give a fresh one. A file that
         cannot be used raises `StateError`.
         """
-        body = storage.read(path, cls.kind)
+        return cls._made_again(storage.read(path, cls.kind), policy, compiled)
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], *, policy: Any = None, compiled: bool = False) -> Player:
+        """Return the player that gave ``state``. See `load`."""
+        return cls._made_again(storage.checked_copy(state), policy, compiled)
+
+    @classmethod
+    def _made_again(cls, body: dict[str, Any], policy: Any, compiled: bool) -> Player:
         storage.require("state", body, STATE)
         chosen, options = saved_policy(body["core"], policy)
-        player = remade(lambda: cls(body["arms"], chosen, seed=0, **options))
+        player = remade(lambda: cls(body["arms"], chosen, seed=0, compiled=compiled, **options))
         remade(lambda: player._restore(body))
         return player
 
     def _state(self) -> dict[str, Any]:
-        return {"arms": self._arms, "counts": self._tally.state()}
+        return {"arms": self._arms, "counts": self._counts.state()}
+
+    def _check_state(self, body: dict[str, Any]) -> None:
+        super()._check_state(body)
+        if PlayerCounts.from_state(self._arms, body["counts"]).slots != body["core"]["ledger"]["rounds"]:
+            raise StateError("the counts contradict the ledger")
 
     def _restore(self, body: dict[str, Any]) -> None:
         self._restore_core(body["core"])
         self._check_policy()
-        self._tally = PlayerTally.from_state(self._arms, body["counts"])
-        if self._tally.slots != self.rounds:
+        self._counts = PlayerCounts.from_state(self._arms, body["counts"])
+        if self._counts.slots != self._ledger.rounds:
             raise StateError("the counts contradict the ledger")
 
     def _encode_decision(self, decided: int) -> int:
@@ -223,11 +268,11 @@ class Player(Live):
 
     def _check_policy(self) -> None:
         """Refuse a policy object that was made for other arms, or does not say where it sits."""
-        arms = getattr(self._policy, "K", self._arms)
+        arms = getattr(self._driver.policy, "K", self._arms)
         if arms != self._arms:
             raise ValueError(f"policy must be made for {self._arms} arms, got one for {arms}")
         for field in ("settled", "arm"):
-            if not isinstance(getattr(self._policy, field, None), (bool, int, np.integer, np.bool_)):
+            if not isinstance(getattr(self._driver.policy, field, None), (bool, int, np.integer, np.bool_)):
                 raise ValueError(
                     f"policy must have the fields settled (a bool) and arm (an integer): no {field}"
                 )

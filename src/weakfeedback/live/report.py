@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
-from weakfeedback.live.buying import Purse
-from weakfeedback.live.tally import Tally
+from weakfeedback.live.counts import Counts
 
 QUANTILE = NormalDist().inv_cdf(0.975)
 
@@ -74,8 +74,11 @@ class CascadeReport:
         Share of the rounds that stopped at each stage, NaN before the first.
     spent : float
         What the calls of all accepted rounds cost.
+    saved_alone : float
+        What was saved against calling the last stage alone in every round; negative if that had been cheaper. Where
+        it was not called its stated cost counts.
     saved : float
-        The stated costs of the calls not made, that is, what always going to the last stage would have added.
+        The stated costs of the calls not made: what was saved against calling all stages in every round.
     wasted : float
         What was spent on rounds that failed half way; nothing was learned from them.
     labels : int or None
@@ -95,13 +98,15 @@ class CascadeReport:
     spent: float
     saved: float
     wasted: float
+    saved_alone: float = field(default=0.0, kw_only=True)
+    error_cost: float = field(default=1.0, kw_only=True)
     labels: int | None = field(default=None, kw_only=True)
     label_spent: float = field(default=0.0, kw_only=True)
 
     def __str__(self) -> str:
         lines = [
-            f"Cascade of {len(self.stage_costs)} stages, {self.policy}: "
-            f"{self.rounds} rounds learned, {self.pending} pending",
+            f"Cascade of {counted(len(self.stage_costs), 'stage')}, {self.policy}: "
+            f"{counted(self.rounds, 'round')} learned, {self.pending} pending",
             "",
             f"{'stage':>5}  {'cost':>10}  {'stopped here':>12}",
         ]
@@ -129,22 +134,55 @@ class CascadeReport:
         return f"{percent(self.disagreement[i, j])} ({percent(low)} to {percent(high)})"
 
     def _money_lines(self) -> list[str]:
-        always_last = self.spent + self.saved
-        share = f" ({percent(self.saved / always_last)})" if always_last > 0 else ""
-        lines = [f"spent {money(self.spent)}; saved against always the last stage {money(self.saved)}{share}"]
+        alone, everything = self.spent + self.saved_alone, self.spent + self.saved
+        share = f" ({percent(abs(self.saved_alone) / alone)})" if alone > 0 else ""
+        word = "saved" if self.saved_alone >= 0.0 else "lost"
+        lines = [
+            f"spent {money(self.spent)}; the last stage alone would have cost {money(alone)}: "
+            f"{word} {money(abs(self.saved_alone))}{share} against it",
+            f"all stages in every round would have cost {money(everything)}",
+        ]
         if self.wasted > 0:
             lines.append(f"spent on rounds that failed: {money(self.wasted)}")
         if self.labels is not None:
             lines.append(f"labels bought: {self.labels}, for {money(self.label_spent)}")
         return lines
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON data: arrays are lists, NaN and infinity are None."""
+        return {item.name: plain(getattr(self, item.name)) for item in fields(self)}
+
+
+def plain(value: Any) -> Any:
+    """Return a number, an array or a nest of these as JSON data; NaN and infinity become None.
+
+    >>> plain({"a": np.array([1.0, np.nan]), "b": np.int64(3)})
+    {'a': [1.0, None], 'b': 3}
+    """
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "stage"), counted(2, "stage")
+    ('1 stage', '2 stages')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
 
 def make_report(
-    policy: str, stage_costs: np.ndarray, pending: int, tally: Tally, purse: Purse | None = None
+    policy: str, stage_costs: np.ndarray, error_cost: float, pending: int, tally: Counts, buys: bool = False
 ) -> CascadeReport:
     """Return the report on what was counted."""
     K = len(stage_costs)
-    rounds, compared = int(tally.stops.sum()), tally.compared
+    rounds, compared = tally.rounds, tally.compared
     disagreement, intervals = np.zeros((K, K)), np.zeros((K, K, 2))
     for i in range(K):
         for j in range(i + 1, K):
@@ -159,12 +197,14 @@ def make_report(
         disagreement=disagreement,
         comparisons=compared + compared.T,
         intervals=intervals,
-        arm_shares=tally.stops / rounds if rounds else np.full(K, math.nan),
+        arm_shares=np.array(tally.stops) / rounds if rounds else np.full(K, math.nan),
         spent=tally.spent,
         saved=tally.saved,
         wasted=tally.wasted,
-        labels=purse.labels if purse is not None and purse.price is not None else None,
-        label_spent=0.0 if purse is None else purse.spent,
+        saved_alone=tally.alone - tally.spent,
+        error_cost=error_cost,
+        labels=tally.labels if buys else None,
+        label_spent=tally.label_spent,
     )
 
 
@@ -172,14 +212,15 @@ def make_report(
 class Record:
     """What was known when a decision was made."""
 
-    arm: int
     differed: np.ndarray
     compared: np.ndarray
 
 
-def explanation(id: int, record: Record, stage_costs: np.ndarray, error_cost: float, policy: str) -> str:
-    """Say in words what spoke for the stage chosen."""
-    K, arm = len(stage_costs), record.arm
+def explanation(
+    id: int, arm: int, counts: Counts, stage_costs: np.ndarray, error_cost: float, policy: str
+) -> str:
+    """Say in words what spoke for the stage chosen, by what was counted then."""
+    K, record = len(stage_costs), Record(counts.differed, counts.compared)
     lines = [f"Decision {id}: stop at stage {arm} of 0 to {K - 1} ({policy})."]
     for i in range(arm):
         # Of all later stages, the one that speaks loudest against stopping at i.

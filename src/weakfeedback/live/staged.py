@@ -1,9 +1,13 @@
-"""What cascades with and without context have in common: stages that are called lazily, and what they teach."""
+"""What cascades with and without context have in common: stages that are called lazily, and what they teach.
+
+One round takes one way, whoever asks for it: decide, call the stages, compare, learn, count, acknowledge. A call, a
+coroutine and a batch differ only in how they call the stages; by hand the caller does that.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import os
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,22 +16,26 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.live import storage
-from weakfeedback.live.base import Live
-from weakfeedback.live.buying import NO_LABEL
-from weakfeedback.live.labels import answers_of, costs_of, differences, labels_of, output_list, short
+from weakfeedback.live.base import Change, DurabilityWarning, Live, Step
+from weakfeedback.live.buying import NO_LABEL, Bought
+from weakfeedback.live.counts import Counts
+from weakfeedback.live.driver import Examples
+from weakfeedback.live.labels import Costed, answers_of, differences, lent, output_list, pairs_of, short
 from weakfeedback.live.ledger import (
     PENDING_LIMIT,
     Content,
     PendingDecision,
     UnknownDecision,
+    content_of,
+    digest_of,
     fingerprint,
-    plain_content,
+    labelled_content,
 )
-from weakfeedback.live.rounds import Answer, Decision, Lesson, check_number, make_lesson
+from weakfeedback.live.metrics import toss
+from weakfeedback.live.rounds import Answer, Decision, RoundRecord
 from weakfeedback.live.stages import Rows, make_stages
 from weakfeedback.live.storage import StateError
-from weakfeedback.live.tally import Tally
-from weakfeedback.validate import integer, number, vector
+from weakfeedback.validate import brief, integer, number, vector
 
 EXPLAINED = 1000  # decisions that can be explained
 # What the file of every cascade holds.
@@ -46,13 +54,12 @@ METHODS = ("select", "update_pairs")
 class Staged(Live):
     """Stages, their costs, and the rounds played with them.
 
-    A subclass says what a ``context`` is (None if there is none): how the policy is asked (``_select``) and
-    taught (``_teach``), what the ledger keeps of a decision (``_kept``, ``_arm``) and what explains it (``_record``).
+    What the ledger keeps of a decision is the stage chosen or, with a context, the stage and the features.
     """
 
     def __init__(
         self,
-        stages: Sequence[Any],
+        stages: Any,
         stage_costs: Any,
         error_cost: float,
         combine: Callable[[list[Any]], Any] | None,
@@ -62,213 +69,413 @@ class Staged(Live):
         # The policy needs the costs: a subclass calls this first, and Live.__init__ through _start.
         self._timeout = None if timeout is None else number("timeout", timeout, above=0.0)
         self._stages = make_stages(stages, self._timeout)
-        self._stage_costs = vector("stage_costs", stage_costs, at_least=0.0, size=len(self._stages))
-        self._prices = self._stage_costs.tolist()  # the same, quicker to read one by one
-        arms = range(len(self._prices))
-        self._spends = [sum(self._prices[: arm + 1]) for arm in arms]  # what the calls up to each stage cost
-        self._savings = [sum(self._prices[arm + 1 :]) for arm in arms]
-        self._error_cost = number("error_cost", error_cost, above=0.0)
+        self._set_prices(
+            vector("stage_costs", stage_costs, at_least=0.0, size=len(self._stages)),
+            number("error_cost", error_cost, above=0.0),
+        )
         for name, function in (("combine", combine), ("compare", compare)):
             if function is not None and not callable(function):
                 raise ValueError(f"{name} must be a callable or None, got {short(function)}")
         self._combine, self._compare = combine, compare
-        self._plain = combine is None and compare is None  # labels are compared by !=, as they are
-        self._costs = policy_costs(self._stage_costs, self._error_cost)
-        self._tally = Tally(len(self._stages))
         self._records: OrderedDict[int, Any] = OrderedDict()
 
-    def _start(self, policy: Any, make: Callable[..., Any], seed: Any, options: dict[str, Any]) -> None:
-        Live.__init__(self, policy, make, METHODS, seed, options)
-        check_costs(self._policy, self._costs)
+    def _set_prices(self, stage_costs: np.ndarray, error_cost: float) -> None:
+        costs = policy_costs(stage_costs, error_cost)
+        prices = stage_costs.tolist()
+        self._spends = [
+            sum(prices[: arm + 1]) for arm in range(len(prices))
+        ]  # what the calls up to each stage cost
+        self._savings = [sum(prices[arm + 1 :]) for arm in range(len(prices))]
+        self._stage_costs, self._prices, self._error_cost, self._costs = (
+            stage_costs,
+            prices,
+            error_cost,
+            costs,
+        )
+
+    def _start(
+        self,
+        policy: Any,
+        make: Callable[..., Any],
+        seed: Any,
+        options: dict[str, Any],
+        compiled: Any,
+        remember: int | None,
+    ) -> None:
+        Live.__init__(self, policy, make, METHODS, seed, options, compiled, remember)
+        check_costs(self._driver.policy, self._costs)
+        self._counts: Counts = Counts.of(len(self._stages))
 
     def __repr__(self) -> str:
-        return f"<{self.kind} of {len(self._stages)} stages, {self._label}, {self.rounds} rounds>"
+        count = len(self._stages)
+        stages = "1 stage" if count == 1 else f"{count} stages"
+        return f"<{self.kind} of {stages}, {self._label}, {self.rounds} rounds>"
 
-    def _select(self, context: Any) -> int:
-        raise NotImplementedError
+    def _bind(self) -> None:
+        self._select = self._driver.method("select")
+        self._update = self._driver.method("update_pairs")
 
-    def _teach(self, decided: Any, arm: int, differ: np.ndarray) -> None:
-        raise NotImplementedError
+    def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
+        return {"select": (), "update_pairs": (0, lent(np.zeros((1, 1), dtype=np.bool_)))}, ()
 
-    def _kept(self, arm: int, context: Any) -> Any:
-        raise NotImplementedError
+    # -- one round
 
-    def _arm(self, decided: Any) -> int:
-        raise NotImplementedError
-
-    def _record(self, arm: int, context: Any) -> Any:
-        raise NotImplementedError
-
-    # -- rounds
-
-    def _answer(self, x: Any, context: Any) -> Answer:
+    def _answer(self, x: Any, *context: Any) -> Answer:
         """Answer for one sample."""
-        decision = self._decide(context)
-        outputs: list[Any] = []
+        id, decided = self._decide(*context)
+        arm, outputs = arm_of(decided), list[Any]()
         try:
-            for stage in self._stages[: decision.arm + 1]:
-                outputs.append(stage.one(x, labels_of(outputs)))
-            lesson = self._with_label(x, decision, self._lesson(decision.arm, outputs))
-            answer = self._learn([decision], [lesson])[0]
+            for stage in self._stages[: arm + 1]:
+                outputs.append(stage.one(x, outputs))
+            record = self._compared(id, arm, outputs, content_of(outputs))
+            if self._asks(record):
+                self._buy(record, self._ask(x, record))
+            self._learn([record])
         except BaseException:
-            self._abandon([decision], [outputs])
+            self._abandon([id], [outputs])
             raise
-        self._acknowledge()
-        return answer
+        if self._log is not None:
+            self._acknowledge_paid()
+        return made_answer(record)
 
-    async def _answer_async(self, x: Any, context: Any) -> Answer:
+    async def _answer_async(self, x: Any, *context: Any) -> Answer:
         """Answer for one sample, awaiting the stages."""
-        decision = self._decide(context)
-        outputs: list[Any] = []
+        id, decided = self._decide(*context)
+        arm, outputs = arm_of(decided), list[Any]()
         try:
-            for stage in self._stages[: decision.arm + 1]:
-                outputs.append(await stage.one_async(x, labels_of(outputs)))
-            lesson = await self._with_label_async(x, decision, self._lesson(decision.arm, outputs))
-            answer = self._learn([decision], [lesson])[0]
+            for stage in self._stages[: arm + 1]:
+                outputs.append(await stage.one_async(x, outputs))
+            record = self._compared(id, arm, outputs, content_of(outputs))
+            if self._asks(record):
+                self._buy(record, await self._ask_async(x, record))
+            self._learn([record])
         except BaseException:
-            self._abandon([decision], [outputs])
+            self._abandon([id], [outputs])
             raise
-        if self._autosave is not None:
-            await asyncio.to_thread(self._acknowledge)
-        return answer
+        if self._log is not None:
+            await asyncio.to_thread(self._acknowledge_paid)
+        return made_answer(record)
 
-    def _answers(self, samples: Rows, contexts: Sequence[Any], batch_size: Any) -> list[Answer]:
+    def _answers(self, samples: Rows, contexts: Sequence[tuple[Any, ...]], batch_size: Any) -> list[Answer]:
         """Answer for many samples, one context each."""
         size = integer("batch_size", batch_size, 1, PENDING_LIMIT)
         step = size if self._delay_safe else 1
         found: list[Answer] = []
         for start in range(0, samples.size, step):
             rows = range(start, min(start + step, samples.size))
-            found += self._answer_batch(samples, contexts, rows)
-            self._acknowledge()
+            found += map(made_answer, self._answer_batch(samples, contexts, rows))
+            if self._log is not None:
+                self._acknowledge_paid()
         return found
 
-    def _answer_batch(self, samples: Rows, contexts: Sequence[Any], rows: range) -> list[Answer]:
-        decisions: list[Decision] = []
+    def _answer_batch(
+        self, samples: Rows, contexts: Sequence[tuple[Any, ...]], rows: range
+    ) -> list[RoundRecord]:
+        decisions: list[tuple[int, int]] = []
         outputs: list[list[Any]] = [[] for _ in rows]
         try:
             with self._ledger.lock:  # the decisions of a batch are consecutive, whatever other threads do
+                self._recover()
                 self._ledger.ensure_room(len(rows))
-                decisions.extend(self._decide(contexts[row]) for row in rows)
+                for row in rows:
+                    id, decided = self._decide(*contexts[row])
+                    decisions.append((id, arm_of(decided)))
             for k, stage in enumerate(self._stages):
-                going = [p for p, decision in enumerate(decisions) if decision.arm >= k]
+                going = [p for p, (_, arm) in enumerate(decisions) if arm >= k]
                 if going:
-                    earlier = [labels_of(outputs[p]) for p in going]
-                    results = stage.many(samples, [rows[p] for p in going], earlier)
+                    results = stage.many(samples, [rows[p] for p in going], [outputs[p] for p in going])
                     for p, output in zip(going, results):
                         outputs[p].append(output)
-            lessons = [self._lesson(decision.arm, seen) for decision, seen in zip(decisions, outputs)]
-            lessons = [
-                self._with_label(samples[row], decision, lesson)
-                for row, decision, lesson in zip(rows, decisions, lessons)
+            records = [
+                self._compared(id, arm, seen, content_of(seen)) for (id, arm), seen in zip(decisions, outputs)
             ]
-            return self._learn(decisions, lessons)
+            for row, record in zip(rows, records):
+                if self._asks(record):
+                    self._buy(record, self._ask(samples[row], record))
+            self._learn(records)
         except BaseException:
-            self._abandon(decisions, outputs)
+            self._abandon([id for id, _ in decisions], outputs)
             raise
+        return records
 
-    def _given_out(self, context: Any) -> Decision:
-        decision = self._decide(context)
-        if self._autosave is not None:
-            self._give_out(decision.id)
-        return decision
+    def _give_decision(self, *context: Any) -> Decision:
+        """Decide, and give the decision out: the caller calls the stages."""
+        id, decided = self._decide(*context)
+        if self._log is not None:
+            self._give_out(id)
+        return Decision(id, arm_of(decided))
 
-    def _decide(self, context: Any) -> Decision:
-        with self._ledger.lock:
-            self._ledger.ensure_room()
-            arm = self._select(context)
-            if type(arm) is not int or not 0 <= arm < len(self._stages):
-                arm = integer("the arm chosen by the policy", arm, 0, len(self._stages) - 1)
-            id = self._ledger.enter(self._kept(arm, context))
-            self._records[id] = self._record(arm, context)
-            if len(self._records) > EXPLAINED:
-                self._records.popitem(last=False)
-            return Decision(id, arm)
+    def _feedback(self, id: int, outputs: Any, label: Any) -> str:
+        given = output_list("outputs", outputs)
+        content = content_of(given)
+        if label is not NO_LABEL:
+            content = labelled_content(content, label)
+        arm = self._awaited_arm(id, content)
+        if arm is None:
+            return "duplicate"
+        record = self._compared(int(id), arm, given, content)
+        if label is not NO_LABEL:
+            self._labelled(record, label)
+        return self._settle(record)
 
-    def feedback(self, id: int, outputs: Sequence[Any]) -> str:
-        """Learn the outputs of stages 0, ..., arm of a decision, at any time and in any order.
+    def feedback_pairs(
+        self,
+        id: int,
+        differ: Sequence[tuple[int, int]],
+        *,
+        far: Sequence[float] | None = None,
+        costs: Sequence[float] | None = None,
+        label: Any = None,
+        digest: str | None = None,
+    ) -> str:
+        """Learn comparisons that were made elsewhere, at any time and in any order.
 
-        Return "accepted", or "duplicate" if the same was said before. Raise `FeedbackConflict`,
-        `UnknownDecision` or ValueError, and then nothing has changed.
+        Parameters
+        ----------
+        id : integer
+            Of the decision.
+        differ : pairs (i, j), i < j <= arm
+            The stages whose answers differed.
+        far : numbers from 0 to 1, optional
+            For a cascade with a ``metric``, instead of ``differ`` (which must then be empty): how far apart the pairs
+            (0, 1), (0, 2), ..., (1, 2), ... are. Coins are tossed as in `feedback`.
+        costs : numbers >= 0, one per stage called, optional
+            What the calls cost, where it is not as stated.
+        label : bools, one per stage called, or `Costed` of them, optional
+            Which of the answers a label that was bought says are right; for a policy that wanted it.
+        digest : string, optional
+            What tells a repeated answer from a contradiction; made from the comparisons if left out.
+
+        The same draws, counts and result as `feedback` with such outputs. Return "accepted" or "duplicate", or raise as
+        `feedback` does.
         """
-        return self._fed_back(id, outputs, NO_LABEL)
-
-    def _fed_back(self, id: int, outputs: Any, label: Any) -> str:
-        content = given = None
-        if self._plain and label is NO_LABEL and type(outputs) in (list, tuple):
-            given = tuple(outputs)
-            content = plain_content(given)
-        if given is not None and content is not None:
-            outcome = self._learn_plain(id, given, content)
+        if digest is None:
+            content: Content = fingerprint(["pairs", output_list("differ", differ), far, costs, label])
+        elif isinstance(digest, str):
+            content = digest
         else:
-            outcome = self._learn_feedback(id, output_list("outputs", outputs), label)
-        if self._autosave is not None:
-            self._acknowledge()
-        return outcome
+            raise ValueError(f"digest must be a string or None, got {brief(digest)}")
+        arm = self._awaited_arm(id, content)
+        if arm is None:
+            return "duplicate"
+        record = self._record_of_pairs(int(id), arm, differ, far, costs, content)
+        if label is not None:
+            self._labelled(record, Bought.of(label, arm))
+        return self._settle(record)
 
-    def _learn_plain(self, id: int, given: tuple[Any, ...], content: Content) -> str:
-        """Do what `_learn_feedback` does, at once: nobody's code runs on plain labels, so the lock can be kept."""
+    def _awaited_arm(self, id: int, content: Content) -> int | None:
+        """Return the stage of a pending decision; None, once it is on disk, if it was answered with this."""
         with self._ledger.lock:
+            if self._change is not None:
+                self._recover()
             decided = self._ledger.awaited(id, content)
-            if decided is None:
-                return "duplicate"
-            arm = self._arm(decided)
-            if len(given) != arm + 1:
-                check_number(list(given), arm)
-            self._teach_plain(decided, arm, given)
-            self._ledger.close(int(id), content)
-            self._tally.stop(arm, self._spends[arm], self._savings[arm])
-        return "accepted"
+        if decided is not None:
+            return arm_of(decided)
+        self._acknowledge()
+        return None
 
-    def _teach_plain(self, decided: Any, arm: int, given: tuple[Any, ...]) -> None:
-        """Teach the policy, and count, what plain labels show."""
-        differ = self._compared(list(given))
-        self._teach(decided, arm, differ)
-        self._tally.compare(arm, differ)
+    def _settle(self, record: RoundRecord) -> str:
+        """Learn a round, unless another thread was faster."""
+        with self._ledger.lock:
+            duplicate = self._ledger.awaited(record.id, record.content) is None
+            if not duplicate:
+                self._learn([record])
+        if self._log is not None:
+            self._acknowledge()
+        return "duplicate" if duplicate else "accepted"
 
-    def _learn_feedback(self, id: int, given: list[Any], label: Any = NO_LABEL) -> str:
-        digest = content = fingerprint(given)
-        if label is not NO_LABEL:
-            digest = fingerprint([digest, label])
-        with self._ledger.lock:
-            if self._ledger.check(id, digest) == "duplicate":
-                return "duplicate"
-            decision = Decision(int(id), self._arm(self._ledger.decided(id)))
-        check_number(given, decision.arm)
-        lesson = self._lesson(decision.arm, given, content)
-        if label is not NO_LABEL:
-            lesson = self._labelled(lesson, label)
-        with self._ledger.lock:
-            if self._ledger.check(id, digest) == "duplicate":  # another thread was faster
-                return "duplicate"
-            self._learn([decision], [lesson])
-            return "accepted"
+    def _compared(self, id: int, arm: int, outputs: list[Any], content: Content) -> RoundRecord:
+        """Return what the outputs of stages 0, ..., arm teach; ValueError if they cannot be compared."""
+        check_number(outputs, arm)
+        labels, costs, cost, last = outputs, None, self._spends[arm], self._prices[-1]
+        if any(isinstance(output, Costed) for output in outputs):
+            labels = [output.label if isinstance(output, Costed) else output for output in outputs]
+            costs = [
+                output.cost if isinstance(output, Costed) else price
+                for output, price in zip(outputs, self._prices)
+            ]
+            cost, last = sum(costs), costs[arm] if arm == len(self._stages) - 1 else last
+        answers = labels if self._combine is None else answers_of(labels, self._combine)
+        differ, far = self._difference(answers)
+        return RoundRecord(id, arm, answers, labels, content, differ, far, cost, last, costs)
+
+    def _record_of_pairs(
+        self, id: int, arm: int, differ: Any, far: Any, costs: Any, content: Content
+    ) -> RoundRecord:
+        if far is not None:
+            raise ValueError("far must be left out: it is for a cascade with a metric")
+        matrix = pairs_of(differ, arm)
+        paid = None if costs is None else vector("costs", costs, at_least=0.0, size=arm + 1).tolist()
+        cost, last = self._spends[arm], self._prices[-1]
+        if paid is not None:
+            cost, last = sum(paid), paid[arm] if arm == len(self._stages) - 1 else last
+        return RoundRecord(id, arm, [], [], content, matrix, None, cost, last, paid)
+
+    def _difference(self, answers: list[Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Return which pairs of answers differ, or, with a metric, how far they are apart."""
+        return differences(answers, self._compare), None
+
+    def _choose(self, *context: Any) -> Any:
+        return self._checked_arm(self._select(self._rng))
+
+    def _checked_arm(self, arm: Any) -> int:
+        if type(arm) is not int or not 0 <= arm < len(self._stages):
+            arm = integer(f"the arm chosen by {self._label}", arm, 0, len(self._stages) - 1)
+        return arm
+
+    def _teach(self, decided: Any, record: RoundRecord) -> None:
+        if record.differ is None:
+            record.differ = toss(record.far, self._rng)  # type: ignore[arg-type]
+        if record.right is not None:
+            self._learn_label(record.arm, record.differ, record.right)
+        if type(decided) is int:
+            self._update(decided, record.differ, self._rng)
+        else:
+            self._update(decided[1], decided[0], record.differ, self._rng)
+
+    def _learn_label(self, arm: int, differ: np.ndarray, right: np.ndarray) -> None:
+        raise NotImplementedError
+
+    def _counted(self, counts: Counts, decided: Any, record: RoundRecord) -> Counts:
+        if record.right is not None:
+            counts = counts.after_label(record.label_cost)
+        differ: Any = record.differ
+        return counts.after_round(record.arm, differ, record.cost, self._savings[record.arm], record.last)
+
+    def _keep_record(self, id: int, record: Any) -> None:
+        self._records[id] = record
+        while len(self._records) > EXPLAINED:
+            self._records.popitem(last=False)
+
+    def _abandon(self, ids: list[int], outputs: list[list[Any]]) -> None:
+        """Cancel decisions whose round failed; what was paid for them is not forgotten."""
+        for id, seen in zip(ids, outputs):
+            costs = (o.cost if isinstance(o, Costed) else p for o, p in zip(seen, self._prices))
+            self._close([id], sum(costs), reason="the round failed")
+        with suppress(OSError):  # what made the round fail is what the caller must hear
+            self._acknowledge()
+
+    def _acknowledge_paid(self) -> None:
+        """Wait for the journal; an answer that was paid for is returned even if the disk is full."""
+        try:
+            self._acknowledge()
+        except OSError as error:
+            warnings.warn(
+                f"the answer is learned in memory only, the journal could not be written: {error}",
+                DurabilityWarning,
+                stacklevel=4,
+            )
+
+    # -- labels, for policies that buy them
+
+    def _asks(self, record: RoundRecord) -> bool:
+        """Whether the truth of the sample is to be bought."""
+        return False
+
+    def _ask(self, x: Any, record: RoundRecord) -> Any:
+        raise NotImplementedError
+
+    async def _ask_async(self, x: Any, record: RoundRecord) -> Any:
+        raise NotImplementedError
+
+    def _buy(self, record: RoundRecord, label: Any) -> None:
+        """Put a label that was bought into the record."""
+        self._labelled(record, label)
+        record.content = labelled_content(record.content, label)
+
+    def _labelled(self, record: RoundRecord, label: Any) -> None:
+        """Put into the record what a label says of its answers."""
+        raise ValueError(f"label goes with a policy that buys labels, such as Q-USS, not with {self._label}")
+
+    # -- other ways to learn
 
     def _warm_start(self, outputs: Any, contexts: Sequence[Any] | None) -> int:
-        """Learn from logs in which all stages ran; ``contexts`` as the ledger would keep them, one per row."""
+        """Learn from logs in which all stages ran; ``contexts`` as `_decide` takes them, one per row."""
         table, K = Rows(outputs), len(self._stages)
         if contexts is not None and len(contexts) != table.size:
             raise ValueError(f"outputs must have {len(contexts)} rows, one per context, got {table.size}")
-        differs = []
+        found: list[tuple[np.ndarray | None, np.ndarray | None]] = []
+        digests = []
         for row in range(table.size):
             given = output_list(f"outputs[{row}]", table[row])
             if len(given) != K:
                 raise ValueError(f"outputs[{row}] must be {K} labels, one per stage, got {short(given)}")
-            differs.append(self._compared(answers_of(labels_of(given), self._combine)))
+            labels = [output.label if isinstance(output, Costed) else output for output in given]
+            found.append(self._difference(answers_of(labels, self._combine)))
+            digests.append(fingerprint(given))
+        call = ("warm_start", fingerprint(digests))
+        if self._settle_debt(call):
+            return len(found)
+        self._learn_warm(found, contexts)
+        self._acknowledge(call)
+        return len(found)
+
+    def _learn_warm(self, found: list[tuple[Any, Any]], contexts: Sequence[Any] | None) -> None:
+        K = len(self._stages)
         with self._ledger.lock:
+            self._recover()
             if not self._delay_safe and self._ledger.pending:
                 raise PendingDecision("a decision is open, and this policy learns in order: answer it first")
-            for row, compared in enumerate(differs):
-                differ = self._settled(compared)
-                self._teach(self._kept(K - 1, None if contexts is None else contexts[row]), K - 1, differ)
-                self._tally.compare(K - 1, differ)
-            self._ledger.changes += len(differs)
+            change = self._change = Change(self._driver.backup(), self._rng.bit_generator.state)
+            try:
+                counts, tossed = self._counts, []
+                for row, (differ, far) in enumerate(found):
+                    if differ is None:
+                        differ = toss(far, self._rng)
+                    context = () if contexts is None else contexts[row]
+                    self._update(*context, K - 1, differ, self._rng)
+                    counts = counts.after_comparison(K - 1, differ)
+                    tossed.append(differ)
+                steps: list[Step] = [(self._set_counts, (counts,))]
+                if self._log is not None:
+                    steps.append(self._noted("warm", None, self._warm_event(tossed, found, contexts)))
+                self._commit(change, steps)
+            except BaseException:
+                self._recover()
+                raise
+
+    def recost(self, stage_costs: Any, error_cost: float) -> None:
+        """Go on with new prices; what was counted stays.
+
+        Only for policies whose statistics do not depend on the costs: USS-TS, USS-UCB, USS-TS-drift, USS-TS-joint,
+        USS-PD and USS-PD-TS. ValueError otherwise, and then nothing has changed.
+        """
+        prices = vector("stage_costs", stage_costs, at_least=0.0, size=len(self._stages))
+        error = number("error_cost", error_cost, above=0.0)
+        costs = policy_costs(prices, error)
+        policy = self._driver.policy
+        if not getattr(policy, "recostable", False):
+            raise ValueError(f"recost is not for {self._label}: what it has learned depends on the costs")
+        with self._ledger.lock:
+            self._recover()
+            change = self._change = Change(self._driver.backup(), None)
+            try:
+                self._driver.fields()["C"][:] = costs
+                steps: list[Step] = [(self._set_prices, (prices, error))]
+                if self._log is not None:
+                    body = {"stage_costs": prices.tolist(), "error_cost": error}
+                    steps.append(self._noted("recost", None, body))
+                self._commit(change, steps)
+            except BaseException:
+                self._recover()
+                raise
         self._acknowledge()
-        return len(differs)
+
+    def settled(self) -> int:
+        """Return the stage at which the policy would stop now if its means were the truth."""
+        with self._ledger.lock:
+            self._recover()
+            guess = getattr(self._driver.policy, "best_guess", None)
+            if callable(guess):
+                self._driver.write_back()
+                return int(guess())
+            counts = self._counts
+            return stop_by_means(self._costs, counts.differed, counts.compared)
 
     def _explained(self, id: int) -> Any:
         """Return what was recorded of a decision."""
         with self._ledger.lock:
+            self._recover()
             record = self._records.get(integer("id", id, 0))
         if record is None:
             raise UnknownDecision(
@@ -276,28 +483,57 @@ class Staged(Live):
             )
         return record
 
-    # -- saving
+    # -- events of the journal
+
+    def _decision_event(self, decided: Any) -> dict[str, Any]:
+        if type(decided) is int:
+            return {"stage": decided}
+        return {"stage": decided[0], "phi": decided[1].tolist()}
+
+    def _answer_event(self, decided: Any, record: RoundRecord) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "differ": np.argwhere(np.asarray(record.differ)).tolist(),
+            "digest": digest_of(record.content),
+        }
+        if record.far is not None:
+            body["far"] = record.far[np.triu_indices(len(record.far), 1)].tolist()
+        if record.costs is not None:
+            body["costs"] = record.costs
+        if record.right is not None:
+            body |= {"right": record.right.tolist(), "label_cost": record.label_cost}
+        return body
+
+    def _warm_event(
+        self, tossed: list[np.ndarray], found: list[tuple[Any, Any]], contexts: Sequence[Any] | None
+    ) -> dict[str, Any]:
+        body: dict[str, Any] = {"differ": [np.argwhere(differ).tolist() for differ in tossed]}
+        if contexts is not None:
+            body["phi"] = [context[-1].tolist() for context in contexts]
+        fars = [far for _, far in found if far is not None]
+        if fars:
+            body["far"] = [far[np.triu_indices(len(far), 1)].tolist() for far in fars]
+        return body
+
+    # -- states
 
     @classmethod
-    def _read(
+    def _check_body(
         cls,
-        path: str | os.PathLike[str],
+        body: Any,
         state: dict[str, type | tuple[type, ...]],
         stages: Any,
         functions: dict[str, Any],
-    ) -> dict[str, Any]:
-        """Return what a file holds, having checked that the code given with it fits."""
-        body = storage.read(path, cls.kind)
+        where: str,
+    ) -> None:
+        """Refuse a state that the code given with it does not fit."""
         storage.require("state", body, state)
         if len(make_stages(stages, None)) != len(body["stage_costs"]):
-            raise ValueError(
-                f"stages must be {len(body['stage_costs'])}, as the file holds, got {len(stages)}"
-            )
+            given = stages if isinstance(stages, int) else len(stages)
+            raise ValueError(f"stages must be {len(body['stage_costs'])}, as {where} holds, got {given}")
         for name, function in functions.items():
             if (function is not None) != body[name]:
                 was = "with" if body[name] else "without"
-                raise ValueError(f"{name} must be given if and only if it was: {path} was saved {was} it")
-        return body
+                raise ValueError(f"{name} must be given if and only if it was: {where} was saved {was} it")
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -306,73 +542,63 @@ class Staged(Live):
             "timeout": self._timeout,
             "combine": self._combine is not None,
             "compare": self._compare is not None,
-            "counts": self._tally.state(),
+            "counts": self._counts.state(),
         }
+
+    def _check_state(self, body: dict[str, Any]) -> None:
+        super()._check_state(body)
+        counts = Counts.from_state(len(self._stages), body["counts"])
+        if counts.rounds != body["core"]["ledger"]["rounds"]:
+            raise StateError("the counts contradict the ledger")
 
     def _restore(self, body: dict[str, Any]) -> None:
         self._restore_core(body["core"])
-        check_costs(self._policy, self._costs)
-        self._tally = Tally.from_state(len(self._stages), body["counts"])
-        if int(self._tally.stops.sum()) != self.rounds:
+        check_costs(self._driver.policy, self._costs)
+        self._counts = Counts.from_state(len(self._stages), body["counts"])
+        if self._counts.rounds != self._ledger.rounds:
             raise StateError("the counts contradict the ledger")
 
-    # -- the parts of a round
+    # -- checks
 
     def _refuse_asynchronous(self) -> None:
         for stage in self._stages:
             if stage.asynchronous:
                 raise ValueError(f"stages[{stage.index}] is asynchronous: use `await cascade.acall(x)`")
 
-    def _lesson(self, arm: int, outputs: list[Any], digest: str | None = None) -> Lesson:
-        return make_lesson(arm, outputs, self._prices, self._combine, self._compared, digest)
+    def _refuse_elsewhere(self) -> None:
+        if self._stages[0].elsewhere:
+            raise ValueError("the stages run elsewhere: use decide() and feedback(), not a call")
 
-    def _compared(self, answers: list[Any]) -> np.ndarray:
-        """Return which pairs of answers differ, or how far they are apart."""
-        return differences(answers, self._compare)
 
-    def _settled(self, compared: np.ndarray) -> np.ndarray:
-        """Return which pairs differ, once and for all; called under the lock, in the order of learning."""
-        return compared
+def arm_of(decided: Any) -> int:
+    """Return the stage of what the ledger keeps of a decision."""
+    return decided if type(decided) is int else decided[0]
 
-    def _with_label(self, x: Any, decision: Decision, lesson: Lesson) -> Lesson:
-        """Return the lesson with the truth of the sample, if the policy buys it."""
-        return lesson
 
-    async def _with_label_async(self, x: Any, decision: Decision, lesson: Lesson) -> Lesson:
-        return lesson
+def made_answer(record: RoundRecord) -> Answer:
+    """Return the answer of a round that was learned."""
+    return Answer(record.answers[-1], record.arm, record.cost, tuple(record.labels), record.id, record.truth)
 
-    def _labelled(self, lesson: Lesson, label: Any) -> Lesson:
-        """Return the lesson with a label that was bought by hand."""
-        raise NotImplementedError
 
-    def _teach_label(self, lesson: Lesson) -> None:
-        """Teach the policy the label of a lesson that has one."""
-        raise NotImplementedError
+def check_number(outputs: list[Any], arm: int) -> None:
+    """Refuse more or fewer outputs than stages were to be called."""
+    if len(outputs) != arm + 1:
+        raise ValueError(
+            f"outputs must be {arm + 1} in number, of the stages 0 to {arm}, got {len(outputs)}: {short(outputs)}"
+        )
 
-    def _learn(self, decisions: list[Decision], lessons: list[Lesson]) -> list[Answer]:
-        """Teach the policy these rounds, all or (if one is no longer pending) none."""
-        with self._ledger.lock:
-            decided = [self._ledger.decided(decision.id) for decision in decisions]
-            for kept, decision, lesson in zip(decided, decisions, lessons):
-                differ = self._settled(lesson.differ)
-                if lesson.right is not None:
-                    self._teach_label(lesson)
-                self._teach(kept, lesson.arm, differ)
-                self._ledger.settle(decision.id, lesson.digest)
-                self._tally.compare(lesson.arm, differ)
-                self._tally.stop(lesson.arm, lesson.cost, lesson.saved)
-        return [
-            Answer(lesson.answers[-1], lesson.arm, lesson.cost, lesson.labels, decision.id, lesson.truth)
-            for decision, lesson in zip(decisions, lessons)
-        ]
 
-    def _abandon(self, decisions: list[Decision], outputs: list[list[Any]]) -> None:
-        """Cancel decisions whose round failed; what was paid for them is not forgotten."""
-        with self._ledger.lock:
-            for decision, seen in zip(decisions, outputs):
-                with suppress(UnknownDecision):
-                    self._ledger.cancel(decision.id)
-                    self._tally.wasted += sum(costs_of(seen, self._stage_costs))
+def stop_by_means(costs: np.ndarray, differed: np.ndarray, compared: np.ndarray) -> int:
+    """Return the first stage whose extra costs exceed the mean disagreement with every later one.
+
+    A disagreement has the mean (differed + 1) / (compared + 2), that of its posterior under a uniform prior.
+    """
+    K = costs.size
+    for i in range(K - 1):
+        means = (differed[i, i + 1 :] + 1.0) / (compared[i, i + 1 :] + 2.0)
+        if (costs[i + 1 :] - costs[i] > means).all():
+            return i
+    return K - 1
 
 
 def policy_costs(stage_costs: np.ndarray, error_cost: float) -> np.ndarray:

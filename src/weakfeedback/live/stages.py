@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import numbers
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
@@ -12,7 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.live.labels import short
+from weakfeedback.live.labels import labels_of, short
+from weakfeedback.validate import integer
+
+MOST = 10_000  # stages
 
 
 class Rows:
@@ -38,12 +42,36 @@ class Rows:
         return [self._X[row] for row in rows]
 
 
+class Elsewhere:
+    """A stage that is run by somebody else."""
+
+    elsewhere = True
+    asynchronous = False
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def one(self, x: Any, outputs: Sequence[Any]) -> Any:
+        """Refuse to be called."""
+        raise ValueError("the stages run elsewhere: use decide() and feedback()")
+
+    def many(self, samples: Rows, rows: Sequence[int], outputs: Sequence[Sequence[Any]]) -> Iterator[Any]:
+        """Refuse to be called."""
+        raise ValueError("the stages run elsewhere: use decide() and feedback()")
+
+    async def one_async(self, x: Any, outputs: Sequence[Any]) -> Any:
+        """Refuse to be called."""
+        return self.one(x, outputs)
+
+
 class Stage:
     """One stage of a cascade.
 
     ``target`` is a callable of one sample (and, if it has a parameter ``earlier``, of the tuple of the labels
     that the stages before gave), or a fitted classifier with ``predict``.
     """
+
+    elsewhere = False
 
     def __init__(self, index: int, target: Any, timeout: float | None) -> None:
         predicts = callable(getattr(target, "predict", None))
@@ -61,31 +89,34 @@ class Stage:
         self._sees_earlier = not predicts and _has_parameter_earlier(target)
         self._timeout = timeout
 
-    def one(self, x: Any, earlier: Sequence[Any]) -> Any:
-        """Return the output for one sample."""
-        result = self._timed(lambda: self._call(x, earlier))
+    def one(self, x: Any, outputs: Sequence[Any]) -> Any:
+        """Return the output for one sample; ``outputs`` are those of the stages before."""
+        if self._timeout is None:
+            result = self._call(x, outputs)
+        else:
+            result = self._timed(lambda: self._call(x, outputs))
         if inspect.isawaitable(result):
             if inspect.iscoroutine(result):
                 result.close()
             raise ValueError(f"stages[{self.index}] is asynchronous: use `await cascade.acall(x)`")
         return result
 
-    def many(self, samples: Rows, rows: Sequence[int], earlier: Sequence[Sequence[Any]]) -> Iterator[Any]:
+    def many(self, samples: Rows, rows: Sequence[int], outputs: Sequence[Sequence[Any]]) -> Iterator[Any]:
         """Yield the output for each of the rows; a classifier is called once for all of them."""
         if self._predicts:
             given = samples.some(rows)
             yield from self._labels(self._timed(lambda: self._target.predict(given)), len(rows))
         else:
-            for row, seen in zip(rows, earlier):
+            for row, seen in zip(rows, outputs):
                 yield self.one(samples[row], seen)
 
-    async def one_async(self, x: Any, earlier: Sequence[Any]) -> Any:
+    async def one_async(self, x: Any, outputs: Sequence[Any]) -> Any:
         """Return the output for one sample; what is not asynchronous runs in a thread of its own."""
         try:
             async with asyncio.timeout(self._timeout) as clock:
                 if self.asynchronous:
-                    return await self._call(x, earlier)
-                outcome = await asyncio.wrap_future(in_thread(lambda: self._call(x, earlier)))
+                    return await self._call(x, outputs)
+                outcome = await asyncio.wrap_future(in_thread(lambda: self._call(x, outputs)))
                 result = result_of(outcome)
                 return await result if inspect.isawaitable(result) else result
         except TimeoutError:
@@ -93,10 +124,10 @@ class Stage:
                 raise self._too_late() from None
             raise
 
-    def _call(self, x: Any, earlier: Sequence[Any]) -> Any:
+    def _call(self, x: Any, outputs: Sequence[Any]) -> Any:
         if self._predicts:
             return self._labels(self._target.predict(_one_row(x)), 1)[0]
-        return self._target(x, earlier=tuple(earlier)) if self._sees_earlier else self._target(x)
+        return self._target(x, earlier=tuple(labels_of(outputs))) if self._sees_earlier else self._target(x)
 
     def _labels(self, predicted: Any, size: int) -> list[Any]:
         plain = isinstance(predicted, np.ndarray) and predicted.ndim == 1
@@ -117,10 +148,14 @@ class Stage:
         return TimeoutError(f"stages[{self.index}] took longer than {self._timeout:g} s")
 
 
-def make_stages(stages: Any, timeout: float | None) -> list[Stage]:
-    """Return the stages of a cascade, checked."""
+def make_stages(stages: Any, timeout: float | None) -> list[Any]:
+    """Return the stages of a cascade, checked; a number stands for so many stages that run elsewhere."""
+    if isinstance(stages, numbers.Integral) and not isinstance(stages, (bool, np.bool_)):
+        return [Elsewhere(index) for index in range(integer("stages", stages, 1, MOST))]
     if not isinstance(stages, (list, tuple)) or not stages:
-        raise ValueError(f"stages must be a list of at least one callable or classifier, got {short(stages)}")
+        raise ValueError(
+            f"stages must be a list of at least one callable or classifier, or their number, got {short(stages)}"
+        )
     return [Stage(index, target, timeout) for index, target in enumerate(stages)]
 
 

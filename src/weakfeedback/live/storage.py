@@ -20,7 +20,7 @@ import numpy as np
 from weakfeedback._version import __version__
 from weakfeedback.files import write_atomically
 
-FORMAT = 1
+FORMAT = 2
 # What the items of an array are in JSON, by the kind of its dtype.
 ITEMS: dict[str, tuple[type, ...]] = {"b": (bool,), "i": (int,), "u": (int,), "f": (int, float)}
 
@@ -32,11 +32,17 @@ class StateError(ValueError):
 def write(path: str | os.PathLike[str], kind: str, body: dict[str, Any]) -> None:
     """Write the state of an object, atomically: at ``path`` is always a whole file, the old or the new."""
     target = Path(path).resolve()
+    mode = target.stat().st_mode & 0o7777 if target.exists() else 0o600
     # The keys are in order, as `_dump` has them, so that the body, which may be large, is dumped once.
     head = f'{{"body":{_dump(body)},'
     tail = _dump({"kind": kind, "format": FORMAT, "package": __version__})[1:]
     text = f'{head}"checksum":"{_digest(head + tail)}",{tail}'
-    write_atomically(target, lambda part: part.write_text(text, encoding="ascii"))
+
+    def fill(part: Path) -> None:
+        part.chmod(mode)
+        part.write_text(text, encoding="ascii")
+
+    write_atomically(target, fill)
 
 
 def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
@@ -57,14 +63,38 @@ def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
         )
     checksum = document.pop("checksum")
     if (
-        document["format"] != FORMAT
+        document["format"] not in range(1, FORMAT + 1)
         or set(document) != keys - {"checksum"}
         or checksum != _checksum(document)
     ):
         raise StateError(f"{path} is damaged: its checksum does not match")
     if not isinstance(document["body"], dict):
         raise StateError(f"{path} holds no state")
-    return document["body"]
+    return migrated(kind, document["body"], document["format"])
+
+
+def migrated(kind: str, body: dict[str, Any], format: int) -> dict[str, Any]:
+    """Return the body of an older format as the present one has it."""
+    try:
+        if format < 2:
+            body["core"]["ledger"].setdefault("remember", 10_000)
+            if kind in ("Cascade", "ContextualCascade"):
+                # the last stage alone: its stated cost in every round
+                rounds = sum(body["counts"]["stops"]["data"])
+                body["counts"].setdefault("alone", rounds * float(body["stage_costs"][-1]))
+    except (KeyError, TypeError, IndexError, AttributeError):
+        raise StateError("the state is damaged: parts of it are missing") from None
+    return body
+
+
+def checked_copy(state: Any) -> dict[str, Any]:
+    """Return what `state()` gave, or what JSON made of that, as data of its own, or raise `StateError`."""
+    if not isinstance(state, dict):
+        raise StateError(f"a state must be a dict, as state() gives it, got {state!r:.60}")
+    try:
+        return json.loads(_dump(state))
+    except (TypeError, ValueError, RecursionError):
+        raise StateError("the state holds what is no JSON data: give what state() gave") from None
 
 
 def _dump(document: Any) -> str:
@@ -151,10 +181,11 @@ def encode_fields(policy: Any) -> dict[str, Any]:
 def restore_fields(fresh: Any, fields: Any) -> Any:
     """Return a copy of the freshly made policy ``fresh`` with the saved fields, each of the type it has there.
 
-    Arrays of a policy that keeps its history (``keeps_history = True``) may have become longer, all by the same rows.
+    A field that the policy has gained since then keeps the value it is made with. Arrays of a policy that keeps its
+    history (``keeps_history = True``) may have become longer, all by the same rows.
     """
     born = vars(fresh)
-    if not isinstance(fields, dict) or set(fields) != set(born):
+    if not isinstance(fields, dict) or not fields.keys() <= born.keys() or (born and not fields):
         found = ", ".join(sorted(fields)) if isinstance(fields, dict) else repr(fields)
         raise StateError(
             f"{type(fresh).__name__} has the fields {', '.join(sorted(born))}, the file has {found}"

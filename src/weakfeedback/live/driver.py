@@ -1,0 +1,106 @@
+"""Who plays the policy of a live object: the interpreter or the compiler, with the same draws to the bit."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+Examples = Mapping[str, tuple[Any, ...]]
+Backup = list[tuple[str, Any, Any]]
+PLAIN = (bool, int, float, str, type(None))
+
+
+class Interpreted:
+    """Plays the policy as it is."""
+
+    compiled = False
+
+    def __init__(self, policy: Any) -> None:
+        self.policy = policy
+        self.history = tuple(getattr(policy, "history", ()))  # tables that only grow, row by row
+
+    def method(self, name: str) -> Callable[..., Any]:
+        """Return a method of the policy."""
+        return getattr(self.policy, name)
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the policy as they are now."""
+        return fields_of(self.policy)
+
+    def write_back(self) -> Any:
+        """Return the policy, all of its fields as they are now."""
+        return self.policy
+
+    def backup(self) -> Backup:
+        """Return what `restore` needs to undo whatever a method of the policy does next.
+
+        Of a table that only grows (``policy.history``) the rows in use stay as they are: it is not copied.
+        """
+        kept: Backup = []
+        for name, value in self.fields().items():
+            if type(value) is np.ndarray:
+                still = name in self.history or not value.flags.writeable
+                kept.append((name, value, None if still else value.copy()))
+            else:
+                kept.append((name, value if isinstance(value, PLAIN) else copy.deepcopy(value), None))
+        return kept
+
+    def restore(self, kept: Backup) -> None:
+        """Undo what was done since the backup was made; to do it twice, or to begin anew, does no harm."""
+        for name, value, saved in kept:
+            if saved is not None:
+                value[...] = saved
+            setattr(self.policy, name, value)
+        for name in self.history:  # the row under way may be half written
+            table = getattr(self.policy, name)
+            table[self.policy.t : self.policy.t + 1] = 0
+
+
+class Compiled(Interpreted):
+    """Plays the compiled twin of the policy. To make it compiles, or loads what was compiled before.
+
+    ``examples`` has for each method an example of its arguments, without the generator. Methods in ``undrawn`` take
+    no generator. Raises ``CannotLower`` if the policy cannot be compiled.
+    """
+
+    compiled = True
+
+    def __init__(
+        self, policy: Any, rng: np.random.Generator, examples: Examples, undrawn: tuple[str, ...] = ()
+    ) -> None:
+        from weakfeedback.engine.calls import Calls
+
+        super().__init__(policy)
+        self._calls = Calls(policy, examples, rng, undrawn)
+
+    def method(self, name: str) -> Callable[..., Any]:
+        """Return a compiled method."""
+        return self._calls.method(name)
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the compiled twin."""
+        return self._calls.fields()
+
+    def write_back(self) -> Any:
+        """Return the policy, after its fields were brought up to date."""
+        self._calls.write_back()
+        return self.policy
+
+    def restore(self, kept: Backup) -> None:
+        """As of `Interpreted`; the twin is then made anew."""
+        super().restore(kept)
+        self._calls.restart()
+
+
+def fields_of(policy: Any) -> dict[str, Any]:
+    """Return the fields of an object, be they in a dict or in slots."""
+    found = dict(getattr(policy, "__dict__", {}))
+    for kind in type(policy).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__") and hasattr(policy, name):
+                found[name] = getattr(policy, name)
+    return found
