@@ -5,7 +5,7 @@ import os
 import time
 from typing import Any
 
-from weakfeedback.journal.events import Event, JournalError, Row, row_of
+from weakfeedback.journal.events import JournalError, Row, make_row
 from weakfeedback.journal.owner import check_process
 from weakfeedback.journal.store import Store
 from weakfeedback.journal.turn import Turn
@@ -64,7 +64,7 @@ class Log:
         check_process(self._pid)
         last, before = self._tail()
         at = max(time.time_ns() // 1000, before)
-        row = row_of(self.learner, Event(last + 1, at, kind, decision, key, body))
+        row = make_row(self.learner, last + 1, at, kind, decision, key, body)
         self._queue.append(row)  # the one step that counts
         return last + 1
 
