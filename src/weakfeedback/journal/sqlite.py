@@ -288,9 +288,9 @@ class SqliteStore:
                 )
             )
             for row in rows:
-                event = self._event(row)
-                if event.seq != last + 1:
+                if row[1] != last + 1:
                     raise JournalError(f"{self._about(learner, last + 1)} is missing")
+                event = self._event(row)
                 if event.at < before:
                     raise JournalError(f"{self._about(learner, event.seq)} lies before the one it follows")
                 last, before = event.seq, event.at
@@ -340,12 +340,13 @@ class SqliteStore:
                     middle,
                     high,
                 )
-                if not found or found[0][4] > decision:
+                event = self._event(found[0]) if found else None
+                if event is None or event.decision is None or event.decision > decision:
                     high = middle
-                elif found[0][4] < decision:
-                    low = found[0][1] + 1
+                elif event.decision < decision:
+                    low = event.seq + 1
                 else:
-                    return self._event(found[0])
+                    return event
             return None
 
         return self._run(bisect) or self._first(
