@@ -263,9 +263,12 @@ class SqliteStore:
     def sync(self) -> None:
         """Make everything stored so far survive a loss of power."""
 
+        def count() -> None:  # SQLite writes nothing where nothing changes
+            self._all("INSERT INTO meta VALUES ('syncs', '1') ON CONFLICT (key) DO UPDATE SET value = value + 1")
+
         def work() -> None:
             self._check_place()
-            self._transaction(lambda: self._all("UPDATE meta SET value = value WHERE key = 'store'"))
+            self._transaction(count)
 
         self._run(work)
 

@@ -28,14 +28,18 @@ class Turn:
             )
         try:
             with self._lock:
-                try:
-                    self._thread = thread
-                    return work()
-                finally:
-                    self._thread = 0
+                return self._alone(work, thread)
         except BaseException:
             if self._thread == thread:
                 self._thread = 0
             with suppress(RuntimeError):  # held only if the exception came just before the block let it go
                 self._lock.release()
             raise
+
+    def _alone(self, work: Callable[[], T], thread: int) -> T:
+        # apart from run: Python would not release the lock if an exception came at a "try:" inside the block
+        self._thread = thread
+        try:
+            return work()
+        finally:
+            self._thread = 0
