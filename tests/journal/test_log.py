@@ -318,7 +318,13 @@ def test_an_exception_at_any_line_loses_and_repeats_nothing(store, sync, fail):
     places, where = interrupt_everywhere(store, "line", sync, fail=fail)
     assert places > 70
     assert len(where) > 60
-    assert {name.split(":")[0] for name in where} >= {"log.py", "sqlite.py", "turn.py", "events.py", "owner.py"}
+    assert {name.split(":")[0] for name in where} >= {
+        "log.py",
+        "sqlite.py",
+        "turn.py",
+        "events.py",
+        "owner.py",
+    }
 
 
 @pytest.mark.parametrize("fail", [False, True])

@@ -181,10 +181,15 @@ class SqliteStore:
         found = []
         rows = self._all("SELECT id, CAST(name AS BLOB), created, archived FROM learner ORDER BY id")
         for id, name, created, archived in rows:
-            name = name.decode(errors="replace")
+            name = name.decode(errors="replace") if isinstance(name, bytes) else ""
             if self._meta(f"learner:{id}") != checksum(id, name, created, archived):
                 raise JournalError(f"{self.path}: learner {id}: the checksum of its name is wrong")
             found.append(Learner(id, name, created, archived))
+        sums = self._one("SELECT count(*) FROM meta WHERE key LIKE 'learner:%'")[0]
+        if sums != len(found):
+            raise JournalError(
+                f"{self.path} is damaged: there were {sums} learners, and {len(found)} are left"
+            )
         self._names = {learner.id: learner.name for learner in found}
         return found
 
@@ -264,7 +269,9 @@ class SqliteStore:
         """Make everything stored so far survive a loss of power."""
 
         def count() -> None:  # SQLite writes nothing where nothing changes
-            self._all("INSERT INTO meta VALUES ('syncs', '1') ON CONFLICT (key) DO UPDATE SET value = value + 1")
+            self._all(
+                "INSERT INTO meta VALUES ('syncs', '1') ON CONFLICT (key) DO UPDATE SET value = value + 1"
+            )
 
         def work() -> None:
             self._check_place()
@@ -309,7 +316,12 @@ class SqliteStore:
 
     def _last(self, learner: int) -> tuple[int, int]:
         rows = self._all("SELECT seq, at FROM event WHERE learner = ? ORDER BY seq DESC LIMIT 1", learner)
-        return rows[0] if rows else (-1, 0)
+        if not rows:
+            return -1, 0
+        seq, at = rows[0]
+        if type(seq) is not int or type(at) is not int:
+            raise JournalError(f"{self._about(learner, seq)}: a number is not an integer")
+        return seq, at
 
     def end_of(self, learner: int, decision: int) -> Event | None:
         """The feedback, cancellation or expiry of ``decision``."""
@@ -424,7 +436,7 @@ class SqliteStore:
     def _snapshot(self, learner: int, seq: int) -> Snapshot:
         rows = self._run(
             lambda: self._all(
-                "SELECT seq, at, CAST(package AS BLOB), CAST(body AS BLOB), checksum FROM snapshot "
+                "SELECT seq, at, CAST(package AS BLOB), CAST(body AS BLOB), CAST(checksum AS BLOB) FROM snapshot "
                 "WHERE learner = ? AND seq = ?",
                 learner,
                 seq,
@@ -434,10 +446,10 @@ class SqliteStore:
         if len(rows) != 1:
             raise JournalError(f"{about} cannot be found")
         seq, at, package, text, digest = rows[0]
-        if sha256(text).hexdigest() != digest:
+        if not isinstance(text, bytes) or sha256(text).hexdigest().encode() != digest:
             raise JournalError(f"{about}: the checksum is wrong")
         try:
-            package = package.decode()
+            package = package.decode() if isinstance(package, bytes) else ""
             return Snapshot(seq, at, package, unseal(text.decode(), learner, seq, at, package))
         except JournalError as problem:
             raise JournalError(f"{about}: {problem}") from None
@@ -594,8 +606,10 @@ class SqliteStore:
         return rows[0]
 
     def _meta(self, key: str) -> str | None:
-        rows = self._all("SELECT value FROM meta WHERE key = ?", key)
-        return rows[0][0] if rows else None
+        rows = self._all("SELECT CAST(value AS BLOB) FROM meta WHERE key = ?", key)
+        if not rows:
+            return None
+        return rows[0][0].decode(errors="replace") if isinstance(rows[0][0], bytes) else ""
 
     def _set_meta(self, key: str, value: str) -> None:
         self._all(
