@@ -98,9 +98,11 @@ def judge(path, truth, read_only):
                         else:
                             assert store.decided(id, event.decision) == event
     except (JournalError, StoreUnavailable) as problem:
-        assert "\n" not in str(problem)
-        assert str(path) in str(problem)
-        return "refused"
+        return (
+            "refused"
+            if str(path) in str(problem) and "\n" not in str(problem)
+            else f"badly refused: {problem}"
+        )
     result = "right"
     for id, (learner, events, snapshots, _) in found.items():
         whole, all_events, all_snapshots, _ = truth[id]
@@ -134,10 +136,10 @@ def test_nothing_is_silently_wrong_after_any_damage(trials, tmp_path):
         if name == "runs.db":
             # what is missing at the end can only have been in the log of the database
             assert result != "shorter", (trial, kind)
+        assert result in ("right", "refused", "reported", "shorter")
         results[name, result] = results.get((name, result), 0) + 1
     assert results["runs.db", "refused"] > trials / 20
     assert results["runs.db-wal", "shorter"] > trials / 20
-    print(results)
 
 
 def test_a_store_without_its_log_is_shorter_or_refused(tmp_path):
@@ -161,6 +163,6 @@ def test_a_clean_store_has_no_end_that_can_be_lost(tmp_path):
             leftover.unlink()
         path.write_bytes(data)
         result = judge(path, truth, read_only=trial % 2 == 0)
-        assert result != "shorter", (trial, kind)
+        assert result in ("right", "refused", "reported"), (trial, kind)
         results.add(result)
     assert "refused" in results

@@ -46,7 +46,10 @@ def test_a_second_process_is_refused_until_the_first_is_killed(path):
     with hold(path) as process:
         with pytest.raises(OwnedElsewhere) as caught:
             SqliteStore.open(path)
-        line = rf"{re.escape(str(path))} is in use by process {process.pid} since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d: close it there first"
+        moment = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+        line = (
+            f"{re.escape(str(path))} is in use by process {process.pid} since {moment}: close it there first"
+        )
         assert re.fullmatch(line, str(caught.value))
         with SqliteStore.open(path, read_only=True) as reader:
             assert reader.last(1)[0] == 0
@@ -245,7 +248,7 @@ def test_two_owners_by_force_cannot_write_the_same_number(path):
         one, two = Log(first, 1), Log(second, 1)
         one.flush(one.append("note", {"by": 1}))
         two.append("note", {"by": 2})
-        with pytest.raises(ValueError, match="cannot follow event 0|another process writes"):
+        with pytest.raises(ValueError, match=r"cannot follow event 0|another process writes"):
             two.flush()
         with pytest.raises(ValueError, match="stored by somebody else"):
             two.flush()

@@ -140,7 +140,7 @@ def test_gaps_are_not_written(store):
     learner = store.create_learner("a", 0)
     store.append([(learner, event(0))])
     for wrong in ([event(2)], [event(0)], [event(1), event(3)], [event(1), event(1)]):
-        with pytest.raises(JournalError, match="learner a: event . cannot follow event"):
+        with pytest.raises(JournalError, match=r"learner a: event \d cannot follow event"):
             store.append([(learner, one) for one in wrong])
     with pytest.raises(JournalError, match="its time 4 lies before 10"):
         store.append([(learner, event(1, at=10)), (learner, event(2, at=4))])
@@ -261,7 +261,7 @@ def test_the_file_is_as_the_service_describes_it(path):
     assert meta["package"] == __version__
     assert len(meta["store"]) == 32
     columns = {
-        table: [row[1:3] + (row[3],) for row in raw(path, f"PRAGMA table_info({table})")]
+        table: [row[1:4] for row in raw(path, f"PRAGMA table_info({table})")]
         for table in ("meta", "learner", "event", "snapshot")
     }
     assert columns["event"] == [
@@ -418,8 +418,9 @@ def test_snapshots_newest_first_three_kept(store):
         "package = '9'",
         "checksum = '0'",
         "learner = 1 + learner",
-    ]
-    + ["body = CAST(x'ff' AS TEXT)", "body = ''"],
+        "body = CAST(x'ff' AS TEXT)",
+        "body = ''",
+    ],
 )
 def test_damaged_snapshots_are_left_out_and_reported(path, change):
     with SqliteStore.open(path) as store:
@@ -542,6 +543,6 @@ def test_network_file_systems_are_recognised(tmp_path):
 
 def test_a_store_on_a_network_file_system_is_refused(path, monkeypatch):
     monkeypatch.setattr("weakfeedback.journal.sqlite.network_file_system", lambda file: "nfs4")
-    with pytest.raises(JournalError, match="network file system .nfs4."):
+    with pytest.raises(JournalError, match=r"network file system \(nfs4\)"):
         SqliteStore.open(path)
     assert os.listdir(path.parent) == []
