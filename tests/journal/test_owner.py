@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -232,6 +233,44 @@ time.sleep(20)
             SqliteStore.open(path).close()
         finally:
             os.killpg(process.pid, signal.SIGKILL)
+
+
+@needs_fork
+def test_the_late_end_of_a_child_removes_nothing_of_later_owners(path):
+    """SQLite, closing the connection that the child was born with, would remove the log that somebody else left."""
+    code = """
+import os, sys, time
+from weakfeedback.journal import Log, SqliteStore
+store = SqliteStore.open(sys.argv[1])
+log = Log(store, 1)
+log.flush(log.append("note", {}))
+if os.fork() == 0:
+    print("forked", flush=True)
+    sys.stdin.readline()
+    del log, store
+    sys.exit(0)  # not _exit: what is left is torn down, connections too
+time.sleep(20)
+"""
+    command = [sys.executable, "-W", "ignore", "-c", code, str(path)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True
+    ) as process:
+        try:
+            assert process.stdout.readline() == "forked\n"
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            SqliteStore.open(path).close()
+            with hold(path) as later:
+                later.send_signal(signal.SIGKILL)
+            assert Path(f"{path}-wal").stat().st_size > 0
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert process.stdout.read() == ""  # until the child has ended
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    with SqliteStore.open(path) as store:
+        assert store.last(1)[0] == 1
 
 
 def test_a_dropped_owner_lets_go(path):

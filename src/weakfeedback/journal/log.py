@@ -22,6 +22,9 @@ class Log:
     An exception may come anywhere, as from a signal handler. An event is then either in the queue once or not
     at all, which ``last_seq`` tells; one that was queued is stored once, by the next ``flush``.
 
+    The caller must not queue what the store refuses for its meaning (a second end of a decision, a key that is
+    taken): every later ``flush`` would be refused too, until the store is opened and read again.
+
     >>> import tempfile
     >>> from weakfeedback.journal import Log, SqliteStore
     >>> with tempfile.TemporaryDirectory() as folder, SqliteStore.open(folder + "/runs.db") as store:

@@ -154,7 +154,7 @@ class SqliteStore:
         if connection is None:
             return
         try:
-            with suppress(sqlite3.Error):  # nothing is lost without: it stays in the log
+            with suppress(sqlite3.Error, JournalError):  # nothing is lost without: it stays in the log
                 if self._owner is not None:
                     self._transaction(self._note_heads)
                     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -786,7 +786,8 @@ _stores: "weakref.WeakSet[SqliteStore]" = weakref.WeakSet()
 def _never_close_in_the_child() -> None:
     """Keep the parent's connections for ever: SQLite must not be used after a fork, not even to close.
 
-    Closing would undo a transaction that the parent is in the middle of, in memory that both share.
+    The last connection to close removes the write-ahead log by its name. A child that ends late would so remove
+    the log that a later owner left when it was killed, with all that is in it.
     """
     for store in list(_stores):
         if store._connection is not None:
