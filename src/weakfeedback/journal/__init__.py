@@ -1,0 +1,50 @@
+"""The journal: an append-only log of what happened to live objects, in one file.
+
+::
+
+    decide, feedback, ...  (many threads)
+          |  append: a number, a time, one line of JSON; under the caller's lock
+          v
+    Log  [e7][e8][e9]      the queue, in memory
+          |  flush: who comes first writes for all who wait
+          v
+    SqliteStore            BEGIN; e7 e8 e9; COMMIT; synchronised  -> only now are the callers answered
+          |
+          v
+    runs.db        learner, event (append only), snapshot, meta      readable by any SQLite tool
+    runs.db-wal    what was committed since the last checkpoint       gone after a clean end
+    runs.db.lock   who owns the store; the lock ends with its process, the file stays
+
+    again:  newest sound snapshot + the events behind it = the object as it was
+
+This package stores and reads events. It does not know what they mean.
+"""
+
+from weakfeedback.journal.events import (
+    ENDS,
+    Event,
+    JournalError,
+    OwnedElsewhere,
+    SecondEnd,
+    SecondKey,
+    StoreUnavailable,
+)
+from weakfeedback.journal.log import Log
+from weakfeedback.journal.sqlite import SqliteStore
+from weakfeedback.journal.store import Floor, Learner, Snapshot, Store
+
+__all__ = [
+    "ENDS",
+    "Event",
+    "Floor",
+    "JournalError",
+    "Learner",
+    "Log",
+    "OwnedElsewhere",
+    "SecondEnd",
+    "SecondKey",
+    "Snapshot",
+    "SqliteStore",
+    "Store",
+    "StoreUnavailable",
+]

@@ -1,0 +1,190 @@
+"""Events, and the text in which a store keeps them.
+
+The body of an event is stored as JSON, with a seal as its last key::
+
+    {"stage":1,"~sum":"5a0f3f9c1b7d2e64"}
+
+The seal is a BLAKE2b sum of 8 bytes over the learner, the other columns of the row and the text of the body
+without the seal. SQLite has no checksums on its pages, so this is what finds a changed byte, and rows that
+changed places. "~" sorts after every letter: the keys stay sorted, and sealing is one cut of the text.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from math import isfinite
+from typing import Any
+
+ENDS = ("feedback", "cancel", "expire")  # a decision has at most one event of these kinds
+LARGEST = 2**63 - 1  # of a BIGINT
+
+# learner, seq, at, kind, decision, key, sealed body: a row of the table "event"
+Row = tuple[int, int, int, str, int | None, str | None, str]
+
+
+class JournalError(ValueError):
+    """A store that is damaged, not ours, or does not fit what is asked of it."""
+
+
+class SecondEnd(JournalError):
+    """A decision that has ended cannot end again."""
+
+
+class SecondKey(JournalError):
+    """A key that is taken cannot be used for another event."""
+
+
+class OwnedElsewhere(RuntimeError):
+    """The store is in use by another owner."""
+
+
+class StoreUnavailable(OSError):
+    """The store cannot be read or written now; nothing was changed, and the call can be repeated.
+
+    The arguments are ``errno`` and one line of text.
+    """
+
+    def __str__(self) -> str:
+        return str(self.args[-1]) if self.args else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened to a learner.
+
+    Arguments:
+        seq: 0, 1, 2, ... within the learner, without gaps.
+        at: microseconds since 1970; never decreases within a learner.
+        kind: what happened, such as ``"decide"``.
+        decision: the number of the decision it belongs to.
+        key: the key by which a repeated request is recognised.
+        body: plain JSON data; the keys are strings.
+    """
+
+    seq: int
+    at: int
+    kind: str
+    decision: int | None
+    key: str | None
+    body: dict[str, Any]
+
+
+_encoder = json.JSONEncoder(ensure_ascii=True, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def dump(body: dict[str, Any]) -> str:
+    """JSON in ASCII, keys sorted, no spaces, floats with the digits that give them back."""
+    if not isinstance(body, dict):
+        raise TypeError(f"a body must be a dict, got {type(body).__name__}")
+    return _encoder.encode(body)
+
+
+def parse(text: str) -> dict[str, Any]:
+    """What ``dump`` wrote; JournalError for anything that is not JSON with unique keys and finite numbers."""
+    try:
+        body = _decoder.decode(text)
+    except RecursionError:
+        raise JournalError("the body is nested too deeply") from None
+    except (ValueError, TypeError) as problem:
+        raise JournalError(f"the body cannot be read: {problem}") from None
+    if not isinstance(body, dict):
+        raise JournalError("the body is not a JSON object")
+    return body
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    body = dict(pairs)
+    if len(body) != len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return body
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(f"{text} is not a finite number")
+    return number
+
+
+def _constant(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_constant)
+
+_SEAL = '"~sum":"'
+_SEALED = len(_SEAL) + 16 + 2  # the seal with its digits, a quote and the brace
+
+
+def seal(body: dict[str, Any], *columns: object) -> str:
+    """The text of ``body`` with a seal over it and ``columns``."""
+    if body and max(body) >= "~":
+        raise ValueError(f"the keys of a body must sort before '~', got {max(body)!r}")
+    text = dump(body)
+    comma = "," if body else ""
+    return f'{text[:-1]}{comma}{_SEAL}{checksum(*columns, text)}"}}'
+
+
+def unseal(text: str, *columns: object) -> dict[str, Any]:
+    """The body in ``text``; JournalError if the seal is missing or wrong."""
+    cut = len(text) - _SEALED
+    if cut < 1 or not text.startswith(_SEAL, cut) or text[-2:] != '"}':
+        raise JournalError("the body has no seal")
+    plain = text[: cut if cut == 1 else cut - 1] + "}"
+    if text != f'{plain[:-1]}{"," if cut > 1 else ""}{_SEAL}{checksum(*columns, plain)}"}}':
+        raise JournalError("the checksum is wrong")
+    return parse(plain)
+
+
+def checksum(*columns: object) -> str:
+    """16 hexadecimal digits over the columns of a row."""
+    content = "\0".join(map(str, columns))
+    return blake2b(content.encode(), digest_size=8).hexdigest()
+
+
+def row_of(learner: int, event: Event) -> Row:
+    """The row that stores ``event``; ValueError or TypeError for what could not be stored or read back."""
+    return make_row(learner, event.seq, event.at, event.kind, event.decision, event.key, event.body)
+
+
+def make_row(
+    learner: int, seq: int, at: int, kind: str, decision: int | None, key: str | None, body: dict[str, Any]
+) -> Row:
+    """``row_of`` for an event in parts."""
+    _check_number("seq", seq)
+    _check_number("at", at)
+    if decision is not None:
+        _check_number("decision", decision)
+    if not isinstance(kind, str) or not kind or "\0" in kind:
+        raise ValueError(f"kind must be a text without NUL that is not empty, got {kind!r}")
+    if key is not None and (not isinstance(key, str) or "\0" in key):
+        raise ValueError(f"key must be None or a text without NUL, got {key!r}")
+    text = seal(body, learner, seq, at, kind, decision, "-" if key is None else "+" + key)
+    return learner, seq, at, kind, decision, key, text
+
+
+def _check_number(name: str, number: object) -> None:
+    if type(number) is not int or not 0 <= number <= LARGEST:
+        raise ValueError(f"{name} must be an integer between 0 and 2**63 - 1, got {number!r}")
+
+
+def event_of(row: Sequence[Any]) -> Event:
+    """The event of a stored row, whose texts may be bytes; JournalError if anything in it was changed."""
+    learner, seq, at, kind, decision, key, text = row
+    try:
+        kind, key, text = _text(kind), None if key is None else _text(key), _text(text)
+    except ValueError:
+        raise JournalError("a text is not UTF-8") from None
+    if type(seq) is not int or type(at) is not int or (decision is not None and type(decision) is not int):
+        raise JournalError("a number is not an integer")
+    body = unseal(text, learner, seq, at, kind, decision, "-" if key is None else "+" + key)
+    return Event(seq, at, kind, decision, key, body)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.decode()
+    if not isinstance(value, str):
+        raise ValueError
+    return value

@@ -1,0 +1,150 @@
+"""The log of one learner: events gather in memory, and threads that wait together share one transaction."""
+
+import copy
+import os
+import time
+from typing import Any
+
+from weakfeedback.journal.events import JournalError, Row, make_row
+from weakfeedback.journal.owner import check_process
+from weakfeedback.journal.store import Store
+from weakfeedback.journal.turn import Turn
+
+
+class Log:
+    """The events of ``learner`` in ``store``, at whose end new ones are put.
+
+    ``append`` queues an event and touches no disk. The caller must hold a lock of its own, which orders the
+    events. ``flush`` waits until an event is stored, and must be called without that lock, so that others can
+    queue theirs meanwhile: the first thread to come writes all that is queued, and the threads behind it find
+    theirs written.
+
+    An exception may come anywhere, as from a signal handler. An event is then either in the queue once or not
+    at all, which ``last_seq`` tells; one that was queued is stored once, by the next ``flush``.
+
+    The caller must not queue what the store refuses for its meaning (a second end of a decision, a key that is
+    taken): every later ``flush`` would be refused too, until the store is opened and read again.
+
+    >>> import tempfile
+    >>> from weakfeedback.journal import Log, SqliteStore
+    >>> with tempfile.TemporaryDirectory() as folder, SqliteStore.open(folder + "/runs.db") as store:
+    ...     log = Log(store, store.create_learner("triage", at=0))
+    ...     seq = log.append("decide", {"stage": 1}, decision=1)
+    ...     log.flush(seq)
+    ...     log.last_seq, log.pending_writes
+    (0, 0)
+    """
+
+    def __init__(self, store: Store, learner: int):
+        self.store = store
+        self.learner = learner
+        self._pid = os.getpid()
+        self._turn = Turn()
+        self._queue: list[Row] = []  # in order; those up to _stored are in the store
+        self._stored = store.last(learner)  # seq and at of the last event known to be in the store
+        self._synced = self._stored[0]  # up to here it survives a loss of power, as far as is known
+        self._unsure = False  # a transaction was begun, and its end was not seen
+        self._failures = 0
+        self._failure: Exception | None = None
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the last event, stored or queued; -1 if there is none."""
+        return self._tail()[0]
+
+    @property
+    def pending_writes(self) -> int:
+        """How many events are queued and not known to be stored."""
+        return self.last_seq - self._stored[0]
+
+    def append(
+        self, kind: str, body: dict[str, Any], decision: int | None = None, key: str | None = None
+    ) -> int:
+        """Queue an event and return its number. The body is turned into text at once and may change later.
+
+        ValueError or TypeError, and nothing queued, for what could not be stored.
+        """
+        check_process(self._pid)
+        last, before = self._tail()
+        at = max(time.time_ns() // 1000, before)
+        row = make_row(self.learner, last + 1, at, kind, decision, key, body)
+        self._queue.append(row)  # the one step that counts
+        return last + 1
+
+    def flush(self, seq: int | None = None, sync: bool = True) -> None:
+        """Return when all events up to ``seq`` (all that are queued) are stored.
+
+        With ``sync`` they survive a loss of power, otherwise only the end of the process.
+
+        Raises:
+            StoreUnavailable: the disk refuses. Everybody who waits is told, and the events stay queued: the next
+                ``flush`` tries again.
+        """
+        check_process(self._pid)
+        last = self.last_seq
+        if seq is None:
+            seq = last
+        if seq > last:
+            raise ValueError(f"there is no event {seq}: the last one is {last}")
+        wanted, failures = seq, self._failures
+
+        def work() -> None:
+            if self._is_done(wanted, sync):
+                return
+            if self._failures != failures and self._failure is not None:
+                raise copy.copy(self._failure)
+            try:
+                self._write(sync)
+            except Exception as problem:
+                self._failure = copy.copy(problem)
+                self._failures += 1
+                raise
+
+        if not self._is_done(wanted, sync):
+            self._turn.run(work)
+
+    def _is_done(self, seq: int, sync: bool) -> bool:
+        return seq <= (self._synced if sync else self._stored[0])
+
+    def _tail(self) -> tuple[int, int]:
+        try:
+            row = self._queue[-1]
+        except IndexError:  # stored events leave the queue after _stored has changed
+            return self._stored
+        return row[1], row[2]
+
+    def _write(self, sync: bool) -> None:
+        """Store all that is queued; by one thread at a time."""
+        if self._unsure:
+            self._find_out()
+        self._drop_stored()
+        rows = self._queue[:]
+        if rows:
+            self._unsure = True
+            self.store.write(rows, sync=sync)
+            self._stored = rows[-1][1], rows[-1][2]
+            self._unsure = False
+        elif sync:
+            self.store.sync()
+        if sync:
+            self._synced = self._stored[0]
+        self._drop_stored()
+
+    def _find_out(self) -> None:
+        """Ask the store how the last transaction ended."""
+        seq, at = self.store.last(self.learner)
+        known, _ = self._stored
+        if seq != known:
+            mine = [row for row in self._queue if row[1] == seq and row[2] == at]
+            if not mine:
+                raise JournalError(
+                    f"event {seq} of learner {self.learner} was stored by somebody else: open the store again"
+                )
+            self._stored = seq, at
+        self._unsure = False
+
+    def _drop_stored(self) -> None:
+        if self._queue:
+            count = self._stored[0] - self._queue[0][1] + 1
+            if count > 0:
+                del self._queue[:count]

@@ -1,0 +1,115 @@
+"""One owner per store: an advisory lock beside it, held for life.
+
+The kernel releases the lock when its process ends, however it ends, so a store is free again at once after a
+crash. The lock file itself stays: removing it would let two processes hold two locks, one on the removed file
+and one on its successor. It is a line of text.
+
+A forked child shares the parent's lock. Closing the descriptor in the child does not release the lock (it
+belongs to the open file, which the parent still has), and the child must close it, or the store would stay
+locked after the parent has died.
+"""
+
+import os
+import sys
+import time
+import weakref
+from contextlib import suppress
+from pathlib import Path
+
+from weakfeedback.journal.events import OwnedElsewhere, StoreUnavailable
+
+_FAR = 2**30  # Windows hides locked bytes from other readers: lock one behind the text
+
+
+def check_process(pid: int) -> None:
+    """RuntimeError unless this is process ``pid``."""
+    if os.getpid() != pid:
+        raise RuntimeError(
+            f"this object belongs to process {pid}; a forked child must open a store of its own"
+        )
+
+
+class Owner:
+    """The exclusive ownership of the store at ``path``; OwnedElsewhere if somebody else has it.
+
+    The words name the process that does: "runs.db is in use by process 1234 since 2026-11-15 22:31:05".
+    """
+
+    def __init__(self, path: Path):
+        self._descriptor = -1
+        self.pid = os.getpid()
+        file = path.with_name(path.name + ".lock")
+        try:
+            self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+            free = _lock(self._descriptor)
+        except OSError as problem:
+            self.release()
+            raise StoreUnavailable(
+                problem.errno, f"{path} cannot be locked: {file.name}: {problem.strerror}"
+            ) from None
+        if not free:
+            words = _read(self._descriptor)
+            self.release()
+            raise OwnedElsewhere(f"{path} is in use by {words}: close it there first")
+        _write(self._descriptor, f"process {self.pid} since {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
+        _owners.add(self)
+
+    def release(self) -> None:
+        """Let somebody else own the store; in a forked child nothing happens to the parent's lock."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.release()
+
+
+def _read(descriptor: int) -> str:
+    with suppress(OSError):
+        text = os.pread(descriptor, 100, 0) if hasattr(os, "pread") else os.read(descriptor, 100)
+        words = text.decode("ascii", "replace").strip()
+        if words.startswith("process ") and words.isprintable():
+            return words
+    return "another process"
+
+
+def _write(descriptor: int, text: str) -> None:
+    with suppress(OSError):  # a full disk: the lock holds without its words
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, text.encode("ascii"))
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(descriptor: int) -> bool:
+        os.lseek(descriptor, _FAR, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        finally:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        return True
+
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+_owners: "weakref.WeakSet[Owner]" = weakref.WeakSet()
+
+
+def _leave_to_the_parent() -> None:
+    for owner in list(_owners):
+        owner.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_the_parent)

@@ -1,0 +1,45 @@
+"""One thread at a time, whatever is raised and wherever."""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Turn:
+    """A lock around calls, which is free again after any exception, also one that a signal handler raises.
+
+    A call from within a call (from a signal handler that runs in the middle of one) would wait for itself or
+    find things half done: it is refused with RuntimeError.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._thread = 0
+
+    def run(self, work: Callable[[], T]) -> T:
+        """The result of ``work()``, called by one thread at a time."""
+        thread = threading.get_ident()
+        if self._thread == thread:
+            raise RuntimeError(
+                "the journal was used by a signal handler that interrupted its use: try again later"
+            )
+        try:
+            with self._lock:
+                return self._alone(work, thread)
+        except BaseException:
+            if self._thread == thread:
+                self._thread = 0
+            with suppress(RuntimeError):  # held only if the exception came just before the block let it go
+                self._lock.release()
+            raise
+
+    def _alone(self, work: Callable[[], T], thread: int) -> T:
+        # apart from run: Python would not release the lock if an exception came at a "try:" inside the block
+        self._thread = thread
+        try:
+            return work()
+        finally:
+            self._thread = 0
