@@ -5,6 +5,7 @@ import socket
 import threading
 
 import numpy as np
+from tests.processes import PATIENCE
 
 from weakfeedback.apps.radio.wire import CHOICE, OUTCOME
 from weakfeedback.engine.cast import cast, streams
@@ -53,7 +54,10 @@ def joined(air, moves):
     """Devices in threads: device n sends the bytes of ``moves[n]``, one piece for each outcome that she hears."""
 
     def device(n):
-        with contextlib.suppress(OSError), socket.create_connection(air.address, timeout=20) as connection:
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(air.address, timeout=PATIENCE) as connection,
+        ):
             connection.sendall(air.tokens[n])
             for piece in moves[n]:
                 connection.sendall(piece)
@@ -68,7 +72,7 @@ def joined(air, moves):
     finally:
         air.close()
         for thread in threads:
-            thread.join(30)
+            thread.join(PATIENCE)
             assert not thread.is_alive()
 
 
@@ -116,7 +120,7 @@ class Tap:
     def finish(self):
         """Wait until both ends of every connection have hung up."""
         for thread in self.threads:
-            thread.join(30)
+            thread.join(PATIENCE)
             assert not thread.is_alive()
         for connection in self.connections:
             connection.close()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 from tests.apps.devices import MEANS, Tap, choose, joined, outcomes
+from tests.processes import PATIENCE
 
 from weakfeedback.apps.radio.air import Air, PlayerLost
 from weakfeedback.apps.radio.crew import Crew
@@ -42,7 +43,7 @@ def recorded_run(problem, seed):
             air.close()
             crew.finish()
             assert [device.process.returncode for device in crew.devices] == [0] * problem.players
-            carrier.join(30)
+            carrier.join(PATIENCE)
             tap.finish()
         return tap.calls, air
 
@@ -134,7 +135,7 @@ def test_strangers_do_not_get_in():
     with Air(MultiplayerProblem([1.0, 1.0, 1.0], 2)) as air, contextlib.ExitStack() as stack:
 
         def call(words):
-            connection = stack.enter_context(socket.create_connection(air.address, timeout=20))
+            connection = stack.enter_context(socket.create_connection(air.address, timeout=PATIENCE))
             connection.sendall(words)
             return connection
 

@@ -12,6 +12,7 @@ import time
 import numpy as np
 import pytest
 from tests.apps.devices import MEANS, gone, simulated
+from tests.processes import PATIENCE, started, wait_until
 
 from weakfeedback.apps.radio import RadioError, play_radio
 from weakfeedback.catalog import make_policy
@@ -77,7 +78,7 @@ def test_slots_are_bounded_and_the_alarm_is_on_by_default():
 def test_time_is_bounded():
     report = play_radio(MultiplayerProblem([0.5] * 5, 2), max_seconds=0.3, **ENDLESS)
     assert report.ended == "max-seconds"
-    assert 0.3 <= report.seconds < 30
+    assert 0.3 <= report.seconds < PATIENCE
     assert report.measures["settled_players"] == 0
     assert report.slots == len(report.choices) > 0
 
@@ -119,7 +120,7 @@ def run_with(trouble, **how):
         trouble(crew.devices[1].process)
 
     with pytest.raises(RadioError) as caught:
-        play_radio(MultiplayerProblem([0.5] * 5, 3), watch=watch, max_seconds=60, **ENDLESS, **how)
+        play_radio(MultiplayerProblem([0.5] * 5, 3), watch=watch, max_seconds=PATIENCE, **ENDLESS, **how)
     return str(caught.value), [device.process for device in crews[0].devices]
 
 
@@ -134,8 +135,8 @@ def test_a_killed_player_is_reported_and_the_others_are_ended():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_player_who_stops_is_reported_and_ended():
-    words, processes = run_with(lambda process: process.send_signal(signal.SIGSTOP), patience=1.0)
-    assert words.endswith(": player 1 was silent for 1 s")
+    words, processes = run_with(lambda process: process.send_signal(signal.SIGSTOP), patience=10.0)
+    assert words.endswith(": player 1 was silent for 10 s")
     assert all(gone(process.pid) for process in processes)
 
 
@@ -146,25 +147,31 @@ def test_players_that_cannot_start_are_reported(tmp_path, monkeypatch):
         play_radio(MultiplayerProblem(MEANS[5], 2))
 
 
+@contextlib.contextmanager
 def command(*words):
-    """Start the command with players that would go on for long; return it and the players' ids, in play."""
+    """Start the command with players that would go on for long; give it and the players' ids, in play."""
     line = [sys.executable, "-m", "weakfeedback", "radio", "--players", "3", "--channels", "5", *words]
-    equal = ["--means", "0.5,0.5,0.5,0.5,0.5", "--option", "epsilon=0", "--max-seconds", "60"]
-    process = subprocess.Popen([*line, *equal], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 30
-    players = []
-    while len(players) < 3 and time.monotonic() < deadline:
-        time.sleep(0.1)
-        with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
-            players = [int(word) for word in file.read().split()]
-    assert len(players) == 3
-    return process, players
+    equal = ["--means", "0.5,0.5,0.5,0.5,0.5", "--option", "epsilon=0", "--max-seconds", str(PATIENCE)]
+    with started([*line, *equal], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: len(children(process)) == 3, process, pause=0.1)
+        players = children(process)
+        try:
+            assert len(players) == 3
+            yield process, players
+        finally:
+            process.kill()
+            for player in players:
+                if not gone(player):
+                    os.kill(player, signal.SIGKILL)
+
+
+def children(process):
+    with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
+        return [int(word) for word in file.read().split()]
 
 
 def vanish(players):
-    deadline = time.monotonic() + 20
-    while not all(map(gone, players)) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: all(map(gone, players)), pause=0.05)
     return all(map(gone, players))
 
 
@@ -174,28 +181,28 @@ needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="n
 @needs_proc
 @pytest.mark.parametrize("delay", [0.0, 1.0], ids=["starting", "playing"])
 def test_ctrl_c_ends_everything_with_status_130(delay):
-    process, players = command()
-    time.sleep(delay)
-    process.send_signal(signal.SIGINT)
-    printed, complaint = process.communicate(timeout=30)
-    assert (process.returncode, printed) == (130, "")
-    assert complaint == "weakfeedback: interrupted; all players were ended\n"
-    assert vanish(players)
+    with command() as (process, players):
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        printed, complaint = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, printed) == (130, "")
+        assert complaint == "weakfeedback: interrupted; all players were ended\n"
+        assert vanish(players)
 
 
 @needs_proc
 def test_a_killed_player_is_one_line_and_status_1():
-    process, players = command("--json")
-    os.kill(players[2], signal.SIGKILL)
-    printed, complaint = process.communicate(timeout=30)
-    assert (process.returncode, printed, complaint.count("\n")) == (1, "", 1)
-    assert "player 2 was killed by signal 9 (SIGKILL)" in complaint
-    assert vanish(players)
+    with command("--json") as (process, players):
+        os.kill(players[2], signal.SIGKILL)
+        printed, complaint = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, printed, complaint.count("\n")) == (1, "", 1)
+        assert "player 2 was killed by signal 9 (SIGKILL)" in complaint
+        assert vanish(players)
 
 
 @needs_proc
 def test_players_do_not_outlive_the_air():
-    process, players = command()
-    process.kill()
-    process.communicate(timeout=30)
-    assert vanish(players)
+    with command() as (process, players):
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+        assert vanish(players)

@@ -4,10 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from tests.cli.conftest import SMALL
+from tests.processes import PATIENCE, started, wait_until
 
 from weakfeedback import __version__, listing
 from weakfeedback.catalog import POLICIES
@@ -18,7 +18,7 @@ COMMAND = [sys.executable, "-m", "weakfeedback"]
 def start(*words, **options):
     """Run the command to its end."""
     return subprocess.run(
-        [*COMMAND, *words], capture_output=True, text=True, timeout=120, check=False, **options
+        [*COMMAND, *words], capture_output=True, text=True, timeout=PATIENCE, check=False, **options
     )
 
 
@@ -52,17 +52,11 @@ def test_an_interrupted_run_can_be_resumed_and_keeps_earlier_results(small):
     assert start("run", "small.toml", "--out", "out").returncode == 0
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     small.write_text(text.replace("replications = 4", "replications = 2000"))
-    process = subprocess.Popen(
-        [*COMMAND, "run", "small.toml", "--out", "out"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    deadline = time.monotonic() + 60
-    while len(list((out / "store").iterdir())) <= len(before) - 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    printed, complaint = process.communicate(timeout=60)
+    words = [*COMMAND, "run", "small.toml", "--out", "out"]
+    with started(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: len(list((out / "store").iterdir())) > len(before) - 2, process)
+        process.send_signal(signal.SIGINT)
+        printed, complaint = process.communicate(timeout=PATIENCE)
     assert (process.returncode, printed, complaint.count("\n")) == (130, "", 1)
     assert "run the same command to go on" in complaint
     kept = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}

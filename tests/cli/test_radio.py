@@ -5,6 +5,7 @@ import os
 import sys
 
 import pytest
+from tests.processes import PATIENCE, started
 
 from weakfeedback import simulate
 from weakfeedback.multiplayer import Dlc, MultiplayerProblem
@@ -103,24 +104,23 @@ def test_ends_that_are_not_settled(call):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 def test_a_live_view_on_a_terminal(folder):
     import pty
-    import subprocess
 
     ours, theirs = pty.openpty()
     words = [sys.executable, "-m", "weakfeedback", *SMALL, *OPTIONS]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
-    process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:  # the other side is closed
-            break
-        if not part:
-            break
-        shown += part
-    os.close(ours)
-    assert process.wait(30) == 0
+    with started(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        shown = b""
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # the other side is closed
+                break
+            if not part:
+                break
+            shown += part
+        os.close(ours)
+        assert process.wait(PATIENCE) == 0
     text = shown.decode()
     assert "collisions" in text.partition("settled players")[0]
     assert "air" in text

@@ -6,11 +6,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pandas as pd
 import pytest
 from tests.cli.test_process import COMMAND, start
+from tests.processes import PATIENCE, started, wait_until
 
 from weakfeedback.experiments import registry
 
@@ -78,12 +78,9 @@ def test_the_list_has_places_cost_and_data(folder, call):
 def test_a_killed_run_goes_on_with_the_same_results(folder):
     """SIGKILL in the middle: what is on disk is not played again, and the end is as if nothing had happened."""
     words = ["reproduce", "--quick", "--only", "ch2-rho-one*", *FAST, "--workers", "1", "--json"]
-    process = subprocess.Popen([*COMMAND, *words, "--out", "out"], stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 100
-    while len(list(folder.glob("out/store/*/*.parquet"))) < 3 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    with started([*COMMAND, *words, "--out", "out"], stdout=subprocess.DEVNULL) as process:
+        wait_until(lambda: len(list(folder.glob("out/store/*/*.parquet"))) >= 3, process, pause=0.01)
+        process.send_signal(signal.SIGKILL)
     kept = len(list(folder.glob("out/store/*/*.parquet")))
     assert 3 <= kept < 17
     assert not (folder / "out" / "report").exists()
@@ -173,12 +170,10 @@ def test_a_full_or_forbidden_disk_is_one_line_wherever_it_is_met(error, place, f
 
 def test_an_interrupt_is_status_130_and_says_how_to_go_on(folder):
     words = [*COMMAND, "reproduce", "--only", "ch2-rho-one*", "--workers", "1", "--out", "out"]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 100
-    while not list(folder.glob("out/store/*/*.parquet")) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    printed, complaint = process.communicate(timeout=60)
+    with started(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        wait_until(lambda: list(folder.glob("out/store/*/*.parquet")), process, pause=0.01)
+        process.send_signal(signal.SIGINT)
+        printed, complaint = process.communicate(timeout=PATIENCE)
     assert (process.returncode, printed, complaint.count("\n")) == (130, "", 1), complaint
     assert "run the same command to go on" in complaint
 
@@ -189,7 +184,7 @@ def test_a_terminal_shows_bars_and_the_time_left(folder):
 
     parent, child = pty.openpty()
     words = [*COMMAND, "reproduce", "--quick", "--only", "ch2-rho-one*", "--out", "out"]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=child) as process:
+    with started(words, stdout=subprocess.DEVNULL, stderr=child) as process:
         os.close(child)
         seen = b""
         while True:

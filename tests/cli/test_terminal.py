@@ -7,11 +7,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pandas as pd
 import pytest
 from tests.cli.conftest import SMALL
+from tests.processes import PATIENCE, started, wait_until
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*[34][0-9]m|\x1b\[[0-9;]*9[0-7]m")
 COMMAND = [sys.executable, "-m", "weakfeedback"]
@@ -27,18 +27,17 @@ def environment(**changes):
 def at_terminal(*words, **changes):
     """Run the command with a terminal for all its streams: what it printed, and its status."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [*COMMAND, *words], stdin=theirs, stdout=theirs, stderr=theirs, env=environment(**changes)
-    )
-    os.close(theirs)
-    printed = b""
-    try:
-        while piece := os.read(ours, 65536):
-            printed += piece
-    except OSError:  # how a terminal says that nobody writes to it any more
-        pass
-    os.close(ours)
-    return printed.decode(), process.wait(timeout=60)
+    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    with started([*COMMAND, *words], **streams, env=environment(**changes)) as process:
+        os.close(theirs)
+        printed = b""
+        try:
+            while piece := os.read(ours, 65536):
+                printed += piece
+        except OSError:  # how a terminal says that nobody writes to it any more
+            pass
+        os.close(ours)
+        return printed.decode(), process.wait(timeout=PATIENCE)
 
 
 def piped(*words, **changes):
@@ -46,7 +45,7 @@ def piped(*words, **changes):
         [*COMMAND, *words],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
         env=environment(**changes),
     )
@@ -73,14 +72,12 @@ def test_no_escapes_where_a_run_writes_to_a_file(small):
 
 
 def test_a_reader_that_stops_reading_is_no_error(folder):
-    process = subprocess.Popen(
-        [*COMMAND, "list", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
-    )
-    process.stdout.read(10)
-    process.stdout.close()
-    complaint = process.stderr.read()
-    process.stderr.close()
-    assert process.wait(timeout=60) in (0, 1)
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with started([*COMMAND, "list", "--json"], **streams, env=environment()) as process:
+        process.stdout.read(10)
+        process.stdout.close()
+        complaint = process.stderr.read()
+        assert process.wait(timeout=PATIENCE) in (0, 1)
     assert complaint == b""
 
 
@@ -120,7 +117,7 @@ def test_bash_completes_what_is_typed(command):
         input="".join(f"weakfeedback {words}\n" for words in TYPED),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
         env=environment(COMMAND_PATH=str(command)),
     )
@@ -137,7 +134,7 @@ def test_completion_installs_itself(command, folder):
         ["bash", "-c", f"'{command}' --install-completion; exit $?"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
         env=environment(HOME=str(home)),
     )
@@ -153,15 +150,12 @@ def test_an_interrupted_run_goes_on_to_the_same_results(small):
     """Ctrl-C and the same command again: the rows of a run that was never interrupted, without playing all again."""
     small.write_text(SMALL.replace("horizon = 200", "horizon = 100000").replace("= 4", "= 200"))
     command = ["run", "small.toml", "--out", "out", "--workers", "1"]
-    process = subprocess.Popen(
-        [*COMMAND, *command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment()
-    )
     store = small.parent / "out" / "store"
-    deadline = time.monotonic() + 60
-    while len(list(store.glob("*.parquet"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    _, complaint = process.communicate(timeout=60)
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    with started([*COMMAND, *command], **streams, text=True, env=environment()) as process:
+        wait_until(lambda: len(list(store.glob("*.parquet"))) >= 2, process, pause=0.01)
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, complaint
     kept = {path: path.stat().st_mtime_ns for path in store.glob("*.parquet")}
     assert kept

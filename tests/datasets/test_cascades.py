@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 from tests.datasets.made_up import PIMA_HEADER, pima_lines, write
 
-from weakfeedback.datasets import breast_cancer_cascade, heart_cascade, load_breast_cancer, pima_cascade
+from weakfeedback.datasets import (
+    Dataset,
+    breast_cancer_cascade,
+    heart_cascade,
+    load_breast_cancer,
+    pima_cascade,
+)
 from weakfeedback.datasets.cascades import HEART, PIMA, Recipe, Split, fit, predict
 from weakfeedback.datasets.medical import load_heart, load_pima
 
@@ -65,7 +71,7 @@ def test_heart(medical_data):
 
 
 def test_pima_standardised_on_all_rows(medical_data):
-    recipe = Recipe(PIMA.subsets, scaling="standard", solver="lbfgs")
+    recipe = Recipe(PIMA.subsets, scaling="standard", intercept="free")
     cascade = predict(recipe, load_pima(medical_data))
     assert errors(cascade) == [233, 172, 166]
     assert disagreements(cascade) == [151, 149, 12]
@@ -79,7 +85,7 @@ def test_pima_scaled_to_the_unit_interval(medical_data):
 def test_heart_on_all_rows(medical_data):
     heart = load_heart(medical_data)
     assert errors(predict(Recipe(HEART.subsets), heart)) == [82, 59, 45]
-    standardised = Recipe(HEART.subsets, scaling="standard", solver="lbfgs")
+    standardised = Recipe(HEART.subsets, scaling="standard", intercept="free")
     assert errors(predict(standardised, heart)) == [66, 59, 46]
 
 
@@ -96,13 +102,13 @@ SUBSETS = (("mean texture",), ("mean texture", "mean area"), ("mean area", "mean
 
 @pytest.mark.parametrize("split", [None, Split(0.3, 42), Split(0.2, 33)], ids=["all", "0.3", "0.2"])
 @pytest.mark.parametrize("scaling", ["none", "standard", "min-max"])
-@pytest.mark.parametrize("solver", ["liblinear", "lbfgs"])
-def test_every_branch_equals_training_by_hand(split, scaling, solver):
+@pytest.mark.parametrize("intercept", ["penalised", "free"])
+def test_every_branch_equals_training_by_hand(split, scaling, intercept):
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import train_test_split
 
     data = load_breast_cancer()
-    cascade = predict(Recipe(SUBSETS, scaling, solver, strength=0.5, fit_on=split), data)
+    cascade = predict(Recipe(SUBSETS, scaling, intercept, strength=0.5, fit_on=split), data)
     for arm, subset in enumerate(SUBSETS):
         x = np.column_stack([data.features[:, data.columns.index(name)] for name in subset])
         train_x, train_y = x, data.target
@@ -115,9 +121,14 @@ def test_every_branch_equals_training_by_hand(split, scaling, solver):
             shift, scale = train_x.mean(axis=0), train_x.std(axis=0)
         elif scaling == "min-max":
             shift, scale = train_x.min(axis=0), np.ptp(train_x, axis=0)
-        model = LogisticRegression(C=0.5, solver=solver, max_iter=5000)
-        model.fit((train_x - shift) / scale, train_y)
-        np.testing.assert_array_equal(cascade.predictions[:, arm], model.predict((x - shift) / scale))
+        train_x, x = (train_x - shift) / scale, (x - shift) / scale
+        if intercept == "penalised":
+            train_x, x = (np.column_stack([part, np.ones(len(part))]) for part in (train_x, x))
+        model = LogisticRegression(
+            C=0.5, solver="newton-cholesky", tol=1e-10, fit_intercept=intercept == "free"
+        )
+        model.fit(train_x, train_y)
+        np.testing.assert_array_equal(cascade.predictions[:, arm], model.predict(x))
 
 
 def test_branches_differ():
@@ -136,9 +147,22 @@ def test_branches_differ():
 def test_fit_gives_parameters():
     data = load_breast_cancer()
     arms = fit(Recipe(SUBSETS, scaling="min-max"), data)
-    assert [arm[-1].coef_.shape for arm in arms] == [(1, 1), (1, 2), (1, 3)]
-    # each arm has a scaler of its own
-    assert [arm[0].n_features_in_ for arm in arms] == [1, 2, 3]
+    assert [arm.columns for arm in arms] == list(SUBSETS)
+    assert [arm.model.weights.shape for arm in arms] == [(1,), (2,), (3,)]
+    # each arm has a scaling of its own
+    assert [arm.scale.shape for arm in arms] == [(1,), (2,), (3,)]
+
+
+@pytest.mark.parametrize("scaling", ["standard", "min-max"])
+def test_a_constant_feature(scaling):
+    """It cannot be scaled; it is shifted to 0 and gets no weight."""
+    data = load_breast_cancer()
+    constant = Dataset(
+        "c", ("area", "one"), np.column_stack([data.features[:, 3], np.full(569, 7.0)]), data.target, ""
+    )
+    with_it, without = (fit(Recipe((names,), scaling), constant)[0] for names in (("area", "one"), ("area",)))
+    assert with_it.model.weights[1] == 0.0
+    np.testing.assert_allclose(with_it.decide(constant), without.decide(constant), atol=1e-12)
 
 
 def test_trained_once_and_read_only(monkeypatch):
@@ -160,7 +184,7 @@ def test_a_changed_file_is_trained_again(tmp_path):
     assert before.truth[0] != after.truth[0]
 
 
-@pytest.mark.parametrize(("option", "value"), [("scaling", "robust"), ("solver", "saga")])
+@pytest.mark.parametrize(("option", "value"), [("scaling", "robust"), ("intercept", "none")])
 def test_unknown_options(option, value):
     with pytest.raises(ValueError, match=f"{option} must be one of .*, got '{value}'"):
         Recipe(SUBSETS, **{option: value})

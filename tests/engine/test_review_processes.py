@@ -1,5 +1,6 @@
 """Scripts, workers, caches and strange places: what is only seen in a process of its own."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tests.processes import started
 
 import weakfeedback
 
@@ -128,13 +130,13 @@ def test_processes_that_compile_at_once_do_not_disturb_each_other(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     expected = {"int": "True 18", "float": "True 12"}
     for _ in range(2):  # into an empty cache, then from a full one
-        running = {
-            kind: subprocess.Popen(
-                [sys.executable, "-c", program, kind], env=environment, stdout=subprocess.PIPE, text=True
-            )
-            for kind in expected
-        }
-        assert {kind: process.communicate()[0].strip() for kind, process in running.items()} == expected
+        with contextlib.ExitStack() as stack:
+            how = {"env": environment, "stdout": subprocess.PIPE, "text": True}
+            running = {
+                kind: stack.enter_context(started([sys.executable, "-c", program, kind], **how))
+                for kind in expected
+            }
+            assert {kind: process.communicate()[0].strip() for kind, process in running.items()} == expected
     names = [path.name.rsplit(".", 2)[0] for path in tmp_path.rglob("*.nbc")]
     assert len(names) == len(set(names))  # one thing under each name
 

@@ -3,13 +3,12 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import textwrap
-import time
 
 import numpy as np
 import pytest
+from tests.processes import started, wait_until
 
 from weakfeedback import simulate
 from weakfeedback.cascade import CascadeProblem, UssTs, UssUcb
@@ -129,12 +128,9 @@ def test_kill_9_loses_at_most_what_was_running(tmp_path, ran):
         simulate(problem, {"p": UssTs(problem.costs)}, horizon=100_000, replications=2000, store=sys.argv[1])
         """
     )
-    process = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)])
-    deadline = time.monotonic() + 120
-    while len(list(tmp_path.glob("*.parquet"))) < 3 and time.monotonic() < deadline:
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    with started([sys.executable, "-c", program, str(tmp_path)]) as process:
+        wait_until(lambda: len(list(tmp_path.glob("*.parquet"))) >= 3, process)
+        os.kill(process.pid, signal.SIGKILL)
     done = len(list(tmp_path.glob("*.parquet")))
     assert done >= 3
     resumed = go(tmp_path, replications=40)

@@ -3,9 +3,9 @@
 import os
 import signal
 import threading
-import time
 
 import pytest
+from tests.processes import wait_until
 
 distributed = pytest.importorskip("distributed", reason="the extra [distributed] is not installed")
 
@@ -29,9 +29,7 @@ def cluster():
 
 def kill_one(cluster, store, killed):
     """Kill a worker with SIGKILL once the first chunks have arrived."""
-    deadline = time.monotonic() + 60
-    while len(list(store.rglob("*.parquet"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: len(list(store.rglob("*.parquet"))) >= 2, pause=0.01)
     process = next(iter(cluster.workers.values())).process.process
     killed.append((process.pid, len(list(store.rglob("*.parquet")))))
     os.kill(process.pid, signal.SIGKILL)

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import pytest
+from tests.processes import PATIENCE
 
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
@@ -41,7 +42,7 @@ def probe(page, script, folder, width=360, height=800):
     )
     words = [browser(), *FLAGS, f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=15000"]
     words += ["--enable-logging=stderr", "--dump-dom", (folder / "probe.html").as_uri()]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=180, check=True)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert not re.search(r"CONSOLE.*(Error|error)", done.stderr), done.stderr[-2000:]
     title = re.search(r"<title>(.*?)</title>", done.stdout)
     assert title, done.stderr[-2000:]

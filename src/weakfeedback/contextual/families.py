@@ -12,6 +12,7 @@ from weakfeedback.contextual.arguments import pairs
 from weakfeedback.contextual.features import QuadraticFeatures
 from weakfeedback.contextual.problem import ContextualProblem, RealizableProblem
 from weakfeedback.datasets import Dataset
+from weakfeedback.datasets.logistic import Logistic, fit_logistic
 
 SYNTHETIC_SEED = 0
 # scikit-learn's C of the five synthetic classifiers. The thesis says only that the regularisation varies. With these
@@ -39,12 +40,10 @@ def synthetic_contexts() -> np.ndarray:
 @functools.cache
 def synthetic_arms() -> Arms:
     """Train five logistic classifiers without bias on the synthetic data, label 1 if x1 + x1 x2 + x3^2 >= 0."""
-    from sklearn.linear_model import LogisticRegression
-
     x = synthetic_contexts()
     truth = (x[:, 0] + x[:, 0] * x[:, 1] + x[:, 2] ** 2 >= 0.0).astype(np.int64)
-    models = [LogisticRegression(fit_intercept=False, C=strength).fit(x, truth) for strength in STRENGTHS]
-    return Arms(x, truth, tuple(model.coef_[0] for model in models), np.zeros(len(models)))
+    models = [fit_logistic(x, truth, strength, intercept="none") for strength in STRENGTHS]
+    return _arms(x, truth, models)
 
 
 def synthetic(costs: Any, arms: Any = None, labels: str = "random") -> ContextualProblem:
@@ -130,20 +129,19 @@ def varying(costs: Any = (0.1, 0.3, 0.6), regret: str = "signed") -> RealizableP
 def trained(dataset: Dataset, columns: tuple[str, ...], sizes: tuple[int, ...]) -> Arms:
     """Train one logistic classifier on each of the first ``sizes`` columns, scaled to [0, 1], on all rows.
 
-    Min-max scaling and liblinear with C = 1 come nearest to the shares of weak dominance that the thesis prints.
+    Min-max scaling and a penalised intercept (as with liblinear), C = 1, come nearest to the shares of weak dominance
+    that the thesis prints.
     """
-    from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import MinMaxScaler
 
     contexts = MinMaxScaler(clip=True).fit_transform(dataset.select(columns))
-    models = [
-        LogisticRegression(solver="liblinear", C=1.0, max_iter=1000, random_state=0).fit(
-            contexts[:, :size], dataset.target
-        )
-        for size in sizes
-    ]
-    intercepts = np.array([float(model.intercept_[0]) for model in models])
-    return Arms(contexts, dataset.target, tuple(model.coef_[0] for model in models), intercepts)
+    models = [fit_logistic(contexts[:, :size], dataset.target, 1.0, intercept="penalised") for size in sizes]
+    return _arms(contexts, dataset.target, models)
+
+
+def _arms(contexts: np.ndarray, truth: np.ndarray, models: list[Logistic]) -> Arms:
+    intercepts = np.array([model.intercept for model in models])
+    return Arms(contexts, truth, tuple(model.weights for model in models), intercepts)
 
 
 def classifiers(

@@ -1,0 +1,49 @@
+"""Processes that tests start: they hear Ctrl-C, get the time that a busy machine needs, and are always ended."""
+
+import contextlib
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+# Seconds until a test gives up on another process. It only ends what hangs: on a busy machine a start with cold
+# caches takes minutes.
+PATIENCE = 600.0
+
+
+@contextlib.contextmanager
+def started(words: Sequence[str], **options: Any) -> Iterator[subprocess.Popen]:
+    """Start a process, and kill it at the end if it still runs. Its pipes are closed and its status is taken."""
+    with _interrupts_on():
+        process = subprocess.Popen(words, **options)
+    with process:  # closes the pipes and waits
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+@contextlib.contextmanager
+def _interrupts_on() -> Iterator[None]:
+    """Let children hear Ctrl-C also where we do not (in the background, under nohup): what is ignored is inherited."""
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if not ignored or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def wait_until(
+    happened: Callable[[], Any], process: subprocess.Popen | None = None, pause: float = 0.02
+) -> None:
+    """Wait until something has happened, or the process has ended, or patience is at its end."""
+    deadline = time.monotonic() + PATIENCE
+    while not happened() and time.monotonic() < deadline and (process is None or process.poll() is None):
+        time.sleep(pause)
