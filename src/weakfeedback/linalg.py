@@ -13,6 +13,7 @@ __all__ = [
         "add_half_rows",
         "add_outer",
         "add_rows",
+        "beginning_at",
         "copy_block",
         "dot_rows",
         "exceeds",
@@ -175,6 +176,15 @@ def longer(table):
         for k in range(table.shape[1]):
             bigger[r, k] = table[r, k]
     return bigger
+
+
+def beginning_at(table, first, n):
+    """A table of the same size that begins with n rows of this one, from row ``first`` on; the others are zeros."""
+    moved = np.zeros_like(table)
+    for r in range(n):
+        for k in range(table.shape[1]):
+            moved[r, k] = table[first + r, k]
+    return moved
 
 
 def mirror(matrix):

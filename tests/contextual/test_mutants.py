@@ -33,6 +33,7 @@ from weakfeedback.contextual import (
     baselines,
     disagreement,
     glm,
+    history,
     play,
     supervised,
     uss_pd,
@@ -98,9 +99,9 @@ def test_the_battery_finds_nothing_wrong_with_the_real_ones(fast):
 
 
 CHAINS = {
-    "UssPd": (linalg, glm, disagreement, uss_pd),
-    "UssPdRidge": (linalg, glm, disagreement, uss_pd_ridge),
-    "Supervised": (linalg, glm, supervised),
+    "UssPd": (linalg, history, glm, disagreement, uss_pd),
+    "UssPdRidge": (linalg, history, glm, disagreement, uss_pd_ridge),
+    "Supervised": (linalg, history, glm, supervised),
 }
 
 
@@ -118,7 +119,7 @@ def mutant_of(name, module, old, new, count):
 
 
 def test_a_policy_made_again_unchanged_passes():
-    again = mutant_of("UssPd", uss_pd, "confidence(self.t,", "confidence(self.t,", 1)
+    again = mutant_of("UssPd", uss_pd, "confidence(self.t +", "confidence(self.t +", 1)
     assert again is not UssPd
     battery("UssPd", again)
 
@@ -128,8 +129,8 @@ MUTANTS = [
     ("UssPd", uss_pd, "self.covers(1.0)", "self.covers(0.0)"),
     ("UssPd", uss_pd, "self.adaptive and self.covers(1.0)", "self.covers(1.0)"),
     ("UssPd", uss_pd, "self.adaptive and self.covers(1.0)", "False"),
-    ("UssPd", uss_pd, "confidence(self.t,", "confidence(self.t + 1,"),
-    ("UssPd", uss_pd, "confidence(self.t, self.d,", "confidence(self.t, self.dimension,"),
+    ("UssPd", uss_pd, "confidence(self.t +", "confidence(self.t + 1 +"),
+    ("UssPd", uss_pd, "self.gone, self.d,", "self.gone, self.dimension,"),
     ("UssPd", disagreement, "<= p:", "< p:"),
     ("UssPd", disagreement, "return self.K - 1  # line 2", "return 0  # line 2"),
     ("UssPd", disagreement, "self.stop[m] <= arm and differ", "self.stop[m] < arm and differ"),
@@ -140,8 +141,13 @@ MUTANTS = [
     ("UssPd", disagreement, "self.label[s, m] = 1", "self.label[s, m] = 1 - self.label[s, m - 1]"),
     ("UssPd", glm, "if self.reach[k] <= arm:", "if self.reach[k] < arm:"),
     ("UssPd", glm, "z[r] = label[rows[r], m] - p", "z[r] = label[rows[r], 0] - p"),
-    ("UssPd", glm, "if arms[s] >= stop:\n                rows", "if arms[s] > stop:\n                rows"),
-    ("UssPd", glm, "rows[n] = s", "rows[n] = s - 1"),
+    (
+        "UssPd",
+        history,
+        "if arms[s] >= stop:\n                rows",
+        "if arms[s] > stop:\n                rows",
+    ),
+    ("UssPd", history, "rows[n] = s", "rows[n] = s - 1"),
     ("UssPd", glm, "w[r] = p * (1.0 - p)", "w[r] = p"),
     ("UssPd", glm, "level + self.ridge", "level"),
     ("UssPd", glm, "= -self.ridge * theta[i]", "= 0.0"),
@@ -156,7 +162,7 @@ MUTANTS = [
     ("UssPdRidge", uss_pd_ridge, "alpha + 2.0 * math.sqrt", "alpha + math.sqrt"),
     ("UssPdRidge", uss_pd_ridge, "math.sqrt(self.ridge)", "self.ridge"),
     ("UssPdRidge", uss_pd_ridge, "* self.norm_bound", "+ self.norm_bound"),
-    ("UssPdRidge", uss_pd_ridge, "return confidence(self.t,", "return confidence(self.n[m],"),
+    ("UssPdRidge", uss_pd_ridge, "return confidence(self.t +", "return confidence(self.n[m] +"),
     ("UssPdRidge", glm, "self.V[:, k, k] = ridge", "self.V[:, k, k] = 1e-3"),
     ("UssPdRidge", glm, "= -self.ridge * theta[i]", "= -1e-3 * theta[i]"),
     ("UssPdRidge", glm, "H[i, i] = self.ridge", "H[i, i] = 50.0"),
@@ -169,7 +175,7 @@ MUTANTS = [
     ("Supervised", supervised, "self.t >= self.forced or", "self.t > self.forced or"),
     ("Supervised", supervised, "self.covers(1.0)", "self.covers(2.0)"),
     ("Supervised", supervised, "self.slot[i]", "self.slot[self.K - 1]"),
-    ("Supervised", supervised, "confidence(self.t,", "confidence(self.t + 1,"),
+    ("Supervised", supervised, "confidence(self.t +", "confidence(self.t + 1 +"),
     ("Supervised", supervised, "for i in range(self.K - 1):", "for i in range(1, self.K - 1):"),
     ("Supervised", supervised, "return self.K - 1\n        low", "return 0\n        low"),
 ]

@@ -28,6 +28,11 @@ def forced_rounds(forced: Any, limit: Any) -> tuple[bool, int]:
     return False, integer("forced", forced, 1)
 
 
+def kept(keep: Any) -> int:
+    """How many observations are kept at most; 0 for all."""
+    return 0 if keep is None else integer("keep", keep, 100)
+
+
 def per_pair_fits(per_pair: Any, dimension: int, count: int) -> None:
     """Refuse a dimension that does not divide into one block per pair."""
     if not isinstance(per_pair, bool):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from weakfeedback.contextual.arguments import LEAST_RIDGE, pairs, per_pair_fits, probability
+from weakfeedback.contextual.arguments import LEAST_RIDGE, kept, pairs, per_pair_fits, probability
 from weakfeedback.contextual.glm import Regressions
 from weakfeedback.linalg import copy_block, inner, logistic
 from weakfeedback.numeric import disagreements
@@ -15,14 +15,14 @@ class PairRegressions(Regressions):
     Not a policy: a subclass selects, and says how long the forced phase is, ``is_over()``.
     """
 
-    def __init__(self, costs, dimension, tolerance, ridge, per_pair):
+    def __init__(self, costs, dimension, tolerance, ridge, per_pair, keep):
         self.C = cumulative_costs(costs)
         first, second = pairs(self.C.size)
         dimension = integer("dimension", dimension, 1)
         per_pair_fits(per_pair, dimension, len(first))
         tau = number("tolerance", tolerance, above=0.0) / 25.0
         ridge = number("ridge", ridge, at_least=LEAST_RIDGE)
-        super().__init__(self.C.size, dimension, second, tau, ridge, per_pair)
+        super().__init__(self.C.size, dimension, second, tau, ridge, per_pair, kept(keep))
         self.first = np.array(first, dtype=np.int64)  # regression m is of the pair (first[m], stop[m])
         self.pair = np.zeros((self.K, self.K), dtype=np.int64)  # the number of each pair
         for m in range(self.M):
@@ -52,6 +52,7 @@ class PairRegressions(Regressions):
         start = not self.ready and self.is_over()
         if self.ready or start:
             self.estimate(s, start)
+            self.trim()
 
 
 class PairwiseDisagreement(PairRegressions):
@@ -61,8 +62,8 @@ class PairwiseDisagreement(PairRegressions):
     with number m.
     """
 
-    def __init__(self, costs, dimension, tolerance, ridge, delta, sigma, kappa, per_pair):
-        super().__init__(costs, dimension, tolerance, ridge, per_pair)
+    def __init__(self, costs, dimension, tolerance, ridge, delta, sigma, kappa, per_pair, keep):
+        super().__init__(costs, dimension, tolerance, ridge, per_pair, keep)
         self.delta = probability("delta", delta)
         self.sigma = number("sigma", sigma, above=0.0)
         self.kappa = number("kappa", kappa, above=0.0)

@@ -32,6 +32,7 @@ import math
 
 import numpy as np
 
+from weakfeedback.contextual.history import BLOCK, History
 from weakfeedback.linalg import (
     add_half_rows,
     add_outer,
@@ -42,7 +43,6 @@ from weakfeedback.linalg import (
     inner,
     invert,
     logistic,
-    longer,
     part,
     settle,
     shrink,
@@ -51,7 +51,6 @@ from weakfeedback.linalg import (
 
 NEWTON_STEPS = 50
 BISECTIONS = 200
-BLOCK = 64  # observations that are summed over at a time
 CLOSE = 1e-6  # a full fit is done when g' Q g <= CLOSE / d times ``weight``
 STALE, BAD = 0.02, 0.25  # the part of a step left undone for which Q is computed, or all is fitted, anew
 FAR = 10.0  # the change of an observation's own logit for which the model is not trusted
@@ -59,25 +58,26 @@ SPARSE = 4000  # the model is brought up to date when n has grown by 1 / SPARSE,
 NOTHING, CENTRE, FULL = 0, 1, 2  # what an observation may call for
 
 
-class Regressions:
+class Regressions(History):
     """A bank of logistic regressions over the rounds of a cascade; regression m is observed if stop[m] <= arm.
 
-    Not a policy: what the policies of this chapter inherit. All data are kept. ``V[s]`` is the sum of phi phi' over
+    Not a policy: what the policies of this chapter inherit. All data are kept, or the last ``keep`` and a quadratic
+    in place of the likelihood of the others (``History``). ``V[s]`` is the sum of phi phi' over
     the rounds that reach ``slots[s]`` and ``W[s]`` its inverse; regressions that see the same rounds and the same
     features share one. A ridge is added to V and to the likelihood, because the maximum-likelihood estimate
     need not exist (separable data) and V need not be invertible (dependent features).
     """
 
-    def __init__(self, K, dimension, stop, tau, ridge, blocks):
+    def __init__(self, K, dimension, stop, tau, ridge, blocks, keep):
         M = len(stop)
         self.K = K  # arms
         self.dimension = dimension  # the length of phi
         self.d = dimension // max(M, 1) if blocks else dimension  # d', the features of one regression
+        super().__init__(dimension, M, self.d, keep)
         self.M = M  # regressions
         self.tau = tau
         self.growth = 2.0  # of n from one full fit to the next
         self.ridge = ridge
-        self.t = 0  # feedbacks so far
         self.ready = False  # whether there are estimates
         self.stop = np.array(stop, dtype=np.int64)
         own = np.arange(M) if blocks else np.unique(self.stop, return_inverse=True)[1]
@@ -104,9 +104,6 @@ class Regressions:
         self.gradient = np.zeros((M, self.d))  # of the log-likelihood at the anchor
         self.Q = np.zeros((M, self.d, self.d))  # inverse Hessian at the anchor
         self.theta = np.zeros((M, self.d))
-        self.past = np.zeros((64, dimension))  # phi of every feedback
-        self.label = np.zeros((64, M), dtype=np.int8)
-        self.arms = np.zeros(64, dtype=np.int64)  # the arm of every feedback
 
     def check(self, phi, arm):
         """Refuse a context or an arm before anything is learned from it."""
@@ -117,23 +114,6 @@ class Regressions:
                 raise ValueError("phi must be finite numbers")
         if arm < 0 or arm >= self.K:
             raise ValueError("arm must be one of the policy's arms")
-
-    def remember(self, phi, arm):
-        """Append a feedback to the data and return its place, where the labels are to be written."""
-        s = self.t
-        if s == self.arms.size:
-            self.past = longer(self.past)
-            self.label = longer(self.label)
-            arms = np.zeros(2 * s, dtype=np.int64)
-            for r in range(s):
-                arms[r] = self.arms[r]
-            self.arms = arms
-        row = self.past[s]
-        for k in range(row.size):
-            row[k] = phi[k]
-        self.arms[s] = arm
-        self.t += 1
-        return s
 
     def covers(self, level):
         """Whether every V, without the ridge, has all its eigenvalues above ``level``."""
@@ -306,19 +286,21 @@ class Regressions:
         """Write the gradient and, if ``curved``, the lower triangle of the Hessian of regression m at theta."""
         label = self.label
         begin = self.begins[self.slot[m]]
-        weight = 0.0
         for i in range(self.d):
             gradient[i] = -self.ridge * theta[i]
             if curved:
                 for j in range(self.d):  # all: the sum of what fresh memory holds may warn
                     H[i, j] = 0.0
                 H[i, i] = self.ridge
+        weight = 0.0
+        if self.gone > 0:
+            weight = self.add_quadratic(m, theta, gradient, H, curved)
         rows = np.empty(BLOCK, dtype=np.int64)
         z = np.empty(BLOCK)
         w = np.empty(BLOCK)
         s = 0
         while s < self.t:
-            s, n = self.observed_rows(m, s, rows)
+            s, n = self.observed_rows(m, s, self.t, rows)
             dot_rows(self.past, rows, n, begin, theta, z)
             for r in range(n):
                 p = logistic(z[r])
@@ -343,6 +325,10 @@ class Regressions:
         change = np.empty(self.t)
         rises = -self.ridge * inner(anchor, step)
         steeper = self.ridge * inner(step, step)
+        if self.gone > 0:
+            slope, loss = self.slopes(m, anchor, step)
+            rises += slope
+            steeper += loss
         most = 0.0
         n = 0
         for s in range(self.t):
@@ -368,18 +354,6 @@ class Regressions:
                 high = size
             size = 2.0 * size if high == math.inf else 0.5 * (low + high)
         return size
-
-    def observed_rows(self, m, s, rows):
-        """Write the next feedbacks, from s on, that regression m has seen; return where to go on, and their number."""
-        arms = self.arms
-        stop = self.stop[m]
-        n = 0
-        while s < self.t and n < rows.size:
-            if arms[s] >= stop:
-                rows[n] = s
-                n += 1
-            s += 1
-        return s, n
 
     def width(self, phi, s, x, v):
         """The norm of the features of phi in the inverse of V[s]."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from weakfeedback.contextual.arguments import LEAST_RIDGE, forced_rounds, probability
+from weakfeedback.contextual.arguments import LEAST_RIDGE, forced_rounds, kept, probability
 from weakfeedback.contextual.glm import Regressions, confidence
 from weakfeedback.linalg import inner, logistic
 from weakfeedback.validate import cumulative_costs, integer, number
@@ -32,7 +32,7 @@ class Supervised(Regressions):
         ``costs[i]`` is the total cost C_i of stopping at arm ``i``.
     dimension : integer >= 1
         The length of phi.
-    delta, sigma, kappa, forced, tolerance, ridge, forced_limit
+    delta, sigma, kappa, forced, tolerance, ridge, forced_limit, keep
         As in ``UssPd``.
 
     References
@@ -70,12 +70,13 @@ class Supervised(Regressions):
         tolerance=0.5,
         ridge=1e-3,
         forced_limit=500,
+        keep=None,
     ):
         self.C = cumulative_costs(costs)
         dimension = integer("dimension", dimension, 1)
         tau = number("tolerance", tolerance, above=0.0) / 25.0
         ridge = number("ridge", ridge, at_least=LEAST_RIDGE)
-        super().__init__(self.C.size, dimension, range(self.C.size), tau, ridge, False)
+        super().__init__(self.C.size, dimension, range(self.C.size), tau, ridge, False, kept(keep))
         self.delta = probability("delta", delta)
         self.sigma = number("sigma", sigma, above=0.0)
         self.kappa = number("kappa", kappa, above=0.0)
@@ -90,7 +91,7 @@ class Supervised(Regressions):
         high = np.empty(self.K)
         x = np.empty(self.d)
         v = np.empty(self.d)
-        alpha = confidence(self.t, self.d, self.K, self.delta, self.sigma, self.kappa)
+        alpha = confidence(self.t + self.gone, self.d, self.K, self.delta, self.sigma, self.kappa)
         for i in range(self.K):
             bonus = alpha * self.width(phi, self.slot[i], x, v)
             centre = inner(phi, self.theta[i])
@@ -118,3 +119,4 @@ class Supervised(Regressions):
         start = not self.ready and (self.t >= self.forced or (self.adaptive and self.covers(1.0)))
         if self.ready or start:
             self.estimate(s, start)
+            self.trim()

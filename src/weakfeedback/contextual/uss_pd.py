@@ -33,7 +33,8 @@ class UssPd(PairwiseDisagreement):
     * kappa and sigma are tuning parameters that scale the bonus. The guarantee holds for neither default: kappa
       must be the least slope of mu, of which .25 is the largest, and a Bernoulli variable is not .1-sub-Gaussian.
 
-    All observations are kept: O(t d') numbers. A context that has another length, or is not finite, raises
+    All observations are kept, O(t d') numbers, unless ``keep`` sets a bound (see ``weakfeedback.contextual.history``);
+    counts, V_ij and t are of all observations in any case. A context that has another length, or is not finite, raises
     ``ValueError`` and changes nothing; so do outputs of another number of arms.
 
     Draws: none.
@@ -57,6 +58,9 @@ class UssPd(PairwiseDisagreement):
         The most rounds that ``forced=None`` may take.
     per_pair : bool
         Whether phi holds one block of features per pair (``PairFeatures``). d' is then the length of a block.
+    keep : integer >= 100, or None
+        So many observations are kept one by one once the forced phase is over; older ones are kept together, as the
+        quadratic that their likelihood is near the estimate of the day. None keeps all.
 
     References
     ----------
@@ -96,8 +100,9 @@ class UssPd(PairwiseDisagreement):
         ridge=1e-3,
         forced_limit=500,
         per_pair=False,
+        keep=None,
     ):
-        super().__init__(costs, dimension, tolerance, ridge, delta, sigma, kappa, per_pair)
+        super().__init__(costs, dimension, tolerance, ridge, delta, sigma, kappa, per_pair, keep)
         self.adaptive, self.forced = forced_rounds(forced, forced_limit)
 
     def is_over(self):
@@ -106,4 +111,4 @@ class UssPd(PairwiseDisagreement):
 
     def bonus(self, m):
         """The factor alpha, the same for all pairs."""
-        return confidence(self.t, self.d, self.K, self.delta, self.sigma, self.kappa)
+        return confidence(self.t + self.gone, self.d, self.K, self.delta, self.sigma, self.kappa)

@@ -40,7 +40,7 @@ class UssPdRidge(PairwiseDisagreement):
     bonus : "alpha" or "beta"
     norm_bound : number >= 0
         S, at least the norm of every theta_ij; used by "beta".
-    delta, sigma, kappa, tolerance, per_pair
+    delta, sigma, kappa, tolerance, per_pair, keep
         As in ``UssPd``.
 
     References
@@ -79,8 +79,9 @@ class UssPdRidge(PairwiseDisagreement):
         kappa=0.25,
         tolerance=0.5,
         per_pair=False,
+        keep=None,
     ):
-        super().__init__(costs, dimension, tolerance, ridge, delta, sigma, kappa, per_pair)
+        super().__init__(costs, dimension, tolerance, ridge, delta, sigma, kappa, per_pair, keep)
         if not isinstance(bonus, str) or bonus not in ("alpha", "beta"):
             raise ValueError(f"bonus must be 'alpha' or 'beta', got {brief(bonus)}")
         self.by_pair = bonus == "beta"
@@ -93,7 +94,7 @@ class UssPdRidge(PairwiseDisagreement):
     def bonus(self, m):
         """The factor alpha, or beta of pair m."""
         if not self.by_pair:
-            return confidence(self.t, self.d, self.K, self.delta, self.sigma, self.kappa)
+            return confidence(self.t + self.gone, self.d, self.K, self.delta, self.sigma, self.kappa)
         # beta is alpha with n / (2 lambda) in place of t, and what the ridge pulls away
         effective = self.n[m] / (2.0 * self.ridge)
         alpha = confidence(effective, self.d, self.K, self.delta, self.sigma, self.kappa)

@@ -41,7 +41,7 @@ class UssPdTs(PairRegressions):
         The precision of the prior of each parameter.
     scale : number >= 0
         Of the draws; 0 is greedy.
-    tolerance, per_pair
+    tolerance, per_pair, keep
         As in ``UssPd``.
 
     References
@@ -67,8 +67,8 @@ class UssPdTs(PairRegressions):
     delay_safe = True
     keeps_history = True
 
-    def __init__(self, costs, dimension, ridge=0.1, scale=1.0, tolerance=0.5, per_pair=False):
-        super().__init__(costs, dimension, tolerance, ridge, per_pair)
+    def __init__(self, costs, dimension, ridge=0.1, scale=1.0, tolerance=0.5, per_pair=False, keep=None):
+        super().__init__(costs, dimension, tolerance, ridge, per_pair, keep)
         self.scale = number("scale", scale, at_least=0.0)
         self.growth = 1.0 + 12.5 * self.tau
         self.ready = True  # the prior is an estimate
