@@ -162,6 +162,8 @@ def _claim(claim: Any, verdict: Any) -> dict[str, Any]:
         "how": claim.how,
         "verdict": verdict.outcome,
         "reason": verdict.reason,
+        "ours": claim.ours,
+        "remains": claim.remains if verdict.outcome == "not-reproduced" else "",
         **{word: getattr(verdict, word) for word in words},
         "n": verdict.n,
     }

@@ -248,16 +248,115 @@ def test_the_last_arm_is_played_beyond_its_bound():
         theory.empty_set_counterexample(xi=0.5)
 
 
-def test_the_strong_dominance_bound_is_exceeded_by_many_arms():
-    """Nothing is random here: the arms always agree. At T = 1000, sqrt(log t / (t - 1)) >= .083 > .08."""
+def test_the_strong_dominance_bound_is_exceeded_by_four_arms():
+    """Nothing is random here: the arms always agree."""
     problem = theory.strong_dominance_counterexample()
     assert problem.strong_dominance
-    pulls = play(problem, 1000, alpha=1.0, seed=0)
-    assert pulls[-1] == 1000
+    assert problem.costs.tolist() == [0.0, 0.03, 0.06, 1.06]
+    pulls = play(problem, 10_000, alpha=1.0, seed=0)
     regret = (pulls * problem.gaps).sum()
-    assert regret == pytest.approx(29 * 0.08 * 1000)
-    assert regret > theory.ucb_regret_strong_dominance(problem, 1000, alpha=1.0)
-    assert regret > theory.ucb_regret(problem, 1000, alpha=1.0)
-    assert regret <= theory.ucb_regret(problem, 1000, alpha=1.0, repaired=True)
-    with pytest.raises(ValueError, match="arms must be an integer >= 2, got 1"):
-        theory.strong_dominance_counterexample(arms=1)
+    assert regret == pytest.approx(8479.0)
+    assert theory.ucb_regret_strong_dominance(problem, 10_000, alpha=1.0) == pytest.approx(2427.9, abs=0.1)
+    assert regret > theory.ucb_regret(problem, 10_000, alpha=1.0)
+    for repaired in (True, "tight"):
+        assert regret <= theory.ucb_regret(problem, 10_000, alpha=1.0, repaired=repaired)
+    with pytest.raises(ValueError, match="step must be a finite number > 1e-12, got 0"):
+        theory.strong_dominance_counterexample(step=0)
+
+
+def test_regret_under_strong_dominance_is_linear_in_the_horizon():
+    """With step = sqrt(log T / T) about three quarters of all rounds cost 1: regret / T stays above .7."""
+    for horizon in (1_000, 4_000, 16_000):
+        problem = theory.strong_dominance_counterexample(math.sqrt(math.log(horizon) / horizon))
+        pulls = play(problem, horizon, alpha=1.0, seed=0)
+        assert (pulls * problem.gaps).sum() > 0.7 * horizon
+
+
+def test_three_copies_stay_below_the_strong_dominance_bound():
+    """The order sqrt(T) holds for three arms: at most .3 of the bound, whatever the step."""
+    for step in (0.01, 0.03, 0.1):
+        for dear in (0.05, 0.3, 1.0):
+            problem = CascadeProblem([[1] * 4], [1.0], [0.0, step, step + dear])
+            pulls = play(problem, 4_000, alpha=1.0, seed=0)
+            bound = theory.ucb_regret_strong_dominance(problem, 4_000, alpha=1.0)
+            assert (pulls * problem.gaps).sum() <= 0.3 * bound
+
+
+def prone_to_cycles(rng):
+    """A random cascade with weak dominance whose first arm barely beats the second, which fails against a later one.
+
+    Arms 1 and K mostly agree, those between are mostly right; i* is the first arm in most cases.
+    """
+    while True:
+        arms = int(rng.integers(3, 5))
+        outcomes, weights = [], []
+        middle = [1] * (arms - 2)
+        outcomes.append([1, 0, *middle, 0])
+        weights.append(rng.uniform(0.1, 0.35))
+        for _ in range(4):  # a little of anything
+            outcomes.append([1, *rng.integers(0, 2, size=arms).tolist()])
+            weights.append(rng.uniform(0.0, 0.03))
+        outcomes.append([1] * (arms + 1))
+        weights.append(1.0 - sum(weights))
+        apart = CascadeProblem(outcomes, weights, np.arange(arms, dtype=float)).disagreement
+        first = apart[0, 1] + rng.uniform(0.003, 0.05)
+        steps = [rng.uniform(0.01, 0.1) for _ in range(arms - 3)]
+        costs = np.cumsum([0.0, first, *steps, rng.uniform(0.05, 0.3)])
+        problem = CascadeProblem(outcomes, weights, costs)
+        if problem.weak_dominance and problem.optimal_arm < arms - 1 and problem.xis[1:].min() > 0.002:
+            return problem
+
+
+def test_repaired_bounds_hold_on_cascades_prone_to_cycles():
+    """60 random cascades, alpha = .6 and 1: the mean pulls of five runs stay below both repaired bounds.
+
+    The seeds are fixed. The largest share of the tight bound that is met is .67; with ten other seeds of cascades and
+    runs it was .66, in 600 cascades without one exception: the false-alarm rate is below .5 % at 95 % confidence.
+    """
+    from weakfeedback import simulate
+
+    rng, horizon = np.random.default_rng(60), 3_000
+    broken = 0
+    for _ in range(60):
+        problem = prone_to_cycles(rng)
+        last = problem.arms - 1
+        policies = {str(alpha): UssUcb(problem.costs, alpha=alpha) for alpha in (0.6, 1.0)}
+        results = simulate(problem, policies, horizon=horizon, replications=5)
+        for alpha in (0.6, 1.0):
+            pulls = results.values(str(alpha), f"pulls_{last}")[:, -1].mean()
+            printed, loose, tight = (
+                theory.ucb_pulls(problem, horizon, alpha, repaired=repaired)[last]
+                for repaired in (False, True, "tight")
+            )
+            assert pulls <= tight <= loose
+            broken += pulls > printed
+            regret = results.values(str(alpha))[:, -1].mean()
+            assert regret <= theory.ucb_regret(problem, horizon, alpha, repaired="tight")
+    assert broken > 100  # of 120: the bound as printed fails on them
+
+
+def test_the_tight_repair_by_hand(problem):
+    # i* = 2 of 3, xis (.3, 0, .05), T = 1000, alpha = 1: one later arm, so 2 + (L + tail) / .0025 + C / .18
+    tight = theory.ucb_pulls(problem, 1000, alpha=1.0, repaired="tight")
+    assert tight[2] == pytest.approx(2 + 10.7018016 / 0.0025 + math.pi**2 / 6 / 0.18, rel=1e-6)
+    assert tight[2] == pytest.approx(theory.ucb_pulls(problem, 1000, alpha=1.0, repaired=True)[2])
+    # two later arms with xis .01 and .51: L counts once, at the smaller
+    empty = theory.empty_set_counterexample()
+    tail = 3.2940463 + 0.5
+    expected = 2 + 6.9077553 / 0.0001 + tail / 0.0001 + tail / 0.2601
+    assert theory.ucb_pulls(empty, 1000, alpha=1.0, repaired="tight")[2] == pytest.approx(expected, rel=1e-6)
+    with pytest.raises(ValueError, match="repaired must be True, False or 'tight', got 'loose'"):
+        theory.ucb_pulls(empty, 1000, alpha=1.0, repaired="loose")
+
+
+def test_the_bound_of_forced_comparison(problem):
+    # K = 3, largest gap .1, T = 1000: .1 (100 + 2 + 9 (1 + 6.9077553)) + 300 sqrt(6.9077553)
+    bound = theory.forced_comparison_regret(problem, 1000)
+    assert bound == pytest.approx(0.1 * (102 + 9 * 7.9077553) + 300 * 2.6282609, rel=1e-6)
+    tie = CascadeProblem([[1, 1, 1], [1, 0, 1], [1, 1, 0]], [0.75, 0.125, 0.125], [0.0, 0.25])
+    assert tie.rho == pytest.approx(1.0)
+    assert not tie.weak_dominance
+    assert theory.forced_comparison_regret(tie, 1000) > 0.0
+    without = CascadeProblem([[1, 1, 1], [1, 1, 0]], [0.5, 0.5], [0.0, 0.4])
+    with pytest.raises(ValueError, match="problem must have rho >= 1, got CascadeProblem"):
+        theory.forced_comparison_regret(without, 1000)

@@ -14,7 +14,7 @@ from tests.processes import PATIENCE, started, wait_until
 
 from weakfeedback.experiments import registry
 
-FAST = ("ch2-many-copies", "ch2-uniform-ts-1000")
+FAST = ("ch2-four-copies", "ch2-uniform-ts-1000")
 
 
 @pytest.fixture
@@ -82,13 +82,13 @@ def test_a_killed_run_goes_on_with_the_same_results(folder):
         wait_until(lambda: len(list(folder.glob("out/store/*/*.parquet"))) >= 3, process, pause=0.01)
         process.send_signal(signal.SIGKILL)
     kept = len(list(folder.glob("out/store/*/*.parquet")))
-    assert 3 <= kept < 17
+    assert 3 <= kept < 37
     assert not (folder / "out" / "report").exists()
     resumed = start(*words, "--out", "out")
     assert resumed.returncode == 0, resumed.stderr
     whole = start(*words, "--out", "whole")
-    assert json.loads(whole.stdout)["chunks_played"] == 17
-    assert json.loads(resumed.stdout)["chunks_played"] == 17 - kept
+    assert json.loads(whole.stdout)["chunks_played"] == 37
+    assert json.loads(resumed.stdout)["chunks_played"] == 37 - kept
     assert json.loads(resumed.stdout)["claims"] == json.loads(whole.stdout)["claims"]
     for path in (folder / "whole").glob("ch2-*/results.parquet"):
         other = folder / "out" / path.relative_to(folder / "whole")
@@ -113,10 +113,10 @@ def places(folder):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["--only", "ch2-many-copy"], "did you mean ch2-many-copies"),
-        (["--only", "ch2-many"], "did you mean ch2-many*?"),
+        (["--only", "ch2-four-copy"], "did you mean ch2-four-copies"),
+        (["--only", "ch2-four"], "did you mean ch2-four*?"),
         (["--list", "--only", "frob"], "'frob' is not known"),
-        (["ch2-many-copies"], "--only"),
+        (["ch2-four-copies"], "--only"),
         (["--only", FAST[0], "--data", "absent"], "absent: No such file"),
         (["--only", FAST[0], "--data", "file"], "file: Not a directory"),
         (["--only", FAST[0], "--data", "empty"], "neither of the medical data sets"),

@@ -137,10 +137,30 @@ def test_supervision_by_made_up_results_and_swapped():
         results = {"ch3-synthetic-3": made_up({PD: ours, SUPERVISED: told})}
         outcomes.append([verdict.outcome for _, verdict in judge(some(31, 32), results)])
     assert outcomes == [
-        ["reproduced", "not-reproduced"],
+        ["reproduced", "inconclusive"],  # "eventually": 5000 rounds cannot contradict it
         ["not-reproduced", "reproduced"],
         ["not-reproduced", "reproduced"],
     ]
+
+
+def test_fractions_of_our_classifiers_contradict_nothing():
+    """Claim 37: near the printed fraction supports it, far from it decides nothing."""
+    stated = instances.describe("heart-contextual-1").stated_weak_dominance_fraction
+    for served, outcome in ((stated + 0.01, "reproduced"), (stated + 0.1, "inconclusive")):
+        facts = {"wd_served": served, "wd_fixed": 0.0}
+        ((_, verdict),) = judge(some(37), {"ch3-cost-heart-random-1": made_up({PD: 1.0}, facts=facts)})
+        assert verdict.outcome == outcome
+
+
+def test_the_bound_is_linear_in_the_features_at_a_fixed_least_eigenvalue():
+    """Claim 40: what the norm of features allows is a remark beside it."""
+    ((_, verdict),) = judge(some(40), {})
+    parts = {part.name: part for part in verdict.parts}
+    assert parts["linear in d'"].counts
+    assert parts["linear in d'"].outcome == "reproduced"
+    assert not parts["linear in d', |Phi| <= 1"].counts
+    assert parts["linear in d', |Phi| <= 1"].effect > 3.5
+    assert verdict.outcome == "with-reading"
 
 
 def test_linear_regret_is_measured_by_what_it_tends_to():
@@ -170,10 +190,16 @@ def test_computed_claims():
     verdicts = {claim.number: v for claim, v in judge(some(36, 38, 39, 42), {})}
     assert {number: v.outcome for number, v in verdicts.items()} == {
         36: "with-reading",
-        38: "not-reproduced",
+        38: "inconclusive",
         39: "reproduced",
         42: "reproduced",
     }
+    xis = {part.name: part for part in verdicts[38].parts}
+    assert xis["4 arms, theta_ij of ours"].note == "xi is 0.0205, 0.0305, 0.0405, 0.0505"
+    for arms in (4, 5):  # and it can fall, with disagreements that the printed costs allow
+        moving = xis[f"{arms} arms, an example where i*(x) moves"]
+        assert (moving.outcome, moving.counts) == ("reproduced", False)
+        assert moving.note == "xi is 0.0400, 0.0025, 0.0004, 0.0001"
     shares = {part.name: part.effect for part in verdicts[36].parts}
     assert shares["synthetic-1, best fixed arm"] == pytest.approx(0.9972)
     assert shares["synthetic-1, by the definition"] == pytest.approx(0.73, abs=0.01)
@@ -196,11 +222,12 @@ def test_all_of_chapter_3_at_full_size():
     outcomes = {number: v.outcome for number, v in verdicts.items()}
     failing = {n for n, outcome in outcomes.items() if outcome == "not-reproduced"}
     if os.environ.get("WEAKFEEDBACK_DATA"):
-        assert failing == {32, 33, 34, 37, 38, 40, 46}
+        assert failing == {33, 34, 46}
     else:
         assert outcomes[37] == "skipped"
-        assert failing - {33, 34} == {32, 38, 40, 46}
-    assert {n for n, outcome in outcomes.items() if outcome == "with-reading"} == {29, 35, 36, 49}
+        assert failing - {33, 34} == {46}
+    assert {n for n, outcome in outcomes.items() if outcome == "with-reading"} == {29, 35, 36, 40, 49}
+    assert {outcomes[n] for n in (32, 38)} == {"inconclusive"}
     # Against the arm that it mostly plays, USS-PD wins a little with random labels; the others beat it.
     costs = {part.name: part for part in verdicts[33].parts}
     if os.environ.get("WEAKFEEDBACK_DATA"):

@@ -238,6 +238,8 @@ def test_computed_claims():
     }
     waits = {part.name: part.effect for part in verdicts[75].parts if part.counts}
     assert waits == {"NUM1": 39, "NUM2": 60, "NUM3": 67}
+    right = {part.name: part.outcome for part in verdicts[75].parts if part.counts}
+    assert right == {"NUM1": "reproduced", "NUM2": "not-reproduced", "NUM3": "not-reproduced"}
 
 
 def test_wrong_ends_of_the_search_are_as_likely_as_computed():

@@ -209,6 +209,16 @@ def test_wrong_ends_on_made_up_results():
     assert outcome(dlc=1, lix=1) == "not-reproduced"
 
 
+def test_linear_in_players_and_arms_is_judged_by_the_bound():
+    """Claim 94: the regret that was met stands beside, whatever it is."""
+    run = {f"ch5-players-{n}": results({DLC: 100.0 * n**3, DLC_N: 100.0 * n**3}, {"N": n}) for n in (1, 2)}
+    found = verdict(94, run)
+    assert found.outcome == "with-reading"
+    assert [part.outcome for part in found.parts if part.counts] == ["reproduced"] * 3
+    beside = {part.name: part.outcome for part in found.parts if not part.counts}
+    assert beside[f"{DLC}: players-1 to players-2"] == "not-reproduced"
+
+
 def test_share_and_trend():
     part = share("", np.array([True] * 30), 0.9)
     assert part.p_for == pytest.approx(0.9**30)
@@ -235,11 +245,11 @@ def test_all_of_chapter_5_at_full_size():
     """What is known of the claims."""
     outcomes = {c.number: v.outcome for c, v in judge(CLAIMS, run_experiments(EXPERIMENTS.values()))}
     assert {n for n, word in outcomes.items() if word == "not-reproduced"} == {
-        *(94, 96, 97, 102, 105, 106),
+        *(96, 97, 102, 105, 106),
         *(108, 109, 111, 113),
     }
     assert {n for n, word in outcomes.items() if word == "with-reading"} == {
-        *(84, 89, 90, 91, 92, 93),
+        *(84, 89, 90, 91, 92, 93, 94),
         *(100, 101, 104, 110),
     }
     assert {n for n, word in outcomes.items() if word == "inconclusive"} == {112}

@@ -15,7 +15,7 @@ from weakfeedback.experiments.reproduce import reproduce  # noqa: E402
 
 # Chunks of a hundred thousand to a million rounds: long enough to be met in the middle.
 WORDS = ["ch2-rho-one*", "ch2-uniform-ucb"]
-CHUNKS = 3 * 5 + 3
+CHUNKS = 7 * 5 + 3
 
 
 @pytest.fixture

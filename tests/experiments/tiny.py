@@ -64,7 +64,11 @@ class Chapter:
         names = tuple(self.EXPERIMENTS)
         self.CLAIMS = (
             Claim(1, "USS-TS <b>is</b> lower", "10", "simulation", self.lower, names),
-            Claim(2, "two and two are four", "20", "property", self.computed),
+            Claim(
+                *(2, "two and two are four", "20", "property", self.computed),
+                ours="The number two.",
+                remains="Nothing, if it failed.",
+            ),
             Claim(3, "it is nice", "30", "argued only", why="nice is a matter of taste."),
         )
         self.TABLES = (

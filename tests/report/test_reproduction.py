@@ -1,11 +1,16 @@
 """The page of a reproduction: everything a reader needs stands on it, and a browser shows it."""
 
+import dataclasses
 import re
+import sys
 
 import pytest
 from tests.experiments.tiny import tiny  # noqa: F401
 from tests.report.browser import probe
 
+from weakfeedback.experiments import registry
+from weakfeedback.experiments.evidence import decided
+from weakfeedback.experiments.model import Finding
 from weakfeedback.experiments.reproduce import reproduce
 
 
@@ -47,6 +52,20 @@ def test_the_page_shows_words_tests_deviations_commands_and_tables(done):
     assert all(name.startswith(("weakfeedback-", "tests-")) for name in shown)  # no library's
     assert not re.search(r"@import|url\(|https?://(?!www\.w3\.org)", text)
     assert done.paths[0].read_text().count("* plotly.js v") == 1
+
+
+def test_the_page_says_what_is_ours_and_what_remains_of_what_fails(tiny, done, tmp_path):  # noqa: F811
+    text = own_text(done.paths[0])
+    assert "<b>Ours:</b> The number two." in text
+    assert "<b>What remains:</b>" not in text  # it holds
+    wrong = dataclasses.replace(tiny.CLAIMS[1], test=lambda _run: Finding((decided("sum", False),)))
+    sys.modules["weakfeedback.experiments.chapter9"].CLAIMS = (tiny.CLAIMS[0], wrong, tiny.CLAIMS[2])
+    registry.chapters.cache_clear()
+    again = reproduce([], tmp_path / "other", quick=True, quiet=True)
+    assert {claim.number: v.outcome for claim, v in again.verdicts}[2] == "not-reproduced"
+    text = own_text(again.paths[0])
+    assert "<b>What remains:</b> Nothing, if it failed." in text
+    assert "<b>Ours:</b> The number two." in text
 
 
 def test_every_link_leads_somewhere(done):

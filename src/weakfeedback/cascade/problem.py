@@ -36,7 +36,7 @@ class CascadeProblem:
     What is seen
     ------------
     The outputs Y^1, ..., Y^i of the arms up to the chosen one. So disagreements of two arms can be counted,
-    errors cannot. The optimal arm can be learned if and only if weak dominance holds.
+    errors cannot. The optimal arm can be learned from disagreements if weak dominance holds.
 
     Regret
     ------

@@ -1,7 +1,11 @@
-"""Regret bounds of chapter 2 as functions of a problem and a horizon, with what is known to be wrong in them."""
+"""Regret bounds of chapter 2 as functions of a problem and a horizon, with what holds of them and what does not.
+
+The bounds are those of the thesis, after Verma et al. (AISTATS 2019, USS-UCB) and Verma et al. (ACML 2020, USS-TS).
+"""
 
 import math
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 
@@ -9,6 +13,7 @@ from weakfeedback.cascade.problem import TOLERANCE, CascadeProblem
 from weakfeedback.validate import brief, integer, number
 
 Exploration = Callable[[int], float]
+Repair = bool | Literal["tight"]
 
 
 def ucb_pulls(
@@ -16,7 +21,7 @@ def ucb_pulls(
     horizon: int,
     alpha: float,
     f: Exploration | None = None,
-    repaired: bool = False,
+    repaired: Repair = False,
 ) -> np.ndarray:
     """Bound the mean number of pulls of every arm by USS-UCB (thesis, section 2.4, proposition MeanPulls).
 
@@ -29,12 +34,21 @@ def ucb_pulls(
     which needs alpha > 0.5. With f given, C is the sum over t = 1, ..., T: the proof uses no more, but the
     bound stays finite as T grows only if the series converges.
 
-    Known to be wrong: the line for j > i*, if j is the last of three or more arms. USS-UCB plays the last arm
+    The line for j > i* does not hold as stated if j is the last of three or more arms. USS-UCB plays the last arm
     also when no arm passes its tests, and then nothing is known of the last arm's own disagreement with i*
     (the proof says that an arm played is preferred to i*). ``empty_set_counterexample`` makes it play the last
-    arm in all of 10 000 rounds, where the bound says 53. With ``repaired=True`` the entry of the last arm
-    is 1 (for round 1) plus the entries of all other j != i* plus its own. The same argument proves that: if
-    i* fails its tests, it does so against some j, and playing the last arm also compares i* with that j.
+    arm in all of 10 000 rounds, where the bound says 53. All other entries hold.
+
+    With ``repaired=True`` the entry of the last arm is 1 (for round 1) plus the entries of all other j != i* plus its
+    own. The argument of the thesis proves that: if i* fails its tests, it does so against some j, and playing the
+    last arm also compares i* with that j. All pairs grow together then, so ``repaired="tight"`` has, with xi the
+    smallest of the xi_j of j > i*,
+
+        E N_K(T) <= 2 + L / xi^2 + sum over j < i* of C / (2 xi_j^2)
+                      + sum over j > i* of (sqrt(pi L / 2) + 1/2) / xi_j^2.
+
+    So the corollary of the thesis stays true: the regret is O(log T sum over j > i* of Delta_j / xi^2), with the
+    smallest xi.
 
     Arguments
     ---------
@@ -42,15 +56,17 @@ def ucb_pulls(
     horizon : the number of rounds T
     alpha : the policy's parameter
     f : a non-decreasing function of the round with f(1) >= 1; its logarithm drives exploration
-    repaired : whether to correct the entry of the last arm
+    repaired : whether to correct the entry of the last arm, True or "tight"
 
     >>> ucb_pulls(uniform_counterexample(xi=0.1), horizon=1000, alpha=1.0).round(1).tolist()
     [1000.0, 1071.2]
     """
     _need_weak_dominance(problem)
+    if not isinstance(repaired, bool) and repaired != "tight":
+        raise ValueError(f"repaired must be True, False or 'tight', got {brief(repaired)}")
     series, log_f = _exploration(horizon, alpha, f)
     width = alpha * log_f
-    later = width + math.sqrt(math.pi * width / 2.0) + 0.5
+    tail = math.sqrt(math.pi * width / 2.0) + 0.5
     best, last = problem.optimal_arm, problem.arms - 1
     pulls = np.full(problem.arms, float(horizon))
     for j in range(problem.arms):
@@ -59,8 +75,11 @@ def ucb_pulls(
             # a tie, to the tolerance of the problem, may be played for ever
             pulls[j] = series / (2.0 * square) if problem.xis[j] > TOLERANCE else math.inf
         elif j > best:
-            pulls[j] = 1.0 + later / square
-    if repaired and best < last:
+            pulls[j] = 1.0 + (width + tail) / square
+    if repaired == "tight" and best < last:
+        later = problem.xis[best + 1 :]
+        pulls[last] = 2.0 + width / later.min() ** 2 + math.fsum([*pulls[:best], *(tail / later**2)])
+    elif repaired and best < last:
         pulls[last] = 1.0 + math.fsum(pulls[j] for j in range(problem.arms) if j != best)
     return pulls
 
@@ -70,16 +89,17 @@ def ucb_regret(
     horizon: int,
     alpha: float,
     f: Exploration | None = None,
-    repaired: bool = False,
+    repaired: Repair = False,
 ) -> float:
     """Bound the expected regret of USS-UCB on one problem (thesis, section 2.4, first theorem).
 
     The sum over j != i* of Delta_j times the bound of ``ucb_pulls``, under the same conditions. An arm that
     ties with the optimal one adds nothing.
 
-    Known to be wrong, for the reason given in ``ucb_pulls``, if there are three or more arms and i* is not the
-    last: on ``empty_set_counterexample()`` the bound at T = 10 000, alpha = 1, is 1378 and the regret 5100. With
-    ``repaired=True`` it is sound. For two arms the proof holds, with 1 more pull of arm 2 for round 1.
+    For the reason given in ``ucb_pulls`` it does not hold as stated if there are three or more arms and i* is not
+    the last: on ``empty_set_counterexample()`` the bound at T = 10 000, alpha = 1, is 1378 and the regret 5100. With
+    ``repaired=True`` or "tight" it is sound, and so is the corollary that regret is logarithmic in T. For two arms
+    the proof holds, with 1 more pull of arm 2 for round 1.
 
     >>> round(ucb_regret(empty_set_counterexample(), 10_000, alpha=1.0))
     1378
@@ -101,11 +121,14 @@ def ucb_regret_strong_dominance(
     when f(t) = t, for binary labels (so that all kappa_j are 0), and for T large enough; constants that grow
     with C_K - C_1 are dropped on the way, so it also needs costs that are small against the bound.
 
-    Known to be wrong for many arms: it rests on ``ucb_pulls``. On ``strong_dominance_counterexample()``, 30 arms,
-    the bound at T = 1000, alpha = 1, is 1821 and the regret 2320. That construction needs at least 18 arms.
+    It does not hold from four arms on, nor does any bound of order sqrt(T): on
+    ``strong_dominance_counterexample()`` the bound at T = 10 000, alpha = 1, is 2428 and the regret 8479, and with a
+    step that shrinks like 1 / sqrt(T) the regret is linear in T. For three arms the order sqrt(T) holds: if arm 3 is
+    played and i* fails its tests, Delta_3 is at most four confidence widths. The logarithmic bound of
+    ``ucb_regret(..., repaired=True)`` holds for any number of arms.
 
-    >>> round(ucb_regret_strong_dominance(strong_dominance_counterexample(), 1000, alpha=1.0))
-    1821
+    >>> round(ucb_regret_strong_dominance(strong_dominance_counterexample(), 10_000, alpha=1.0))
+    2428
     """
     if not problem.strong_dominance or (problem.kappas > TOLERANCE).any():
         raise ValueError(f"problem must satisfy strong dominance with binary labels, got {problem!r}")
@@ -118,10 +141,11 @@ def ucb_regret_uniform(
 ) -> float:
     """Return the uniform bound claimed for USS-UCB under weak dominance: 3 (3 alpha K log f(T))^(1/3) T^(2/3).
 
-    Thesis, section 2.4, theorem on problem independent bounds, first part. **This bound is false.** The proof
+    Thesis, section 2.4, theorem on problem independent bounds, first part. It does not hold uniformly: the proof
     balances T xi' against a term in 1 / xi'^2 with a free xi', but needs xi' < xi, and xi can be as small as
     one likes. On ``uniform_counterexample()`` with alpha = 1, USS-UCB plays arm 2 in every one of 100 000
-    rounds: regret 100 100 against a bound of 26 520.
+    rounds: regret 100 100 against a bound of 26 520. The rate T^(2/3) is attainable, up to a root of log T, by another
+    policy, forced comparison: ``forced_comparison_regret``.
 
     >>> round(ucb_regret_uniform(uniform_counterexample(), 100_000, alpha=1.0))
     26520
@@ -144,8 +168,10 @@ def ts_regret_leading(problem: CascadeProblem, horizon: int, epsilon: float) -> 
     p_j + xi_j is C_j - C_i*; where that is 1 or more, no sample can exceed it, d is infinite and the arm adds
     nothing.
 
-    Known to be wrong: the condition. USS-TS draws the samples of different pairs independently, so they are not
-    transitive: with the costs (.05, .1, .53) of the thesis, 27 % of the draws from the prior are not.
+    The condition holds by itself for two arms. With three or more it does not hold of USS-TS, which draws the samples
+    of different pairs independently: with the costs (.05, .1, .53) of the thesis, 27 % of the draws from the prior are
+    not transitive. So the theorem then says nothing of USS-TS, and without its condition the bound fails
+    (``empty_set_counterexample(0.1)``).
 
     >>> round(ts_regret_leading(uniform_counterexample(xi=0.1), horizon=1000, epsilon=0.1), 1)
     409.5
@@ -167,9 +193,9 @@ def ts_regret_uniform(arms: int, horizon: int, strong: bool) -> float:
     Thesis, section 2.5, theorem on problem independent bounds: sqrt(K T ln T) under strong dominance,
     (K ln T)^(1/3) T^(2/3) under weak dominance, both if the samples are transitive.
 
-    Known to be wrong: transitivity (see ``ts_regret_leading``), and the second bound for the reason given in
-    ``ucb_regret_uniform``: on ``uniform_counterexample`` the regret of USS-TS too is linear in T until T is about
-    1 / xi^2, which no constant can cover.
+    For three or more arms transitivity does not hold of USS-TS (see ``ts_regret_leading``). The second bound does not
+    hold for two arms either, for the reason given in ``ucb_regret_uniform``: on ``uniform_counterexample`` the regret
+    of USS-TS too is linear in T until T is about 1 / xi^2, which no constant can cover.
 
     >>> round(ts_regret_uniform(3, 10_000, strong=True)), round(ts_regret_uniform(3, 10_000, strong=False))
     (526, 1403)
@@ -179,6 +205,30 @@ def ts_regret_uniform(arms: int, horizon: int, strong: bool) -> float:
     if strong:
         return math.sqrt(k * rounds * math.log(rounds))
     return (k * math.log(rounds)) ** (1.0 / 3.0) * rounds ** (2.0 / 3.0)
+
+
+def forced_comparison_regret(problem: CascadeProblem, horizon: int) -> float:
+    """Bound the expected regret of ``variants.ForcedComparison`` on any problem with rho >= 1. Not in the thesis.
+
+        Delta_max (T^(2/3) + 2 + K^2 (1 + log T)) + 3 T^(2/3) sqrt(log T),    Delta_max the largest gap.
+
+    Proof. At most T^(2/3) + 2 rounds are forced. In another round t all pairs were compared at least t^(2/3) times, and
+    with probability 1 - K^2 / t every estimate is within w = sqrt(log t / N) of its p_ij. Then i* is accepted, so the
+    arm played is some i <= i*; and if i < i*, it was accepted against i*: C_i* - C_i >= p_ii* - 2 w, so
+    Delta_i = gamma_i - gamma_i* - (C_i* - C_i) <= p_ii* - (C_i* - C_i) <= 2 w <= 2 sqrt(log T) t^(-1/3). Add up.
+
+    Delta_max is at most C_K - C_1 + 1, so the whole set of problems with rho >= 1 is learned by one policy, at a
+    uniform rate. (rho = 1 is a tie of extra cost and disagreement, xi = 0.)
+
+    >>> round(forced_comparison_regret(uniform_counterexample(), 100_000))
+    24139
+    """
+    if problem.xi < -TOLERANCE:
+        raise ValueError(f"problem must have rho >= 1, got {problem!r}")
+    rounds = integer("horizon", horizon, low=1)
+    rate, log = rounds ** (2.0 / 3.0), math.log(rounds)
+    largest = float(problem.gaps.max())
+    return largest * (rate + 2.0 + problem.arms**2 * (1.0 + log)) + 3.0 * rate * math.sqrt(log)
 
 
 def uniform_counterexample(xi: float = 0.001) -> CascadeProblem:
@@ -206,14 +256,16 @@ def empty_set_counterexample(xi: float = 0.01) -> CascadeProblem:
     return CascadeProblem([[1, 0, 1, 0], [1, 1, 1, 1]], [0.3, 0.7], costs)
 
 
-def strong_dominance_counterexample(arms: int = 30, step: float = 0.08) -> CascadeProblem:
-    """Return ``arms`` copies of one perfect test, each dearer than the one before by ``step``.
+def strong_dominance_counterexample(step: float = 0.03, dear: float = 1.0) -> CascadeProblem:
+    """Return four copies of one perfect test, at the costs 0, ``step``, 2 ``step`` and 2 ``step`` + ``dear``.
 
-    The first is optimal. Until the confidence width is below ``step`` no arm is told from its neighbour, so USS-UCB
-    plays the last, which loses (K - 1) step a round.
+    The first is optimal. While the confidence width lies between ``step`` and 2 ``step``, arm 1 fails against arm 2,
+    arm 2 against arm 3, and arms 3 and 4 are not worth their price over arm 1: no arm passes both tests, so USS-UCB
+    plays the last, at 2 ``step`` + ``dear`` a round. With step = sqrt(alpha log(T) / T) that is so in about the last
+    three quarters of T rounds. The arms always agree, so nothing here is random.
     """
-    k = integer("arms", arms, low=2)
-    return CascadeProblem([[1] * (k + 1)], [1.0], number("step", step, above=TOLERANCE) * np.arange(k))
+    low, more = number("step", step, above=TOLERANCE), number("dear", dear, above=TOLERANCE)
+    return CascadeProblem([[1] * 5], [1.0], [0.0, low, 2.0 * low, 2.0 * low + more])
 
 
 def _need_weak_dominance(problem: CascadeProblem) -> None:

@@ -70,8 +70,9 @@ class ForcedComparison(UssLcb):
 
     Plays the last arm while fewer than t^(2/3) rounds went there; otherwise the smallest i with
     C_j - C_i >= D_ij / N_ij - sqrt(log t / N_ij) for all j > i. An arm that ties with disagreement is
-    accepted in the end, and an arm that loses by any fixed amount is found out: so it also learns where
-    rho = 1, which the thesis holds to be impossible (section 2.3, proposition on rho >= 1).
+    accepted in the end, and an arm that loses by any fixed amount is found out: so it learns every problem with
+    rho >= 1 (the thesis holds that set not to be learnable: section 2.3, proposition on rho >= 1), at the rate
+    T^(2/3) sqrt(log T): ``theory.forced_comparison_regret``.
 
     Draws: none.
 

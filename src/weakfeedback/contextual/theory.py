@@ -118,6 +118,10 @@ def regret_bound(
                  + 32 / lambda_Sigma (k_mu sigma / (xi_h kappa))^2 (d'/2 log(1 + 2 T / d') + L) ) ],
         L = log(K^2 / (2 delta)),   k_mu = 1/4.
 
+    Its proof has a gap: lambda_min(V_ij) is said to grow as if the contexts that pair (i, h) has seen were drawn from
+    the law of all contexts, but they are those at which an arm from h on was chosen. No counterexample is known; a
+    count by elliptical potentials would give a bound of another form.
+
     Corrected: the thesis prints 16. Its proof has 8 / lambda_Sigma (k_mu alpha_T / xi_h)^2, and alpha_T^2 brings a
     factor 4 sigma^2 / kappa^2. ``constants`` are C, C_1 and C_2, universal and unknown, so the value is an order of
     magnitude and not a number to compare regrets with. kappa and sigma must satisfy the assumptions, which the
@@ -143,9 +147,10 @@ def ridge_regret_bound(
 
     The bound of ``regret_bound`` with m' for m and 8 / lambda_Sigma (k_mu beta_T / xi_h)^2 in the sum.
 
-    Corrected: beta_T as printed lacks its factor 2 sigma / kappa on the root, and has that factor on the term
-    2 sqrt(lambda) S, where it does not belong. The printed factor lambda before the square does not follow either:
-    the proof bounds |phi| by 1 / sqrt(lambda_min(V)), without lambda.
+    Corrected: the bound as printed has the factor 2 sigma / kappa on the root, where it belongs (32 = 8 * 4), but also
+    on the term 2 sqrt(lambda) S, where it does not. (The beta_T written in its proof lacks the factor altogether.) The
+    printed factor lambda before the square does not follow either: the proof bounds |phi| by
+    1 / sqrt(lambda_min(V)), without lambda.
     """
     rounds = integer("horizon", horizon, 1)
     width = _width(problem)

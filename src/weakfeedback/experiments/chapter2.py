@@ -7,11 +7,10 @@ from weakfeedback.experiments.chapter2_experiments import EXPERIMENTS
 from weakfeedback.experiments.chapter2_properties import COMPUTED
 from weakfeedback.experiments.chapter2_tables import TABLES
 from weakfeedback.experiments.chapter2_theorems import PROVED
+from weakfeedback.experiments.fairness import told
 from weakfeedback.experiments.model import Claim
 
 TITLE = "Unsupervised sequential selection"
-CLAIMS: tuple[Claim, ...] = tuple(
-    sorted((*COMPARED, *SHAPED, *COMPUTED, *PROVED), key=lambda claim: claim.number)
-)
+CLAIMS: tuple[Claim, ...] = told((*COMPARED, *SHAPED, *COMPUTED, *PROVED))
 
 __all__ = ["CLAIMS", "EXPERIMENTS", "TABLES", "TITLE"]

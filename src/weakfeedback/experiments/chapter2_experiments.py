@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from functools import partial
@@ -60,7 +61,7 @@ SWEPT = ("bsc-1", "bsc-2")  # an optimal arm at the start and one inside
 RANDOM, DOMINANT = 12, 4
 # xi = 1 / (2 sqrt(T)): as hard as T rounds can make it
 UNIFORM_HORIZONS = (1_000, 10_000, 100_000)
-EPSILONS = (0.1, 0.2)
+EPSILONS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.2)
 
 SHUFFLED = (
     "the rows of a data set are shuffled once per replication and then cycled, or USS-UCB would not vary"
@@ -97,6 +98,7 @@ def _facts_and_bounds(horizon: int) -> Callable[[CascadeProblem], dict[str, Any]
             "ucb_pulls": theory.ucb_pulls(problem, horizon, alpha=1.0).tolist(),
             "ucb_regret": theory.ucb_regret(problem, horizon, alpha=1.0),
             "ucb_uniform": theory.ucb_regret_uniform(problem, horizon, alpha=1.0),
+            "ucb_repaired": theory.ucb_regret(problem, horizon, alpha=1.0, repaired="tight"),
             "ucb_strong": theory.ucb_regret_strong_dominance(problem, horizon, 1.0) if strong else math.nan,
             "ts_decade": decade,
             "ts_uniform": theory.ts_regret_uniform(problem.arms, horizon, strong=strong),
@@ -223,7 +225,7 @@ def _dominant(k: int) -> CascadeProblem:
 
 
 def _boundary(epsilon: float) -> CascadeProblem:
-    """The pair of the proof that rho >= 1 cannot be learned: C_2 - C_1 = 1/4, and p_12 = 1/4 + epsilon."""
+    """The pair of the proposition on rho >= 1: C_2 - C_1 = 1/4, and p_12 = 1/4 + epsilon."""
     if epsilon == 0.0:
         return CascadeProblem([[1, 1, 1], [1, 0, 1], [1, 1, 0]], [0.75, 0.125, 0.125], [0.0, 0.25])
     return CascadeProblem([[1, 1, 1], [1, 0, 1]], [0.75 - epsilon, 0.25 + epsilon], [0.0, 0.25])
@@ -234,7 +236,12 @@ def _rho_one(epsilon: float) -> Experiment:
     title = f"Forced comparisons where disagreement exceeds the cost by {epsilon:g}"
     place, make = "section 2.3, proposition on rho >= 1", lambda: _boundary(epsilon)
     policy: dict[str, Callable[[Any], Any]] = {FORCED: lambda problem: ForcedComparison(problem.costs)}
-    return _made(name, title, place, make, policy, 1_000_000, 20, bounds=False)
+    made = _made(name, title, place, make, policy, 1_000_000, 20, bounds=False)
+    return dataclasses.replace(made, facts=_forced_facts)
+
+
+def _forced_facts(problem: CascadeProblem) -> dict[str, Any]:
+    return {**facts(problem), "forced": theory.forced_comparison_regret(problem, 1_000_000)}
 
 
 def _uniform(horizon: int) -> Experiment:
@@ -280,6 +287,14 @@ def _theory_experiments() -> list[Experiment]:
             horizon=100_000,
         ),
         _made(
+            "two-arms",
+            "Two arms, whose samples are transitive by themselves",
+            "section 2.5, problem dependent bound",
+            lambda: theory.uniform_counterexample(0.1),
+            {TS: _ts},
+            horizon=100_000,
+        ),
+        _made(
             "uniform-ucb",
             "Two arms with a tiny xi",
             uniform,
@@ -289,12 +304,11 @@ def _theory_experiments() -> list[Experiment]:
             replications=20,
         ),
         _made(
-            "many-copies",
-            "Thirty copies of one arm",
+            "four-copies",
+            "Four copies of one arm",
             uniform,
             theory.strong_dominance_counterexample,
             {UCB: _sound_ucb},
-            horizon=1_000,
         ),
         *(_uniform(horizon) for horizon in UNIFORM_HORIZONS),
         *(_rho_one(epsilon) for epsilon in (0.0, *EPSILONS)),

@@ -49,7 +49,8 @@ def real_table(_run: Any) -> Finding:
     return Finding(
         tuple(parts),
         summary="Error rates within one and a half in a thousand. Heart instance 5 as printed has the optimal arm of "
-        "instance 2 and a dearer last arm, so it cannot be without weak dominance where instance 2 has it.",
+        "instance 2 and a dearer last arm, so it cannot be without weak dominance where instance 2 has it: probably a "
+        "misprinted cost.",
     )
 
 

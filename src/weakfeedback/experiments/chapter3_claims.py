@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -28,8 +30,7 @@ if TYPE_CHECKING:
 
     Run = Mapping[str, Results]
 
-# "As good as": in the last quarter at most a tenth more regret; more than a quarter more is not as good.
-AS_GOOD, NOT_AS_GOOD = 1.1, 1.25
+AS_GOOD = 1.1  # in the last quarter at most a tenth more regret
 EARLIER = 0.05 / 2.0  # delta / 2
 PRINTED = tuple(ch3.synthetic_id(last) for last in ch3.LAST_COSTS[:4])
 SWEEP = tuple(ch3.synthetic_id(last) for last in ch3.LAST_COSTS)
@@ -102,11 +103,14 @@ def eventually_as_good(run: Run) -> Finding:
         if "limit" in r.about["facts"]:
             quarter = r.about["facts"]["limit"] * int(r.about["horizon"]) / 4.0
             note += f", and {PD} would have {quarter:.4g} if it knew the disagreements"
-        return below(name, ours - AS_GOOD * told, ours - NOT_AS_GOOD * told, note)
+        found = below(name, ours - AS_GOOD * told, note=note)
+        # "eventually" cannot be contradicted by any number of rounds
+        return dataclasses.replace(found, p_against=math.nan)
 
     return Finding(
         tuple(each(run, PRINTED[2:3], part)),
-        summary="As good is read as at most a tenth more regret in the last quarter of the thesis's 5000 rounds.",
+        summary="As good is read as at most a tenth more regret in the last quarter of the thesis's 5000 rounds. It is "
+        "not as good within these; but if it knew the disagreements it would be, so later equality is not excluded.",
     )
 
 
@@ -129,8 +133,9 @@ def beats_baselines(data: str) -> Callable[[Run], Finding]:
                     parts.append(found if counts else beside(found))
         return Finding(
             tuple(parts),
-            summary="Judged with random labels, the model that the chapter states. Beside it: thresholded labels, "
-            "with which classifiers usually answer, and the baseline I_t = 1, which the thesis leaves out.",
+            summary="Judged with random labels, the model that the chapter states. With thresholded labels, with which "
+            "classifiers usually answer, the claim holds against all three baselines in every instance (the parts "
+            "beside). Also beside: the baseline I_t = 1, which the thesis leaves out.",
         )
 
     return test

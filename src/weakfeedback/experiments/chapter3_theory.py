@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -66,11 +67,16 @@ def real_fractions(run: Run) -> Finding:
                 continue
             known = run[name].about["facts"]
             stated = instances.describe(f"{data}-contextual-{k}").stated_weak_dominance_fraction
-            parts.append(_near(title, known["wd_served"], stated, NEAR))
+            found = _near(title, known["wd_served"], stated, NEAR)
+            if found.outcome != "reproduced":  # the fractions move with the classifiers, and these are ours
+                found = dataclasses.replace(found, outcome="inconclusive")
+            parts.append(found)
             parts.append(beside(_near(f"{title}, best fixed arm", known["wd_fixed"], stated, NEAR)))
     return Finding(
         tuple(parts),
-        summary=f"Within {NEAR} of the printed fraction, over 5000 rounds in file order, by the definition.",
+        summary=f"Within {NEAR} of the printed fraction, over 5000 rounds in file order, by the definition. The "
+        "classifiers are ours: the thesis prints neither their scaling nor their regularisation, and both move these "
+        "fractions. So a difference decides nothing.",
     )
 
 
@@ -80,18 +86,37 @@ def _near(name: str, ours: float, stated: float, allowed: float) -> Part:
 
 
 def xi_by_case(_run: Run) -> Finding:
-    """Claim 38."""
+    """Claim 38: with parameters of ours, which can support a caption on the thesis's but not contradict it."""
     parts = []
     for arms in (4, 5):
-        xis = [instances.load(f"realizable-{arms}-{case}").xi for case in ch3.CASES]
-        falls = all(later < earlier for earlier, later in itertools.pairwise(xis))
-        words = ", ".join(f"{xi:.4f}" for xi in xis)
-        parts.append(decided(f"{arms} arms", falls, xis[-1] - xis[0], note=f"xi is {words}"))
+        cases = [instances.load(f"realizable-{arms}-{case}") for case in ch3.CASES]
+        found = _falls(f"{arms} arms, theta_ij of ours", [problem.xi for problem in cases])
+        if found.outcome != "reproduced":
+            found = dataclasses.replace(found, outcome="inconclusive")
+        parts.append(found)
+        other = [_moving_optimum(problem.costs).xi for problem in cases]
+        parts.append(beside(_falls(f"{arms} arms, an example where i*(x) moves", other)))
     return Finding(
         tuple(parts),
-        summary="The printed costs grow with the case number, at the same disagreements; so xi grows. The caption has "
-        "the order reversed.",
+        summary="The thesis does not print its theta_ij. With ours the optimal arm is the same in all cases, and xi "
+        "grows with the printed costs; the caption may have the order reversed. It need not: with other disagreements, "
+        "shown beside, the optimal arm of a context changes with the case and xi falls.",
     )
+
+
+def _falls(name: str, xis: list[float]) -> Part:
+    falls = all(later < earlier for earlier, later in itertools.pairwise(xis))
+    words = ", ".join(f"{xi:.4f}" for xi in xis)
+    return decided(name, falls, xis[-1] - xis[0], note=f"xi is {words}")
+
+
+def _moving_optimum(costs: np.ndarray) -> RealizableProblem:
+    """Four contexts; in the k-th, arm 1 beats arm 2 from case k on, and ever more narrowly."""
+    arms = len(costs)
+    shares = np.full((arms * (arms - 1) // 2, 4), 0.01)
+    shares[: arms - 1] = (0.05, 0.0975, 0.1096, 0.1199) if arms == 4 else (0.02, 0.0675, 0.0796, 0.0899)
+    odds = np.log(shares / (1.0 - shares))
+    return RealizableProblem(np.eye(4), odds, costs, features=lambda x: x)
 
 
 def pseudo_regret_above(_run: Run) -> Finding:
@@ -146,10 +171,13 @@ def orders_of_the_bound(run: Run) -> Finding:
         decided("1 / xi^2", abs(grows(xi=5e-4) - 4.0) <= 0.1, grows(xi=5e-4), note="half of xi"),
         decided("linear in K", abs(grows(arms=9) - 2.0) <= 0.1, grows(arms=9), note="K - 1 doubled"),
     ]
+    fixed = grows(dimension=20)
+    note = "d' doubled, lambda_Sigma fixed"
+    parts.append(decided("linear in d'", abs(fixed - 2.0) <= 0.2, fixed, note=note))
     # |Phi| <= 1 makes the trace of Sigma at most 1, so its least eigenvalue is at most 1 / d'.
     doubled = grows(dimension=20, least=1 / 20) / grows(least=1 / 10)
     note = "d' doubled, lambda_Sigma at its largest possible, 1 / d'"
-    parts.append(decided("linear in d'", abs(doubled - 2.0) <= 0.2, doubled, note=note))
+    parts.append(beside(decided("linear in d', |Phi| <= 1", abs(doubled - 2.0) <= 0.2, doubled, note=note)))
 
     def growth(name: str, r: Results) -> Part:
         regret = r.values(PD)
@@ -163,8 +191,10 @@ def orders_of_the_bound(run: Run) -> Finding:
     parts += [beside(p, "5000 rounds are too few for this xi") for p in each(run, REALIZABLE, growth)]
     return Finding(
         tuple(parts),
-        summary="The bound is linear in d' only at a fixed lambda_Sigma. The assumption |Phi| <= 1 does not allow "
-        "that: lambda_Sigma <= 1 / d', so the bound grows at least like the square of d'.",
+        reading="at a fixed lambda_Sigma, as is usual in this literature.",
+        summary="A remark, shown beside: where features have norm 1 at most, as the chapter assumes, "
+        "lambda_Sigma <= 1 / d', so with more features it cannot stay fixed for ever, and at its largest the bound "
+        "grows at least like the square of d'.",
     )
 
 
@@ -196,9 +226,12 @@ def model_fits(run: Run) -> Finding:
 
 
 def contextual_maximal(run: Run) -> Finding:
-    """Claim 46: a cascade without context is a contextual one with a single context."""
+    """Claim 46: a cascade without context is a contextual one whose law does not depend on the context."""
     found = maximal(run)
-    words = "A cascade of chapter 2 is a contextual one with one context, so what fails there fails here. "
+    words = (
+        "A cascade of chapter 2 is a contextual one whose law does not depend on the context, so what can be added "
+        "there can be added here; the disagreements must then be tested context by context. "
+    )
     return Finding(found.parts, found.rule, found.reading, words + found.summary)
 
 

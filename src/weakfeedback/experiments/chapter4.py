@@ -8,11 +8,10 @@ from weakfeedback.experiments.chapter4_num import UTILITY
 from weakfeedback.experiments.chapter4_properties import COMPUTED
 from weakfeedback.experiments.chapter4_tables import TABLES
 from weakfeedback.experiments.chapter4_theorems import PROVED
+from weakfeedback.experiments.fairness import told
 from weakfeedback.experiments.model import Claim
 
 TITLE = "Censored allocation and network utility"
-CLAIMS: tuple[Claim, ...] = tuple(
-    sorted((*COMPARED, *SWEPT, *UTILITY, *COMPUTED, *PROVED), key=lambda claim: claim.number)
-)
+CLAIMS: tuple[Claim, ...] = told((*COMPARED, *SWEPT, *UTILITY, *COMPUTED, *PROVED))
 
 __all__ = ["CLAIMS", "EXPERIMENTS", "TABLES", "TITLE"]

@@ -42,10 +42,12 @@ def anytime_impossible(run: Run) -> Finding:
         tuple(parts),
         reading="not possible would mean that no policy that is not told T has sub-linear regret; one is enough to "
         "contradict it",
-        summary="Thompson sampling of thresholds and means together needs no horizon: it goes on testing smaller "
-        "amounts as often as they may still be right. It is not the thesis's, no bound of its regret is known, and "
-        "runs of 50 000 rounds on three instances are no proof. The thesis gives an example of one difficulty; to "
-        "restart a horizon dependent algorithm with doubled horizons, the usual way round it, is not considered there.",
+        summary="For one threshold there is a proof: restart NUM-SK in episodes of 2^m rounds with delta = 2^-m. Each "
+        "episode has regret O(m), so T rounds have O(log^2 T), and T is not known; with epsilon_m = 1 / m, where "
+        "epsilon is not known either, O(log^3 T). Thompson sampling of thresholds and means together needs no "
+        "restarts: it goes on testing smaller amounts as often as they may still be right. It is not the thesis's, and "
+        "no bound of its regret is known; the runs show it. The thesis gives an example of one difficulty, which is "
+        "real.",
     )
 
 

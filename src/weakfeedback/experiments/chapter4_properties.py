@@ -100,7 +100,9 @@ def hopeless(_run: Any) -> Finding:
             beside(_holds_on("no arm of the optimum may be over-estimated", strict), "ties allow some"),
         ),
         summary="An arm outside the optimum may be over-estimated as much as one likes: it is not served anyway. "
-        "Inside, nothing may be over-estimated unless another set is as good.",
+        "Inside, nothing may be over-estimated unless another set is as good, nor under-estimated: the conclusion "
+        "stands, such an instance is hopeless for estimates that are a little off. Where the optimum serves all arms "
+        "the sentence is right as it is.",
     )
 
 
@@ -206,15 +208,16 @@ def waiting_times(_run: Any) -> Finding:
     for name, printed in PRINTED_W.items():
         real = waiting_time(name)
         up = math.ceil(real)
-        parts.append(decided(name, up == printed, up, note=f"{real:.2f}, so {up}; printed {printed}"))
+        note = f"{real:.2f}, so {up}; printed {printed}"
+        parts.append(decided(name, round(real) == printed, up, note=note))
     for name, printed in PRINTED_W.items():
         real = waiting_time(name, 1e-4)
         note = f"with gamma = 1e-4: {real:.2f}"
         parts.append(beside(decided(f"{name}, rounded down", math.floor(real) == printed, real, note=note)))
     return Finding(
         tuple(parts),
-        summary="A count of rounds must reach W, so it is rounded up. The printed values appear with gamma = 1e-4, "
-        "where 1e-3 is stated, and rounded down.",
+        summary="NUM1 is right up to rounding: 38.28 is printed as 38, though a count of rounds that must reach W is "
+        "39. Those of NUM2 and NUM3 appear with gamma = 1e-4, where 1e-3 is stated, and rounded down.",
     )
 
 

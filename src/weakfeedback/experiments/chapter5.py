@@ -8,11 +8,10 @@ from weakfeedback.experiments.chapter5_protocol import PROTOCOL
 from weakfeedback.experiments.chapter5_sweeps import SWEPT
 from weakfeedback.experiments.chapter5_tables import TABLES
 from weakfeedback.experiments.chapter5_theorems import PROVED
+from weakfeedback.experiments.fairness import told
 from weakfeedback.experiments.model import Claim
 
 TITLE = "Players without communication"
-CLAIMS: tuple[Claim, ...] = tuple(
-    sorted((*COMPARED, *SWEPT, *PROTOCOL, *PROVED), key=lambda claim: claim.number)
-)
+CLAIMS: tuple[Claim, ...] = told((*COMPARED, *SWEPT, *PROTOCOL, *PROVED))
 
 __all__ = ["CLAIMS", "EXPERIMENTS", "TABLES", "TITLE"]

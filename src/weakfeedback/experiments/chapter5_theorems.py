@@ -237,7 +237,7 @@ def nearly_optimal(run: Run) -> Finding:
             beside(pooled(f"{ROUNDED_N} elsewhere", run, (E2, LONG), partial(near, ROUNDED_N), ONCE)),
         ),
         summary="Rounding each mean down by up to eps/2 misleads the leader by as much per player, and errors of "
-        "N players add up; with exact sums, or means to eps/(2N), the claim holds.",
+        "N players add up. With exact sums, or means to eps/(2N), no run contradicted it.",
     )
 
 

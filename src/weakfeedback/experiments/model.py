@@ -217,6 +217,10 @@ class Claim:
         The ids of the experiments whose results the test reads.
     level : float
         The probability of any false rejection in a whole run, after the correction.
+    ours : str
+        What in the test is ours and not the thesis's: values it does not print, classifiers, instances.
+    remains : str
+        What remains true of the claim if it is not reproduced.
     """
 
     number: int
@@ -227,6 +231,8 @@ class Claim:
     experiments: tuple[str, ...] = field(default=(), repr=False)
     why: str = ""
     level: float = 0.05
+    ours: str = ""
+    remains: str = ""
 
     def __post_init__(self) -> None:
         if self.how not in WAYS:
