@@ -14,7 +14,13 @@ KNOWN = {"epsilon": 0.3, "delta": 0.2}
 SEARCH = {**KNOWN, "gamma": 0.06}
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "CsbSk": [KNOWN, {**KNOWN, "wait": 2}],
-    "CsbSt": [KNOWN, {**KNOWN, "wait": 2}],
+    "CsbSt": [
+        KNOWN,
+        {**KNOWN, "wait": 2},
+        {**KNOWN, "wait": 3, "candidates": 0.75},
+        {**KNOWN, "candidates": 1 / 3},
+        {**KNOWN, "candidates": 0.1},
+    ],
     "NumSk": [KNOWN, {**KNOWN, "wait": 1}, {**KNOWN, "wait": 3}],
     "CsbSu": [{}],
     "CsbMk": [
@@ -127,6 +133,10 @@ def make(kind, name, options, instance):
         wanted["distinct"] = min(K, wanted["distinct"])
     if "search_max" in wanted:
         wanted["search_max"] = min(instance.budget, wanted["search_max"])
+    if (
+        "candidates" in wanted
+    ):  # of CSB-ST, which may be any: as a part of the budget, and so a candidate itself
+        wanted["search_max"] = wanted.pop("candidates") * instance.budget
     if name == "KnownThresholds":
         wanted |= {"thresholds": instance.thresholds.tolist(), "setting": instance.setting}
     return kind(K, instance.budget, **wanted)

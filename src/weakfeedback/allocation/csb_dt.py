@@ -57,7 +57,7 @@ class CsbDt:
 
     >>> policy = CsbDt(arms=3, budget=2.0, epsilon=0.1, delta=1e-4, gamma=0.01)
     >>> policy.W, policy.select(None).tolist()
-    (61, [0.5, 0.5, 1.0])
+    (59, [0.5, 0.5, 1.0])
     """
 
     delay_safe = True
