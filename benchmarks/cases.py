@@ -95,17 +95,19 @@ def team(arms: int, players: int) -> MultiplayerProblem:
     return MultiplayerProblem(np.linspace(0.9, 0.5, arms), players)
 
 
-def playing(make: Callable[[int, int], Any], arms: int, players: int) -> Case:
+def playing(make: Callable[[int, int, int], Any], arms: int, players: int) -> Case:
     """N players of one kind, over rounds in which they are still learning, and so many that starting counts little."""
     horizon, replications = (50_000, 2) if arms == 10 else (10_000, 5)
-    return Case(team(arms, players), make(arms, horizon), horizon, replications)
+    return Case(team(arms, players), make(arms, players, horizon), horizon, replications)
 
 
-PLAYERS: dict[str, Callable[[int, int], Any]] = {
-    "DLC": lambda arms, _: Dlc(arms, 0.01, 0.05),
-    "DLC-LIX": lambda arms, _: DlcLix(arms, 0.01, 0.05),
-    "MusicalChairs": lambda arms, horizon: MusicalChairs(arms, learning_rounds=horizon),
-    "SIC-MMAB": lambda arms, horizon: SicMmab(arms, horizon=20 * horizon),
+PLAYERS: dict[str, Callable[[int, int, int], Any]] = {
+    "DLC": lambda arms, *_: Dlc(arms, 0.01, 0.05),
+    "DLC-LIX": lambda arms, *_: DlcLix(arms, 0.01, 0.05),
+    "MusicalChairs": lambda arms, _, horizon: MusicalChairs(arms, learning_rounds=horizon),
+    "SIC-MMAB": lambda arms, players, horizon: SicMmab(  # the first phase of the peer's program
+        arms, horizon=20 * horizon, first_phase=math.ceil(math.log2(players)) + 1
+    ),
 }
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from tests.reference import allocation as slow
 from tests.reference import allocation_search as search
+from tests.reference import csb_dt
 from tests.reference.allocation_problem import SlowWorld, slow_rounds
 
 from weakfeedback import allocation as fast
@@ -13,7 +14,13 @@ KNOWN = {"epsilon": 0.3, "delta": 0.2}
 SEARCH = {**KNOWN, "gamma": 0.06}
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "CsbSk": [KNOWN, {**KNOWN, "wait": 2}],
-    "CsbSt": [KNOWN, {**KNOWN, "wait": 2}],
+    "CsbSt": [
+        KNOWN,
+        {**KNOWN, "wait": 2},
+        {**KNOWN, "wait": 3, "candidates": 0.75},
+        {**KNOWN, "candidates": 1 / 3},
+        {**KNOWN, "candidates": 0.1},
+    ],
     "NumSk": [KNOWN, {**KNOWN, "wait": 1}, {**KNOWN, "wait": 3}],
     "CsbSu": [{}],
     "CsbMk": [
@@ -38,6 +45,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
         {**SEARCH, "wait": 3, "decimals": 1, "every": 3},
         {**SEARCH, "wait": 1, "search_max": 0.6, "every": 4},
         {**SEARCH, "epsilon": 0.02, "search_max": 0.6},
+        {**SEARCH, "wait": 1, "search_max": 0.5, "gamma": 0.125},  # widths that are gamma to the bit
     ],
     "CsbDu": [
         {"gamma": 0.05},
@@ -48,11 +56,30 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "KnownThresholds": [{"every": 1}, {"every": 4}, {"same": True}],
 }
 TWINS = {
-    name: getattr(search, f"Slow{name}", None) or getattr(slow, f"Slow{name}")  # one of the two has it
+    name: next(
+        getattr(place, f"Slow{name}") for place in (csb_dt, search, slow) if hasattr(place, f"Slow{name}")
+    )
     for name in VARIANTS
 }
 SAME = ("CsbSk", "CsbSt", "NumSk", "CsbSu")  # made for one threshold
-PLAIN = ("l", "u", "j", "C", "L", "Z", "W", "S", "F", "theta_hat", "found", "theta_l", "theta_u", "theta_g")
+PLAIN = (
+    "l",
+    "u",
+    "j",
+    "C",
+    "L",
+    "Z",
+    "W",
+    "S",
+    "F",
+    "theta_hat",
+    "found",
+    "theta_l",
+    "theta_u",
+    "theta_g",
+    "h",
+    "free",
+)
 
 
 class Instance:
@@ -106,6 +133,10 @@ def make(kind, name, options, instance):
         wanted["distinct"] = min(K, wanted["distinct"])
     if "search_max" in wanted:
         wanted["search_max"] = min(instance.budget, wanted["search_max"])
+    if (
+        "candidates" in wanted
+    ):  # of CSB-ST, which may be any: as a part of the budget, and so a candidate itself
+        wanted["search_max"] = wanted.pop("candidates") * instance.budget
     if name == "KnownThresholds":
         wanted |= {"thresholds": instance.thresholds.tolist(), "setting": instance.setting}
     return kind(K, instance.budget, **wanted)
@@ -184,7 +215,9 @@ def special(one, i, Q, rng):
     """An amount at or beside something that the policy compares with."""
     found = getattr(one, "found", False)
     near = [0.0, one.theta_hat[i], one.theta_hat[i] if found else rng.choice([0.1, 0.2, 0.3, 0.4, 0.5]) * Q]
-    near += [getattr(one, field)[i] for field in ("theta_l", "theta_u", "probed", "L") if hasattr(one, field)]
+    near += [
+        getattr(one, field)[i] for field in ("theta_l", "theta_u", "probed", "h", "L") if hasattr(one, field)
+    ]
     if hasattr(one, "probe"):
         near += [one.probe(i)] * 3
     beside = rng.choice([0.0, 0.0, 0.0, 4e-13, -4e-13, 3e-12, -3e-12, 3e-10, -3e-10, 3e-9, -3e-9])

@@ -29,7 +29,7 @@ FACTORIES = {
     "CSB-SU": lambda p: CsbSu(p.arms, p.budget),
     "CSB-MK": lambda p: CsbMk(p.arms, p.budget, 0.3, 0.1, 0.02, distinct=3, every=3),
     "CSB-DK": lambda p: CsbMk(p.arms, p.budget, 0.3, 0.1, 0.05, wait=3, decimals=2),
-    "CSB-DT": lambda p: CsbDt(p.arms, p.budget, 0.3, 0.1, 0.05, wait=3),
+    "CSB-DT": lambda p: CsbDt(p.arms, p.budget, 0.3, 0.1, 0.05, wait=12),
     "CSB-DU": lambda p: CsbDu(p.arms, p.budget, 0.05, every=4),
     "NUM-SK": lambda p: NumSk(p.arms, p.budget, 0.3, 0.1),
     "NUM-MK": lambda p: NumMk(p.arms, p.budget, 0.3, 0.1, 0.05, distinct=3),

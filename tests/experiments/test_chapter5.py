@@ -246,10 +246,10 @@ def test_all_of_chapter_5_at_full_size():
     outcomes = {c.number: v.outcome for c, v in judge(CLAIMS, run_experiments(EXPERIMENTS.values()))}
     assert {n for n, word in outcomes.items() if word == "not-reproduced"} == {
         *(96, 97, 102, 105, 106),
-        *(108, 109, 111, 113),
+        *(108, 109, 111, 112, 113),
     }
     assert {n for n, word in outcomes.items() if word == "with-reading"} == {
         *(84, 89, 90, 91, 92, 93, 94),
         *(100, 101, 104, 110),
     }
-    assert {n for n, word in outcomes.items() if word == "inconclusive"} == {112}
+    assert not {n for n, word in outcomes.items() if word == "inconclusive"}

@@ -152,3 +152,13 @@ class TestSicMmab:
             SicMmab(5, 1)
         with pytest.raises(ValueError, match="constant must be a finite number > 0, got 0"):
             SicMmab(5, 10, 0)
+        with pytest.raises(ValueError, match="first_phase must be an integer from 1 to 30, got 0"):
+            SicMmab(5, 10, first_phase=0)
+
+    def test_the_first_phase_of_the_authors_program_is_a_stronger_rival(self):
+        """K = 10, N = 6, T = 100 000: 12648 to 10786 as measured beside two other programs; a gap of many errors."""
+        problem = MultiplayerProblem([0.9 - 0.09 * k for k in range(10)], 6)
+        policies = {"ours": SicMmab(10, 100_000), "theirs": SicMmab(10, 100_000, first_phase=4)}
+        assert policies["theirs"].p == math.ceil(math.log2(6)) + 1
+        final = simulate(problem, policies, 100_000, replications=20, marks=1).final()["mean"]
+        assert final["theirs"] < 0.95 * final["ours"]

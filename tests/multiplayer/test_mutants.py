@@ -39,7 +39,11 @@ OPTIONS = {
         {"epsilon": 0.4, "delta": 0.5, "tolerance": "eps"},
     ],
     "MusicalChairs": [{"learning_rounds": 60}, {"learning_rounds": 3}],
-    "SicMmab": [{"horizon": 20, "constant": 0.05}, {"horizon": 2, "constant": 0.3}],
+    "SicMmab": [
+        {"horizon": 20, "constant": 0.05},
+        {"horizon": 2, "constant": 0.3},
+        {"horizon": 2, "constant": 0.3, "first_phase": 2},
+    ],
 }
 TABLES = [
     (5, 3, 0, "bernoulli"),
@@ -124,6 +128,7 @@ MUTANTS = [
     (sic_mmab, "mine = self.players_left - 1 - self.rank", "mine = self.rank"),
     (sic_mmab, "better < self.players_left", "better <= self.players_left"),
     (sic_mmab, "        self.p += 1\n", ""),
+    (sic_mmab, "self.p = 1 if first_phase is None else ", "self.p = 1 if True else "),
     (sic_mmab, "            self.own[k] = 0.0\n", "            pass\n"),
     (sic_mmab, "K * math.e * log_horizon", "K * 2.0 * log_horizon"),
 ]  # fmt: skip

@@ -30,6 +30,7 @@ VARIANTS = {
     "MC": ("MusicalChairs", {"learning_rounds": 60}),
     "MC, hasty": ("MusicalChairs", {"learning_rounds": 3}),
     "SIC-MMAB": ("SicMmab", {"horizon": 20, "constant": 0.05}),
+    "SIC-MMAB, later": ("SicMmab", {"horizon": 20, "constant": 0.05, "first_phase": 3}),
     "SIC-MMAB, hasty": ("SicMmab", {"horizon": 2, "constant": 0.3}),
 }
 LAWS = ("bernoulli", "uniform", "beta")

@@ -140,6 +140,21 @@ class SlowCsbSk(SlowSame):
 class SlowCsbSt(SlowSame):
     """CSB-ST of 2019: first the search of CSB-SK without learning means, then the means."""
 
+    def __init__(
+        self,
+        arms: int,
+        budget: float,
+        epsilon: float,
+        delta: float,
+        wait: int | None = None,
+        search_max: float | None = None,
+    ):
+        super().__init__(arms, budget, epsilon, delta, wait)
+        Theta = {j: budget / (arms - j + 1) for j in range(1, arms + 1)}
+        kept = [j for j in Theta if search_max is None or Theta[j] * (1 - TOL) <= search_max]
+        self.u = max(kept, default=1)
+        self.j = (self.l + self.u) // 2
+
     def shared(self) -> int:
         return max(1, math.floor(self.Q))
 

@@ -8,7 +8,7 @@ from tests.reference.allocation import TINY, TOL, SlowKnapsack, whole_wait
 
 
 class SlowSearch(SlowKnapsack):
-    """What CSB-MK, NUM-MK and CSB-DT have in common: a bisection per arm, and who gets resources meanwhile."""
+    """What CSB-MK and NUM-MK have in common: a bisection per arm, and who gets resources meanwhile."""
 
     def __init__(
         self,
@@ -28,16 +28,13 @@ class SlowSearch(SlowKnapsack):
         self.top_theta = budget if search_max is None else search_max
         candidates = math.ceil((1 + self.top_theta / gamma) * (1 - TOL))
         real = math.log(arms * math.log2(candidates) / delta) / math.log(1 / (1 - epsilon))
-        self.W = whole_wait(real / self.shared(), wait)
+        self.W = whole_wait(real, wait)
         self.many = distinct is not None and distinct < arms
         self.Z = dict.fromkeys(self.arms, 0)
         self.probed = dict.fromkeys(self.arms, 0.0)
         self.theta_l = dict.fromkeys(self.arms, 0.0)
         self.theta_u = dict.fromkeys(self.arms, self.top_theta)
         self.theta_g = dict.fromkeys(self.arms, False)
-
-    def shared(self) -> int:
-        return 1
 
     @property
     def found(self) -> bool:
@@ -102,13 +99,12 @@ class SlowSearch(SlowKnapsack):
 
     def update(self, allocation: Sequence[float], observed: Sequence[float], rng: Any) -> None:
         a, x, A = self.feedback(allocation, observed)
-        found = self.found
-        if found:
+        if self.found:
             self.note(a, A)
         for i in self.arms:
-            self.learn_arm(i, a[i], x[i], rng, found)
+            self.learn_arm(i, a[i], x[i], rng)
 
-    def learn_arm(self, i: int, a: float, x: float, rng: Any, found: bool) -> None:
+    def learn_arm(self, i: int, a: float, x: float, rng: Any) -> None:
         raise NotImplementedError
 
     def new_probe(self, i: int, a: float) -> None:
@@ -124,55 +120,27 @@ class SlowSearch(SlowKnapsack):
 class SlowCsbMk(SlowSearch):
     """Algorithm CSB-MK (CSB-DK when all thresholds may differ): a loss shows that a probe is too small."""
 
-    def learn_arm(self, i: int, a: float, x: float, rng: Any, found: bool) -> None:
+    def learn_arm(self, i: int, a: float, x: float, rng: Any) -> None:
         if a <= self.theta_l[i] + TINY:
-            self.learn_mean(i, x, rng, 0, found)
+            self.learn(i, x, rng)
         elif not self.theta_g[i]:
             self.new_probe(i, a)
             if x > 0:
                 if a >= self.theta_u[i] - TINY:  # late, and against what was concluded: the end is open again
                     self.theta_u[i] = self.top_theta
                 zeros, self.Z[i], self.theta_l[i] = self.Z[i], 0, a
-                self.learn_mean(i, x, rng, zeros, found)
+                self.learn(i, x, rng, zeros)
             elif a < self.theta_u[i] - TINY:
                 self.Z[i] += 1
                 if self.Z[i] == self.W:
                     self.theta_u[i], self.Z[i] = a, 0
             self.check_good(i)
 
-    def learn_mean(self, i: int, x: float, rng: Any, zeros: int, found: bool) -> None:
-        self.learn(i, x, rng, zeros)
-
-
-class SlowCsbDt(SlowCsbMk):
-    """CSB-DT of 2019: first the search of CSB-DK without learning means, then the means."""
-
-    def __init__(
-        self,
-        arms: int,
-        budget: float,
-        epsilon: float,
-        delta: float,
-        gamma: float,
-        search_max: float | None = None,
-        wait: int | None = None,
-        decimals: int | None = None,
-        every: int = 1,
-    ):
-        super().__init__(arms, budget, epsilon, delta, gamma, None, search_max, wait, decimals, every)
-
-    def shared(self) -> int:
-        return max(1, math.floor(self.Q))
-
-    def learn_mean(self, i: int, x: float, rng: Any, zeros: int, found: bool) -> None:
-        if found:
-            self.learn(i, x, rng, zeros)
-
 
 class SlowNumMk(SlowSearch):
     """Algorithm NUM-MK: a reward shows that a probe is large enough."""
 
-    def learn_arm(self, i: int, a: float, x: float, rng: Any, found: bool) -> None:
+    def learn_arm(self, i: int, a: float, x: float, rng: Any) -> None:
         if a >= self.estimate(i) - TINY:
             self.learn(i, x, rng)
         elif not self.theta_g[i] and a > TINY:

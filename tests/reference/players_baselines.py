@@ -41,12 +41,14 @@ def estimated_players(K: int, rounds: int, collisions: int) -> int:
     return min(K, max(1, math.floor(real + 0.5)))
 
 
-def slow_sic_mmab(K: int, horizon: int, constant: float = 2.0) -> Callable[[Diary, Any], Turns]:
+def slow_sic_mmab(
+    K: int, horizon: int, constant: float = 2.0, first_phase: int | None = None
+) -> Callable[[Diary, Any], Turns]:
     """Boursier and Perchet (2019): explore by hopping in turn, tell everybody every sum, accept and reject."""
 
     def player(me: Diary, rng: Any) -> Turns:
         yield from opening(me, rng, K, math.ceil(K * math.e * math.log(horizon)))
-        arms, players, p, plays = list(range(K)), me.N, 1, 0
+        arms, players, p, plays = list(range(K)), me.N, first_phase or 1, 0
         totals = me.told = dict.fromkeys(arms, 0)
         while True:
             sums = yield from explore(arms, me.rank, 2**p)

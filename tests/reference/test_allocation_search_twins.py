@@ -2,7 +2,8 @@
 
 import pytest
 from tests.reference.allocation import SlowCsbDu, SlowKnownThresholds
-from tests.reference.allocation_search import SlowCsbDt, SlowCsbMk, SlowNumMk
+from tests.reference.allocation_search import SlowCsbMk, SlowNumMk
+from tests.reference.csb_dt import SlowCsbDt
 from tests.reference.test_allocation_twins import Script, ask, counts, tell
 
 EPSILON, DELTA = 0.1, 0.1
@@ -171,13 +172,42 @@ def test_num_mk_rounded_down_estimates_are_learned_from():
 def test_csb_dt_learns_no_means_before_the_end():
     policy = SlowCsbDt(2, 1.0, EPSILON, DELTA, 0.5, wait=1)
     tell(policy, [0.5, 0.0], [0.0, 1.0])
-    assert policy.theta_g == {1: True, 2: False}
+    assert policy.theta_g == [True, False]
     tell(policy, [0.0, 0.5], [1.0, 1.0])  # ends the search
     assert policy.found
     assert policy.theta_hat == [0.5, 1.0]
     assert counts(policy) == ([1, 1], [1, 1])
     tell(policy, [0.5, 0.0], [1.0, 1.0])
     assert counts(policy) == ([1, 2], [1, 1])
+
+
+def test_csb_dt_carries_the_budget_from_arm_to_arm():
+    """Q = 2, four arms: halves for two, halves for the others; worked out by hand."""
+    policy = SlowCsbDt(4, 2.0, EPSILON, DELTA, 0.1, wait=1)
+    assert (policy.h, policy.free) == ([0.5, 0.5, 0.5, 0.5], 0.0)
+    # A loss of arm 1: l = .5, the middle of (.5, 2] is 1.25; arm 4 gives its half and arm 3 a quarter, unheard.
+    tell(policy, [0.5, 0.5, 0.5, 0.5], [1.0, 0.0, 1.0, 0.0])
+    # Arm 2 was quiet: u = .5, and half of what it holds is free again.
+    assert (policy.h, policy.free) == ([1.25, 0.25, 0.25, 0.0], 0.25)
+    assert (policy.theta_l, policy.theta_u) == ([0.5, 0.0, 0.0, 0.0], [2.0, 0.5, 2.0, 2.0])
+    assert policy.select(None) == [1.25, 0.25, 0.25, 0.0]
+    # All quiet: .375 + .125 + .125 become free besides, and arm 4, which has nothing, takes all without a loss.
+    tell(policy, [1.25, 0.25, 0.25, 0.0], [0.0, 0.0, 0.0, 0.0])
+    assert policy.theta_u == [1.25, 0.25, 0.25, 2.0]
+    assert (policy.h, policy.free) == ([0.875, 0.125, 0.125, 0.875], 0.0)
+
+
+def test_csb_dt_serves_known_arms_from_what_is_free():
+    policy = SlowCsbDt(3, 1.5, EPSILON, DELTA, 0.2, wait=1)
+    assert policy.h == [0.75, 0.375, 0.375]
+    policy.interval[1], policy.interval[2] = (0.3, 0.51), (0.4, 0.61)
+    tell(policy, [0.45, 0.5, 0.0], [0.0, 0.0, 0.0])
+    assert policy.threshold == {1: 0.45, 2: 0.5}
+    assert (policy.h, policy.free) == ([0.0, 0.0, 0.375], 1.125)
+    assert policy.select(None) == [0.45, 0.5, 0.375]
+    tell(policy, [0.45, 0.5, 0.375], [0.0, 0.0, 1.0])  # the middle of (.375, 1.5] is .9375
+    assert policy.free == 0.5625
+    assert policy.select(None) == [0.45, 0.0, 0.9375]  # .1125 left: too little for arm 2
 
 
 def test_csb_du():

@@ -11,7 +11,8 @@ from tests.reference.allocation import (
     brute_knapsack,
 )
 from tests.reference.allocation_problem import SlowProblem, SlowWorld, slow_rounds
-from tests.reference.allocation_search import SlowCsbDt, SlowCsbMk, SlowNumMk
+from tests.reference.allocation_search import SlowCsbMk, SlowNumMk
+from tests.reference.csb_dt import SlowCsbDt
 
 
 class Script:

@@ -1,9 +1,11 @@
 """CSB-ST: the predecessor of CSB-SK, which learns the means only after the threshold (NeurIPS 2019)."""
 
-from weakfeedback.allocation.common import count_served, some_positive
+import math
+
+from weakfeedback.allocation.common import SLACK, count_served, some_positive
 from weakfeedback.allocation.csb_sk import CsbSk
 from weakfeedback.allocation.waiting import published_share, rounds_to_wait, wait_same
-from weakfeedback.validate import integer
+from weakfeedback.validate import integer, number
 
 
 class CsbSt(CsbSk):
@@ -15,7 +17,8 @@ class CsbSt(CsbSk):
     W_delta is that of CSB-SK divided by max(1, floor(Q)) as published: thresholds are at most 1 there, and so many
     arms are tried together. The program of 2019 waited ``wait_program(arms, budget, epsilon, delta)`` rounds.
 
-    The publication does not say which arms to try during the search; here it is left to the draws, as in CSB-SK.
+    The publication does not say which arms to try during the search; here it is left to the draws, as in CSB-SK. The
+    authors' program also drops candidates above 1 (``search_max=1``).
 
     Draws: as CSB-SK; ``update`` draws nothing during the search.
 
@@ -23,6 +26,8 @@ class CsbSt(CsbSk):
     ----------
     arms, budget, epsilon, delta, wait
         As in CSB-SK.
+    search_max : number > 0, optional
+        The largest threshold that is searched: candidates above it are dropped (Q/K stays). W does not change.
 
     References
     ----------
@@ -34,15 +39,22 @@ class CsbSt(CsbSk):
     >>> policy = CsbSt(arms=50, budget=15.0, epsilon=0.1, delta=1e-4)
     >>> policy.W, CsbSk(arms=50, budget=15.0, epsilon=0.1, delta=1e-4).W
     (7, 104)
+    >>> CsbSt(50, 15.0, 0.1, 1e-4, search_max=1.0).u, policy.u  # 15/15 is the largest candidate, not 15/1
+    (36, 50)
     """
 
     delay_safe = True
     made_for = ("loss",)
 
-    def __init__(self, arms, budget, epsilon, delta, wait=None):
+    def __init__(self, arms, budget, epsilon, delta, wait=None, search_max=None):
         CsbSk.__init__(self, arms, budget, epsilon, delta)
         real = wait_same(integer("arms", arms, 1), epsilon, delta) / published_share(self.Q)
         self.W = rounds_to_wait(wait, real)
+        if search_max is not None:
+            top = number("search_max", search_max, above=0.0)
+            fewest = min(float(self.K), self.Q / top * (1.0 - SLACK))  # Q/M <= top
+            self.u = self.K + 1 - max(1, math.ceil(fewest))
+            self.next_candidate()
 
     def update(self, allocation, observed, rng):
         """Learn from the losses that were seen under this allocation: the threshold, or the means."""

@@ -14,8 +14,9 @@ from weakfeedback.cascade import QUss, UssTs, UssTsDrift, UssTsJoint, UssUcb, in
 from weakfeedback.contextual import UssPd, UssPdRidge, UssPdTs
 from weakfeedback.contextual import instances as contexts
 from weakfeedback.experiments import chapter4_experiments as ch4
+from weakfeedback.experiments.chapter5_experiments import sic_mmab
 from weakfeedback.experiments.model import Experiment
-from weakfeedback.multiplayer import Dlc, DlcLix, Dpe1, MultiplayerProblem, SicMmab, theory
+from weakfeedback.multiplayer import Dlc, DlcLix, Dpe1, MultiplayerProblem, theory
 from weakfeedback.multiplayer import instances as players
 
 Makers = dict[str, Callable[[Any], Any]]
@@ -140,7 +141,7 @@ def player_policies(epsilon: float, delta: float, horizon: int) -> Makers:
         "DLC, eps": lambda p: Dlc(p.arms, epsilon, delta, tolerance="eps"),
         "DLC-LIX, eps": lambda p: DlcLix(p.arms, epsilon, delta, tolerance="eps"),
         "DLC-LIX, eps/N": lambda p: DlcLix(p.arms, epsilon, delta),
-        "SIC-MMAB": lambda p: SicMmab(p.arms, horizon),
+        "SIC-MMAB": lambda p: sic_mmab(p, horizon),
         EARLY: lambda p: DlcLix(p.arms, epsilon, delta, tolerance="eps", early_moves=True),
         EARLY_N: lambda p: DlcLix(p.arms, epsilon, delta, early_moves=True),
         DPE1: lambda p: Dpe1(p.arms),

@@ -67,7 +67,10 @@ CONVENTIONS = (
     f"gamma is {FINER} (the step of CSB-DU too) and the binary searches round their estimates to {DECIMALS} decimals"
 )
 PROGRAM = f"not as printed but as the program of 2019: {CONVENTIONS}"
-RECONSTRUCTED = "CSB-ST and CSB-DT are after Verma et al. (NeurIPS 2019); the thesis does not print them"
+RECONSTRUCTED = (
+    "CSB-ST and CSB-DT are after Verma et al. (NeurIPS 2019) and the authors' program, whose slips are mended; the "
+    "thesis does not print them"
+)
 CLIPPED = (
     "uniform rewards above 1 are clipped (mean 0.98 becomes 0.964); the regret counts with the stated mean"
 )

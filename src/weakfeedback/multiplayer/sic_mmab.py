@@ -30,8 +30,9 @@ class SicMmab(Opening):
           stay; the others go on with the arms left.
 
     Deviations from the published algorithm: indexing takes 2 K - 1 slots, as in the thesis. Sums are rounded down,
-    the own one too, so that all players compute the same means also for rewards that are not 0 or 1. The
-    authors' program starts with a later phase, which is left out here.
+    the own one too, so that all players compute the same means also for rewards that are not 0 or 1.
+    Phases count from 1 as published; the authors' program starts with phase ceil(log2 M) + 1 (``first_phase``), which
+    talks less and is a stronger rival.
 
     Draws: as ``Dlc``: one ``rng.random()`` per slot of orthogonalisation until the first free play.
 
@@ -42,6 +43,8 @@ class SicMmab(Opening):
         T, the number of rounds the confidence is made for.
     constant : number > 0
         Of the width B. The thesis does not give it; 2 is that of the authors' program.
+    first_phase : integer from 1 to 30, optional
+        p of the first phase, 1 if left out.
 
     Attributes
     ----------
@@ -67,13 +70,13 @@ class SicMmab(Opening):
 
     delay_safe = False
 
-    def __init__(self, arms, horizon, constant=2.0):
+    def __init__(self, arms, horizon, constant=2.0, first_phase=None):
         K = integer("arms", arms, 2)
         log_horizon = math.log(integer("horizon", horizon, 2))
         self.start_opening(K, math.ceil(K * math.e * log_horizon), False)
         self.width = number("constant", constant, above=0.0) * log_horizon  # B^2 s
         self.stage = EXPLORING
-        self.p = 1
+        self.p = 1 if first_phase is None else integer("first_phase", first_phase, 1, 30)
         self.t = 0  # slots of the stage gone by
         self.length = 0  # slots of the stage
         # Where in the stage the slot is. Counters: they could be computed from t, with four divisions a slot.
