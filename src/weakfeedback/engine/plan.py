@@ -14,6 +14,7 @@ from weakfeedback.engine.chunk import Compiled, Player, Task
 from weakfeedback.engine.digest import CannotLower
 from weakfeedback.engine.loop import loop_for, refuse_events
 from weakfeedback.engine.results import Results
+from weakfeedback.engine.sources import sources_of
 from weakfeedback.engine.store import Store, code_of
 from weakfeedback.validate import brief, integer
 
@@ -187,6 +188,7 @@ class Plan:
             "horizon": self.horizon,
             "seed": self.seed,
             **({"method": self.method} if self.method != "rounds" else {}),
+            "sources": sources_of(self.policies.values()),
         }
         return Results.from_counts(
             self.problem,

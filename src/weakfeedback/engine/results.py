@@ -30,7 +30,7 @@ class Results:
     compiled : dict
         For each policy True, or the reason why it ran in the interpreter.
     about : dict
-        Setting, problem, horizon and seed.
+        Setting, problem, horizon, seed, and ``sources``: the text of the policies' code.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Results:
         return plot_curves(self, ax, measure)
 
     def save(self, path: str | Path) -> None:
-        """Write the rows as Parquet, in one piece."""
+        """Write the rows as Parquet, in one piece, with the text of the policies' classes among ``about``."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 

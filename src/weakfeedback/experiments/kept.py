@@ -134,7 +134,7 @@ def save(folder: Path, planned: Planned, key: str) -> None:
         "parameters": results.frame["policy"].astype(str).map(parameters),
     }
     frame = results.frame.assign(**labels).astype(dict.fromkeys(labels, "category"))
-    about = results.about | {"key": key, "code": _code(planned)}
+    about = results.about | {"key": key}
     path = rows_of(folder, planned.experiment.id)
     path.parent.mkdir(parents=True, exist_ok=True)
     Results(frame, results.compiled, about).save(path)
@@ -144,8 +144,3 @@ def _parameters(policy: Any) -> str:
     """The numbers a policy starts with, as JSON."""
     plain = {name: value for name, value in vars(policy).items() if isinstance(value, (bool, int, float))}
     return json.dumps({"policy": type(policy).__name__, **plain}, sort_keys=True)
-
-
-def _code(planned: Planned) -> dict[str, str]:
-    """By policy class the module it stands in."""
-    return {type(policy).__name__: type(policy).__module__ for policy in planned.plan.policies.values()}

@@ -111,7 +111,7 @@ def write_report(folder: Path, title: str, sections: Sequence[Section], text: st
     tally = tallied(claim.verdict for section in sections for claim in section.claims)
     sources = Sources()
     for view in views:
-        view["code"] = sources.links(view["about"].get("code", {}).values())
+        view["code"] = sources.stored(view["about"])
     content = render(
         "page.html.j2",
         title=title,
