@@ -19,11 +19,16 @@ from weakfeedback.engine.store import Store, code_of
 from weakfeedback.validate import brief, integer
 
 METHODS = ("rounds", "events")
+NAMED = 3  # damaged files in a warning
 LONGEST = 2**53  # rounds are counted by integers, and marks set by floats
 
 
 class InterpretedWarning(UserWarning):
     """A policy could not be compiled and runs in the interpreter."""
+
+
+class DamagedWarning(UserWarning):
+    """Files of a store were damaged; their chunks are played again."""
 
 
 class SentTask(Task):
@@ -129,10 +134,12 @@ class Plan:
         if self.store is None:
             return
         for k, task in enumerate(self.tasks):
-            table = self.store.get(task)
-            if table is not None:
-                self._tables[k] = table
-                self.how.setdefault(task.label, self.store.made(task))
+            found = self.store.get(task)
+            if found is not None:
+                self._tables[k] = found[0]
+                self.how.setdefault(task.label, found[1])
+        if self.store.damaged:
+            warnings.warn(_remade(self.store), DamagedWarning, stacklevel=3)
 
     def prepare(self) -> None:
         """Compile the policies that must still be played; what cannot be will be interpreted, with a warning."""
@@ -254,6 +261,13 @@ def separate_fields(policy: Any) -> None:
                     f"fields {other!r} and {name!r} of {type(policy).__name__} share memory, which copies do not: "
                     "keep one array and index it"
                 )
+
+
+def _remade(store: Store) -> str:
+    names = sorted(store.damaged)
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    verb = "is" if len(names) == 1 else "are"
+    return f"store {store.folder}: {', '.join(names[:NAMED])}{more} {verb} damaged or foreign, and made again"
 
 
 def _ranges(replications: int, size: int) -> list[tuple[int, int]]:
