@@ -16,6 +16,7 @@ from weakfeedback.engine.loop import loop_for, refuse_events
 from weakfeedback.engine.results import Results
 from weakfeedback.engine.sources import sources_of
 from weakfeedback.engine.store import Store, code_of
+from weakfeedback.engine.trial import try_first_rounds
 from weakfeedback.validate import brief, integer
 
 METHODS = ("rounds", "events")
@@ -161,6 +162,7 @@ class Plan:
                 stacklevel=4,
             )
             return str(reason)
+        try_first_rounds(self.problem, label, policy, self.horizon, self.seed)
         return True
 
     def stop(self) -> None:
