@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ import typer
 
 from weakfeedback import completion
 from weakfeedback._version import __version__
-from weakfeedback.terminal import FAILED, INTERRUPTED, Commands, Stop, console, print_json, writing_to
+from weakfeedback.terminal import FAILED, INTERRUPTED, Commands, Stop, console, print_json, say, writing_to
 
 app = typer.Typer(
     cls=Commands,
@@ -273,13 +272,13 @@ def check(
     try:
         passed = check_policy(make, problem).passed
     except PolicyCheckError as error:
-        print(error, file=sys.stderr)
+        say(str(error), error=True)
         raise typer.Exit(FAILED) from None
     except ValueError as error:
         raise Stop(f"{factory}: {error}") from None
     for name in passed:
-        print(f"  passed  {name}")
-    print(f"{factory}: all {len(passed)} checks passed")
+        say(f"  passed  {name}")
+    say(f"{factory}: all {len(passed)} checks passed")
 
 
 @app.command()
@@ -347,7 +346,7 @@ def warm_up(workers: Workers = None) -> None:
     for done in warmup.warm_up(workers):
         count += not done.refused
         verdict = f"not compiled: {done.refused}" if done.refused else f"{done.seconds:.1f} s"
-        print(f"  {done.setting:<12} {done.policy:<12} {verdict}", flush=True)
+        say(f"  {done.setting:<12} {done.policy:<12} {verdict}")
     print(f"{count} policies ready in {time.perf_counter() - start:.1f} s")
 
 

@@ -6,6 +6,7 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weakfeedback.plaintext import visible
 from weakfeedback.settings import SETTINGS, Setting
 
 if TYPE_CHECKING:
@@ -148,14 +149,17 @@ def show_outcome(found: dict[str, Any], console: Console) -> None:
 
 
 def table(title: str, *columns: str) -> Table:
-    """An empty table for a terminal."""
+    """An empty table for a terminal; its cells are shown as they are."""
     from rich.box import SIMPLE_HEAD
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
-    empty = Table(
-        title=escape(title), title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False
-    )
+    class Plain(Table):
+        def add_row(self, *cells: Any, **options: Any) -> None:
+            super().add_row(*(Text(visible(str(cell))) for cell in cells), **options)
+
+    heading = Text(visible(title), style="bold")
+    empty = Plain(title=heading, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for k, column in enumerate(columns):
         last = k == len(columns) - 1
         empty.add_column(column, no_wrap=not last, overflow="fold")

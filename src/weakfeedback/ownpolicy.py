@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from weakfeedback.plaintext import one_line
 from weakfeedback.terminal import Stop
 
 
@@ -58,4 +59,4 @@ def _near(module: ModuleType, name: str) -> str:
 
 
 def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())
+    return one_line(str(error))

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
+from weakfeedback.plaintext import one_line, visible
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -63,7 +65,7 @@ class Commands(TyperGroup):
             if hasattr(error, "format_message"):  # of the parser of arguments
                 return _wrong_use(error)
             _show_traceback()
-            words = " ".join(str(error).split())
+            words = _words_of(error)
             _complain(f"{type(error).__name__}: {words}" if words else type(error).__name__)
             if not _debugging():
                 _complain("this should not have happened; set WEAKFEEDBACK_DEBUG=1 to see where it did")
@@ -82,7 +84,19 @@ def _wrong_use(error: Any) -> int:
 
 
 def _complain(message: str) -> None:
-    print(f"weakfeedback: {message}", file=sys.stderr)
+    print(f"weakfeedback: {one_line(message)}", file=sys.stderr)
+
+
+def _words_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # of somebody's own
+        return ""
+
+
+def say(text: str, error: bool = False) -> None:
+    """Print words that may be anybody's, in lines."""
+    print(visible(text, keep="\n"), file=sys.stderr if error else sys.stdout, flush=True)
 
 
 def _debugging() -> bool:
@@ -91,7 +105,7 @@ def _debugging() -> bool:
 
 def _show_traceback() -> None:
     if _debugging():
-        traceback.print_exc()
+        say(traceback.format_exc(), error=True)
 
 
 @contextlib.contextmanager
@@ -126,15 +140,25 @@ def make_writable(folder: Path) -> None:
 
 
 def console() -> Console:
-    """Standard output: colours on a terminal only, and no lines cut short elsewhere."""
+    """Standard output: colours on a terminal only, and no lines cut short elsewhere. Words are printed as they are."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
+    class Plain(Console):
+        def print(self, *things: Any, **options: Any) -> None:
+            super().print(*map(_shown, things), **options)
+
+    width = None if sys.stdout.isatty() else 160
+    return Plain(highlight=False, markup=False, emoji=False, soft_wrap=True, width=width)
+
+
+def _shown(thing: Any) -> Any:
+    return visible(thing, keep="\n") if isinstance(thing, str) else thing
 
 
 def print_json(value: Any) -> None:
     """Print machine-readable JSON; infinity and NaN are null."""
-    print(json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    print(text if visible(text, keep="\n") == text else json.dumps(_plain(value), indent=2, allow_nan=False))
 
 
 def _plain(value: Any) -> Any:

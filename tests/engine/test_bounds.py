@@ -67,9 +67,31 @@ def test_no_policy_reads_out_of_range_and_the_control_is_caught(tmp_path):
     assert "caught" in out  # the negative control: without the check nobody would notice
 
 
+LATE = textwrap.dedent(
+    """
+    class Late(Careless):
+        def __init__(self, arms):
+            self.K = arms
+            self.t = 0
+            self.seen = np.zeros(arms)
+
+        def update(self, arm, outputs, rng):
+            self.t += 1
+            if self.t > 4500:  # after the rounds that every policy plays in the interpreter first
+                self.seen[self.K] += 1.0
+
+
+    problem = CascadeProblem.bsc([0.4, 0.2], costs=[0.1, 0.2])
+    try:
+        simulate(problem, {"late": Late(2)}, horizon=4600, replications=1)
+    except IndexError as error:
+        print("caught", error)
+    """
+)
+
+
 def test_the_setting_works_on_a_warm_cache_too(tmp_path):
     """A bounds-checked build is another build, so an unchecked one in the cache is not taken for it."""
-    program = PROGRAM[PROGRAM.index("problem = Casc") :]
     head = PROGRAM[: PROGRAM.index("for name, setting")]
     for check, caught in ((False, False), (True, True)):
         environment = {
@@ -78,7 +100,7 @@ def test_the_setting_works_on_a_warm_cache_too(tmp_path):
             "NUMBA_BOUNDSCHECK": "1" if check else "0",
         }
         out = subprocess.run(
-            [sys.executable, "-c", head + program],
+            [sys.executable, "-c", head + LATE],
             env=environment,
             capture_output=True,
             text=True,

@@ -13,6 +13,7 @@ from tests.processes import started, wait_until
 from weakfeedback import simulate
 from weakfeedback.cascade import CascadeProblem, UssTs, UssUcb
 from weakfeedback.engine import simulate as engine
+from weakfeedback.engine.plan import DamagedWarning
 from weakfeedback.engine.store import StoreMismatch
 
 PROBLEM = CascadeProblem.bsc([0.4, 0.2, 0.1], costs=[0.05, 0.15, 0.4])
@@ -99,7 +100,9 @@ def test_damaged_chunks_are_made_again(tmp_path, ran):
     chunks = sorted(tmp_path.glob("*.parquet"))
     chunks[0].write_bytes(b"")
     chunks[1].write_bytes(chunks[1].read_bytes()[:100])
-    again = go(tmp_path)
+    with pytest.warns(DamagedWarning, match=f"{chunks[0].name}, {chunks[1].name} are damaged") as caught:
+        again = go(tmp_path)
+    assert len(caught) == 1
     assert len(ran) == 5
     assert first.frame.equals(again.frame)
 

@@ -5,6 +5,7 @@ import json
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from tests.experiments.tiny import tiny  # noqa: F401
 
@@ -93,6 +94,25 @@ def test_damaged_rows_are_made_again_from_the_chunks(done, tmp_path):
     path.write_bytes(whole[:100])
     assert reproduce([], tmp_path / "out", quick=True, quiet=True).played == 0
     assert path.read_bytes() == whole
+
+
+def test_a_bit_that_fell_over_in_the_rows_is_found_too(done, tmp_path):
+    path = rows_of(tmp_path / "out", "ch9-one")
+    whole = path.read_bytes()
+    regret = pq.read_metadata(path).row_group(0).column(3)
+    at = regret.data_page_offset + regret.total_compressed_size // 2
+    path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    with pytest.raises(NotAReproduction, match=r"cannot load results from .*damaged"):
+        rebuild(tmp_path / "out").results["ch9-one"]
+    assert reproduce([], tmp_path / "out", quick=True, quiet=True).played == 0
+    assert path.read_bytes() == whole
+
+
+def test_exchanged_rows_are_refused(done, tmp_path):
+    one, two = (rows_of(tmp_path / "out", name) for name in RUN[:2])
+    one.write_bytes(two.read_bytes())
+    with pytest.raises(NotAReproduction, match="has the results of something else"):
+        rebuild(tmp_path / "out").results["ch9-one"]
 
 
 def test_a_finding_is_kept_for_the_same_inputs_only(tiny, tmp_path):  # noqa: F811

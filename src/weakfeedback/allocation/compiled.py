@@ -15,17 +15,16 @@ FLOAT, BOOL = np.dtype(np.float64), np.dtype(np.bool_)  # made once: the names c
 @functools.cache
 def compiled(function: Any) -> Any:
     """Return a compiled copy of a plain helper; it gives the same bits."""
-    from numba import njit
-
+    from weakfeedback.engine.cache import kept
     from weakfeedback.engine.digest import fingerprint
-    from weakfeedback.engine.lowering import _compilable
+    from weakfeedback.engine.lowering import ENGINE, _compilable
     from weakfeedback.engine.parts import Whole
 
     code = fingerprint({function.__name__: function})
     copy = _compilable(function)
     copy.__qualname__ = f"{function.__name__}_{code}"  # the disk cache must not outlive a change of a helper
     copy.__module__ = function.__module__
-    return njit(nogil=True, cache=True, error_model="numpy", pipeline_class=Whole)(copy)
+    return kept(copy, ENGINE, nogil=True, error_model="numpy", pipeline_class=Whole)
 
 
 def knapsack(values: Any, weights: Any, capacity: Any) -> np.ndarray:

@@ -8,7 +8,6 @@ changed numbers home, so that ``vars(obj)`` is the whole state again. Nothing he
 import functools
 import hashlib
 import inspect
-import pickle
 import pkgutil
 import threading
 import types as pytypes
@@ -24,6 +23,7 @@ from numba.core.registry import cpu_target
 from numba.experimental import structref
 
 from weakfeedback.engine import stream
+from weakfeedback.engine.cache import kept
 from weakfeedback.engine.digest import (
     CannotLower,
     attributes,
@@ -132,11 +132,7 @@ def direct(dispatcher: Any, *arguments: Any) -> Any:
     """
     kinds = tuple(numba.typeof(argument) for argument in arguments)
     if kinds not in dispatcher.overloads:
-        try:
-            dispatcher(*arguments)
-        except (OSError, EOFError, pickle.UnpicklingError):
-            dispatcher._cache.disable()  # the disk is full, or a file of the cache is damaged
-            dispatcher(*arguments)
+        dispatcher(*arguments)
     return dispatcher.overloads[kinds].entry_point
 
 
@@ -331,10 +327,7 @@ def _named(function: Callable, digest: str) -> Any:
     copy.__qualname__ = f"{source.__name__}_{hashlib.sha256(all_of_it.encode()).hexdigest()[:16]}"
     copy.__module__ = source.__module__
     options: Any = {"nogil": True, "error_model": "numpy", "boundscheck": None, "pipeline_class": Whole}
-    try:
-        return njit(cache=True, **options)(copy)
-    except RuntimeError:  # there is no folder that can be written
-        return njit(**options)(copy)
+    return kept(copy, ENGINE, **options)
 
 
 # Both go over the fields in one piece: statement by statement they took a sixth of a cold compile of many fields.

@@ -14,15 +14,22 @@ from weakfeedback.engine.chunk import Compiled, Player, Task
 from weakfeedback.engine.digest import CannotLower
 from weakfeedback.engine.loop import loop_for, refuse_events
 from weakfeedback.engine.results import Results
+from weakfeedback.engine.sources import sources_of
 from weakfeedback.engine.store import Store, code_of
+from weakfeedback.engine.trial import try_first_rounds
 from weakfeedback.validate import brief, integer
 
 METHODS = ("rounds", "events")
+NAMED = 3  # damaged files in a warning
 LONGEST = 2**53  # rounds are counted by integers, and marks set by floats
 
 
 class InterpretedWarning(UserWarning):
     """A policy could not be compiled and runs in the interpreter."""
+
+
+class DamagedWarning(UserWarning):
+    """Files of a store were damaged; their chunks are played again."""
 
 
 class SentTask(Task):
@@ -128,10 +135,12 @@ class Plan:
         if self.store is None:
             return
         for k, task in enumerate(self.tasks):
-            table = self.store.get(task)
-            if table is not None:
-                self._tables[k] = table
-                self.how.setdefault(task.label, self.store.made(task))
+            found = self.store.get(task)
+            if found is not None:
+                self._tables[k] = found[0]
+                self.how.setdefault(task.label, found[1])
+        if self.store.damaged:
+            warnings.warn(_remade(self.store), DamagedWarning, stacklevel=3)
 
     def prepare(self) -> None:
         """Compile the policies that must still be played; what cannot be will be interpreted, with a warning."""
@@ -153,6 +162,7 @@ class Plan:
                 stacklevel=4,
             )
             return str(reason)
+        try_first_rounds(self.problem, label, policy, self.horizon, self.seed)
         return True
 
     def stop(self) -> None:
@@ -187,6 +197,7 @@ class Plan:
             "horizon": self.horizon,
             "seed": self.seed,
             **({"method": self.method} if self.method != "rounds" else {}),
+            "sources": sources_of(self.policies.values()),
         }
         return Results.from_counts(
             self.problem,
@@ -252,6 +263,13 @@ def separate_fields(policy: Any) -> None:
                     f"fields {other!r} and {name!r} of {type(policy).__name__} share memory, which copies do not: "
                     "keep one array and index it"
                 )
+
+
+def _remade(store: Store) -> str:
+    names = sorted(store.damaged)
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    verb = "is" if len(names) == 1 else "are"
+    return f"store {store.folder}: {', '.join(names[:NAMED])}{more} {verb} damaged or foreign, and made again"
 
 
 def _ranges(replications: int, size: int) -> list[tuple[int, int]]:

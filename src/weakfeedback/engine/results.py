@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback._version import __version__
 from weakfeedback.engine.loop import measures_of
+from weakfeedback.engine.resultfile import read_results, writer_of_results
 from weakfeedback.files import write_atomically
 from weakfeedback.stats import Comparison, paired_comparison, student_interval
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-
-KEY = b"weakfeedback"
 
 
 class Results:
@@ -30,7 +27,7 @@ class Results:
     compiled : dict
         For each policy True, or the reason why it ran in the interpreter.
     about : dict
-        Setting, problem, horizon and seed.
+        Setting, problem, horizon, seed, and ``sources``: the text of the policies' code.
     """
 
     def __init__(
@@ -140,32 +137,13 @@ class Results:
         return plot_curves(self, ax, measure)
 
     def save(self, path: str | Path) -> None:
-        """Write the rows as Parquet, in one piece."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        table = pa.Table.from_pandas(self.frame, preserve_index=False)
-        text = json.dumps({"version": __version__, "compiled": self.compiled, "about": self.about})
-        table = table.replace_schema_metadata({**(table.schema.metadata or {}), KEY: text.encode()})
-        write_atomically(Path(path), lambda part: pq.write_table(table, part))
+        """Write the rows as Parquet, in one piece, with the text of the policies' classes among ``about``."""
+        write_atomically(Path(path), writer_of_results(self.frame, self.compiled, self.about))
 
     @classmethod
     def load(cls, path: str | Path) -> Results:
-        """Read what ``save`` wrote."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        try:
-            table = pq.read_table(path)
-            kept = json.loads((table.schema.metadata or {})[KEY])
-        except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
-            word = (
-                error.strerror
-                if isinstance(error, OSError) and error.strerror
-                else "not a file written by Results.save"
-            )
-            raise ValueError(f"cannot load results from {path}: {word}") from None
-        return cls(table.to_pandas(), kept["compiled"], kept["about"])
+        """Read what ``save`` wrote; a ``ValueError`` of one line if it is damaged or something else."""
+        return cls(*read_results(Path(path)))
 
 
 def _as_rows(marks: np.ndarray, measured: dict[str, dict[str, np.ndarray]]) -> pd.DataFrame:

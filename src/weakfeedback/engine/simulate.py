@@ -12,6 +12,7 @@ from typing import Any
 from weakfeedback.engine.chunk import Task, run
 from weakfeedback.engine.plan import InterpretedWarning, Plan, mark_rounds
 from weakfeedback.engine.results import Results
+from weakfeedback.plaintext import visible
 
 __all__ = ["InterpretedWarning", "mark_rounds", "play", "simulate"]
 
@@ -126,12 +127,13 @@ def _progress(tasks: Sequence[Task], missing: list[int], wanted: bool) -> Iterat
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    words = TextColumn("{task.description}", markup=False)
+    columns = (words, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
         lines = {}
         for k, task in enumerate(tasks):
             if task.label not in lines:
-                lines[task.label] = bar.add_task(task.label, total=0)
+                lines[task.label] = bar.add_task(visible(task.label), total=0)
             line = lines[task.label]
             bar.update(line, total=(bar.tasks[line].total or 0) + task.last - task.first)
             if k not in missing:

@@ -3,7 +3,8 @@
 A store belongs to one problem, horizon, set of marks and seed; it is refused for any other. Policies and
 replications may come and go: a chunk is found again only if the policy's code and parameters, the problem,
 the range of replications and the versions of NumPy, Numba and this package are the same. Of a policy whose code
-or state cannot be followed nothing is kept, with a warning.
+or state cannot be followed nothing is kept, with a warning. A chunk that is damaged, or not the one that its name
+promises, is never used: ``damaged`` lists it, and it is made again.
 """
 
 import hashlib
@@ -19,9 +20,12 @@ from weakfeedback._version import __version__
 from weakfeedback.engine.chunk import Task
 from weakfeedback.engine.digest import CannotLower, class_fingerprint, fingerprint, name_of, reachable
 from weakfeedback.engine.loop import loop_for
+from weakfeedback.engine.tables import Damaged, read_table, writer_of
 from weakfeedback.files import write_atomically
 
 FORMAT = 1
+CHUNKS = "chunks 2"  # how they are written; those written otherwise are not found
+SIGNED = "_units"  # what may be below 0 ends so
 
 
 class StoreError(ValueError):
@@ -51,6 +55,7 @@ class Store:
         if method != "rounds":
             self.configuration["method"] = method
         self._policies: dict[int, tuple[Any, str | None]] = {}  # by identity; the policy is kept alive
+        self.damaged: list[str] = []  # files that were found and not used
         self._open()
 
     def _open(self) -> None:
@@ -105,38 +110,45 @@ class Store:
             np.__version__,
             numba.__version__,
             __version__,
+            CHUNKS,
         ]
         return hashlib.sha256("|".join(words).encode()).hexdigest()
 
-    def get(self, task: Task) -> np.ndarray | None:
-        """The finished chunk of a task, or None."""
+    def get(self, task: Task) -> tuple[np.ndarray, bool | str] | None:
+        """The finished chunk of a task and how it was played: True if compiled, or the reason why it was not.
+
+        None when there is none, or none that can be trusted: the name of such a file goes into ``damaged``.
+        """
         path = self.path(task)
         if path is None or not path.exists():
             return None
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         try:
-            names = self._names(task)
-            columns = pq.read_table(path, columns=list(names))
-        except (OSError, pa.ArrowInvalid):
-            return None  # a damaged file is made again
-        shape = (task.last - task.first, task.marks.size, len(names))
-        if columns.num_rows != shape[0] * shape[1]:
+            return self._read(task, path)
+        except (OSError, ValueError):
+            self.damaged.append(path.name)
             return None
-        flat = np.stack([columns[name].to_numpy() for name in names], axis=-1)
-        return flat.reshape(shape)
+
+    def _read(self, task: Task, path: Path) -> tuple[np.ndarray, bool | str]:
+        rows, words = read_table(path)
+        names = self._names(task)
+        expected = _labels(task)
+        if words.get("key") != path.stem:
+            raise Damaged("it is the chunk of another task")
+        if rows.column_names != [*expected, *names] or rows.num_rows != expected["round"].size:
+            raise Damaged("it has other rows or columns")
+        columns = {name: rows[name].to_numpy() for name in rows.column_names}
+        if any(values.dtype != np.int64 for values in columns.values()):
+            raise Damaged("its columns are of another kind")
+        if any(not np.array_equal(columns[name], values) for name, values in expected.items()):
+            raise Damaged("it has other replications or rounds")
+        if any((columns[name] < 0).any() for name in names if not name.endswith(SIGNED)):
+            raise Damaged("it has counts below 0")
+        flat = np.stack([columns[name] for name in names], axis=-1)
+        return flat.reshape(task.last - task.first, task.marks.size, len(names)), words["interpreted"] or True
 
     def _names(self, task: Task) -> tuple[str, ...]:
         """What is counted for the policy of a task."""
         return loop_for(self.problem, task.policy).counters(self.problem)
-
-    def made(self, task: Task) -> bool | str:
-        """How a stored chunk was played: True if compiled, or the reason why it was interpreted."""
-        import pyarrow.parquet as pq
-
-        known = pq.read_schema(self.path(task)).metadata or {}
-        return known.get(b"interpreted", b"").decode() or True
 
     def put(self, task: Task, table: np.ndarray, how: bool | str = True) -> None:
         """Keep a finished chunk; ``how`` is True, or the reason why it was interpreted."""
@@ -144,20 +156,26 @@ class Store:
         if path is None:
             return
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
-        replications = np.repeat(np.arange(task.first, task.last), task.marks.size)
-        columns = {"replication": replications, "round": np.tile(task.marks, task.last - task.first)}
         names = self._names(task)
         flat = table.reshape(-1, len(names))
-        columns.update((name, flat[:, k]) for k, name in enumerate(names))
-        known = {
+        columns = {**_labels(task), **{name: flat[:, k] for k, name in enumerate(names)}}
+        words = {
             "policy": task.label,
             "version": __version__,
             "interpreted": how if isinstance(how, str) else "",
+            "key": path.stem,
         }
-        rows = pa.table(columns).replace_schema_metadata(known)
-        write_atomically(path, lambda part: pq.write_table(rows, part))
+        write_atomically(path, writer_of(pa.table(columns), words))
+
+
+def _labels(task: Task) -> dict[str, np.ndarray]:
+    """The columns that say what a row is of."""
+    count = task.last - task.first
+    return {
+        "replication": np.repeat(np.arange(task.first, task.last), task.marks.size),
+        "round": np.tile(task.marks, count),
+    }
 
 
 def code_of(problem: Any, policy: Any) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weakfeedback._version import __version__
-from weakfeedback.engine.results import KEY, Results
+from weakfeedback.engine.results import Results
 from weakfeedback.experiments.findings import code_digest
 from weakfeedback.files import write_atomically
 
@@ -74,14 +74,20 @@ class Kept(Mapping[str, Results]):
     """The results of a reproduction by experiment id, read from disk when asked for; the latest stay in memory."""
 
     def __init__(self, folder: Path, ids: Mapping[str, Any]) -> None:
-        self.folder, self._ids = folder, tuple(ids)
+        self.folder, self._ids = folder, dict(ids)
         self._read = functools.lru_cache(maxsize=64)(self._load)
 
     def _load(self, name: str) -> Results:
+        path = rows_of(self.folder, name)
         try:
-            return Results.load(rows_of(self.folder, name))
+            found = Results.load(path)
         except ValueError as error:
             raise NotAReproduction(f"{error}; run `weakfeedback reproduce` again to make them") from None
+        if found.about.get("experiment") != name or found.about.get("key") != self._ids[name]:
+            raise NotAReproduction(
+                f"{path}: has the results of something else; run `weakfeedback reproduce` again to make them"
+            )
+        return found
 
     def __getitem__(self, name: str) -> Results:
         if name not in self._ids:
@@ -114,13 +120,9 @@ def results_key(planned: Planned) -> str:
 
 def kept_key(folder: Path, name: str) -> str:
     """The digest of the results that the folder has of an experiment; "" if it has none."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
-        metadata = pq.read_schema(rows_of(folder, name)).metadata or {}
-        return json.loads(metadata[KEY])["about"].get("key", "")
-    except (OSError, pa.ArrowInvalid, KeyError, ValueError):
+        return str(Results.load(rows_of(folder, name)).about.get("key", ""))
+    except ValueError:
         return ""  # absent or damaged: it is made again from the chunks
 
 
@@ -134,7 +136,7 @@ def save(folder: Path, planned: Planned, key: str) -> None:
         "parameters": results.frame["policy"].astype(str).map(parameters),
     }
     frame = results.frame.assign(**labels).astype(dict.fromkeys(labels, "category"))
-    about = results.about | {"key": key, "code": _code(planned)}
+    about = results.about | {"key": key}
     path = rows_of(folder, planned.experiment.id)
     path.parent.mkdir(parents=True, exist_ok=True)
     Results(frame, results.compiled, about).save(path)
@@ -144,8 +146,3 @@ def _parameters(policy: Any) -> str:
     """The numbers a policy starts with, as JSON."""
     plain = {name: value for name, value in vars(policy).items() if isinstance(value, (bool, int, float))}
     return json.dumps({"policy": type(policy).__name__, **plain}, sort_keys=True)
-
-
-def _code(planned: Planned) -> dict[str, str]:
-    """By policy class the module it stands in."""
-    return {type(policy).__name__: type(policy).__module__ for policy in planned.plan.policies.values()}

@@ -13,20 +13,22 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from weakfeedback.plaintext import one_line
 from weakfeedback.settings import SETTINGS, Setting
 
 LIMIT_ROWS = 50_000_000
 NOT_AN_OPTION = ("policy", "label")
+SHOWN = r"[^\p{C}\p{Zl}\p{Zp}]"  # a character that is seen, and steers nothing
 
 ALLOWED = {
-    "title": "some words on one line",
+    "title": "1 to 200 printable characters on one line",
     "setting": f"one of {', '.join(SETTINGS)}",
     "instance": "the name of an instance, as in `weakfeedback list`",
     "problem": "a table",
     "policies": "a list of at least one policy, each a name or a table with policy, label and options",
     "policies[]": "a name, or a table with policy, label and options",
     "policies[].policy": "the name of a policy, as in `weakfeedback list`",
-    "policies[].label": "1 to 60 characters on one line",
+    "policies[].label": "1 to 60 printable characters on one line",
     "horizon": "an integer from 1 to 10^12",
     "replications": "an integer from 1 to 10^7",
     "seed": "an integer >= 0",
@@ -49,7 +51,7 @@ class PolicyEntry(BaseModel):
 
     model_config = ConfigDict(extra="allow", strict=True)
     policy: str
-    label: str | None = Field(None, pattern=r"^[^\x00-\x1f\x7f]{1,60}$")
+    label: str | None = Field(None, pattern=rf"^{SHOWN}{{1,60}}$")
 
     @property
     def options(self) -> dict[str, Any]:
@@ -64,7 +66,7 @@ def _as_table(entry: Any) -> Any:
 class ExperimentFile(_Strict):
     """The keys of an experiment file."""
 
-    title: str | None = Field(None, pattern=r"^[^\x00-\x1f\x7f]{1,200}$")
+    title: str | None = Field(None, pattern=rf"^{SHOWN}{{1,200}}$")
     setting: str
     instance: str | None = None
     problem: dict[str, Any] | None = None
@@ -310,7 +312,7 @@ def _policies(setting: Setting, problem: Any, entries: list[PolicyEntry]) -> tup
             name = canonical_name(setting.name, entry.policy)
             policy = setting.make(name, problem, entry.options)
             given = ", ".join(f"{option}={value}" for option, value in entry.options.items())
-            label = entry.label or (f"{name}({given})" if given else name)
+            label = entry.label or one_line(f"{name}({given})" if given else name, 200)
         except ValueError as error:
             raise ValueError(f"policies[{k}]: {_line(error)}") from None
         if label in policies:
@@ -324,7 +326,8 @@ def _known_keys(table: dict[str, Any], known: list[str], prefix: str) -> None:
     for key in table:
         if key not in known:
             near = _near(key, known)
-            raise ValueError(f"{prefix}{key} is not a known key{near}; allowed: {', '.join(known)}")
+            named = one_line(f"{prefix}{key}", 80)
+            raise ValueError(f"{named} is not a known key{near}; allowed: {', '.join(known)}")
 
 
 def _near(word: str, known: Any) -> str:
@@ -349,9 +352,8 @@ def _first(error: ValidationError, prefix: str = "") -> str:
 
 
 def _line(error: Exception) -> str:
-    return " ".join(str(error).split())
+    return one_line(str(error))
 
 
 def _brief(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 80 else text[:77] + "..."
+    return one_line(repr(value), 80)

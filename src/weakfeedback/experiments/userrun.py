@@ -69,7 +69,6 @@ def _labelled(results: Results, experiment: UserExperiment, command: str) -> Res
         "command": command,
         "file": experiment.text,
         "versions": versions(),
-        "code": {type(policy).__name__: type(policy).__module__ for policy in experiment.policies.values()},
     }
     frame = results.frame.assign(**labels).astype(dict.fromkeys(labels, "category"))
     return Results(frame, results.compiled, results.about | about)

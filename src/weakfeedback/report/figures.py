@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from weakfeedback.plaintext import visible
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -68,15 +70,15 @@ def plot_figure(figure: dict[str, Any], ax: Axes) -> Axes:
         colour, style = look(k)
         mean, low, high = (_filled(series[end]) for end in ("mean", "low", "high"))
         marker = "o" if figure["kind"] == "sweep" else None
-        ax.plot(
-            x, mean, style, color=colour, linewidth=1.8, marker=marker, markersize=3.5, label=series["name"]
-        )
+        name = visible(series["name"])
+        label = name.replace("$", r"\$")  # for a legend, which would read formulas
+        ax.plot(x, mean, style, color=colour, linewidth=1.8, marker=marker, markersize=3.5, label=label)
         ax.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
         known = [(at, value) for at, value in zip(x, mean) if not math.isnan(value)]
         if known:
-            ends.append((known[-1][1], series["name"], colour, x[-1]))
-    ax.set_xlabel(figure["x_title"])
-    ax.set_ylabel(figure["y_title"])
+            ends.append((known[-1][1], name, colour, x[-1]))
+    ax.set_xlabel(visible(figure["x_title"]), parse_math=False)
+    ax.set_ylabel(visible(figure["y_title"]), parse_math=False)
     if figure["kind"] == "curve":
         ax.set_xlim(left=0)
     elif min(x) < 0.0 < max(x):
@@ -98,7 +100,8 @@ def _label_ends(ax: Axes, ends: list[tuple]) -> None:
     ends = sorted(ends)
     heights = spread([end[0] for end in ends], 0.055 * (top - bottom), top)
     for height, (_, policy, colour, x) in zip(heights, ends):
-        ax.annotate(policy, (x, height), xytext=(5, 0), textcoords="offset points", color=colour, va="center")
+        looks: dict[str, Any] = {"color": colour, "va": "center", "parse_math": False}
+        ax.annotate(policy, (x, height), xytext=(5, 0), textcoords="offset points", **looks)
 
 
 def spread(values: list[float], gap: float, top: float) -> list[float]:

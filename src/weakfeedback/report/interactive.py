@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weakfeedback.plaintext import visible
 from weakfeedback.report.figures import look, spread
 
 DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
@@ -44,4 +45,4 @@ def _darker(colour: str) -> str:
 
 def _text(words: str) -> str:
     """Plotly reads some tags in its texts; a label has none."""
-    return words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return visible(words).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weakfeedback.plaintext import visible
 from weakfeedback.report import tables
 from weakfeedback.report.figures import MOST_POINTS, curve_figure
 from weakfeedback.report.interactive import for_browser
@@ -111,7 +112,7 @@ def write_report(folder: Path, title: str, sections: Sequence[Section], text: st
     tally = tallied(claim.verdict for section in sections for claim in section.claims)
     sources = Sources()
     for view in views:
-        view["code"] = sources.links(view["about"].get("code", {}).values())
+        view["code"] = sources.stored(view["about"])
     content = render(
         "page.html.j2",
         title=title,
@@ -182,6 +183,7 @@ def _environment() -> Any:
         loader=jinja2.PackageLoader("weakfeedback.report"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -189,6 +191,11 @@ def _environment() -> Any:
         number=tables.number, p_value=tables.p_value, cell=tables.cell, sortable=_sortable
     )
     return environment
+
+
+def _shown(value: Any) -> Any:
+    """Words without characters that hide or turn others; what is markup of ours stays as it is."""
+    return visible(value, keep="\n\t") if type(value) is str else value
 
 
 def _sortable(value: Any) -> str:

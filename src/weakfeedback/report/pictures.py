@@ -45,6 +45,7 @@ def draw(figure: dict[str, Any], digest: str = "") -> tuple[bytes, bytes]:
     looks: Any = {
         "svg.hashsalt": "weakfeedback",
         "svg.fonttype": "none",
+        "text.usetex": False,
         "font.size": 10,
         "font.family": "sans-serif",
     }

@@ -86,7 +86,7 @@ class _Maker:
         for claim in claims:
             served = dict.fromkeys(e.place for e in chosen if e.id in claim["experiments"])
             claim["groups"] = [(_anchor(chapter, place), place) for place in served]
-            claim["code"] = self.sources.links(claim["tested_in"])
+            claim["code"] = self.sources.loaded(claim["tested_in"])
         return {
             "number": chapter.number,
             "heading": chapter.heading,
@@ -162,9 +162,9 @@ class _Maker:
 
     def _code(self, some: Sequence[Experiment]) -> list[tuple[str, str]]:
         """Where the code stands: the policies, then the experiments."""
-        policies = [m for e in some for m in self.results[e.id].about.get("code", {}).values()]
+        policies = [link for e in some for link in self.sources.stored(self.results[e.id].about)]
         makers = [make for e in some for make in e.policies.values()]
-        return self.sources.links([*policies, *map(module_of, makers)])
+        return list(dict.fromkeys([*policies, *self.sources.loaded(map(module_of, makers))]))
 
     def _command(self, ids: Sequence[str]) -> str:
         return shlex.join(["weakfeedback", "reproduce", "--only", *pattern(ids), *self.note.options])

@@ -1,12 +1,16 @@
-"""The code behind a page: each module it speaks of is shown on it, with what its classes say of themselves."""
+"""The code behind a page: what was stored with the results, and the modules that this package itself names.
+
+Nothing is ever imported here. A file of results says which code made it; its words are shown, not followed.
+"""
 
 from __future__ import annotations
 
 import functools
-import importlib
-import inspect
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from weakfeedback.engine.sources import source_of_module, stored_sources
 
 
 class Sources:
@@ -15,15 +19,24 @@ class Sources:
     def __init__(self) -> None:
         self._views: dict[str, dict[str, Any]] = {}
 
-    def links(self, modules: Iterable[str]) -> list[tuple[str, str]]:
-        """Anchor and path of each module whose source can be read, in the order given, without repetitions."""
-        found = []
-        for module in dict.fromkeys(modules):
-            if module not in self._views and (view := _view(module)):
-                self._views[module] = view
-            if module in self._views:
-                found.append((self._views[module]["key"], self._views[module]["path"]))
-        return found
+    def stored(self, about: Mapping[str, Any]) -> list[tuple[str, str]]:
+        """Anchor and path of each module whose text is stored with some results."""
+        kept = stored_sources(dict(about))
+        for module, source in kept.items():
+            self._views.setdefault(module, _view(module, source))
+        return self._links(kept)
+
+    def loaded(self, modules: Iterable[str]) -> list[tuple[str, str]]:
+        """The same of modules that code of ours has named and that are loaded, without repetitions."""
+        names = list(dict.fromkeys(modules))
+        for module in names:
+            if module not in self._views and (source := source_of_module(sys.modules.get(module))):
+                self._views[module] = _view(module, source)
+        return self._links(names)
+
+    def _links(self, modules: Iterable[str]) -> list[tuple[str, str]]:
+        views = [self._views[module] for module in modules if module in self._views]
+        return [(view["key"], view["path"]) for view in views]
 
     def views(self) -> list[dict[str, Any]]:
         """What the template shows of all modules that were linked to, by path."""
@@ -41,21 +54,11 @@ def module_of(function: Any) -> str:
     return function.__module__
 
 
-def _view(module: str) -> dict[str, Any] | None:
-    try:
-        loaded = importlib.import_module(module)
-        code = inspect.getsource(loaded)
-    except (ImportError, OSError, TypeError, ValueError):
-        return None
-    classes = [
-        {"name": name, "words": inspect.cleandoc(thing.__doc__)}
-        for name, thing in vars(loaded).items()
-        if isinstance(thing, type) and thing.__module__ == module and thing.__doc__ and name[0] != "_"
-    ]
+def _view(module: str, source: dict[str, Any]) -> dict[str, Any]:
     return {
         "key": "code-" + module.replace(".", "-").replace("_", "-"),
         "path": module.replace(".", "/") + ".py",
-        "title": (loaded.__doc__ or "").strip().split("\n")[0],
-        "classes": classes,
-        "code": code,
+        "title": source["title"],
+        "classes": [{"name": name, "words": words} for name, words in source["classes"]],
+        "code": source["code"],
     }

@@ -1,0 +1,62 @@
+"""The first rounds of a policy of the user's own, played in the interpreter before its compiled twin plays any.
+
+Compiled code does not check indices: one past the end of an array reads or writes what is not the policy's, and the
+process may crash much later. The interpreter says where it is. The rounds are thrown away, so results stay as they
+are; policies of this package are tested with bounds checks and play none.
+"""
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.engine.cast import cast, streams
+from weakfeedback.engine.digest import CannotLower
+from weakfeedback.engine.fresh import fresh
+from weakfeedback.engine.loop import loop_for
+from weakfeedback.engine.store import code_of
+
+ROUNDS = 4096  # at most, in steps that double
+SECONDS = 0.5  # no further step after so long
+OWN = "weakfeedback."
+_tried: dict[tuple, int] = {}  # code and shapes -> rounds
+
+
+def try_first_rounds(problem: Any, label: str, policy: Any, horizon: int, seed: int) -> None:
+    """Raise the ``IndexError`` that the first rounds of a policy end in, if they do; once for the same code."""
+    if type(policy).__module__.startswith(OWN):
+        return
+    try:
+        key = (code_of(problem, policy), problem.digest(), _shapes(policy))
+    except CannotLower:  # a policy that is compiled has code that can be followed
+        return
+    rounds = min(horizon, ROUNDS)
+    if _tried.get(key, 0) < rounds:
+        _play(problem, label, policy, rounds, seed)
+        _tried[key] = rounds
+
+
+def _shapes(policy: Any) -> tuple:
+    return tuple((name, np.shape(value)) for name, value in vars(policy).items())
+
+
+def _play(problem: Any, label: str, policy: Any, rounds: int, seed: int) -> None:
+    loop = loop_for(problem, policy)
+    width = len(loop.counters(problem))
+    counts, table = np.zeros(width, dtype=np.int64), np.zeros((1, width), dtype=np.int64)
+    start, last, reached = time.monotonic(), 1, 0
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            arguments = (cast(problem, policy), fresh(problem.world()), *streams(problem, policy, seed, 0))
+            while reached < rounds and time.monotonic() - start < SECONDS:
+                reached = min(last, rounds)
+                if loop.play(*arguments, np.array([reached]), counts, table):
+                    return  # an impossible decision: the run itself will say so
+                last *= 2
+    except IndexError as error:
+        error.add_note(f"while {label!r} played its first rounds in the interpreter, before it is compiled")
+        raise
+    except Exception:
+        return  # the interpreter is stricter in other respects; whatever else is wrong, the run will say

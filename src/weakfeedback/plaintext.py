@@ -1,0 +1,34 @@
+"""Text from anywhere, made fit to be shown: no character that steers a terminal, hides or turns other text."""
+
+import unicodedata
+
+LONGEST = 2000  # characters of a message
+
+
+def visible(text: str, keep: str = "") -> str:
+    r"""The text with control, format and unassigned characters written as escapes; those in ``keep`` stay.
+
+    >>> visible("a\x1b[31m\u202eb"), visible("one\ntwo", keep="\n"), visible("Müller ξ")
+    ('a\\x1b[31m\\u202eb', 'one\ntwo', 'Müller ξ')
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one in keep or not _hidden(one) else _escaped(one) for one in text)
+
+
+def one_line(text: str, longest: int = LONGEST) -> str:
+    r"""The text on one line of bounded length.
+
+    >>> one_line(" one\n two\x07"), one_line("x" * 9, 6)
+    ('one two\\x07', 'xxx...')
+    """
+    line = visible(" ".join(text.split()))
+    return line if len(line) <= longest else line[: longest - 3] + "..."
+
+
+def _hidden(one: str) -> bool:
+    return unicodedata.category(one) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
+
+
+def _escaped(one: str) -> str:
+    return one.encode("unicode_escape", "surrogatepass").decode("ascii")

@@ -1,0 +1,227 @@
+"""The compiler's cache: where it is, who may read it, and that nothing that befalls it is an error."""
+
+import errno
+import hashlib
+import os
+import pickle
+import stat
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.engine.test_damage import damaged
+
+import weakfeedback
+from weakfeedback.engine import cache
+
+SMALL = textwrap.dedent(
+    """
+    from weakfeedback import simulate
+    from weakfeedback.cascade import CascadeProblem, UssUcb
+    problem = CascadeProblem.bsc([0.4, 0.2], costs=[0.1, 0.2])
+    results = simulate(problem, {"p": UssUcb(problem.costs)}, horizon=100, replications=2)
+    print(results.compiled["p"], results.final().loc["p", "mean"])
+    """
+)
+
+
+def run(**environment):
+    known = {k: v for k, v in os.environ.items() if k not in (cache.VARIABLE, "NUMBA_CACHE_DIR")}
+    command = [sys.executable, "-W", "error", "-c", SMALL]
+    return subprocess.run(command, env={**known, **environment}, capture_output=True, text=True)
+
+
+def files(folder):
+    return sorted(path for path in Path(folder).rglob("*") if path.suffix in (".nbi", ".nbc"))
+
+
+def test_it_lies_in_the_users_folder_and_is_private(tmp_path):
+    package = Path(weakfeedback.__file__).parent
+    before = files(package)
+    out = run(XDG_CACHE_HOME=str(tmp_path))
+    assert out.stdout.startswith("True"), out.stderr
+    assert len(files(tmp_path / "weakfeedback")) >= 4
+    assert files(package) == before
+    assert stat.S_IMODE((tmp_path / "weakfeedback").stat().st_mode) == 0o700
+
+
+def test_two_variables_move_it(tmp_path):
+    out = run(WEAKFEEDBACK_CACHE=str(tmp_path / "ours"), NUMBA_CACHE_DIR=str(tmp_path / "numba"))
+    assert out.stdout.startswith("True"), out.stderr
+    assert files(tmp_path / "ours")
+    assert not files(tmp_path / "numba")
+
+
+@pytest.mark.parametrize(
+    ("platform", "environment", "expected"),
+    [
+        ("linux", {"XDG_CACHE_HOME": "/x"}, "/x/weakfeedback"),
+        ("linux", {"XDG_CACHE_HOME": "not/absolute"}, "/home/me/.cache/weakfeedback"),
+        ("linux", {}, "/home/me/.cache/weakfeedback"),
+        ("darwin", {}, "/home/me/Library/Caches/weakfeedback"),
+        ("win32", {"LOCALAPPDATA": "/l"}, "/l/weakfeedback/cache"),
+        ("win32", {}, "/home/me/AppData/Local/weakfeedback/cache"),
+    ],
+)
+def test_every_platform_has_its_place(monkeypatch, platform, environment, expected):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("LOCALAPPDATA", raising=False)
+    monkeypatch.setattr(cache.sys, "platform", platform)
+    monkeypatch.setattr(cache.Path, "home", lambda: Path("/home/me"))
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert cache.user_folder() == Path(expected)
+
+
+def test_without_a_home_there_is_none(monkeypatch):
+    def nobody():
+        raise RuntimeError("no home")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(cache.Path, "home", nobody)
+    assert cache.user_folder() is None
+    assert cache._own() is None
+
+
+def test_a_folder_of_somebody_else_is_not_used(tmp_path, monkeypatch):
+    open_to_all = tmp_path / "mine"
+    open_to_all.mkdir(mode=0o777)
+    open_to_all.chmod(0o777)
+    assert cache._made(open_to_all / "a", open_to_all) == open_to_all / "a"
+    assert stat.S_IMODE(open_to_all.stat().st_mode) == 0o700
+    monkeypatch.setattr(cache.os, "geteuid", lambda: open_to_all.stat().st_uid + 1)
+    assert cache._made(open_to_all / "b", open_to_all) is None
+
+
+def test_a_place_that_cannot_be_made_means_no_cache():
+    out = run(WEAKFEEDBACK_CACHE="/dev/null/nowhere")
+    assert out.stdout.startswith("True"), out.stderr
+
+
+def test_processes_that_begin_at_once_share_an_empty_cache(tmp_path):
+    environment = {**os.environ, cache.VARIABLE: str(tmp_path)}
+    command = [sys.executable, "-W", "error", "-c", SMALL]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    started = [subprocess.Popen(command, env=environment, **pipes) for _ in range(2)]
+    said = [process.communicate(timeout=300) for process in started]
+    assert len({out for out, _ in said}) == 1, said
+    assert said[0][0].startswith("True")
+    before = {path: path.stat().st_mtime_ns for path in files(tmp_path)}
+    assert run(WEAKFEEDBACK_CACHE=str(tmp_path)).stdout == said[0][0]
+    assert {path: path.stat().st_mtime_ns for path in files(tmp_path)} == before  # found, not made again
+
+
+def half(x):
+    return x * 0.5 + 1.0
+
+
+@pytest.fixture
+def again(tmp_path, monkeypatch):
+    """Load or compile a small function anew; whether it was found in the cache."""
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+
+    def call():
+        function = type(half)(half.__code__, half.__globals__, "half")
+        dispatcher = cache.kept(function, "stamp")
+        assert dispatcher(3.0) == 2.5
+        return sum(dispatcher.stats.cache_hits.values()) == 1
+
+    assert not call()
+    assert call()
+    assert len(files(tmp_path)) == 2
+    return call
+
+
+def test_damaged_files_are_removed_and_made_again(again, tmp_path):
+    rng = np.random.default_rng(0)
+    for k in range(60):
+        path = files(tmp_path)[k % 2]
+        content = path.read_bytes()
+        broken = bytes(len(content)) if k < 4 else damaged(content, rng)
+        path.write_bytes(broken)
+        assert again() == (broken == content)
+        assert again()  # whole again
+
+
+def test_files_that_were_exchanged_are_not_taken_for_each_other(again, tmp_path):
+    index, code = files(tmp_path)[::-1]
+    one, two = index.read_bytes(), code.read_bytes()
+    index.write_bytes(two)
+    code.write_bytes(one)
+    assert not again()
+    assert again()
+
+
+@pytest.mark.parametrize(
+    "content", [b"cnowhere\nnothing\n.", b"", pickle.dumps([1]), pickle.dumps((1, 2, 3))]
+)
+def test_what_another_version_wrote_is_made_again(again, tmp_path, content):
+    for path in files(tmp_path):
+        path.write_bytes(hashlib.sha256(path.name.encode() + b"\0" + content).digest() + content)
+        assert not again()
+        assert again()
+
+
+def test_another_numba_has_another_folder(again, tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "NAME", "numba-99-numpy-99")
+    assert not again()
+    assert again()
+    assert len({path.parent for path in files(tmp_path)}) == 2
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EACCES])
+def test_a_full_or_forbidden_disk_is_no_error(again, tmp_path, monkeypatch, code):
+    kept = files(tmp_path)
+
+    def refuse(*_):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(cache._Files, "_open_for_write", refuse)
+    assert again()  # what is there can be read
+    for path in kept:
+        path.unlink()
+    assert not again()
+    assert not again()
+    assert not files(tmp_path)
+
+
+def test_a_disk_that_fills_up_while_writing_leaves_nothing(again, tmp_path, monkeypatch):
+    for path in files(tmp_path):
+        path.unlink()
+
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(cache, "_digest", refuse)  # when the file is open already
+    assert not again()
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_what_killed_writers_left_is_swept(again, tmp_path, monkeypatch):
+    place = files(tmp_path)[0].parent
+    old, young = place / "a.nbc.tmp.1", place / "b.nbc.tmp.2"
+    for path in (old, young):
+        path.write_bytes(b"half")
+    os.utime(old, (1e9, 1e9))
+    cache._sweep.cache_clear()
+    for path in files(tmp_path):
+        path.unlink()
+    again()
+    assert not old.exists()
+    assert young.exists()
+
+
+@pytest.mark.slow
+def test_sixty_damages_of_a_real_cache_end_no_run(tmp_path):
+    environment = {cache.VARIABLE: str(tmp_path)}
+    said = run(**environment).stdout
+    rng = np.random.default_rng(1)
+    for k in range(60):
+        found = files(tmp_path)
+        path = found[k % len(found)]
+        path.write_bytes(damaged(path.read_bytes(), rng))
+        out = run(**environment)
+        assert (out.returncode, out.stdout, out.stderr) == (0, said, "")

@@ -1,0 +1,151 @@
+"""An index out of range in a policy of one's own is an error, not a crash; nothing else changes."""
+
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+
+from weakfeedback import simulate
+from weakfeedback.cascade import CascadeProblem, UssTs
+from weakfeedback.engine import trial
+
+PROBLEM = CascadeProblem.bsc([0.4, 0.2], costs=[0.1, 0.2])
+
+PROGRAM = textwrap.dedent(
+    """
+    import sys
+    import numpy as np
+    from weakfeedback import simulate
+    from weakfeedback.cascade import CascadeProblem
+
+
+    class Careless:
+        delay_safe = True
+
+        def __init__(self, arms, begin, past):
+            self.K = arms
+            self.t = 0
+            self.begin = begin
+            self.past = past
+            self.seen = np.zeros(arms)
+
+        def select(self, rng):
+            return 0
+
+        def update(self, arm, outputs, rng):
+            self.t += 1
+            if self.t >= self.begin:
+                self.seen[self.K + self.past] += 1.0
+
+
+    problem = CascadeProblem.bsc([0.4, 0.2], costs=[0.1, 0.2])
+    policy = Careless(2, int(sys.argv[1]), int(sys.argv[2]))
+    try:
+        simulate(problem, {"careless": policy}, horizon=5000, replications=2)
+    except IndexError as error:
+        print("caught", error, *error.__notes__)
+    """
+)
+
+
+@pytest.mark.parametrize(("begin", "past"), [(1, 0), (1, 10**12), (1000, 10**12)])
+def test_an_index_out_of_range_is_an_error(begin, past):
+    command = [sys.executable, "-W", "error", "-c", PROGRAM, str(begin), str(past)]
+    out = subprocess.run(command, capture_output=True, text=True)
+    assert out.returncode == 0, out.stderr
+    assert out.stdout.startswith("caught index")
+    assert "'careless' played its first rounds" in out.stdout
+
+
+class Mine:
+    delay_safe = True
+
+    def __init__(self, costs):
+        self.K = len(costs)
+        self.seen = np.zeros(self.K)
+        self.share = 0.0
+
+    def select(self, rng):
+        return int(self.K * rng.random())
+
+    def update(self, arm, outputs, rng):
+        self.seen[arm] += 1.0
+        self.share = self.seen[0] / self.seen.sum()
+
+
+class Zero(Mine):
+    def update(self, arm, outputs, rng):
+        self.share = 1.0 / self.seen[0]  # infinite when compiled, an error in the interpreter
+
+
+class Slow(Mine):
+    def select(self, rng):
+        total = 0
+        for k in range(5_000_000):
+            total += k
+        return total % self.K
+
+
+@pytest.fixture
+def untried(monkeypatch):
+    """Nothing has been tried in this process; the rounds of each trial."""
+    played = []
+    original = trial._play
+
+    def noting(problem, label, policy, rounds, seed):
+        played.append((label, rounds))
+        original(problem, label, policy, rounds, seed)
+
+    monkeypatch.setattr(trial, "_tried", {})
+    monkeypatch.setattr(trial, "_play", noting)
+    return played
+
+
+def go(policy, **options):
+    return simulate(PROBLEM, {"p": policy}, **{"horizon": 300, "replications": 3, **options})
+
+
+def test_results_are_the_same_with_and_without(untried, monkeypatch):
+    tried = go(Mine(PROBLEM.costs))
+    assert untried == [("p", 300)]
+    monkeypatch.setattr(trial, "ROUNDS", 0)
+    assert go(Mine(PROBLEM.costs)).frame.equals(tried.frame)
+    assert tried.compiled == {"p": True}
+
+
+def test_it_is_done_once_for_the_same_code_and_shapes(untried):
+    for horizon in (100, 50, 100, 5000, 9000):
+        go(Mine(PROBLEM.costs), horizon=horizon)
+    assert untried == [("p", 100), ("p", 4096)]
+    go(Zero(PROBLEM.costs))
+    assert len(untried) == 3
+
+
+def test_policies_of_the_package_play_none(untried):
+    go(UssTs(PROBLEM.costs))
+    assert untried == []
+
+
+def test_what_is_interpreted_or_stored_is_not_tried(untried, tmp_path):
+    go(Mine(PROBLEM.costs), compiled=False)
+    assert untried == []
+    go(Mine(PROBLEM.costs), store=tmp_path)
+    untried.clear()
+    trial._tried.clear()
+    go(Mine(PROBLEM.costs), store=tmp_path)
+    assert untried == []
+
+
+def test_other_errors_of_the_interpreter_do_not_matter(untried):
+    assert go(Zero(PROBLEM.costs)).compiled == {"p": True}
+    assert untried == [("p", 300)]
+
+
+def test_a_slow_policy_is_tried_for_a_short_time(untried, monkeypatch):
+    monkeypatch.setattr(trial, "SECONDS", 0.05)
+    start = time.monotonic()
+    trial._play(PROBLEM, "p", Slow(PROBLEM.costs), 4096, 0)
+    assert time.monotonic() - start < 20  # two rounds at most, of less than a second each
