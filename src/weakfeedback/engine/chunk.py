@@ -1,7 +1,6 @@
 """One task: a range of replications of one policy on one problem."""
 
 import itertools
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,21 +10,8 @@ from weakfeedback.engine.cast import broken, cast, state_of, streams
 from weakfeedback.engine.digest import CannotLower
 from weakfeedback.engine.fresh import fresh
 from weakfeedback.engine.loop import loop_for
+from weakfeedback.engine.reasons import reason
 from weakfeedback.engine.seeds import WORLD, generator
-
-# the compiler's messages are long; a line with one of these is the one to show, the first sign first
-TELLING = (
-    "start it in __init__",
-    "Untyped global",
-    "Unknown attribute",
-    "Use of unsupported",
-    "Unsupported",
-    "Cannot unify",
-    "No conversion",
-    "No implementation of function",
-    "Invalid use of",
-)
-
 
 STRETCH = 2_000_000  # rounds
 FEW = 2  # players: one is made faster by herself
@@ -144,10 +130,9 @@ class Compiled(Player):
         twins = self._twins(one if self.alone else [one], problem.world(), rng, rng if self.alone else [rng])
         try:
             self.run = direct(self.loop, *twins, *no_rounds)
-        except (
-            Exception
-        ) as error:  # the compiler raises many kinds; whatever it is, the interpreter can do the work
-            raise CannotLower(_reason(error, self.policy.methods)) from None
+        # the compiler raises many kinds; whatever it is, the interpreter can do the work
+        except Exception as error:
+            raise CannotLower(reason(error, self.policy.methods, self.policy.cls)) from None
         self.mould: Any = None
         if not self.alone:
             from weakfeedback.engine.copies import mould_for
@@ -208,23 +193,3 @@ def _stretches(marks: np.ndarray) -> list[tuple[int, int]]:
     cuts = np.searchsorted(marks, np.arange(STRETCH, marks[-1], STRETCH))
     bounds = [0, *np.unique(cuts[(cuts > 0) & (cuts < marks.size)]).tolist(), marks.size]
     return list(itertools.pairwise(bounds))
-
-
-def _reason(error: Exception, methods: dict[str, Any]) -> str:
-    """One line out of a compiler's message: the method, and what is wrong in it."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-    method = ""
-    for path, line in re.findall(r'File "([^"]+)", line (\d+)', text):
-        for name, function in methods.items():
-            lines = [number for *_, number in function.__code__.co_lines() if number]
-            if function.__code__.co_filename.endswith(path.lstrip("./")) and min(lines) <= int(line) <= max(
-                lines
-            ):
-                method = f"{name}() line {line}: "
-    lines_of_text = [line.strip(" -") for line in text.splitlines() if line.strip(" -")]
-    lines_of_text = [line for line in lines_of_text if "<function template" not in line]
-    for sign in TELLING:
-        for line in reversed(lines_of_text):
-            if sign in line:
-                return method + line.removeprefix("TypingError: ")
-    return method + (lines_of_text[0] if lines_of_text else type(error).__name__)
