@@ -1,11 +1,13 @@
 """One task: a range of replications of one policy on one problem."""
 
+import functools
 import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from weakfeedback.decisions import Judged, WrongDecision
 from weakfeedback.engine.cast import broken, cast, state_of, streams
 from weakfeedback.engine.digest import CannotLower
 from weakfeedback.engine.fresh import fresh
@@ -14,6 +16,7 @@ from weakfeedback.engine.reasons import reason
 from weakfeedback.engine.seeds import WORLD, generator
 
 STRETCH = 2_000_000  # rounds
+REPLAYED = 200_000  # rounds that are played again to tell what was decided
 FEW = 2  # players: one is made faster by herself
 
 
@@ -56,18 +59,37 @@ def run(task: Task) -> np.ndarray:
         try:
             policy, *generators = player.enlist(task.problem, task.policy, task.seed, replication)
             refused, state = player.play(policy, fresh(world), *generators, task.marks, counts, table[k])
+        except WrongDecision as error:
+            raise _impossible(task, replication, error.round, error.words) from None
         except Exception as error:
             error.add_note(f"while {task.label!r} played replication {replication}")
             raise
         if refused:
-            raise ValueError(
-                f"{task.label!r} decided something impossible in round {refused} of replication {replication}: "
-                f"it must be {loop.refusal(task.problem)}"
-            )
+            raise _impossible(task, replication, refused, _words_of(task, replication, refused))
         name = broken(state)
         if name is not None:
             raise ValueError(f"the field {name!r} of {task.label!r} became NaN in replication {replication}")
     return table
+
+
+def _impossible(task: Task, replication: int, round: int, words: str) -> ValueError:
+    return ValueError(
+        f"{task.label!r} decided something impossible in round {round} of replication {replication}: {words}"
+    )
+
+
+def _words_of(task: Task, replication: int, round: int) -> str:
+    """What is wrong with a decision that compiled code refused: it does not say, so the interpreter decides again."""
+    player, loop = Interpreted(task.problem), loop_for(task.problem, task.policy)
+    if round <= REPLAYED:
+        counts = np.zeros(len(loop.counters(task.problem)), dtype=np.int64)
+        table = np.zeros((1, counts.size), dtype=np.int64)
+        policy, *generators = player.enlist(task.problem, task.policy, task.seed, replication)
+        try:
+            player.play(policy, task.problem.world(), *generators, np.array([round]), counts, table)
+        except WrongDecision as error:
+            return error.words
+    return f"it must be {loop.refusal(task.problem)}"
 
 
 class Player:
@@ -86,8 +108,12 @@ class Interpreted(Player):
 
     def play(self, policy: Any, world: Any, *rest: Any) -> tuple[int, dict[str, Any]]:
         """The round of a refused decision or 0, and the policy's state afterwards."""
+        loop = loop_for(self.problem, policy[0] if isinstance(policy, list) else policy)
+        decides, judge = loop.protocol.decides, functools.partial(loop.judge, self.problem)
+        players = policy if isinstance(policy, list) else [policy]
+        judged = [Judged(player, decides, judge) for player in players]
         with np.errstate(divide="raise", invalid="raise"):  # silent NaN of array elements becomes an error
-            refused = loop_for(self.problem, policy).play(policy, world, *rest)
+            refused = loop.play(judged if isinstance(policy, list) else judged[0], world, *rest)
         return int(refused), state_of(policy)
 
 
