@@ -44,12 +44,20 @@ def reason(error: BaseException, methods: dict[str, types.FunctionType], cls: ty
         name, construct = found
         return _bounded(f"{name}() line {construct.line}: {construct.words}")
     sentences = _sentences(text) or [f"{type(error).__name__} inside the compiler"]
+    # no method was refused: the loop of the rounds was
+    in_loop = "the loop cannot use what a method returns: " if _is_of_loop(text) else ""
     for pattern, words in RULES:
         for match in filter(None, (re.search(pattern, sentence) for sentence in sentences)):
             if not name:
                 name, line = _place_of_name(match[0], functions)
-            return _bounded(f"{_where(name, line)}{words(match)}")
-    return _bounded(f"{_where(name, line)}the compiler does not support this: {_plain(sentences[0])}")
+            return _bounded(f"{_where(name, line) or in_loop}{words(match)}")
+    return _bounded(
+        f"{_where(name, line) or in_loop}the compiler does not support this: {_plain(sentences[0])}"
+    )
+
+
+def _is_of_loop(text: str) -> bool:
+    return "typing of" in text and "<function template" not in text
 
 
 def _where(name: str, line: int) -> str:

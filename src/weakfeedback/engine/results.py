@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,17 +29,26 @@ class Results:
     frame : pandas.DataFrame
         Columns policy, replication, round, regret and the measures of the setting; all are cumulative.
     compiled : dict
-        For each policy True, or the reason why it ran in the interpreter.
+        For each policy whether it was compiled: True or False.
+    reasons : dict
+        For each policy that was not compiled the reason why.
     about : dict
         Setting, problem, horizon and seed.
     """
 
     def __init__(
-        self, frame: pd.DataFrame | None, compiled: dict[str, bool | str], about: dict[str, Any]
+        self,
+        frame: pd.DataFrame | None,
+        compiled: Mapping[str, bool | str],
+        about: dict[str, Any],
+        reasons: Mapping[str, str] | None = None,
     ) -> None:
         self._frame = frame
         self._tables: tuple[np.ndarray, dict[str, dict[str, np.ndarray]]] | None = None
-        self.compiled = compiled
+        # a reason may stand in the place of False: files of earlier versions have it so
+        self.compiled = {label: how is True for label, how in compiled.items()}
+        self.reasons = {label: how for label, how in compiled.items() if isinstance(how, str)}
+        self.reasons.update(reasons or {})
         self.about = about
 
     @classmethod
@@ -47,12 +57,13 @@ class Results:
         problem: Any,
         counts: dict[str, np.ndarray],
         marks: np.ndarray,
-        compiled: dict[str, bool | str],
+        compiled: Mapping[str, bool | str],
         about: dict[str, Any],
         policies: dict[str, Any] | None = None,
     ) -> Results:
         """Results of counts with shape (replications, marks, counters); the rows are made when asked for.
 
+        In ``compiled`` the reason may stand where a policy was not compiled.
         A measure that only some of the ``policies`` have, such as the labels bought, is 0 for the others.
         """
         results = cls(None, compiled, about)
@@ -145,7 +156,8 @@ class Results:
         import pyarrow.parquet as pq
 
         table = pa.Table.from_pandas(self.frame, preserve_index=False)
-        text = json.dumps({"version": __version__, "compiled": self.compiled, "about": self.about})
+        how = {"compiled": self.compiled, "reasons": self.reasons}
+        text = json.dumps({"version": __version__, **how, "about": self.about})
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), KEY: text.encode()})
         write_atomically(Path(path), lambda part: pq.write_table(table, part))
 
@@ -165,7 +177,7 @@ class Results:
                 else "not a file written by Results.save"
             )
             raise ValueError(f"cannot load results from {path}: {word}") from None
-        return cls(table.to_pandas(), kept["compiled"], kept["about"])
+        return cls(table.to_pandas(), kept["compiled"], kept["about"], kept.get("reasons"))
 
 
 def _as_rows(marks: np.ndarray, measured: dict[str, dict[str, np.ndarray]]) -> pd.DataFrame:

@@ -72,7 +72,7 @@ def _labelled(results: Results, experiment: UserExperiment, command: str) -> Res
         "code": {type(policy).__name__: type(policy).__module__ for policy in experiment.policies.values()},
     }
     frame = results.frame.assign(**labels).astype(dict.fromkeys(labels, "category"))
-    return Results(frame, results.compiled, results.about | about)
+    return Results(frame, results.compiled, results.about | about, results.reasons)
 
 
 def rebuild(folder: Path) -> tuple[Results, list[Path]]:
