@@ -117,6 +117,7 @@ def outcome(results: Results, rows: Path, paths: list[Path]) -> dict[str, Any]:
     final = final_rows(results)
     for row in final:
         row["compiled"] = results.compiled[row["policy"]]
+        row["reason"] = results.reasons.get(row["policy"])
     words = ("experiment", "title", "setting", "instance", "horizon", "seed", "command", "versions")
     return {
         **{word: about.get(word) for word in words},

@@ -141,7 +141,8 @@ def test_a_thousand_million_rounds():
     )  # round by round it is 43 after 10,000 rounds, and grows like log T
     gap = problem.total_costs[0] - problem.total_costs[1]
     assert results.values("first")[:, -1] == pytest.approx(gap * 1e9)
-    assert "events" in results.compiled["USS-TS"]
+    assert results.compiled == {"USS-TS": False, "first": False}
+    assert "events" in results.reasons["USS-TS"]
     assert results.about["method"] == "events"
 
 

@@ -173,7 +173,7 @@ class Frozen:
     ("policy", "words"),
     [
         (DriftsInHelper(), "field 'n' starts as an int and is assigned a float"),
-        (Replaced(), "Unknown attribute 'best'"),
+        (Replaced(), "calls the static method 'best'"),
         (Holds(np.float32(0.1)), "the field 'x' of Holds is a float32"),
         (Holds(np.int32(1)), "the field 'x' of Holds is a int32"),
         (Holds(np.zeros(2, dtype=np.float32)), "is an array of float32"),

@@ -36,7 +36,9 @@ def test_compiled_equals_interpreted(problem):
     slow = simulate(problem, policies(problem), compiled=False, **options)
     assert fast.frame.equals(slow.frame)
     assert all(how is True for how in fast.compiled.values())
-    assert set(slow.compiled.values()) == {"compiled=False was asked for"}
+    assert set(slow.compiled.values()) == {False}
+    assert slow.reasons == dict.fromkeys(slow.compiled, "compiled=False was asked for")
+    assert fast.reasons == {}
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +136,8 @@ def test_what_cannot_be_compiled_runs_with_one_warning():
         results = simulate(PROBLEM, {"mine": Uncompilable(PROBLEM.costs)}, horizon=20, replications=2)
     assert len(seen) == 1
     assert "\n" not in str(seen[0].message)
-    assert "select()" in results.compiled["mine"]
+    assert results.compiled == {"mine": False}
+    assert "select()" in results.reasons["mine"]
     assert results.final().loc["mine", "mean"] == pytest.approx(20 * PROBLEM.gaps[2])
 
 
@@ -293,12 +296,25 @@ def test_results_summaries_by_hand():
         results.final("speed")
 
 
+def test_compiled_is_a_bool_and_reasons_survive_a_file(tmp_path):
+    how = {"a": True, "b": "its field is a dict"}  # as earlier versions wrote it
+    results = simulate(PROBLEM, policies(PROBLEM), horizon=40, replications=2, compiled=False)
+    frame = results.frame
+    for made in (Results(frame, how, {}), Results(frame, {"a": True, "b": False}, {}, {"b": how["b"]})):
+        made.save(tmp_path / "r.parquet")
+        for found in (made, Results.load(tmp_path / "r.parquet")):
+            assert found.compiled == {"a": True, "b": False}
+            assert all(type(value) is bool for value in found.compiled.values())
+            assert found.reasons == {"b": "its field is a dict"}
+
+
 def test_results_survive_a_file(tmp_path, standard):
     results = simulate(PROBLEM, policies(PROBLEM), horizon=400, replications=9, seed=5)
     results.save(tmp_path / "r.parquet")
     loaded = Results.load(tmp_path / "r.parquet")
     assert loaded.frame.equals(standard)
     assert loaded.compiled == results.compiled
+    assert loaded.reasons == results.reasons
     assert loaded.about == results.about
     (tmp_path / "junk").write_bytes(b"no parquet")
     for name in ("junk", "absent"):

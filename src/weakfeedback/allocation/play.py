@@ -4,6 +4,7 @@ import numpy as np
 
 from weakfeedback.allocation.protocol import Protocol
 from weakfeedback.allocation.world import REACH
+from weakfeedback.decisions import allocation_words, checked_allocation
 from weakfeedback.engine.loop import Loop
 
 ROUNDS, SEARCHING, FOUND, EQUIVALENT, SERVED = 0, 1, 2, 3, 4  # where the counts are; served_0 is the fifth
@@ -82,7 +83,8 @@ LOOP = Loop(
     world_entry=("begin", "draw", "allows", "serve", "follow", "settled"),
     counters=_counters,
     fits=_fits,
-    refusal=lambda problem: f"{problem.arms} numbers >= 0 with a sum of at most {problem.budget:g}",
+    refusal=lambda problem: allocation_words(problem.arms, problem.budget),
+    judge=lambda problem, policy, value: checked_allocation(policy, value, problem.arms, problem.budget),
     chunk_rounds=100_000,
     protocol=Protocol(),
 )

@@ -1,8 +1,8 @@
 """The hidden side of an allocation problem: draws every arm's outcome in every round, whatever the policy does."""
 
+from weakfeedback.decisions import REACH  # relative, of thresholds and the budget
 from weakfeedback.knapsack import pack_lightest
 
-REACH = 1e-9  # relative, of thresholds and the budget: in doubles 1.2 / 3 < .4
 SPREAD = 0.1  # half the width of a uniform outcome
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from weakfeedback.cascade.events import play_events
 from weakfeedback.cascade.protocol import Protocol
 from weakfeedback.cascade.selling import LABEL_LOOP, NOTHING, fits, pull_names
+from weakfeedback.decisions import arm_words, checked_arm
 from weakfeedback.engine.loop import Loop
 
 
@@ -42,7 +43,8 @@ LOOP = Loop(
     world_entry=("begin", "draw", "show"),
     counters=pull_names,
     fits=fits,
-    refusal=lambda problem: f"an arm from 0 to {problem.arms - 1}",
+    refusal=lambda problem: arm_words(problem.arms),
+    judge=lambda problem, policy, value: checked_arm(policy, value, problem.arms),
     chunk_rounds=250_000,
     protocol=Protocol(),
     with_labels=LABEL_LOOP,

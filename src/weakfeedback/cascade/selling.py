@@ -4,6 +4,7 @@ import numpy as np
 
 from weakfeedback.cascade.labels import measures_with_labels, most_outputs
 from weakfeedback.cascade.protocol import LabelProtocol
+from weakfeedback.decisions import arm_words, checked_arm
 from weakfeedback.engine.loop import Loop
 from weakfeedback.validate import number
 
@@ -69,7 +70,8 @@ LABEL_LOOP = Loop(
     world_entry=("begin", "draw", "show", "sell"),
     counters=lambda problem: (*pull_names(problem), "labels"),
     fits=_fits_buyer,
-    refusal=lambda problem: f"an arm from 0 to {problem.arms - 1}",
+    refusal=lambda problem: arm_words(problem.arms),
+    judge=lambda problem, policy, value: checked_arm(policy, value, problem.arms),
     chunk_rounds=250_000,
     protocol=LabelProtocol(),
     measures=lambda problem, policy, counts: measures_with_labels(problem, counts, _price(policy)),

@@ -30,7 +30,7 @@ def forced_rounds(forced: Any, limit: Any) -> tuple[bool, int]:
 
 def kept(keep: Any) -> int:
     """How many observations are kept at most; 0 for all."""
-    return 0 if keep is None else integer("keep", keep, 100)
+    return 0 if keep is None or (type(keep) is int and keep == 0) else integer("keep", keep, 100)
 
 
 def per_pair_fits(per_pair: Any, dimension: int, count: int) -> None:

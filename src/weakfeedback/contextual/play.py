@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from weakfeedback.contextual.protocol import PairProtocol, Protocol
+from weakfeedback.decisions import arm_words, checked_arm
 from weakfeedback.engine.loop import Loop
 
 HIDDEN = -1_000_000_007  # stands where a policy has no right to look
@@ -128,7 +129,8 @@ TRUTH_LOOP = Loop(
     world_entry=("begin", "draw", "truth", "regret", "loss"),
     counters=lambda problem: (*_pulls(problem), "regret_units", "error_units"),
     fits=_fits,
-    refusal=lambda problem: f"an arm from 0 to {problem.arms - 1}",
+    refusal=lambda problem: arm_words(problem.arms),
+    judge=lambda problem, policy, value: checked_arm(policy, value, problem.arms),
     chunk_rounds=50_000,
     protocol=Protocol(sees_truth=True),
 )
@@ -139,7 +141,8 @@ PAIR_LOOP = Loop(
     world_entry=("begin", "draw", "regret"),
     counters=lambda problem: (*_pulls(problem), "regret_units"),
     fits=_fits,
-    refusal=lambda problem: f"an arm from 0 to {problem.arms - 1}",
+    refusal=lambda problem: arm_words(problem.arms),
+    judge=lambda problem, policy, value: checked_arm(policy, value, problem.arms),
     chunk_rounds=50_000,
     protocol=PairProtocol(),
 )

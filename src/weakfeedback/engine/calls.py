@@ -6,7 +6,6 @@ methods do.
 """
 
 import functools
-import pickle
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,9 +13,9 @@ import numba
 import numpy as np
 
 from weakfeedback.engine.borrowed import lent, returned
-from weakfeedback.engine.chunk import _reason
 from weakfeedback.engine.digest import CannotLower
 from weakfeedback.engine.lowering import Blueprint, compiled_loop
+from weakfeedback.engine.reasons import reason
 
 
 class Holder:
@@ -65,7 +64,7 @@ class Calls:
             try:
                 self._entries[name] = _entry_point(function, self._twin, self._source, *arguments)
             except Exception as error:  # the compiler raises many kinds
-                raise CannotLower(_reason(error, self._blueprint.methods)) from None
+                raise CannotLower(reason(error, self._blueprint.methods, type(obj))) from None
 
     def method(self, name: str) -> Callable[..., Any]:
         """Return a method as a function of the same arguments; the generator among them is not looked at."""
@@ -96,11 +95,7 @@ class Calls:
 def _entry_point(dispatcher: Any, *arguments: Any) -> Any:
     """Compile for arguments like these, or load what was compiled, without a call."""
     kinds = tuple(numba.typeof(argument) for argument in arguments)
-    try:
-        dispatcher.compile(kinds)
-    except (OSError, EOFError, pickle.UnpicklingError):
-        dispatcher._cache.disable()  # the disk is full, or a file of the cache is damaged
-        dispatcher.compile(kinds)
+    dispatcher.compile(kinds)
     return dispatcher.overloads[kinds].entry_point
 
 

@@ -1,33 +1,22 @@
 """One task: a range of replications of one policy on one problem."""
 
+import functools
 import itertools
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from weakfeedback.decisions import Judged, WrongDecision
 from weakfeedback.engine.cast import broken, cast, state_of, streams
 from weakfeedback.engine.digest import CannotLower
 from weakfeedback.engine.fresh import fresh
 from weakfeedback.engine.loop import loop_for
+from weakfeedback.engine.reasons import reason
 from weakfeedback.engine.seeds import WORLD, generator
 
-# the compiler's messages are long; a line with one of these is the one to show, the first sign first
-TELLING = (
-    "start it in __init__",
-    "Untyped global",
-    "Unknown attribute",
-    "Use of unsupported",
-    "Unsupported",
-    "Cannot unify",
-    "No conversion",
-    "No implementation of function",
-    "Invalid use of",
-)
-
-
 STRETCH = 2_000_000  # rounds
+REPLAYED = 200_000  # rounds that are played again to tell what was decided
 FEW = 2  # players: one is made faster by herself
 
 
@@ -70,18 +59,37 @@ def run(task: Task) -> np.ndarray:
         try:
             policy, *generators = player.enlist(task.problem, task.policy, task.seed, replication)
             refused, state = player.play(policy, fresh(world), *generators, task.marks, counts, table[k])
+        except WrongDecision as error:
+            raise _impossible(task, replication, error.round, error.words) from None
         except Exception as error:
             error.add_note(f"while {task.label!r} played replication {replication}")
             raise
         if refused:
-            raise ValueError(
-                f"{task.label!r} decided something impossible in round {refused} of replication {replication}: "
-                f"it must be {loop.refusal(task.problem)}"
-            )
+            raise _impossible(task, replication, refused, _words_of(task, replication, refused))
         name = broken(state)
         if name is not None:
             raise ValueError(f"the field {name!r} of {task.label!r} became NaN in replication {replication}")
     return table
+
+
+def _impossible(task: Task, replication: int, round: int, words: str) -> ValueError:
+    return ValueError(
+        f"{task.label!r} decided something impossible in round {round} of replication {replication}: {words}"
+    )
+
+
+def _words_of(task: Task, replication: int, round: int) -> str:
+    """What is wrong with a decision that compiled code refused: it does not say, so the interpreter decides again."""
+    player, loop = Interpreted(task.problem), loop_for(task.problem, task.policy)
+    if round <= REPLAYED:
+        counts = np.zeros(len(loop.counters(task.problem)), dtype=np.int64)
+        table = np.zeros((1, counts.size), dtype=np.int64)
+        policy, *generators = player.enlist(task.problem, task.policy, task.seed, replication)
+        try:
+            player.play(policy, task.problem.world(), *generators, np.array([round]), counts, table)
+        except WrongDecision as error:
+            return error.words
+    return f"it must be {loop.refusal(task.problem)}"
 
 
 class Player:
@@ -100,8 +108,12 @@ class Interpreted(Player):
 
     def play(self, policy: Any, world: Any, *rest: Any) -> tuple[int, dict[str, Any]]:
         """The round of a refused decision or 0, and the policy's state afterwards."""
+        loop = loop_for(self.problem, policy[0] if isinstance(policy, list) else policy)
+        decides, judge = loop.protocol.decides, functools.partial(loop.judge, self.problem)
+        players = policy if isinstance(policy, list) else [policy]
+        judged = [Judged(player, decides, judge) for player in players]
         with np.errstate(divide="raise", invalid="raise"):  # silent NaN of array elements becomes an error
-            refused = loop_for(self.problem, policy).play(policy, world, *rest)
+            refused = loop.play(judged if isinstance(policy, list) else judged[0], world, *rest)
         return int(refused), state_of(policy)
 
 
@@ -144,10 +156,9 @@ class Compiled(Player):
         twins = self._twins(one if self.alone else [one], problem.world(), rng, rng if self.alone else [rng])
         try:
             self.run = direct(self.loop, *twins, *no_rounds)
-        except (
-            Exception
-        ) as error:  # the compiler raises many kinds; whatever it is, the interpreter can do the work
-            raise CannotLower(_reason(error, self.policy.methods)) from None
+        # the compiler raises many kinds; whatever it is, the interpreter can do the work
+        except Exception as error:
+            raise CannotLower(reason(error, self.policy.methods, self.policy.cls)) from None
         self.mould: Any = None
         if not self.alone:
             from weakfeedback.engine.copies import mould_for
@@ -208,23 +219,3 @@ def _stretches(marks: np.ndarray) -> list[tuple[int, int]]:
     cuts = np.searchsorted(marks, np.arange(STRETCH, marks[-1], STRETCH))
     bounds = [0, *np.unique(cuts[(cuts > 0) & (cuts < marks.size)]).tolist(), marks.size]
     return list(itertools.pairwise(bounds))
-
-
-def _reason(error: Exception, methods: dict[str, Any]) -> str:
-    """One line out of a compiler's message: the method, and what is wrong in it."""
-    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-    method = ""
-    for path, line in re.findall(r'File "([^"]+)", line (\d+)', text):
-        for name, function in methods.items():
-            lines = [number for *_, number in function.__code__.co_lines() if number]
-            if function.__code__.co_filename.endswith(path.lstrip("./")) and min(lines) <= int(line) <= max(
-                lines
-            ):
-                method = f"{name}() line {line}: "
-    lines_of_text = [line.strip(" -") for line in text.splitlines() if line.strip(" -")]
-    lines_of_text = [line for line in lines_of_text if "<function template" not in line]
-    for sign in TELLING:
-        for line in reversed(lines_of_text):
-            if sign in line:
-                return method + line.removeprefix("TypingError: ")
-    return method + (lines_of_text[0] if lines_of_text else type(error).__name__)

@@ -213,20 +213,53 @@ def _parts(function: types.FunctionType, method: str, seen: dict[int, int]) -> I
     _refuse_global_draws(function, method)
     defaults = list(enumerate(function.__defaults__ or ())) + sorted((function.__kwdefaults__ or {}).items())
     for key, value in defaults:
-        yield f"{key}={_constant(f'default {key}', value, method, False)}"
+        yield f"{key}={_default(key, value, method, function)}"
     for name, value, enclosed in sorted(constants_of(function), key=lambda item: item[0]):
         helper = helper_of(value)
         if helper is not None:
             yield f"{name} is"
             yield from _parts(helper, method, seen)
         else:
-            yield f"{name}={_constant(name, value, method, enclosed)}"
+            try:
+                yield f"{name}={_constant(name, value, method, enclosed)}"
+            except CannotLower as refused:
+                raise CannotLower(f"{refused}{place(function.__code__, name, method)}") from None
+
+
+def _default(key: Any, value: Any, method: str, function: types.FunctionType) -> str:
+    """The text of a default, or ``CannotLower``."""
+    try:
+        return _constant(f"default {key}", value, method, False)
+    except CannotLower:
+        kind, line = type(value).__name__, function.__code__.co_firstlineno
+        raise CannotLower(
+            f"{method}() has a {kind} for the default of an argument: use numbers, and call functions by their names "
+            f"(line {line})"
+        ) from None
+
+
+def place(code: types.CodeType, name: str, method: str) -> str:
+    """In which line a function first uses a name: words for the end of a message."""
+    line = line_of(code, name)
+    if line is None:
+        return ""
+    return f" (line {line})" if code.co_name == method else f" (line {line}, in {code.co_name}())"
+
+
+def line_of(code: types.CodeType, name: str) -> int | None:
+    """The line in which a function, or one inside it, first uses a name."""
+    for inner in _codes(code):
+        for step in dis.get_instructions(inner):
+            if step.argval == name and step.positions is not None and step.positions.lineno is not None:
+                return step.positions.lineno
+    return None
 
 
 def _refuse_global_draws(function: types.FunctionType, method: str) -> None:
     """Refuse ``np.random``: its state is nobody's, and compiled code has another one."""
     if any(function.__globals__.get(name) is np for name in _owners_of_random(function.__code__)):
-        raise CannotLower(f"{method}() draws from np.random: use the generator it is given")
+        where = place(function.__code__, "random", method)
+        raise CannotLower(f"{method}() draws from np.random: use the generator it is given{where}")
 
 
 @functools.lru_cache(maxsize=4096)

@@ -20,6 +20,8 @@ class Loop:
     counters: Callable[[Any], tuple[str, ...]]  # problem -> names of the counts
     fits: Callable[[Any, Any], None]  # (problem, policy): ValueError if they do not belong together
     refusal: Callable[[Any], str]  # problem -> what a decision must be
+    # (problem, policy, decision): the decision, or ``WrongDecision`` if it is not allowed
+    judge: Callable[[Any, Any, Any], Any]
     chunk_rounds: int  # rounds of one policy in one chunk of replications
     protocol: Any  # one round taken apart (draw, decide, show, learn), for the conformance checks
     with_truth: "Loop | None" = None  # the same setting for comparators with ``sees_truth = True``

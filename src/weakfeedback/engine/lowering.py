@@ -31,6 +31,7 @@ from weakfeedback.engine.digest import (
     fingerprint,
     helper_of,
     name_of,
+    place,
     reachable,
 )
 from weakfeedback.engine.fieldcheck import FieldChecked
@@ -236,12 +237,19 @@ def _check_names(cls: type, methods: dict[str, pytypes.FunctionType], fields: tu
     for method, function in methods.items():
         for stored, name in attributes(function.__code__):
             if stored and name not in fields:
-                raise CannotLower(f"{method}() makes the field {name!r}: make every field in __init__")
+                where = place(function.__code__, name, method)
+                raise CannotLower(f"{method}() makes the field {name!r}: make every field in __init__{where}")
             if stored and own.__setattr__ is not object.__setattr__:
-                raise CannotLower(f"{method}() sets {name!r} through a __setattr__ of {cls.__qualname__}")
+                where = place(function.__code__, name, method)
+                raise CannotLower(
+                    f"{method}() sets {name!r} through a __setattr__ of {cls.__qualname__}: do without it{where}"
+                )
             known = name in fields or name in methods
             if not stored and not known and isinstance(contents.get(name), (bool, int, float, np.ndarray)):
-                raise CannotLower(f"{method}() reads {name!r} of the class: make it a field in __init__")
+                where = place(function.__code__, name, method)
+                raise CannotLower(
+                    f"{method}() reads {name!r} of the class: make it a field in __init__{where}"
+                )
 
 
 def _compilable(function: pytypes.FunctionType) -> pytypes.FunctionType:
@@ -301,7 +309,8 @@ def _template(method: str, function: pytypes.FunctionType) -> Callable:
     for k, parameter in enumerate(inspect.signature(function).parameters.values()):
         if parameter.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
             raise CannotLower(
-                f"{method}() takes {parameter} by keyword or position only: make it a plain argument"
+                f"{method}() takes {parameter} by keyword or position only: make it a plain argument "
+                f"(line {function.__code__.co_firstlineno})"
             )
         if parameter.default is inspect.Parameter.empty:
             words.append(parameter.name)

@@ -21,22 +21,24 @@ LABELS = ("policy", "replication", "round")
 LARGE = 2**63
 
 
-def writer_of_results(frame: pd.DataFrame, compiled: dict, about: dict) -> Callable[[Path], None]:
+def writer_of_results(
+    frame: pd.DataFrame, compiled: dict[str, bool], reasons: dict[str, str], about: dict[str, Any]
+) -> Callable[[Path], None]:
     """What writes the rows as Parquet into a file; the rest is JSON beside them."""
     import pyarrow as pa
 
     table = pa.Table.from_pandas(frame, preserve_index=False)
     words = {name.decode(): value.decode() for name, value in (table.schema.metadata or {}).items()}
-    text = json.dumps({"version": __version__, "compiled": compiled, "about": about})
+    text = json.dumps({"version": __version__, "compiled": compiled, "reasons": reasons, "about": about})
     return writer_of(table, {**words, KEY: text})
 
 
-def read_results(path: Path) -> tuple[pd.DataFrame, dict[str, bool | str], dict[str, Any]]:
-    """Rows, ``compiled`` and ``about`` as they were written; a ``ValueError`` of one line for any other file."""
+def read_results(path: Path) -> tuple[pd.DataFrame, dict[str, bool], dict[str, Any], dict[str, str]]:
+    """Rows, ``compiled``, ``about`` and ``reasons`` as written; a ``ValueError`` of one line for any other file."""
     try:
         table, words = read_table(path)
         kept = json.loads(words[KEY])
-        compiled, about = kept["compiled"], kept["about"]
+        compiled, about, reasons = kept["compiled"], kept["about"], kept["reasons"]
         frame = table.replace_schema_metadata(None).to_pandas()
     except OSError as error:
         raise _refused(path, error.strerror or "cannot be read") from None
@@ -44,10 +46,10 @@ def read_results(path: Path) -> tuple[pd.DataFrame, dict[str, bool | str], dict[
         raise _refused(path, f"damaged, or not a file written by Results.save: {error}") from None
     except (KeyError, TypeError, ValueError, NotImplementedError, RecursionError):
         raise _refused(path, "not a file written by Results.save") from None
-    wrong = _wrong_words(compiled, about) or _wrong_rows(frame, compiled)
+    wrong = _wrong_words(compiled, reasons, about) or _wrong_rows(frame, compiled)
     if wrong:
         raise _refused(path, f"not a file written by Results.save: {wrong}")
-    return frame, compiled, about
+    return frame, compiled, about, reasons
 
 
 def _refused(path: Path, reason: str) -> ValueError:
@@ -86,12 +88,12 @@ KINDS: dict[str, Callable[[Any], bool]] = {
 REQUIRED = ("horizon", "seed")
 
 
-def _wrong_words(compiled: Any, about: Any) -> str:
+def _wrong_words(compiled: Any, reasons: Any, about: Any) -> str:
     """What is wrong with what stands beside the rows, or nothing."""
-    if not isinstance(compiled, dict) or not all(
-        how is True or isinstance(how, str) for how in compiled.values()
-    ):
+    if not isinstance(compiled, dict) or not all(isinstance(how, bool) for how in compiled.values()):
         return "compiled is no table of policies"
+    if not _is_words(reasons) or not reasons.keys() <= compiled.keys():
+        return "reasons is no table of policies"
     if not isinstance(about, dict):
         return "about is no table"
     for name in REQUIRED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,17 +26,26 @@ class Results:
     frame : pandas.DataFrame
         Columns policy, replication, round, regret and the measures of the setting; all are cumulative.
     compiled : dict
-        For each policy True, or the reason why it ran in the interpreter.
+        For each policy whether it was compiled: True or False.
+    reasons : dict
+        For each policy that was not compiled the reason why.
     about : dict
         Setting, problem, horizon, seed, and ``sources``: the text of the policies' code.
     """
 
     def __init__(
-        self, frame: pd.DataFrame | None, compiled: dict[str, bool | str], about: dict[str, Any]
+        self,
+        frame: pd.DataFrame | None,
+        compiled: Mapping[str, bool | str],
+        about: dict[str, Any],
+        reasons: Mapping[str, str] | None = None,
     ) -> None:
         self._frame = frame
         self._tables: tuple[np.ndarray, dict[str, dict[str, np.ndarray]]] | None = None
-        self.compiled = compiled
+        # a reason may stand in the place of False: files of earlier versions have it so
+        self.compiled = {label: how is True for label, how in compiled.items()}
+        self.reasons = {label: how for label, how in compiled.items() if isinstance(how, str)}
+        self.reasons.update(reasons or {})
         self.about = about
 
     @classmethod
@@ -44,12 +54,13 @@ class Results:
         problem: Any,
         counts: dict[str, np.ndarray],
         marks: np.ndarray,
-        compiled: dict[str, bool | str],
+        compiled: Mapping[str, bool | str],
         about: dict[str, Any],
         policies: dict[str, Any] | None = None,
     ) -> Results:
         """Results of counts with shape (replications, marks, counters); the rows are made when asked for.
 
+        In ``compiled`` the reason may stand where a policy was not compiled.
         A measure that only some of the ``policies`` have, such as the labels bought, is 0 for the others.
         """
         results = cls(None, compiled, about)
@@ -138,7 +149,7 @@ class Results:
 
     def save(self, path: str | Path) -> None:
         """Write the rows as Parquet, in one piece, with the text of the policies' classes among ``about``."""
-        write_atomically(Path(path), writer_of_results(self.frame, self.compiled, self.about))
+        write_atomically(Path(path), writer_of_results(self.frame, self.compiled, self.reasons, self.about))
 
     @classmethod
     def load(cls, path: str | Path) -> Results:

@@ -139,7 +139,7 @@ def save(folder: Path, planned: Planned, key: str) -> None:
     about = results.about | {"key": key}
     path = rows_of(folder, planned.experiment.id)
     path.parent.mkdir(parents=True, exist_ok=True)
-    Results(frame, results.compiled, about).save(path)
+    Results(frame, results.compiled, about, results.reasons).save(path)
 
 
 def _parameters(policy: Any) -> str:

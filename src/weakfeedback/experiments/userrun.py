@@ -71,7 +71,7 @@ def _labelled(results: Results, experiment: UserExperiment, command: str) -> Res
         "versions": versions(),
     }
     frame = results.frame.assign(**labels).astype(dict.fromkeys(labels, "category"))
-    return Results(frame, results.compiled, results.about | about)
+    return Results(frame, results.compiled, results.about | about, results.reasons)
 
 
 def rebuild(folder: Path) -> tuple[Results, list[Path]]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.catalog import make_policy, option_names, policy_class
+from weakfeedback.decisions import checked_allocation
 from weakfeedback.live import storage
 from weakfeedback.live.allocation_report import AllocationCounts, AllocationReport, make_allocation_report
 from weakfeedback.live.base import Live, remade, saved_policy
@@ -147,7 +148,10 @@ class Allocator(Live):
         return Allotment(id, allocation.copy())
 
     def _choose(self) -> np.ndarray:
-        return lent(self._checked(self._select(self._rng)))
+        return lent(self._checked(self._select(self._rng)).astype(float))
+
+    def _checked(self, allocation: Any) -> np.ndarray:
+        return checked_allocation(self._driver.policy, allocation, self._arms, self._budget)
 
     def feedback(self, id: int, observed: Any) -> str:
         """Learn what was seen under a decision, at any time and in any order.
@@ -244,17 +248,6 @@ class Allocator(Live):
         return lent(self._checked(vector("allocation", data, size=self._arms)))
 
     # -- checks
-
-    def _checked(self, allocation: Any) -> np.ndarray:
-        """Return a copy of what the policy gives, unless the budget does not allow it."""
-        given = np.array(allocation, dtype=float)
-        right = given.shape == (self._arms,) and bool((given >= 0.0).all())  # NaN is not
-        if not right or float(given.sum()) > self._budget * (1.0 + SLACK):
-            raise ValueError(
-                f"the allocation of the policy must be {self._arms} numbers >= 0 with a sum of at most "
-                f"{self._budget:g}, got {short(given.tolist())}"
-            )
-        return given
 
     def _check_setting(self, name: str, made: Any) -> None:
         if self._observes not in getattr(made, "made_for", (self._observes,)):

@@ -9,6 +9,7 @@ either undoes it (no steps yet) or takes its steps again. Both can be repeated, 
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NoReturn, TypeVar
@@ -85,6 +86,7 @@ class Live:
         self._rng, self._seed = generator_of(seed)
         self._delay_safe = bool(getattr(chosen, "delay_safe", False))
         self._ledger = Ledger(one_at_a_time=not self._delay_safe, remember=remember)
+        self._saving = threading.Lock()
         self._change: Change | None = None
         self._counts: Any = None  # a subclass sets it
         self._log: Any = None  # of the journal

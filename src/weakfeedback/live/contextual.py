@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.catalog import make_policy, option_names, policy_class
+from weakfeedback.decisions import checked_arm
 from weakfeedback.live import storage
 from weakfeedback.live.base import remade, saved_policy
 from weakfeedback.live.buying import NO_LABEL
@@ -332,7 +333,8 @@ class ContextualCascade(Staged):
 
     def _choose(self, *context: Any) -> tuple[int, np.ndarray]:
         (phi,) = context
-        return self._checked_arm(self._select(phi, self._rng)), phi
+        arm = checked_arm(self._driver.policy, self._select(phi, self._rng), len(self._stages))
+        return arm, phi
 
     def _record(self, decided: tuple[int, np.ndarray]) -> ContextRecord:
         return make_record(decided[0], self._driver.write_back(), decided[1])

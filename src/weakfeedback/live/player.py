@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.catalog import make_policy, option_names
+from weakfeedback.decisions import checked_choice
 from weakfeedback.live import storage
 from weakfeedback.live.base import Live, remade, saved_policy
 from weakfeedback.live.driver import Examples
@@ -132,7 +133,7 @@ class Player(Live):
         return arm
 
     def _choose(self) -> int:
-        return integer(f"the arm chosen by {self._label}", self._choose_arm(self._rng), IDLE, self._arms - 1)
+        return checked_choice(self._driver.policy, self._choose_arm(self._rng), self._arms)
 
     def _teach(self, decided: int, lesson: Heard) -> None:
         self._hear(decided, *lesson.content, self._rng)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.decisions import checked_arm
 from weakfeedback.live import storage
 from weakfeedback.live.base import Change, DurabilityWarning, Live, Step
 from weakfeedback.live.buying import NO_LABEL, Bought
@@ -316,12 +317,7 @@ class Staged(Live):
         return differences(answers, self._compare), None
 
     def _choose(self, *context: Any) -> Any:
-        return self._checked_arm(self._select(self._rng))
-
-    def _checked_arm(self, arm: Any) -> int:
-        if type(arm) is not int or not 0 <= arm < len(self._stages):
-            arm = integer(f"the arm chosen by {self._label}", arm, 0, len(self._stages) - 1)
-        return arm
+        return checked_arm(self._driver.policy, self._select(self._rng), len(self._stages))
 
     def _teach(self, decided: Any, record: RoundRecord) -> None:
         if record.differ is None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from weakfeedback.decisions import checked_choice, choice_words
 from weakfeedback.engine.loop import Loop
 from weakfeedback.multiplayer.protocol import Protocol
 
@@ -101,7 +102,8 @@ LOOP = Loop(
     world_entry=("begin", "draw"),
     counters=counters,
     fits=_fits,
-    refusal=lambda problem: f"an arm from 0 to {problem.arms - 1}, or -1 to idle",
+    refusal=lambda problem: choice_words(problem.arms),
+    judge=lambda problem, policy, value: checked_choice(policy, value, problem.arms),
     chunk_rounds=1_000_000,
     protocol=Protocol(),
     players=lambda problem: problem.players,

@@ -172,7 +172,7 @@ def _interpreted(results: Results) -> dict[str, str]:
     """By policy the reason why it ran in the interpreter; skipping rounds by events is none."""
     if results.about.get("method") == "events":
         return {}
-    return {label: reason for label, reason in results.compiled.items() if isinstance(reason, str)}
+    return results.reasons
 
 
 @functools.cache

@@ -1,0 +1,127 @@
+"""What a policy may decide, judged in one place: simulations, conformance checks and live objects use these words.
+
+Each function returns the decision if it is allowed and raises ``WrongDecision`` otherwise: one line with the policy,
+what it returned, and what is allowed.
+"""
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.validate import brief
+
+IDLE = -1  # a player that plays no arm
+REACH = 1e-9  # relative tolerance on the budget: in doubles 1.2 / 3 < .4
+
+
+class WrongDecision(ValueError):
+    """A policy decided something that is not allowed.
+
+    ``words`` says what is allowed and what was returned, ``round`` in which round of a simulation it was, if known.
+    """
+
+    def __init__(self, policy: Any, method: str, value: Any, allowed: str) -> None:
+        # not type(): what stands before a policy, to note or to delay something, goes by its name
+        self.words = f"it must be {allowed}, got {brief(value)} from {policy.__class__.__name__}.{method}()"
+        self.round = 0
+        super().__init__(f"impossible decision: {self.words}")
+
+
+def checked_arm(policy: Any, value: Any, arms: int, method: str = "select") -> int:
+    """Return the arm at which a policy stops, an integer from 0 to ``arms - 1``.
+
+    >>> checked_arm("a policy", 2, 3)
+    2
+    >>> checked_arm("a policy", 3, 3)
+    Traceback (most recent call last):
+    weakfeedback.decisions.WrongDecision: impossible decision: it must be an arm from 0 to 2, got 3 from str.select()
+    """
+    if type(value) is int and 0 <= value < arms:
+        return value
+    arm = _whole(value)
+    if arm is None or not 0 <= arm < arms:
+        raise WrongDecision(policy, method, value, arm_words(arms))
+    return arm
+
+
+def checked_choice(policy: Any, value: Any, arms: int, method: str = "choose") -> int:
+    """Return the arm that a player chooses, or -1 if she idles.
+
+    >>> checked_choice("a player", -1, 3)
+    -1
+    """
+    if type(value) is int and IDLE <= value < arms:
+        return value
+    arm = _whole(value)
+    if arm is None or not IDLE <= arm < arms:
+        raise WrongDecision(policy, method, value, choice_words(arms))
+    return arm
+
+
+def checked_allocation(
+    policy: Any, value: Any, arms: int, budget: float, method: str = "select"
+) -> np.ndarray:
+    """Return what the arms get: an array of ``arms`` numbers >= 0 that the budget can pay, added from left to right.
+
+    >>> checked_allocation("a policy", np.array([0.5, 0.25]), 2, 1.0).tolist()
+    [0.5, 0.25]
+    """
+    right = isinstance(value, np.ndarray) and value.shape == (arms,) and value.dtype.kind in "biuf"
+    total = 0.0
+    for amount in value.tolist() if right else ():
+        right = right and amount >= 0.0  # NaN is not
+        total += amount
+    if not right or not total <= budget * (1.0 + REACH):
+        raise WrongDecision(policy, method, value, allocation_words(arms, budget))
+    return value
+
+
+def arm_words(arms: int) -> str:
+    """What a policy of a cascade may return."""
+    return f"an arm from 0 to {arms - 1}"
+
+
+def choice_words(arms: int) -> str:
+    """What a player may return."""
+    return f"an arm from 0 to {arms - 1}, or -1 to idle"
+
+
+def allocation_words(arms: int, budget: float) -> str:
+    """What a policy of an allocation may return."""
+    return f"an array of {arms} numbers >= 0 with a sum of at most {budget:g}"
+
+
+def _whole(value: Any) -> int | None:
+    """The integer that a value is; a bool is one, a float is none."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        return int(value) if isinstance(value, np.bool_) else None
+
+
+class Judged:
+    """Stands before a policy and judges every decision on its way into the loop."""
+
+    def __init__(self, policy: Any, method: str, judge: Callable[[Any, Any], Any]) -> None:
+        self._policy = policy
+        decide = getattr(policy, method)
+        rounds = 0
+
+        def decided(*arguments: Any) -> Any:
+            nonlocal rounds
+            rounds += 1
+            try:
+                return judge(policy, decide(*arguments))
+            except WrongDecision as error:
+                error.round = rounds
+                raise
+
+        setattr(self, method, decided)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._policy, name)
+        if callable(found):
+            setattr(self, name, found)  # a method: looked up once
+        return found
