@@ -16,6 +16,7 @@ from weakfeedback.live import storage
 from weakfeedback.live.allocation_report import AllocationCounts, AllocationReport, make_allocation_report
 from weakfeedback.live.base import Live, remade, saved_policy
 from weakfeedback.live.driver import Examples
+from weakfeedback.live.journalled import is_journal, read_journal
 from weakfeedback.live.labels import lent, short
 from weakfeedback.live.ledger import fingerprint
 from weakfeedback.live.storage import StateError
@@ -185,6 +186,17 @@ class Allocator(Live):
     def _answer_event(self, decided: np.ndarray, lesson: Lesson) -> dict[str, Any]:
         return {"observed": lesson.seen.tolist(), "digest": lesson.content}
 
+    def _decoded(self, body: dict[str, Any]) -> np.ndarray:
+        return self._decode_decision(body["allocation"])
+
+    def _lesson_of(self, id: int, decided: np.ndarray, body: dict[str, Any]) -> Lesson:
+        return Lesson(id, body["digest"], lent(seen_values(body["observed"], self._arms)))
+
+    @classmethod
+    def _arguments_of(cls, state: dict[str, Any]) -> dict[str, Any]:
+        own = {name: state[name] for name in ("arms", "budget", "setting")}
+        return {**super()._arguments_of(state), **own}
+
     # -- what was learned
 
     def report(self) -> AllocationReport:
@@ -205,6 +217,8 @@ class Allocator(Live):
         A policy that was given as an object may have options that are not in the file: give a fresh one. A file that
         cannot be used raises `StateError`.
         """
+        if is_journal(path):
+            return read_journal(cls, path, {"policy": policy, "compiled": compiled})
         return cls._made_again(storage.read(path, cls.kind), policy, compiled)
 
     @classmethod

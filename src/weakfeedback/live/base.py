@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
@@ -19,9 +22,10 @@ import numpy as np
 from weakfeedback import catalog
 from weakfeedback.engine.digest import CannotLower
 from weakfeedback.engine.fresh import fresh
+from weakfeedback.journal.events import JournalError
 from weakfeedback.live import storage
 from weakfeedback.live.driver import Backup, Compiled, Examples, Interpreted, fields_of
-from weakfeedback.live.ledger import Ledger, UnknownDecision
+from weakfeedback.live.ledger import REMEMBERED, Ledger, UnknownDecision
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import brief, integer, number
 
@@ -54,6 +58,7 @@ class Live:
 
     kind: ClassVar[str]  # what the files say that they hold
     setting: ClassVar[str]  # where the catalogue lists the policies
+    code: ClassVar[tuple[str, ...]] = ("policy",)  # arguments that no file holds
     choosing_learns: bool = False  # whether a decision may change what the policy knows
 
     def __init__(
@@ -91,6 +96,7 @@ class Live:
         self._counts: Any = None  # a subclass sets it
         self._log: Any = None  # of the journal
         self._journal: Any = None
+        self._every = 1  # of the journal that this object was recovered from
         self._owed: Any = None  # the call that a failing disk has left unwritten
         self._compiled = compiled
         self._drive(chosen)
@@ -279,11 +285,189 @@ class Live:
             self._log.append(kind, body, decision=id)
 
     def _acknowledge(self, call: Any = None) -> None:
-        """Return when the journal has all that was done so far; the caller must not hold the lock."""
+        """Return when the journal has all that was done so far; the caller must not hold the lock.
+
+        If the disk refuses, the call is remembered, so that its repetition writes and does nothing else.
+        """
+        journal = self._journal
+        if journal is None:
+            return
+        try:
+            journal.flush()
+        except OSError:
+            self._owed = call
+            raise
+        self._owed = None
+        if journal.wants_snapshot():
+            with suppress(OSError):  # never needed
+                journal.snapshot(self)
+        if journal.is_time_to_look():
+            self.expire(journal.pending_ttl)
 
     def _settle_debt(self, call: Any) -> bool:
         """Whether this call repeats one that was done but could not be written, and is written now."""
-        return False
+        if self._owed is None or self._owed != call:
+            return False
+        self._acknowledge(call)
+        return True
+
+    @classmethod
+    def open(
+        cls: type[Self],
+        path: str | os.PathLike[str],
+        *arguments: Any,
+        every: int = 1,
+        pending_ttl: float | None = None,
+        **named: Any,
+    ) -> Self:
+        """Return the object whose journal is at ``path``: made with these arguments, or as it was when that ended.
+
+        Every decision, feedback and cancellation is in the journal before the call that made it returns, so that a
+        process killed at any moment, or a loss of power, has lost nothing that anybody was told. Threads that wait
+        for the disk share one write.
+
+        Parameters
+        ----------
+        path : file
+            On a local disk. One process may have it open; a second one is refused (`OwnedElsewhere`) until the
+            first has closed it or died.
+        *arguments, **named
+            As for the class. When the object is recovered, arguments left out come from the journal; other prices
+            are taken from now on (see ``recost``); any other difference raises ValueError.
+        every : integer >= 1
+            How often the disk is waited for. With n, the end of the process still loses nothing, and a loss of power
+            at most the last n - 1 events; no id is given out twice even then.
+        pending_ttl : number > 0, optional
+            Seconds after which a decision without an answer expires: nothing is learned from it, and a late answer is
+            refused.
+
+        If the disk refuses, a decision raises OSError and is taken back; feedback, cancellations and the like raise
+        OSError and can be repeated, which writes them; an answer that was paid for is returned with a
+        `DurabilityWarning`. `close` it, or use it in a ``with`` block, to let others open the file.
+        """
+        from weakfeedback.live.journalled import opened
+
+        return opened(cls, path, arguments, named, every, pending_ttl)
+
+    def close(self) -> None:
+        """Close the journal, if there is one: the object cannot be used any more, and the file can be opened again."""
+        journal = self._journal
+        if journal is None:
+            return
+        with suppress(OSError):
+            journal.snapshot(self)
+        with self._ledger.lock:
+            self._ledger.lock = _ClosedLock(self.kind, str(journal.store.path))
+            self._journal = self._log = None
+        journal.store.close()
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def autosave(self, path: str | os.PathLike[str] | None, every: int = 1) -> None:
+        """Deprecated: use ``open(path, ...)``. Write a journal of all that comes to ``path``; with None no longer.
+
+        A state that `save` wrote there before stays as ``path.bak``. A journal there must be the one that this object
+        was loaded from.
+        """
+        from weakfeedback.live import journalled
+
+        warnings.warn("autosave is deprecated: use open(path, ...)", DeprecationWarning, stacklevel=2)
+        step = integer("every", every, 1)
+        if self._journal is not None:
+            journal, self._journal, self._log = self._journal, None, None
+            journal.log.flush()
+            self._ledger.archive = None
+            self._ledger.remember = max(self._ledger.remember, REMEMBERED)
+            journal.store.close()
+        if path is not None:
+            journalled.save_by_itself(self, Path(path), step)
+
+    def expire(self, seconds: float) -> list[int]:
+        """Let decisions expire that were made so many seconds ago and not answered; return their ids.
+
+        Nothing is learned from them, and a late answer is refused. Only with a journal, which knows their age.
+        """
+        age = number("seconds", seconds, at_least=0.0)
+        if self._journal is None:
+            raise ValueError("decisions expire only with a journal, which knows their age: see open()")
+        old = self._journal.expired(self.pending, age)
+        if old:
+            old = self._close(old, 0.0, "expire")
+            self._acknowledge()
+        return old
+
+    def _skip_ids(self, count: int, every: int) -> None:
+        """Give out no id that may have been given out before a loss of power."""
+        with self._ledger.lock:
+            self._recover()
+            change = self._change = Change(None, None)
+            start = self._ledger.next + count
+            steps: list[Step] = [(self._ledger.skip_to, (start,)), (setattr, (self, "_every", every))]
+            if self._log is not None:
+                steps.append(self._noted("resume", None, {"next": start, "every": every}))
+            self._commit(change, steps)
+        self._acknowledge()
+
+    def _apply(self, event: Any, same: bool, where: str) -> None:
+        """Do again what an event tells; ``same`` if this version of the package wrote it."""
+        from weakfeedback.live.journalled import check_decision
+
+        body, id = event.body, event.decision
+        try:
+            if event.kind == "decide":
+                made, decided = self._decide(*self._context_of(body))
+                found, expected = self._decision_event(decided), body
+                check_decision(event, made, id, same, where)
+                check_decision(event, found, expected, same, where)
+                if found != expected:
+                    self._ledger.enter(made, self._decoded(body))
+            elif event.kind == "feedback":
+                lesson = self._lesson_of(id, self._ledger.decided(id), body)
+                self._learn([lesson])
+                if self._answer_event(None, lesson) != body:
+                    check_decision(event, self._answer_event(None, lesson), body, same, where)
+            elif event.kind in ("cancel", "expire"):
+                if not self._close([id], body.get("cost", 0.0), event.kind):
+                    raise UnknownDecision(f"decision {id} is not pending")
+            elif event.kind == "resume":
+                self._skip_ids(body["next"] - self._ledger.next, body["every"])
+            else:
+                self._apply_other(event.kind, body)
+        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+            if isinstance(error, JournalError):
+                raise
+            words = f"{where}: event {event.seq} ({event.kind}) cannot be applied: {error}"
+            raise JournalError(words) from None
+
+    def _apply_other(self, kind: str, body: dict[str, Any]) -> None:
+        raise ValueError(f"there is no kind of event {kind!r:.40}")
+
+    def _context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
+        """Return what `_decide` was given, from the event of a decision."""
+        return ()
+
+    def _decoded(self, body: dict[str, Any]) -> Any:
+        """Return what the ledger keeps of a decision, from its event."""
+        raise NotImplementedError
+
+    def _lesson_of(self, id: int, decided: Any, body: dict[str, Any]) -> Any:
+        """Return what `_learn` was given, from the event of an answer."""
+        raise NotImplementedError
+
+    def _code(self) -> dict[str, Any]:
+        """Return the arguments that no file holds."""
+        return {} if self._options is not None else {"policy": fresh(self._born)}
+
+    @classmethod
+    def _arguments_of(cls, state: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments with which an object of this state is made, prices and code left out."""
+        core = state["core"]
+        options = {name: storage.decode(value) for name, value in core["options"].items()}
+        return {**({} if core["policy"] is None else {"policy": core["policy"]}), **options}
 
     def _give_out(self, id: int) -> None:
         """Wait for the journal before anybody is told of a decision; take it back if that fails."""
@@ -370,6 +554,19 @@ class Live:
 
     def __deepcopy__(self, memo: Any) -> NoReturn:
         self.__copy__()
+
+
+class _ClosedLock:
+    """Stands for the lock of an object that was closed."""
+
+    def __init__(self, kind: str, path: str) -> None:
+        self._message = f"this {kind} was closed: open {path} again"
+
+    def __enter__(self) -> NoReturn:
+        raise RuntimeError(self._message)
+
+    def __exit__(self, *error: object) -> None:
+        pass
 
 
 class _ForkedLock:

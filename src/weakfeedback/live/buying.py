@@ -57,7 +57,7 @@ class Asker:
         if not callable(function):
             raise ValueError(f"{name} must be a callable that takes a sample, got {short(function)}")
         self._name = name
-        self._function = function
+        self.function = function
         self._sees_outputs = _takes_outputs(function)
         self.asynchronous = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             type(function).__call__
@@ -80,7 +80,7 @@ class Asker:
         return await truth if inspect.isawaitable(truth) else truth
 
     def _call(self, x: Any, outputs: Sequence[Any]) -> Any:
-        return self._function(x, tuple(outputs)) if self._sees_outputs else self._function(x)
+        return self.function(x, tuple(outputs)) if self._sees_outputs else self.function(x)
 
 
 def _takes_outputs(function: Any) -> bool:

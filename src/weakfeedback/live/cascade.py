@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from weakfeedback.live.base import remade, saved_policy
 from weakfeedback.live.buying import NO_LABEL, Asker, Bought, label_price_of, labels_from_state
 from weakfeedback.live.counts import Counts
 from weakfeedback.live.driver import Examples
+from weakfeedback.live.journalled import is_journal, read_journal
 from weakfeedback.live.labels import Costed, as_array, costs_of, lent, majority, output_list, rights, short
 from weakfeedback.live.ledger import Content
 from weakfeedback.live.metrics import Metric, distances, far_matrix, refuse_closeness, refuse_tolerance
@@ -94,6 +95,7 @@ class Cascade(Staged):
 
     kind = "Cascade"
     setting = "cascade"
+    code: ClassVar[tuple[str, ...]] = (*Staged.code, "metric", "label")
 
     def __init__(
         self,
@@ -330,6 +332,9 @@ class Cascade(Staged):
         So is a policy of your own: give a fresh object. A file that cannot be used raises `StateError`.
         """
         functions = {"combine": combine, "compare": compare, "metric": metric, "label": label}
+        if is_journal(path):
+            code = {**functions, "stages": stages, "policy": policy, "compiled": compiled}
+            return read_journal(cls, path, code)
         body = storage.read(path, cls.kind)
         return cls._made_again(body, stages, policy, functions, compiled, str(path))
 
@@ -381,6 +386,15 @@ class Cascade(Staged):
         counts = self._counts
         bought = {"price": self._label_price, "labels": counts.labels, "spent": counts.label_spent}
         return {**super()._state(), **functions, "purse": bought}
+
+    def _code(self) -> dict[str, Any]:
+        asked = None if self._asker is None else self._asker.function
+        return {**super()._code(), "metric": self._metric, "label": asked}
+
+    @classmethod
+    def _arguments_of(cls, state: dict[str, Any]) -> dict[str, Any]:
+        price = state["purse"]["price"]
+        return {**super()._arguments_of(state), **({} if price is None else {"label_price": price})}
 
     def _restore(self, body: dict[str, Any]) -> None:
         super()._restore(body)

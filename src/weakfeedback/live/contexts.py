@@ -27,7 +27,7 @@ class Contexts:
         if features is not None and (isinstance(features, type) or not callable(features)):
             raise ValueError(f"features must be a map of contexts to features, got {short(features)}")
         quadratic = isinstance(features, QuadraticFeatures)
-        self._map = copy.copy(features) if quadratic else features
+        self.map = copy.copy(features) if quadratic else features
         self.inputs = 0  # the length of a context, 0 before the first
         self.dimension = 0  # the length of its features
         self.per_pair = bool(getattr(features, "per_pair", False))
@@ -50,7 +50,7 @@ class Contexts:
         width = table.shape[1]
         if self.inputs and width != self.inputs:
             raise ValueError(f"{name} must have {self.inputs} numbers per context, as the first, got {width}")
-        chosen = QuadraticFeatures(math.sqrt(width)) if self._map is None else self._map
+        chosen = QuadraticFeatures(math.sqrt(width)) if self.map is None else self.map
         phi = feature_table(chosen, table.copy())
         if self.dimension and phi.shape[1] != self.dimension:
             raise ValueError(f"features must give {self.dimension} numbers, as at first, got {phi.shape[1]}")
@@ -58,10 +58,10 @@ class Contexts:
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain data; a map of the user's own is not in it."""
-        form: Any = None if self._map is None else OWN
-        if isinstance(self._map, QuadraticFeatures):
+        form: Any = None if self.map is None else OWN
+        if isinstance(self.map, QuadraticFeatures):
             names = ("bound", "columns", "inputs")
-            form = {name: storage.encode(getattr(self._map, name)) for name in names}
+            form = {name: storage.encode(getattr(self.map, name)) for name in names}
         return {"inputs": self.inputs, "dimension": self.dimension, "map": form}
 
     @classmethod

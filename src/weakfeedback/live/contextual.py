@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from weakfeedback.live.context_report import (
 )
 from weakfeedback.live.contexts import Contexts
 from weakfeedback.live.driver import Examples
+from weakfeedback.live.journalled import is_journal, read_journal
 from weakfeedback.live.labels import as_array, lent
 from weakfeedback.live.report import make_report
 from weakfeedback.live.rounds import Answer, Decision
@@ -80,6 +81,7 @@ class ContextualCascade(Staged):
 
     kind = "ContextualCascade"
     setting = "contextual"
+    code: ClassVar[tuple[str, ...]] = (*Staged.code, "features")
 
     def __init__(
         self,
@@ -223,6 +225,9 @@ class ContextualCascade(Staged):
         again. So is a policy of your own: give a fresh object. A file that cannot be used raises `StateError`.
         """
         functions = {"combine": combine, "compare": compare}
+        if is_journal(path):
+            code = {**functions, "stages": stages, "policy": policy, "compiled": compiled}
+            return read_journal(cls, path, {**code, "features": features})
         body = storage.read(path, cls.kind)
         return cls._made_again(body, stages, features, policy, functions, compiled, str(path))
 
@@ -335,6 +340,36 @@ class ContextualCascade(Staged):
         (phi,) = context
         arm = checked_arm(self._driver.policy, self._select(phi, self._rng), len(self._stages))
         return arm, phi
+
+    # -- events of the journal
+
+    def _decision_event(self, decided: tuple[int, np.ndarray]) -> dict[str, Any]:
+        return {**super()._decision_event(decided), "inputs": self._contexts.inputs}
+
+    def _context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
+        return integer("inputs", body["inputs"], 1), lent(vector("phi", body["phi"]))
+
+    def _decoded(self, body: dict[str, Any]) -> tuple[int, np.ndarray]:
+        return self._decode_decision({"arm": body["stage"], "phi": body["phi"]})
+
+    def _warm_event(
+        self, tossed: list[np.ndarray], found: list[tuple[Any, Any]], contexts: Sequence[Any] | None
+    ) -> dict[str, Any]:
+        return {**super()._warm_event(tossed, found, contexts), "inputs": self._contexts.inputs}
+
+    def _warm_contexts(self, body: dict[str, Any]) -> list[tuple[np.ndarray]]:
+        contexts = [(lent(vector("phi", phi)),) for phi in body["phi"]]
+        if contexts:
+            self._fix(integer("inputs", body["inputs"], 1), contexts[0][0])
+        return contexts
+
+    def _code(self) -> dict[str, Any]:
+        own = self._contexts.state()["map"]
+        return {**super()._code(), "features": self._contexts.map if isinstance(own, str) else None}
+
+    @classmethod
+    def _arguments_of(cls, state: dict[str, Any]) -> dict[str, Any]:
+        return {**super()._arguments_of(state), "keep": state["keep"]}
 
     def _record(self, decided: tuple[int, np.ndarray]) -> ContextRecord:
         return make_record(decided[0], self._driver.write_back(), decided[1])

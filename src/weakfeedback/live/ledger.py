@@ -179,9 +179,9 @@ class Ledger:
         while len(self._cancelled) > self.remember:
             self._cancelled.popitem(last=False)
 
-    def was_cancelled(self, id: Any) -> bool:
-        """Whether the decision is known to have been cancelled."""
-        return id in self._cancelled
+    def skip_to(self, id: int) -> None:
+        """Give out no id below this one; the caller must hold the lock."""
+        self._next = max(self._next, id)
 
     def _known(self, id: Any) -> int:
         """Return the id of a decision that is pending or was answered."""

@@ -13,6 +13,7 @@ from weakfeedback.decisions import checked_choice
 from weakfeedback.live import storage
 from weakfeedback.live.base import Live, remade, saved_policy
 from weakfeedback.live.driver import Examples
+from weakfeedback.live.journalled import is_journal, read_journal
 from weakfeedback.live.ledger import UnknownDecision, fingerprint
 from weakfeedback.live.player_report import IDLE, PlayerCounts, PlayerReport, make_player_report
 from weakfeedback.live.player_words import description_of, phase_of
@@ -148,6 +149,17 @@ class Player(Live):
         reward, collided = lesson.content
         return {"observed": [reward, collided], "digest": fingerprint(lesson.content)}
 
+    def _decoded(self, body: dict[str, Any]) -> int:
+        return self._decode_decision(body["stage"])
+
+    def _lesson_of(self, id: int, decided: int, body: dict[str, Any]) -> Heard:
+        reward, collided = body["observed"]
+        return Heard(id, (float(reward), bool(collided)))
+
+    @classmethod
+    def _arguments_of(cls, state: dict[str, Any]) -> dict[str, Any]:
+        return {**super()._arguments_of(state), "arms": state["arms"]}
+
     def observe(self, reward: float, collided: bool, slot: int | None = None) -> None:
         """Learn what came of the slot.
 
@@ -231,6 +243,8 @@ class Player(Live):
         A policy that was given as an object may have options that are not in the file: give a fresh one. A file that
         cannot be used raises `StateError`.
         """
+        if is_journal(path):
+            return read_journal(cls, path, {"policy": policy, "compiled": compiled})
         return cls._made_again(storage.read(path, cls.kind), policy, compiled)
 
     @classmethod

@@ -11,7 +11,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from weakfeedback.live.ledger import (
     fingerprint,
     labelled_content,
 )
-from weakfeedback.live.metrics import toss
+from weakfeedback.live.metrics import far_matrix, toss
 from weakfeedback.live.rounds import Answer, Decision, RoundRecord
 from weakfeedback.live.stages import Rows, make_stages
 from weakfeedback.live.storage import StateError
@@ -58,6 +58,8 @@ class Staged(Live):
     What the ledger keeps of a decision is the stage chosen or, with a context, the stage and the features.
     """
 
+    code: ClassVar[tuple[str, ...]] = ("stages", "combine", "compare", "policy")
+
     def __init__(
         self,
         stages: Any,
@@ -69,6 +71,7 @@ class Staged(Live):
     ) -> None:
         # The policy needs the costs: a subclass calls this first, and Live.__init__ through _start.
         self._timeout = None if timeout is None else number("timeout", timeout, above=0.0)
+        self._targets = stages
         self._stages = make_stages(stages, self._timeout)
         self._set_prices(
             vector("stage_costs", stage_costs, at_least=0.0, size=len(self._stages)),
@@ -510,7 +513,46 @@ class Staged(Live):
             body["far"] = [far[np.triu_indices(len(far), 1)].tolist() for far in fars]
         return body
 
+    def _context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
+        return ()
+
+    def _decoded(self, body: dict[str, Any]) -> Any:
+        return self._decode_decision(body["stage"])
+
+    def _lesson_of(self, id: int, decided: Any, body: dict[str, Any]) -> RoundRecord:
+        arm = arm_of(decided)
+        far, digest = body.get("far"), body["digest"]
+        pairs = () if far is not None else body["differ"]
+        record = self._record_of_pairs(id, arm, pairs, far, body.get("costs"), digest)
+        if "right" in body:
+            record.right = lent(np.array(body["right"], dtype=np.bool_))
+            record.label_cost = body["label_cost"]
+        return record
+
+    def _apply_other(self, kind: str, body: dict[str, Any]) -> None:
+        if kind == "recost":
+            self.recost(body["stage_costs"], body["error_cost"])
+        elif kind == "warm":
+            last = len(self._stages) - 1
+            found: list[tuple[Any, Any]] = [(pairs_of(differ, last), None) for differ in body["differ"]]
+            if "far" in body:
+                found = [(None, far_matrix(far, last)) for far in body["far"]]
+            self._learn_warm(found, self._warm_contexts(body))
+        else:
+            super()._apply_other(kind, body)
+
+    def _warm_contexts(self, body: dict[str, Any]) -> Sequence[Any] | None:
+        return None
+
     # -- states
+
+    def _code(self) -> dict[str, Any]:
+        return {
+            **super()._code(),
+            "stages": self._targets,
+            "combine": self._combine,
+            "compare": self._compare,
+        }
 
     @classmethod
     def _check_body(

@@ -1,0 +1,295 @@
+"""The journal of a live object: every change is an event, on disk before anybody is told of it.
+
+The file is a store of `weakfeedback.journal` with one learner, named "main". Its first event, ``create``, holds the
+state that the object began with; what came later is folded into it by `Live._apply`, in the order of the events. While
+that happens each decision is made again and must be the one in the journal. A snapshot now and then, and at `close`,
+spares the way from the beginning; it is never needed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import time
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weakfeedback._version import __version__
+from weakfeedback.journal import Event, JournalError, Log, SqliteStore
+from weakfeedback.live import storage
+from weakfeedback.validate import brief, integer, number
+
+if TYPE_CHECKING:
+    from weakfeedback.live.base import Live
+
+NAME = "main"
+SNAPSHOT = 10_000  # events from one snapshot to the next
+LOOK = 60.0  # seconds from one search for expired decisions to the next
+SQLITE = b"SQLite format 3\0"  # how such a file begins
+FREE = ("timeout", "compiled", "remember", "keep_outputs")  # arguments that may differ from run to run
+PRICES = ("stage_costs", "error_cost")
+
+
+class Journal:
+    """Where the events of one live object go.
+
+    Parameters
+    ----------
+    store, learner
+        An open store, and the learner in it.
+    every : integer >= 1
+        How often the disk is waited for: with n, the end of the process loses nothing, and a loss of power at most
+        the last n - 1 events.
+    pending_ttl : number > 0, or None
+        Seconds after which a decision that was not answered expires.
+    """
+
+    def __init__(self, store: Any, learner: int, every: int, pending_ttl: float | None) -> None:
+        self.store, self.learner, self.every, self.pending_ttl = store, learner, every, pending_ttl
+        self.log = Log(store, learner)
+        self._synced = self.log.last_seq
+        self._pictured = self.log.last_seq  # the event of the last snapshot, or of the beginning
+        self._looked = time.monotonic()
+
+    def flush(self) -> None:
+        """Return when all events so far are on disk, or, with ``every`` > 1, safe from the end of the process."""
+        seq = self.log.last_seq
+        sync = seq - self._synced >= self.every
+        self.log.flush(seq, sync=sync)
+        if sync:
+            self._synced = seq
+
+    def wants_snapshot(self) -> bool:
+        """Whether there are many events since the last one."""
+        return self.log.last_seq - self._pictured >= SNAPSHOT
+
+    def snapshot(self, live: Live) -> None:
+        """Store the state of the object, so that recovery can begin there."""
+        with live._ledger.lock:
+            seq, body = self.log.last_seq, self.picture(live)
+        self.log.flush(seq)
+        if seq > self._pictured:
+            self.store.add_snapshot(self.learner, seq, time.time_ns() // 1000, body)
+            self._pictured = seq
+
+    def picture(self, live: Live) -> dict[str, Any]:
+        """Return all that recovery needs to begin with."""
+        told = {"kind": live.kind, "package": __version__, "seed": live._seed, "every": self.every}
+        return {**told, "state": live.state()}
+
+    def digest_of_end(self, decision: int) -> str | None:
+        """Return the digest of the answer of a decision, None if it was cancelled."""
+        end = self.store.end_of(self.learner, decision)
+        if end is None or end.kind != "feedback":
+            return None
+        return str(end.body.get("digest"))
+
+    def expired(self, pending: list[int], seconds: float) -> list[int]:
+        """Return those of the pending decisions that are older."""
+        before = time.time_ns() // 1000 - int(seconds * 1e6)
+        found = []
+        for id in pending:
+            event = self.store.decided(self.learner, id)
+            if event is not None and event.at <= before:
+                found.append(id)
+        return found
+
+    def is_time_to_look(self) -> bool:
+        """Whether it is time to search for expired decisions, once in a minute."""
+        if self.pending_ttl is None or time.monotonic() - self._looked < min(LOOK, self.pending_ttl):
+            return False
+        self._looked = time.monotonic()
+        return True
+
+
+def opened(
+    cls: type[Live],
+    path: str | os.PathLike[str],
+    arguments: tuple[Any, ...],
+    named: dict[str, Any],
+    every: Any,
+    pending_ttl: Any,
+) -> Any:
+    """Return the live object whose journal is at ``path``: made now, or as it was when its journal ended."""
+    step = integer("every", every, 1)
+    ttl = None if pending_ttl is None else number("pending_ttl", pending_ttl, above=0.0)
+    given = _given(cls, arguments, named)
+    fresh = not Path(path).exists()
+    made = cls(*arguments, **named) if fresh else None  # wrong arguments leave no file behind
+    store = SqliteStore.open(path)
+    try:
+        learners = store.learners()
+        if not learners:
+            live = cls(*arguments, **named) if made is None else made
+            begin(live, store, step, ttl)
+        else:
+            live = _recovered(cls, store, learners, given, str(path))
+            attach(live, Journal(store, learners[0].id, step, ttl))
+            _resume(live, given)
+    except BaseException:
+        store.close()
+        raise
+    return live
+
+
+def begin(live: Live, store: Any, every: int, pending_ttl: float | None) -> None:
+    """Start the journal of an object in an empty store."""
+    with live._ledger.lock:
+        live._recover()
+        if live._ledger.rounds == 0:
+            live._ledger.remember = 0  # the journal remembers all answers
+        live._check_state(live.state())
+        learner = store.create_learner(NAME, time.time_ns() // 1000)
+        journal = Journal(store, learner, every, pending_ttl)
+        journal.log.append("create", journal.picture(live))
+        journal.log.flush()
+        live._every = every
+        attach(live, journal)
+
+
+def attach(live: Live, journal: Journal) -> None:
+    """Let the object's changes go into the journal from now on."""
+    live._ledger.archive = journal.digest_of_end
+    live._journal, live._log = journal, journal.log
+
+
+def read_journal(cls: type[Live], path: str | os.PathLike[str], code: dict[str, Any]) -> Any:
+    """Return the object as its journal has it; it goes on without one."""
+    store = SqliteStore.open(path, read_only=True)
+    try:
+        live = _recovered(cls, store, store.learners(), code, str(path))
+        live._ledger.archive = None
+        return live
+    finally:
+        store.close()
+
+
+def is_journal(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as a store does."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(len(SQLITE)) == SQLITE
+    except OSError:
+        return False
+
+
+def _recovered(cls: type[Live], store: Any, learners: list[Any], given: dict[str, Any], where: str) -> Any:
+    """Return the object that the journal tells of."""
+    if len(learners) != 1 or learners[0].name != NAME:
+        raise JournalError(f"{where} is the store of a service, with {len(learners)} learners: open it there")
+    learner = learners[0].id
+    damaged: list[str] = []
+    for snapshot in store.snapshots(learner, damaged):
+        body, after, package = snapshot.body, snapshot.seq, snapshot.package
+        break
+    else:
+        create = next(iter(store.events(learner, limit=1)), None)
+        if create is None or create.kind != "create":
+            raise JournalError(f"{where} does not begin with the making of an object")
+        body, after, package = create.body, create.seq, create.body["package"]
+    if body["kind"] != cls.kind:
+        raise JournalError(f"{where} is the journal of a {body['kind']}, not of a {cls.kind}")
+    for words in damaged:
+        warnings.warn(f"{where}: a snapshot is damaged and was not used: {words}", stacklevel=4)
+    _check_given(cls, given, body["state"], body["seed"], where)
+    code = {name: value for name, value in given.items() if name in cls.code or name == "compiled"}
+    if isinstance(code.get("policy"), str):
+        del code["policy"]
+    made: Any = cls
+    live = made.from_state(body["state"], **code)
+    live._seed, live._every = body["seed"], body["every"]
+    # what was answered before the journal began is remembered, all later answers are in the journal
+    live._ledger.archive = lambda id: _end_in(store, learner, id)
+    for event in store.events(learner, after=after):
+        live._apply(event, package == __version__, where)
+    return live
+
+
+def _end_in(store: Any, learner: int, id: int) -> str | None:
+    end = store.end_of(learner, id)
+    return str(end.body.get("digest")) if end is not None and end.kind == "feedback" else None
+
+
+def _resume(live: Live, given: dict[str, Any]) -> None:
+    """Go on after recovery: skip ids that may have been given out, take new prices, let old decisions expire."""
+    journal = live._journal
+    if live._every > 1 or journal.every != live._every:
+        # with a loss of power the last decisions may be gone from the journal, and their ids known to somebody
+        live._skip_ids(live._every if live._every > 1 else 0, journal.every)
+    prices = {name: given[name] for name in PRICES if name in given}
+    if prices:
+        stated = {"stage_costs": live._stage_costs.tolist(), "error_cost": live._error_cost}  # type: ignore[attr-defined]
+        wanted = {**stated, **prices}
+        if [float(x) for x in wanted["stage_costs"]] != stated["stage_costs"] or float(
+            wanted["error_cost"]
+        ) != stated["error_cost"]:
+            live.recost(wanted["stage_costs"], wanted["error_cost"])  # type: ignore[attr-defined]
+    if journal.pending_ttl is not None:
+        live.expire(journal.pending_ttl)
+
+
+def _given(cls: type[Live], arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments by name, those left at their defaults not among them."""
+    try:
+        bound = inspect.signature(cls).bind_partial(*arguments, **named)
+    except TypeError as error:
+        raise TypeError(f"{cls.__name__}.open: {error}") from None
+    given = dict(bound.arguments)
+    options = given.pop("options", {})
+    return {**given, **options}
+
+
+def _check_given(
+    cls: type[Live], given: dict[str, Any], state: dict[str, Any], seed: int | None, where: str
+) -> None:
+    """Refuse arguments that contradict the journal; prices may change, and code is given anew."""
+    stored, fields = {"seed": seed, **cls._arguments_of(state)}, state["core"]["fields"]
+    for name, value in given.items():
+        named = name == "policy" and isinstance(value, str)
+        if value is None or name in FREE or name in PRICES or (name in cls.code and not named):
+            continue
+        if name in stored:
+            known = stored[name]
+        elif name in fields:  # an option that was left at its default
+            known = storage.decode(fields[name])
+        else:
+            raise ValueError(f"{name} must be left out: {where} was made without it, got {brief(value)}")
+        if named:
+            same = isinstance(known, str) and value.lower() == known.lower()
+        else:
+            same = storage.encode(value) == storage.encode(known)
+        if not same:
+            raise ValueError(f"{name} must be {brief(known)}, as in {where}, or left out, got {brief(value)}")
+
+
+def check_decision(event: Event, found: Any, expected: Any, same: bool, where: str) -> None:
+    """Refuse a decision that was made again and fell otherwise; by another version of the package, only warn."""
+    if found == expected:
+        return
+    words = f"{where}: event {event.seq}: decision {event.decision} was {expected}, and is now {found}"
+    if same:
+        raise JournalError(f"{words}: the journal or the code was changed")
+    warnings.warn(f"{words}: the logged one stands (another version of the package wrote it)", stacklevel=2)
+
+
+def save_by_itself(live: Live, path: Path, every: int) -> None:
+    """Start a journal at ``path``, or go on with the one that the object was loaded from."""
+    if path.exists() and not is_journal(path):
+        storage.read(path, live.kind)  # a file of another origin is refused, and stays where it is
+        os.replace(path, path.with_name(path.name + ".bak"))
+    store = SqliteStore.open(path)
+    try:
+        learners = store.learners()
+        if not learners:
+            begin(live, store, every, None)
+            return
+        kept = _recovered(type(live), store, learners, live._code(), str(path))
+        if kept.state()["core"] != live.state()["core"]:
+            raise ValueError(f"{path} is the journal of another object: use open(), or another path")
+        live._ledger.remember, live._every = kept._ledger.remember, kept._every
+        attach(live, Journal(store, learners[0].id, every, None))
+        _resume(live, {})
+    except BaseException:
+        store.close()
+        raise
