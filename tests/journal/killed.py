@@ -24,6 +24,14 @@ def child(folder: str, trial: int, begun: int) -> None:
     told = os.open(f"{folder}/{trial}.told", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
 
     def work(number: int) -> None:
+        try:
+            play(number)
+        except BaseException as problem:
+            with open(f"{folder}/{trial}.failed", "a") as file:
+                file.write(f"{problem!r}\n")
+            raise
+
+    def play(number: int) -> None:
         while True:
             with lock:
                 seq = log.append("note", {"trial": trial, "by": number, "text": "x" * (log.last_seq % 700)})

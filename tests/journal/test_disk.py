@@ -146,7 +146,7 @@ def test_a_folder_that_cannot_be_written(tmp_path_factory, tmp_path):
         store.create_learner("a", 0)
         store.append([(1, event(0, 5))])
     code = """
-import os, sys
+import os, sys, urllib.parse  # now: the library may be out of reach of the other user
 from pathlib import Path
 from weakfeedback.journal import OwnedElsewhere, SqliteStore, StoreUnavailable
 folder = Path(sys.argv[1])

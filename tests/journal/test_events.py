@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weakfeedback.journal.events import (
@@ -32,6 +32,7 @@ bodies = st.dictionaries(st.text(max_size=5).filter(lambda key: key < "~"), valu
 
 
 @given(bodies)
+@settings(deadline=None)
 def test_a_body_comes_back(body):
     text = dump(body)
     assert text.isascii()
@@ -79,6 +80,7 @@ def test_reading_is_strict(text):
     st.none() | st.integers(0, 9),
     st.none() | st.text().filter(lambda k: "\0" not in k),
 )
+@settings(deadline=None)
 def test_an_event_comes_back_from_its_row(body, number, decision, key):
     event = Event(number, number, "decide", decision, key, body)
     row = row_of(3, event)

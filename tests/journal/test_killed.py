@@ -15,6 +15,7 @@ from weakfeedback.journal import SqliteStore
 def test_killed_at_any_moment_nothing_acknowledged_is_lost(trials, tmp_path):
     command = [sys.executable, "-m", "tests.journal.killed", str(tmp_path), str(trials), str(trials)]
     subprocess.run(command, check=True, timeout=500, cwd=Path(__file__).parents[2])
+    assert [path.read_text() for path in tmp_path.glob("*.failed")] == []
     acknowledged = 0
     with SqliteStore.open(tmp_path / "runs.db", create=False) as store:
         assert store.integrity() == []

@@ -275,7 +275,10 @@ def in_thread(work):
 def interrupt_everywhere(store, what, sync, step=1, fail=False):
     """Interrupt append and flush at every place; after each, check that the log is right and goes on."""
     log = Log(store, 1)
-    expected = []  # bodies that must be in the store, in order
+    for _ in range(2):  # from 3.12 on, Python reports bytecodes from the second time on
+        with Injector(0, what):
+            log.flush(log.append("note", {"place": 0}), sync)
+    expected = [0, 0]  # bodies that must be in the store, in order
     place, where = 1, set()
     while True:
         count = len(expected)
@@ -330,7 +333,7 @@ def test_an_exception_at_any_line_loses_and_repeats_nothing(store, sync, fail):
 @pytest.mark.parametrize("fail", [False, True])
 def test_an_exception_at_any_bytecode_loses_and_repeats_nothing(store, fail):
     places, _ = interrupt_everywhere(store, "opcode", sync=False, fail=fail)
-    assert places > 500
+    assert places > 200  # how many are reported depends on the version of Python
 
 
 def test_real_signals_lose_and_repeat_nothing(store):

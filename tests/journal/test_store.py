@@ -442,6 +442,19 @@ def test_damaged_snapshots_are_left_out_and_reported(path, change):
         assert store._all("SELECT count(*) FROM event")[0][0] == 20
 
 
+def test_a_snapshot_that_a_newer_one_replaced_is_not_damaged(store):
+    learner = store.create_learner("a", 0)
+    fill(store, learner, 10)
+    for seq in (1, 2, 3):
+        store.add_snapshot(learner, seq, seq * 10, {"seq": seq})
+    damaged = []
+    found = store.snapshots(learner, damaged)
+    assert next(found).seq == 3
+    store.add_snapshot(learner, 4, 40, {"seq": 4})
+    assert [one.seq for one in found] == [2]
+    assert damaged == []
+
+
 def test_compaction_keeps_what_the_oldest_snapshot_needs(path):
     with SqliteStore.open(path) as store:
         learner, other = store.create_learner("a", 0), store.create_learner("b", 0)

@@ -421,14 +421,15 @@ class SqliteStore:
 
         Damaged ones are left out; a line about each is added to ``damaged``.
         """
-        numbers = self._run(
-            lambda: self._all("SELECT seq FROM snapshot WHERE learner = ? ORDER BY seq DESC", learner)
-        )
-        for (seq,) in numbers:
+
+        def numbers() -> list[tuple[int]]:
+            return self._all("SELECT seq FROM snapshot WHERE learner = ? ORDER BY seq DESC", learner)
+
+        for (seq,) in self._run(numbers):
             try:
                 snapshot = self._snapshot(learner, seq)
             except JournalError as problem:
-                if damaged is not None:
+                if damaged is not None and (seq,) in self._run(numbers):  # or a newer one has taken its place
                     damaged.append(str(problem))
             else:
                 yield snapshot
