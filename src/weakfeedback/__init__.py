@@ -11,13 +11,19 @@ from weakfeedback._version import __version__
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
     from weakfeedback.engine.simulate import InterpretedWarning, simulate
+    from weakfeedback.journal import JournalError, OwnedElsewhere
     from weakfeedback.live import (
+        Allocator,
         Cascade,
+        ContextualCascade,
         Costed,
+        DurabilityWarning,
         FeedbackConflict,
         PendingDecision,
+        Player,
         StateError,
         UnknownDecision,
+        WrongSlot,
     )
 
 _HOMES = {
@@ -25,8 +31,11 @@ _HOMES = {
     "Cascade": "weakfeedback.live",
     "ContextualCascade": "weakfeedback.live",
     "Costed": "weakfeedback.live",
+    "DurabilityWarning": "weakfeedback.live",
     "FeedbackConflict": "weakfeedback.live",
     "InterpretedWarning": "weakfeedback.engine.simulate",
+    "JournalError": "weakfeedback.journal",
+    "OwnedElsewhere": "weakfeedback.journal",
     "PendingDecision": "weakfeedback.live",
     "Player": "weakfeedback.live",
     "Results": "weakfeedback.engine.results",
@@ -41,8 +50,11 @@ __all__ = [
     "Cascade",
     "ContextualCascade",
     "Costed",
+    "DurabilityWarning",
     "FeedbackConflict",
     "InterpretedWarning",
+    "JournalError",
+    "OwnedElsewhere",
     "PendingDecision",
     "Player",
     "Results",

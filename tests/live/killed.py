@@ -1,8 +1,8 @@
-"""Plays with autosave in processes that are killed at random moments.
+"""Plays with a journal in processes that are killed at random moments.
 
 ``python -m tests.live.killed FOLDER TRIALS SEED``: one process imports the package and forks a child for each trial, so
 that many trials cost one start. What a child was told before the kill, it has written to a log at once, line by line.
-``FOLDER`` then holds N.json and N.log.
+``FOLDER`` then holds N.db and N.log.
 """
 
 import os
@@ -25,9 +25,8 @@ def child(folder: str, trial: int, begun: int) -> None:
     """Play for ever; acknowledge on the log."""
     name, threads = kind_of(trial)
     kind = KINDS[name]
-    thing = kind.make()
+    thing = kind.open(f"{folder}/{trial}.db")
     log = os.open(f"{folder}/{trial}.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-    thing.autosave(f"{folder}/{trial}.json")
 
     def work() -> None:
         while True:

@@ -24,6 +24,7 @@ class Kind:
     decide: Any  # object -> (id, decided); players: the slot and the arm
     content: Any  # (id, decided) -> the feedback of that decision, the same on every call
     feedback: Any  # (object, id, content) -> "accepted" or "duplicate"
+    open: Any  # (path, **options) -> object with a journal
 
 
 def _decide_cascade(cascade):
@@ -66,6 +67,7 @@ KINDS = {
         _decide_cascade,
         _labels,
         lambda cascade, id, content: cascade.feedback(id, content),
+        lambda path, **options: Cascade.open(path, STAGES, [1, 4, 9], error_cost=30, seed=1, **options),
     ),
     "ContextualCascade": Kind(
         lambda: ContextualCascade(STAGES, [1, 4, 9], error_cost=30, seed=1, keep=100, forced=30),
@@ -73,6 +75,9 @@ KINDS = {
         _decide_contextual,
         _labels,
         lambda cascade, id, content: cascade.feedback(id, content),
+        lambda path, **options: ContextualCascade.open(
+            path, STAGES, [1, 4, 9], error_cost=30, seed=1, keep=100, forced=30, **options
+        ),
     ),
     "Allocator": Kind(
         lambda: Allocator(4, 1.0, "CSB-SU", seed=1),
@@ -80,6 +85,7 @@ KINDS = {
         _decide_allocator,
         _seen,
         lambda allocator, id, content: allocator.feedback(id, content),
+        lambda path, **options: Allocator.open(path, 4, 1.0, "CSB-SU", seed=1, **options),
     ),
     "Player": Kind(
         lambda: Player(4, epsilon=0.3, seed=1),
@@ -87,6 +93,7 @@ KINDS = {
         lambda player: (player.slot, player.choose()),
         _heard,
         _observe,
+        lambda path, **options: Player.open(path, 4, epsilon=0.3, seed=1, **options),
     ),
 }
 BY_ID = [name for name in KINDS if name != "Player"]  # a player goes slot by slot
@@ -106,3 +113,11 @@ def play(kind: Kind, thing: Any, rounds: int) -> list[tuple[int, Any, Any]]:
 def state(thing: Any) -> dict[str, Any]:
     """Everything that its file would hold."""
     return thing.state()
+
+
+def learned(thing: Any) -> dict[str, Any]:
+    """The same without the answers remembered, which an object with a journal leaves to that."""
+    found = thing.state()
+    for name in ("answered", "remember", "forgotten", "cancelled"):
+        del found["core"]["ledger"][name]
+    return found

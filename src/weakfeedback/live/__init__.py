@@ -2,6 +2,7 @@
 
 from weakfeedback.live.allocation_report import AllocationReport
 from weakfeedback.live.allocator import Allocator, Allotment
+from weakfeedback.live.base import DurabilityWarning
 from weakfeedback.live.cascade import Answer, Audit, Cascade, Costed, Decision, majority
 from weakfeedback.live.context_report import ContextualReport
 from weakfeedback.live.contextual import ContextualCascade
@@ -23,6 +24,7 @@ __all__ = [
     "ContextualReport",
     "Costed",
     "Decision",
+    "DurabilityWarning",
     "FeedbackConflict",
     "PendingDecision",
     "Player",

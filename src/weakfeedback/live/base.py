@@ -278,11 +278,7 @@ class Live:
 
     def _noted(self, kind: str, id: int | None, body: dict[str, Any], ahead: int = 0) -> Step:
         """Return the step that puts an event into the journal's queue, ``ahead`` others of this change before it."""
-        return self._note, (self._log.last_seq + 1 + ahead, kind, id, body)
-
-    def _note(self, seq: int, kind: str, id: int | None, body: dict[str, Any]) -> None:
-        if self._log.last_seq < seq:
-            self._log.append(kind, body, decision=id)
+        return self._journal.note, (self._log.last_seq + 1 + ahead, kind, id, body)
 
     def _acknowledge(self, call: Any = None) -> None:
         """Return when the journal has all that was done so far; the caller must not hold the lock.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from weakfeedback._version import __version__
 from weakfeedback.journal import Event, JournalError, Log, SqliteStore
+from weakfeedback.journal.events import ENDS
 from weakfeedback.live import storage
 from weakfeedback.validate import brief, integer, number
 
@@ -51,6 +52,14 @@ class Journal:
         self._synced = self.log.last_seq
         self._pictured = self.log.last_seq  # the event of the last snapshot, or of the beginning
         self._looked = time.monotonic()
+        self._ends: dict[int, tuple[int, str | None]] = {}  # of decisions, not yet stored: seq and digest
+
+    def note(self, seq: int, kind: str, id: int | None, body: dict[str, Any]) -> None:
+        """Put an event into the queue; the second time nothing is done."""
+        if kind in ENDS and id is not None:
+            self._ends[id] = seq, str(body["digest"]) if kind == "feedback" else None
+        if self.log.last_seq < seq:
+            self.log.append(kind, body, decision=id)
 
     def flush(self) -> None:
         """Return when all events so far are on disk, or, with ``every`` > 1, safe from the end of the process."""
@@ -59,6 +68,8 @@ class Journal:
         self.log.flush(seq, sync=sync)
         if sync:
             self._synced = seq
+        for id in [id for id, (stored, _) in list(self._ends.items()) if stored <= seq]:
+            self._ends.pop(id, None)
 
     def wants_snapshot(self) -> bool:
         """Whether there are many events since the last one."""
@@ -80,10 +91,8 @@ class Journal:
 
     def digest_of_end(self, decision: int) -> str | None:
         """Return the digest of the answer of a decision, None if it was cancelled."""
-        end = self.store.end_of(self.learner, decision)
-        if end is None or end.kind != "feedback":
-            return None
-        return str(end.body.get("digest"))
+        known = self._ends.get(decision)
+        return _end_in(self.store, self.learner, decision) if known is None else known[1]
 
     def expired(self, pending: list[int], seconds: float) -> list[int]:
         """Return those of the pending decisions that are older."""
