@@ -57,14 +57,14 @@ def test_rank_one_updates(rng):
     assert np.array_equal(symmetric, symmetric.T)  # to the bit
 
 
-@pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 8, 11])
+@pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 8, 11, 16, 23])
 def test_sums_over_rows_are_those_of_one_row_after_the_other(rng, n):
-    table, rows = rng.standard_normal((30, 9)), rng.permutation(30)[:12]
-    x, w, begin = rng.standard_normal(6), rng.random(12), 2
-    out = np.full(12, 7.0)
+    table, rows = rng.standard_normal((30, 9)), rng.permutation(30)[:24]
+    x, w, begin = rng.standard_normal(6), rng.random(24), 2
+    out = np.full(24, 7.0)
     linalg.dot_rows(table, rows, n, begin, x, out)
     chosen = [table[row, begin : begin + 6] for row in rows[:n]]
-    assert out.tolist() == [linalg.inner(row, x) for row in chosen] + [7.0] * (12 - n)  # to the bit
+    assert out.tolist() == [linalg.inner(row, x) for row in chosen] + [7.0] * (24 - n)  # to the bit
     total, half = x.copy(), np.zeros((6, 6))
     linalg.add_rows(total, w, table, rows, n, begin)
     linalg.add_half_rows(half, w, table, rows, n, begin)
@@ -76,6 +76,18 @@ def test_sums_over_rows_are_those_of_one_row_after_the_other(rng, n):
     assert np.array_equal(half, np.tril(square))
     linalg.mirror(half)
     assert half == pytest.approx(square)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int8])
+def test_a_table_that_begins_later_is_another_one(dtype):
+    table = np.arange(1, 13).reshape(6, 2).astype(dtype)
+    kept = table.copy()
+    moved = linalg.beginning_at(table, 2, 3)
+    assert moved.tolist() == [[5, 6], [7, 8], [9, 10], [0, 0], [0, 0], [0, 0]]
+    assert moved.dtype == dtype
+    assert not np.shares_memory(moved, table)
+    assert np.array_equal(table, kept)
+    assert linalg.beginning_at(table, 6, 0).tolist() == [[0, 0]] * 6
 
 
 def test_shrink_follows_the_inverse(rng):

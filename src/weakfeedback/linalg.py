@@ -137,18 +137,22 @@ def add_rows(x, w, table, rows, n, begin):
 def add_half_rows(matrix, w, table, rows, n, begin):
     """Add w[r] x x' with x = table[rows[r], begin:] to the lower triangle for r = 0, ..., n - 1 in this order.
 
-    ``mirror`` completes the matrix. Four at a time, because the matrix is larger than the fastest memory.
+    ``mirror`` completes the matrix. Eight at a time, because the matrix is larger than the fastest memory.
     """
     end = begin + matrix.shape[0]
-    for r in range(0, n - 3, 4):
+    for r in range(0, n - 7, 8):
         a, b = part(table, rows[r], begin, end), part(table, rows[r + 1], begin, end)
         c, d = part(table, rows[r + 2], begin, end), part(table, rows[r + 3], begin, end)
+        e, f = part(table, rows[r + 4], begin, end), part(table, rows[r + 5], begin, end)
+        g, h = part(table, rows[r + 6], begin, end), part(table, rows[r + 7], begin, end)
         for i in range(matrix.shape[0]):
-            u, v, y, z = w[r] * a[i], w[r + 1] * b[i], w[r + 2] * c[i], w[r + 3] * d[i]
+            o, p, q, s = w[r] * a[i], w[r + 1] * b[i], w[r + 2] * c[i], w[r + 3] * d[i]
+            u, v, y, z = w[r + 4] * e[i], w[r + 5] * f[i], w[r + 6] * g[i], w[r + 7] * h[i]
             line = matrix[i]
             for j in range(i + 1):
-                line[j] = (((line[j] + u * a[j]) + v * b[j]) + y * c[j]) + z * d[j]
-    for r in range(n - n % 4, n):
+                half = (((line[j] + o * a[j]) + p * b[j]) + q * c[j]) + s * d[j]
+                line[j] = (((half + u * e[j]) + v * f[j]) + y * g[j]) + z * h[j]
+    for r in range(n - n % 8, n):
         a = part(table, rows[r], begin, end)
         for i in range(matrix.shape[0]):
             u = w[r] * a[i]

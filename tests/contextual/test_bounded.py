@@ -421,8 +421,8 @@ def test_two_hundred_kept_of_two_thousand_give_nearly_the_fit_of_all(kind, scale
     H = (x.T * w) @ x + policy.ridge * np.eye(len(fit))
     deviations = np.sqrt(np.einsum("ij,jk,ik->i", x, np.linalg.inv(H), x))
     away = np.abs(x @ (policy.theta[0] - fit)) / deviations
-    assert away.max() <= 0.35
-    assert np.abs(expit(x @ policy.theta[0]) - expit(x @ fit)).max() <= 0.02
+    assert away.max() <= 0.3
+    assert np.abs(expit(x @ policy.theta[0]) - expit(x @ fit)).max() <= 0.01
 
 
 # -- wrong options
