@@ -123,9 +123,10 @@ class Staged(Live):
 
     def _answer(self, x: Any, *context: Any) -> Answer:
         """Answer for one sample."""
-        id, decided = self._decide(*context)
-        arm, outputs = arm_of(decided), list[Any]()
+        opened, outputs = list[int](), list[Any]()
         try:
+            id, decided = self._decide(*context, opened=opened)
+            arm = arm_of(decided)
             for stage in self._stages[: arm + 1]:
                 outputs.append(stage.one(x, outputs))
             record = self._compared(id, arm, outputs, content_of(outputs))
@@ -133,7 +134,7 @@ class Staged(Live):
                 self._buy(record, self._ask(x, record))
             self._learn([record])
         except BaseException:
-            self._abandon([id], [outputs])
+            self._abandon(opened, [outputs])
             raise
         if self._log is not None:
             self._acknowledge_paid()
@@ -141,9 +142,10 @@ class Staged(Live):
 
     async def _answer_async(self, x: Any, *context: Any) -> Answer:
         """Answer for one sample, awaiting the stages."""
-        id, decided = self._decide(*context)
-        arm, outputs = arm_of(decided), list[Any]()
+        opened, outputs = list[int](), list[Any]()
         try:
+            id, decided = self._decide(*context, opened=opened)
+            arm = arm_of(decided)
             for stage in self._stages[: arm + 1]:
                 outputs.append(await stage.one_async(x, outputs))
             record = self._compared(id, arm, outputs, content_of(outputs))
@@ -151,7 +153,7 @@ class Staged(Live):
                 self._buy(record, await self._ask_async(x, record))
             self._learn([record])
         except BaseException:
-            self._abandon([id], [outputs])
+            self._abandon(opened, [outputs])
             raise
         if self._log is not None:
             await asyncio.to_thread(self._acknowledge_paid)
@@ -173,13 +175,14 @@ class Staged(Live):
         self, samples: Rows, contexts: Sequence[tuple[Any, ...]], rows: range
     ) -> list[RoundRecord]:
         decisions: list[tuple[int, int]] = []
+        opened: list[int] = []
         outputs: list[list[Any]] = [[] for _ in rows]
         try:
             with self._ledger.lock:  # the decisions of a batch are consecutive, whatever other threads do
                 self._recover()
                 self._ledger.ensure_room(len(rows))
                 for row in rows:
-                    id, decided = self._decide(*contexts[row])
+                    id, decided = self._decide(*contexts[row], opened=opened)
                     decisions.append((id, arm_of(decided)))
             for k, stage in enumerate(self._stages):
                 going = [p for p, (_, arm) in enumerate(decisions) if arm >= k]
@@ -195,7 +198,7 @@ class Staged(Live):
                     self._buy(record, self._ask(samples[row], record))
             self._learn(records)
         except BaseException:
-            self._abandon([id for id, _ in decisions], outputs)
+            self._abandon(opened, outputs)
             raise
         return records
 
@@ -278,6 +281,7 @@ class Staged(Live):
     def _settle(self, record: RoundRecord) -> str:
         """Learn a round, unless another thread was faster."""
         with self._ledger.lock:
+            self._recover()
             duplicate = self._ledger.awaited(record.id, record.content) is None
             if not duplicate:
                 self._learn([record])
@@ -345,6 +349,8 @@ class Staged(Live):
 
     def _abandon(self, ids: list[int], outputs: list[list[Any]]) -> None:
         """Cancel decisions whose round failed; what was paid for them is not forgotten."""
+        with self._ledger.lock:
+            self._recover()  # which completes the list, if the decision was interrupted
         for id, seen in zip(ids, outputs):
             costs = (o.cost if isinstance(o, Costed) else p for o, p in zip(seen, self._prices))
             self._close([id], sum(costs), reason="the round failed")
