@@ -115,6 +115,10 @@ class Live:
 
     def _install(self, driver: Interpreted, born: Any) -> None:
         self._driver, self._born = driver, born
+        if not type(self).choosing_learns:
+            # Those of the catalogue promise that choosing changes nothing but ``scratch``; of others nothing is known.
+            own = self._policy_name is None
+            self.choosing_learns = own or bool(getattr(driver.policy, "scratch", ()))
         self._bind()
 
     def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
