@@ -22,6 +22,7 @@ from weakfeedback.engine.fresh import fresh
 from weakfeedback.live import storage
 from weakfeedback.live.driver import Backup, Compiled, Examples, Interpreted, fields_of
 from weakfeedback.live.ledger import Ledger, UnknownDecision
+from weakfeedback.live.lending import writes_to_lent
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import brief, integer, number
 
@@ -186,8 +187,9 @@ class Live:
                 if self._log is not None:
                     steps.append(self._noted("decide", id, self._decision_event(decided)))
                 self._commit(change, steps)
-            except BaseException:
+            except BaseException as error:
                 self._recover()
+                self._tell_borrower(error)
                 raise
         return id, decided
 
@@ -209,8 +211,9 @@ class Live:
                         steps.append(self._noted("feedback", lesson.id, self._answer_event(kept, lesson), n))
                 steps.append((self._set_counts, (counts,)))
                 self._commit(change, steps)
-            except BaseException:
+            except BaseException as error:
                 self._recover()
+                self._tell_borrower(error)
                 raise
 
     def _close(self, ids: Iterable[int], cost: float, kind: str = "cancel", reason: str = "") -> list[int]:
@@ -253,6 +256,12 @@ class Live:
         if change.policy is not None:
             self._driver.restore(change.policy)
         self._change = None
+
+    def _tell_borrower(self, error: BaseException) -> None:
+        """Say it in plain words if the policy wrote to what it was lent."""
+        words = writes_to_lent(error, self._driver.policy) if isinstance(error, ValueError) else None
+        if words is not None:
+            raise ValueError(words) from error
 
     def _set_counts(self, counts: Any) -> None:
         self._counts = counts

@@ -432,8 +432,9 @@ class Staged(Live):
                 if self._log is not None:
                     steps.append(self._noted("warm", None, self._warm_event(tossed, found, contexts)))
                 self._commit(change, steps)
-            except BaseException:
+            except BaseException as error:
                 self._recover()
+                self._tell_borrower(error)
                 raise
 
     def recost(self, stage_costs: Any, error_cost: float) -> None:
