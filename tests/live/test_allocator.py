@@ -199,7 +199,10 @@ def test_a_policy_that_is_not_delay_safe_waits_for_its_feedback():
 @pytest.mark.parametrize("share", [1.001, -0.1, float("nan")])
 def test_a_policy_that_gives_what_there_is_not_is_caught(share):
     allocator = make(OneAtATime(share))
-    with pytest.raises(ValueError, match=r"must be 4 numbers >= 0 with a sum of at most 1.3"):
+    with pytest.raises(
+        ValueError,
+        match=r"4 numbers >= 0 with a sum of at most 1.3, got .* from OneAtATime",
+    ):
         allocator.decide()
     assert allocator.pending == []
 

@@ -232,7 +232,8 @@ def test_forged_contradictions_are_refused(saved):
         lambda body: body["core"].update(policy="USS-TS"),  # other fields
         lambda body: body["core"]["options"].update(beta=1),
         lambda body: body["core"]["options"].update(seed=1, stages=2),
-        lambda body: body["core"]["fields"].pop("alpha"),
+        lambda body: body["core"]["fields"].update(beta=1.0),
+        lambda body: body["core"]["fields"].clear(),
         lambda body: body["core"]["fields"].update(K=2),
         lambda body: body["core"]["fields"]["C"]["data"].__setitem__(0, 0.0),
         lambda body: body["core"]["ledger"]["pending"][0].__setitem__(1, 3),

@@ -25,7 +25,7 @@ def fixed(arm, stages, **arguments):
 
 
 def learned(cascade):
-    return cascade._core()["fields"], cascade._core()["ledger"]["rounds"], cascade._tally.compared.tolist()
+    return cascade._core()["fields"], cascade._core()["ledger"]["rounds"], cascade._counts.compared.tolist()
 
 
 # -- kinds of stages

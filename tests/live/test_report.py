@@ -54,8 +54,8 @@ def test_the_numbers_of_a_report():
     assert report.intervals[0, 1] == pytest.approx(wilson(2, 3))
     assert report.intervals[2, 1] == pytest.approx(wilson(1, 2))
     assert report.arm_shares.tolist() == [0.4, 0.2, 0.4]
-    # Two rounds at 1, one at 5, two at 30; always the last would have cost 5 * 30 = 150.
-    assert (report.spent, report.saved) == (67, 83)
+    # Two rounds at 1, one at 5, two at 30; all stages always would have cost 5 * 30, the last one alone 5 * 25.
+    assert (report.spent, report.saved, report.saved_alone) == (67, 83, 58)
     assert (report.rounds, report.pending, report.wasted) == (5, 0, 0)
 
 
@@ -79,7 +79,8 @@ def test_the_table_can_be_read():
     assert lines[5].split() == ["2", "25", "40.0", "%"]
     # Wilson for 2 of 3: 20.8 % to 93.9 %.
     assert "66.7 % (20.8 % to 93.9 %)" in text
-    assert "spent 67; saved against always the last stage 83 (55.3 %)" in text
+    assert "spent 67; the last stage alone would have cost 125: saved 58 (46.4 %) against it" in text
+    assert "all stages in every round would have cost 150" in text
     assert text.endswith(
         "The learned stop is optimal only if weak dominance holds, which cannot be checked without labels."
     )

@@ -64,8 +64,8 @@ def test_fields_that_do_not_fit_are_refused():
     good = storage.encode_fields(Policy())
     array = good["table"]
     wrong = [
-        {name: value for name, value in good.items() if name != "rate"},
         {**good, "more": 1},
+        {},
         {**good, "count": 1.5},
         {**good, "count": True},
         {**good, "rate": "0.1"},
@@ -92,6 +92,14 @@ def test_fields_that_do_not_fit_are_refused():
         with pytest.raises(StateError):
             storage.restore_fields(fresh, fields)
         assert storage.encode_fields(fresh) == good  # nothing of it reached the given object
+
+
+def test_a_field_that_the_policy_has_gained_keeps_its_fresh_value():
+    fresh = Policy()
+    older = {name: value for name, value in storage.encode_fields(fresh).items() if name != "rate"}
+    restored = storage.restore_fields(fresh, {**older, "count": 99})
+    assert (restored.count, restored.rate) == (99, fresh.rate)
+    assert fresh.count != 99
 
 
 class Keeper:
@@ -174,7 +182,7 @@ def test_a_file_comes_back(tmp_path):
     assert storage.read(path, "Thing") == BODY
     assert storage.read(str(path), "Thing") == BODY
     document = json.loads(path.read_text())
-    assert (document["kind"], document["format"], document["package"]) == ("Thing", 1, storage.__version__)
+    assert (document["kind"], document["format"], document["package"]) == ("Thing", 2, storage.__version__)
 
 
 def test_another_layout_of_the_same_json_is_the_same_state(tmp_path):
@@ -213,7 +221,7 @@ def test_every_changed_byte_is_refused_or_harmless(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 2, "package": "9.9"}, "format 2, written by version 9.9"),
+        ({"format": 3, "package": "9.9"}, "format 3, written by version 9.9"),
         ({"format": 0}, "damaged"),
         ({"format": "1"}, "damaged"),
         ({"kind": "Other"}, "'Other', not of a 'Thing'"),

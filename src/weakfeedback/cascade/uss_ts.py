@@ -48,6 +48,7 @@ class UssTs:
     """
 
     delay_safe = True
+    recostable = True  # nothing that is learned depends on the costs: C may change
 
     def __init__(self, costs):
         self.C = cumulative_costs(costs)

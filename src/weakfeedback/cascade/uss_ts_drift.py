@@ -51,6 +51,7 @@ class UssTsDrift:
     """
 
     delay_safe = True
+    recostable = True  # nothing that is learned depends on the costs: C may change
 
     def __init__(self, costs, probe=0.02, memory=100):
         self.C = cumulative_costs(costs)

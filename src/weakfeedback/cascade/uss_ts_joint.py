@@ -55,6 +55,7 @@ class UssTsJoint:
     """
 
     delay_safe = True
+    recostable = True  # nothing that is learned depends on the costs: C may change
     binary_outputs = True  # the outputs of a round take at most two values
 
     def __init__(self, costs):

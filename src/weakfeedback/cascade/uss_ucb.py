@@ -49,6 +49,7 @@ class UssUcb:
     """
 
     delay_safe = True
+    recostable = True  # nothing that is learned depends on the costs: C may change
 
     def __init__(self, costs, alpha=0.5):
         self.C = cumulative_costs(costs)

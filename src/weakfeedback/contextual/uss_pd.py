@@ -86,6 +86,7 @@ class UssPd(PairwiseDisagreement):
     """
 
     delay_safe = True
+    recostable = True  # nothing that is learned depends on the costs: C may change
     keeps_history = True
 
     def __init__(

@@ -65,6 +65,7 @@ class UssPdTs(PairRegressions):
     """
 
     delay_safe = True
+    recostable = True  # nothing that is learned depends on the costs: C may change
     keeps_history = True
 
     def __init__(self, costs, dimension, ridge=0.1, scale=1.0, tolerance=0.5, per_pair=False, keep=None):

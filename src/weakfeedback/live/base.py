@@ -26,6 +26,7 @@ from weakfeedback.journal.events import JournalError
 from weakfeedback.live import storage
 from weakfeedback.live.driver import Backup, Compiled, Examples, Interpreted, fields_of
 from weakfeedback.live.ledger import REMEMBERED, Ledger, UnknownDecision
+from weakfeedback.live.lending import writes_to_lent
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import brief, integer, number
 
@@ -91,7 +92,7 @@ class Live:
         self._rng, self._seed = generator_of(seed)
         self._delay_safe = bool(getattr(chosen, "delay_safe", False))
         self._ledger = Ledger(one_at_a_time=not self._delay_safe, remember=remember)
-        self._saving = threading.Lock()
+        self._saving: Any = threading.RLock()  # before that of the ledger, if both are needed
         self._change: Change | None = None
         self._counts: Any = None  # a subclass sets it
         self._log: Any = None  # of the journal
@@ -104,16 +105,27 @@ class Live:
 
     def _drive(self, policy: Any) -> None:
         """Let a policy be played from now on."""
-        self._driver: Interpreted = Interpreted(policy)
+        self._install(*self._driven(policy))
+
+    def _driven(self, policy: Any) -> tuple[Interpreted, Any]:
+        """Return who plays a policy, and the policy as it was born, for what a state must fit."""
+        driver = Interpreted(policy)
         if self._compiled:
             examples, undrawn = self._examples(policy)
             try:
-                self._driver = Compiled(policy, self._rng, examples, undrawn)
+                driver = Compiled(policy, self._rng, examples, undrawn)
             except CannotLower as reason:
                 raise ValueError(
                     f"compiled must be False for {type(policy).__name__}, which cannot be compiled: {reason}"
                 ) from None
-        self._born = fresh(policy) if hasattr(policy, "__dict__") else policy  # for what a state must fit
+        return driver, fresh(policy) if hasattr(policy, "__dict__") else policy
+
+    def _install(self, driver: Interpreted, born: Any) -> None:
+        self._driver, self._born = driver, born
+        if not type(self).choosing_learns:
+            # Those of the catalogue promise that choosing changes nothing but ``scratch``; of others nothing is known.
+            own = self._policy_name is None
+            self.choosing_learns = own or bool(getattr(driver.policy, "scratch", ()))
         self._bind()
 
     def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
@@ -158,8 +170,11 @@ class Live:
 
     # -- the one way of a round: decide, learn, count, acknowledge
 
-    def _decide(self, *context: Any) -> tuple[int, Any]:
-        """Let the policy decide, and open the decision."""
+    def _decide(self, *context: Any, opened: list[int] | None = None) -> tuple[int, Any]:
+        """Let the policy decide, and open the decision.
+
+        Its id is added to ``opened`` as part of the change, so that a caller who is interrupted knows what to cancel.
+        """
         with self._ledger.lock:
             if self._change is not None:
                 self._recover()
@@ -170,14 +185,17 @@ class Live:
                 decided = self._choose(*context)
                 id = self._ledger.next
                 steps: list[Step] = [(self._ledger.enter, (id, decided))]
+                if opened is not None:
+                    steps.append((_add_last, (opened, id)))
                 record = self._record(decided)
                 if record is not None:
                     steps.append((self._keep_record, (id, record)))
                 if self._log is not None:
                     steps.append(self._noted("decide", id, self._decision_event(decided)))
                 self._commit(change, steps)
-            except BaseException:
+            except BaseException as error:
                 self._recover()
+                self._tell_borrower(error)
                 raise
         return id, decided
 
@@ -199,8 +217,9 @@ class Live:
                         steps.append(self._noted("feedback", lesson.id, self._answer_event(kept, lesson), n))
                 steps.append((self._set_counts, (counts,)))
                 self._commit(change, steps)
-            except BaseException:
+            except BaseException as error:
                 self._recover()
+                self._tell_borrower(error)
                 raise
 
     def _close(self, ids: Iterable[int], cost: float, kind: str = "cancel", reason: str = "") -> list[int]:
@@ -243,6 +262,12 @@ class Live:
         if change.policy is not None:
             self._driver.restore(change.policy)
         self._change = None
+
+    def _tell_borrower(self, error: BaseException) -> None:
+        """Say it in plain words if the policy wrote to what it was lent."""
+        words = writes_to_lent(error, self._driver.policy) if isinstance(error, ValueError) else None
+        if words is not None:
+            raise ValueError(words) from error
 
     def _set_counts(self, counts: Any) -> None:
         self._counts = counts
@@ -492,14 +517,15 @@ class Live:
 
         A state that could not be loaded again is refused, and the file stays as it was.
         """
-        body = self.state()
-        try:
-            self._check_state(body)
-        except StateError as error:
-            raise ValueError(
-                f"{path} is not written, because it could not be loaded again: {error}"
-            ) from None
-        storage.write(path, self.kind, body)
+        with self._saving:  # so that the state written last is the one taken last
+            body = self.state()
+            try:
+                self._check_state(body)
+            except StateError as error:
+                raise ValueError(
+                    f"{path} is not written, because it could not be loaded again: {error}"
+                ) from None
+            storage.write(path, self.kind, body)
 
     def _check_state(self, body: dict[str, Any]) -> None:
         """Raise `StateError` for a state that could not be restored."""
@@ -565,6 +591,12 @@ class _ClosedLock:
         pass
 
 
+def _add_last(ids: list[int], id: int) -> None:
+    """Add an id to a list, unless it is there."""
+    if ids[-1:] != [id]:
+        ids.append(id)
+
+
 class _ForkedLock:
     """Stands for the lock of an object in a forked child: the object belongs to the parent."""
 
@@ -584,7 +616,7 @@ class _ForkedLock:
 def _disown() -> None:
     parent = os.getppid()
     for one in list(_alive):
-        one._ledger.lock = _ForkedLock(one.kind, parent)
+        one._saving = one._ledger.lock = _ForkedLock(one.kind, parent)
 
 
 if hasattr(os, "register_at_fork"):

@@ -148,7 +148,6 @@ class Cascade(Staged):
 
     def _bind(self) -> None:
         super()._bind()
-        self.choosing_learns = bool(getattr(self._driver.policy, "scratch", ()))
         if self._label_price is not None:
             self._wants_label = self._driver.method("wants_label_pairs")
             self._learn_label = self._driver.method("learn_label_pairs")  # type: ignore[method-assign]

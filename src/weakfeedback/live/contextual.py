@@ -11,7 +11,7 @@ import numpy as np
 from weakfeedback.catalog import make_policy, option_names, policy_class
 from weakfeedback.decisions import checked_arm
 from weakfeedback.live import storage
-from weakfeedback.live.base import remade, saved_policy
+from weakfeedback.live.base import Change, Step, remade, saved_policy
 from weakfeedback.live.buying import NO_LABEL
 from weakfeedback.live.context_report import (
     ContextRecord,
@@ -323,18 +323,22 @@ class ContextualCascade(Staged):
         """The first context tells the lengths, and with them the policy can be made."""
         known = self._contexts
         if known.dimension == 0:
+            steps: list[Step] = [(known.fix, (inputs, phi.size))]
             if self._named:
-                self._drive(self._made(str(self._policy_name), phi.size, self._options or {}))
-            known.fix(inputs, phi.size)
+                made = self._made(str(self._policy_name), phi.size, self._options or {})
+                steps.append((self._install, self._driven(made)))
+            change = self._change = Change(None, None)
+            self._commit(change, steps)
         elif (inputs, phi.size) != (known.inputs, known.dimension):  # another thread's context came first
             raise ValueError(f"x must have {known.inputs} numbers per context, as the first, got {inputs}")
 
-    def _decide(self, inputs: int, phi: np.ndarray) -> tuple[int, tuple[int, np.ndarray]]:
+    def _decide(self, *context: Any, opened: list[int] | None = None) -> tuple[int, Any]:
+        inputs, phi = context
         with self._ledger.lock:
             self._recover()
             self._ledger.ensure_room()
             self._fix(inputs, phi)  # what it fixes stays fixed, whatever comes of the decision
-            return super()._decide(phi)
+            return super()._decide(phi, opened=opened)
 
     def _choose(self, *context: Any) -> tuple[int, np.ndarray]:
         (phi,) = context

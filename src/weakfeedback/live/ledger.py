@@ -158,13 +158,15 @@ class Ledger:
 
     def close(self, id: int, content: Content, rounds: int) -> None:
         """Record the answer of a pending decision, the one that makes so many; the caller must hold the lock."""
+        if self._rounds >= rounds:  # it was done before an interruption
+            return
         self._pending.pop(id, None)
         self._answered[id] = content
-        self._rounds = rounds
         while len(self._answered) > self.remember:
             oldest = next(iter(self._answered))
             self._forgotten = max(self._forgotten, oldest)
             self._answered.pop(oldest, None)
+        self._rounds = rounds  # last, so that what was done by half is done again
 
     def cancel(self, id: int) -> None:
         """Take a pending decision back: nothing will be learned from it."""

@@ -126,9 +126,10 @@ class Staged(Live):
 
     def _answer(self, x: Any, *context: Any) -> Answer:
         """Answer for one sample."""
-        id, decided = self._decide(*context)
-        arm, outputs = arm_of(decided), list[Any]()
+        opened, outputs = list[int](), list[Any]()
         try:
+            id, decided = self._decide(*context, opened=opened)
+            arm = arm_of(decided)
             for stage in self._stages[: arm + 1]:
                 outputs.append(stage.one(x, outputs))
             record = self._compared(id, arm, outputs, content_of(outputs))
@@ -136,7 +137,7 @@ class Staged(Live):
                 self._buy(record, self._ask(x, record))
             self._learn([record])
         except BaseException:
-            self._abandon([id], [outputs])
+            self._abandon(opened, [outputs])
             raise
         if self._log is not None:
             self._acknowledge_paid()
@@ -144,9 +145,10 @@ class Staged(Live):
 
     async def _answer_async(self, x: Any, *context: Any) -> Answer:
         """Answer for one sample, awaiting the stages."""
-        id, decided = self._decide(*context)
-        arm, outputs = arm_of(decided), list[Any]()
+        opened, outputs = list[int](), list[Any]()
         try:
+            id, decided = self._decide(*context, opened=opened)
+            arm = arm_of(decided)
             for stage in self._stages[: arm + 1]:
                 outputs.append(await stage.one_async(x, outputs))
             record = self._compared(id, arm, outputs, content_of(outputs))
@@ -154,7 +156,7 @@ class Staged(Live):
                 self._buy(record, await self._ask_async(x, record))
             self._learn([record])
         except BaseException:
-            self._abandon([id], [outputs])
+            self._abandon(opened, [outputs])
             raise
         if self._log is not None:
             await asyncio.to_thread(self._acknowledge_paid)
@@ -176,13 +178,14 @@ class Staged(Live):
         self, samples: Rows, contexts: Sequence[tuple[Any, ...]], rows: range
     ) -> list[RoundRecord]:
         decisions: list[tuple[int, int]] = []
+        opened: list[int] = []
         outputs: list[list[Any]] = [[] for _ in rows]
         try:
             with self._ledger.lock:  # the decisions of a batch are consecutive, whatever other threads do
                 self._recover()
                 self._ledger.ensure_room(len(rows))
                 for row in rows:
-                    id, decided = self._decide(*contexts[row])
+                    id, decided = self._decide(*contexts[row], opened=opened)
                     decisions.append((id, arm_of(decided)))
             for k, stage in enumerate(self._stages):
                 going = [p for p, (_, arm) in enumerate(decisions) if arm >= k]
@@ -198,7 +201,7 @@ class Staged(Live):
                     self._buy(record, self._ask(samples[row], record))
             self._learn(records)
         except BaseException:
-            self._abandon([id for id, _ in decisions], outputs)
+            self._abandon(opened, outputs)
             raise
         return records
 
@@ -281,6 +284,7 @@ class Staged(Live):
     def _settle(self, record: RoundRecord) -> str:
         """Learn a round, unless another thread was faster."""
         with self._ledger.lock:
+            self._recover()
             duplicate = self._ledger.awaited(record.id, record.content) is None
             if not duplicate:
                 self._learn([record])
@@ -348,6 +352,8 @@ class Staged(Live):
 
     def _abandon(self, ids: list[int], outputs: list[list[Any]]) -> None:
         """Cancel decisions whose round failed; what was paid for them is not forgotten."""
+        with self._ledger.lock:
+            self._recover()  # which completes the list, if the decision was interrupted
         for id, seen in zip(ids, outputs):
             costs = (o.cost if isinstance(o, Costed) else p for o, p in zip(seen, self._prices))
             self._close([id], sum(costs), reason="the round failed")
@@ -429,8 +435,9 @@ class Staged(Live):
                 if self._log is not None:
                     steps.append(self._noted("warm", None, self._warm_event(tossed, found, contexts)))
                 self._commit(change, steps)
-            except BaseException:
+            except BaseException as error:
                 self._recover()
+                self._tell_borrower(error)
                 raise
 
     def recost(self, stage_costs: Any, error_cost: float) -> None:
