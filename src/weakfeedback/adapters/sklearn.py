@@ -33,7 +33,8 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     labels, so it can go on for ever in production: ``route`` sends new samples through the cascade, as far as the
     policy says, and keeps learning. ``predict`` learns nothing; it asks the stage ``stop_`` alone.
 
-    That the best stage is found needs weak dominance (thesis, section 2.3), which cannot be checked without labels.
+    That the best stage is found needs weak dominance (thesis, section 2.3), which in general cannot be checked without
+    labels.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Bounds of chapter 5 as functions of a problem, with what is known to be wrong in them.
+"""Bounds of chapter 5 as functions of a problem, with what does not hold as printed.
 
 Collisions are counted once for every player involved, as the thesis defines them; its lemmas on indexing and
 communication count meetings of two, so these are doubled here. Rounds T and collisions hold with probability at least

@@ -288,5 +288,5 @@ def _how(verdicts: Sequence[tuple[Claim, Verdict]]) -> list[str]:
         'The line "Ours" says what in a test is not the thesis\'s: values that it does not print, classifiers, '
         'instances. A verdict that rests on these is about them, too. Where a claim is not reproduced, the line "What '
         'remains" says what of it is true. The theorems of chapter 2 are also in papers with co-authors (AISTATS 2019, '
-        "ACML 2020): what is said of the thesis is said of them.",
+        "ACML 2020).",
     ]

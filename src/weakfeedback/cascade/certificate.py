@@ -1,0 +1,237 @@
+"""What can be certified without labels: that the first arm is optimal, or that weak dominance fails.
+
+With p_ij the probability that arms i and j disagree, gamma_i - gamma_j <= p_ij whatever the truth is. So an arm j for
+which C_j - C_i > p_ij, for some earlier arm i, is dearer than i for certain. If that excludes every arm but the first,
+the first is optimal, whatever the truth is. Under weak dominance the optimal arm i passes two tests, C_i - C_j <= p_ji
+for all j < i and C_j - C_i > p_ij for all j > i. If no arm can pass both, weak dominance fails for certain. All else
+needs labels: ``weakfeedback.cascade.audit``, Q-USS.
+
+The p_ij are known up to a confidence sequence, which holds for all pairs and at all times together: one may look after
+every round, as often as one likes. It is the mixture of Robbins with the Beta(1/2, 1/2) prior,
+
+    M_n(p) = B(d + 1/2, n - d + 1/2) / B(1/2, 1/2) / (p^d (1 - p)^(n - d))
+
+after d disagreements in n comparisons, a martingale that starts at 1 if p is the true probability, so that it ever
+reaches 1 / a with probability at most a (Ville). Excluded are all p with M_n(p) >= 1 / a, with a = alpha over the
+number of pairs.
+
+A policy that has settled hardly compares any more, often before anything is proved: ``needed`` says how many
+comparisons are wanting.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.validate import brief, cumulative_costs, number
+
+FIRST = "first-optimal"
+NEVER = "no-weak-dominance"
+UNDECIDED = "undecided"
+# More comparisons than this are never wanted: the estimates lie on a boundary.
+MOST = 10**9
+HALVINGS = 50  # of an interval of length 1: to about 1e-15
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What the disagreements prove. ``print`` it for a sentence.
+
+    Attributes
+    ----------
+    verdict : str
+        "first-optimal": the first arm is the only optimal one, whatever the truth is. "no-weak-dominance": weak
+        dominance fails, so disagreements alone cannot be trusted. "undecided" otherwise. The probability that it is
+        ever wrong, at any time and however often one looks, is at most ``alpha``.
+    possible : tuple of int
+        The arms, from 0, that can be optimal at all: those that no earlier arm excludes.
+    needed : int or None
+        An estimate of how many more comparisons of every pair would decide, if arms go on to disagree as often as they
+        did; None if it is decided, if some pair was never compared, or if at these rates none would.
+    alpha : float
+    intervals : dict
+        By pair (i, j) with i < j the limits (low, high) of its disagreement.
+    """
+
+    verdict: str
+    possible: tuple[int, ...]
+    needed: int | None
+    alpha: float
+    intervals: dict[tuple[int, int], tuple[float, float]]
+
+    def sentence(self, names: Sequence[str] | None = None) -> str:
+        """Return the certificate in words; ``names`` are those of the stages."""
+        sure = f"at confidence {100 * (1 - self.alpha):.6g} %"
+        if self.verdict == FIRST:
+            first = "The first stage" if names is None else str(names[0])
+            return f"{first} is optimal for certain ({sure}), whatever the truth is."
+        if self.verdict == NEVER:
+            return f"Weak dominance fails ({sure}): labels are needed (audit, Q-USS)."
+        if self.needed is not None:
+            return f"Not decided: needs about {_about(self.needed)} more comparisons of all stages."
+        if (0.0, 1.0) in self.intervals.values():
+            return "Not decided: some stages were never compared."
+        return "Not decided, and more comparisons are not likely to decide it: labels can (audit, Q-USS)."
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+
+def certify(costs: Any, compared: Any, disagreed: Any, alpha: float = 0.05) -> Certificate:
+    """Return what comparisons of the arms prove without labels.
+
+    Valid if whether a pair is compared in a round does not depend on what the arms say in that round, which is so when
+    the stop is chosen before.
+
+    Parameters
+    ----------
+    costs : K non-decreasing numbers >= 0
+        Total costs C_i of stopping at each arm, where an error costs 1.
+    compared, disagreed : integers, shape (K, K)
+        How often arms i < j were compared, and how often they disagreed; only the entries above the diagonal are read.
+        Sums of distances from 0 to 1 may stand for counts of disagreements, if error is measured by the same distance.
+    alpha : number from 0 to 1
+        The probability that the certificate is ever wrong.
+
+    Examples
+    --------
+    >>> found = certify([0.0, 0.4], [[0, 100], [0, 0]], [[0, 20], [0, 0]])
+    >>> print(found)
+    The first stage is optimal for certain (at confidence 95 %), whatever the truth is.
+    >>> found.possible, [round(end, 3) for end in found.intervals[0, 1]]
+    ((0,), [0.091, 0.352])
+    >>> print(certify([0.0, 0.4], [[0, 20], [0, 0]], [[0, 4], [0, 0]]))
+    Not decided: needs about 38 more comparisons of all stages.
+    """
+    total = cumulative_costs(costs)
+    arms = total.size
+    n, d = _counts(compared, disagreed, arms)
+    level = number("alpha", alpha, above=0.0)
+    if level >= 1.0:
+        raise ValueError(f"alpha must be a number below 1, got {brief(alpha)}")
+    first, second = np.triu_indices(arms, 1)
+    limit = math.log(max(first.size, 1) / level)
+    gaps = total[second] - total[first]
+    counts, differ = n[first, second], d[first, second]
+    verdict, possible = _decide(arms, gaps, counts, differ, limit)
+    low, high = _limits(counts, differ, limit)
+    return Certificate(
+        verdict=str(verdict),
+        possible=tuple(np.flatnonzero(possible).tolist()),
+        needed=_needed(arms, gaps, counts, differ, limit) if verdict == UNDECIDED else None,
+        alpha=level,
+        intervals=dict(zip(_pairs(first, second), zip(low.tolist(), high.tolist()))),
+    )
+
+
+def _pairs(first: np.ndarray, second: np.ndarray) -> list[tuple[int, int]]:
+    return list(zip(first.tolist(), second.tolist()))
+
+
+def _counts(compared: Any, disagreed: Any, arms: int) -> tuple[np.ndarray, np.ndarray]:
+    found = []
+    for name, value in (("compared", compared), ("disagreed", disagreed)):
+        try:
+            array = np.asarray(value)
+            wrong = array.dtype.kind not in "iuf" or array.shape != (arms, arms)
+        except ValueError:  # rows of different lengths
+            wrong = True
+        if wrong or not np.isfinite(array).all() or (array < 0).any():
+            raise ValueError(f"{name} must be counts of shape ({arms}, {arms}), got {brief(value)}")
+        found.append(np.triu(array.astype(float), 1))
+    n, d = found
+    if (n != np.floor(n)).any():
+        raise ValueError(f"compared must be whole numbers, got {brief(compared)}")
+    if (d > n).any():
+        raise ValueError(f"disagreed must not exceed compared, got {brief(disagreed)} of {brief(compared)}")
+    return n, d
+
+
+def _log_mixture(n: np.ndarray, d: np.ndarray) -> np.ndarray:
+    """log B(d + 1/2, n - d + 1/2) - log B(1/2, 1/2): the mixture's likelihood of the comparisons."""
+    from scipy.special import betaln
+
+    return betaln(d + 0.5, n - d + 0.5) - math.log(math.pi)
+
+
+def _log_likelihood(n: np.ndarray, d: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """log p^d (1 - p)^(n - d), minus infinity where that is impossible."""
+    from scipy.special import xlog1py, xlogy
+
+    return xlogy(d, p) + xlog1py(n - d, -p)
+
+
+def _excluded(n: np.ndarray, d: np.ndarray, p: np.ndarray, limit: float) -> np.ndarray:
+    """Whether the confidence sequence excludes p, for p from 0 to 1."""
+    return _log_mixture(n, d) - _log_likelihood(n, d, p) >= limit
+
+
+def _decide(
+    arms: int, gaps: np.ndarray, n: np.ndarray, d: np.ndarray, limit: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The verdicts, and which arms are possible; n and d have pairs in their last axis."""
+    rate = np.divide(d, n, out=np.full(np.shape(n), 0.5), where=n > 0.0)
+    out = _excluded(n, d, np.minimum(gaps, 1.0), limit)
+    beyond = (gaps > 1.0) | (out & (gaps > rate))  # C_j - C_i is above the upper limit: j is excluded
+    within = (gaps <= 0.0) | (
+        out & (gaps < rate)
+    )  # C_j - C_i is not above the lower limit: i fails against j
+    first, second = np.triu_indices(arms, 1)
+    excludes, fails = np.zeros((2, *np.shape(n)[:-1], arms, arms), dtype=bool)
+    excludes[..., first, second] = beyond
+    fails[..., first, second] = within
+    possible, passing = ~excludes.any(axis=-2), ~fails.any(axis=-1)
+    alone = ~possible[..., 1:].any(axis=-1)
+    hopeless = ~(possible & passing).any(axis=-1)
+    return np.where(alone, FIRST, np.where(hopeless, NEVER, UNDECIDED)), possible
+
+
+def _limits(n: np.ndarray, d: np.ndarray, limit: float) -> tuple[np.ndarray, np.ndarray]:
+    """The ends of the intervals, by bisection: what is excluded lies outside of them."""
+    rate = np.divide(d, n, out=np.full(n.shape, 0.5), where=n > 0.0)
+    mixture = _log_mixture(n, d)
+    out = np.repeat([[0.0], [1.0]], n.size, axis=1)
+    inside = np.stack([rate, rate])
+    for _ in range(HALVINGS):
+        middle = (out + inside) / 2.0
+        away = mixture - _log_likelihood(n, d, middle) >= limit
+        out, inside = np.where(away, middle, out), np.where(away, inside, middle)
+    return out[0], out[1]
+
+
+def _needed(arms: int, gaps: np.ndarray, n: np.ndarray, d: np.ndarray, limit: float) -> int | None:
+    """How many more comparisons of all pairs decide, if they differ as often as before."""
+    if (n == 0.0).any():
+        return None
+    rate = d / n
+
+    def decided(more: int) -> bool:
+        verdict, _ = _decide(arms, gaps, n + more, d + more * rate, limit)
+        return bool(verdict != UNDECIDED)
+
+    enough = 1
+    while not decided(enough):
+        enough *= 2
+        if enough > MOST:
+            return None
+    few = enough // 2
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        few, enough = (few, middle) if decided(middle) else (middle, enough)
+    return enough
+
+
+def _about(count: int) -> str:
+    """A number of two digits that count.
+
+    >>> _about(7), _about(1234), _about(98_765)
+    ('7', '1200', '99 000')
+    """
+    scale = 10 ** max(len(str(count)) - 2, 0)
+    rounded = round(count / scale) * scale
+    return f"{rounded:,}".replace(",", " ") if rounded >= 10_000 else str(rounded)
