@@ -16,7 +16,7 @@ import numpy as np
 
 from weakfeedback.datasets.dataset import Dataset
 from weakfeedback.datasets.medical import load_breast_cancer, load_heart, load_pima
-from weakfeedback.validate import integer
+from weakfeedback.validate import brief, integer
 
 
 class Predictions(NamedTuple):
@@ -53,7 +53,7 @@ class Recipe:
             ("solver", self.solver, ("liblinear", "lbfgs")),
         ):
             if value not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {brief(value)}")
 
 
 _PROFILE = ("pregnancies", "blood_pressure", "skin_thickness", "bmi", "diabetes_pedigree", "age")
