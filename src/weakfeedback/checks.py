@@ -18,6 +18,8 @@ from weakfeedback.engine.digest import CannotLower
 from weakfeedback.engine.loop import loop_for, measures_of
 from weakfeedback.engine.plan import separate_fields
 from weakfeedback.engine.seeds import WORLD, generator
+from weakfeedback.plaintext import one_line
+from weakfeedback.validate import brief
 
 
 class PolicyCheckError(ValueError):
@@ -99,8 +101,8 @@ def check_policy(
             check(case)
         except _Failure as failure:
             report.failed.append(f"{name}: {failure}")
-        except Exception as error:
-            report.failed.append(f"{name}: {type(error).__name__}: {error}")
+        except (Exception, SystemExit) as error:
+            report.failed.append(f"{name}: {type(error).__name__}: {_words_of(error)}")
         else:
             report.passed.append(name)
     if report.failed:
@@ -395,5 +397,11 @@ def _same_state(a: dict[str, Any], b: dict[str, Any], what: str) -> None:
 
 
 def _brief(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 80 else text[:77] + "..."
+    return one_line(brief(value), 80)
+
+
+def _words_of(error: BaseException) -> str:
+    try:
+        return one_line(str(error), 500)
+    except Exception:  # of somebody's own
+        return "an error that cannot be written down"

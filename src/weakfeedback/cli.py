@@ -10,7 +10,17 @@ import typer
 
 from weakfeedback import completion
 from weakfeedback._version import __version__
-from weakfeedback.terminal import FAILED, INTERRUPTED, Commands, Stop, console, print_json, say, writing_to
+from weakfeedback.terminal import (
+    FAILED,
+    INTERRUPTED,
+    Commands,
+    Stop,
+    console,
+    print_json,
+    say,
+    show_traceback,
+    writing_to,
+)
 
 app = typer.Typer(
     cls=Commands,
@@ -187,6 +197,8 @@ def reproduce(
         raise Stop(f"{more[0]!r}: experiments are chosen with --only; see `weakfeedback reproduce --help`")
     if scheduler is not None and workers is not None:
         raise Stop("--workers and --scheduler exclude each other: a cluster has its own workers")
+    if (only or more) and not words:
+        raise Stop("--only must name experiments, got nothing; see `weakfeedback reproduce --list`")
     if list_only:
         reproducing.show_list(words, quick, json)
         return
@@ -218,6 +230,7 @@ def report(
         try:
             results, paths = rebuild(folder)
         except ValueError as error:
+            show_traceback()
             raise Stop(f"{error}; give the folder that a run wrote") from None
     _tell(results, folder, paths, json)
 
@@ -251,10 +264,11 @@ def check(
             autocompletion=completion.settings,
         ),
     ],
+    max_seconds: Annotated[float, typer.Option(min=1.0, help="Give up after so long.")] = 300.0,
 ) -> None:
     """Check that a policy of your own keeps the protocol, and that its compiled twin does the same.
 
-    Exit status 1 if a check fails.
+    The policy's code is run. Exit status 1 if a check fails or takes too long.
 
     Examples:
 
@@ -262,20 +276,22 @@ def check(
     weakfeedback check my_package.policies:make --setting cascade
     """
     from weakfeedback.checks import PolicyCheckError, check_policy
-    from weakfeedback.ownpolicy import load_factory
+    from weakfeedback.ownpolicy import load_factory, time_limit
     from weakfeedback.settings import SETTINGS
 
     if setting not in SETTINGS:
         raise Stop(f"--setting must be one of {', '.join(SETTINGS)}, got {setting!r}")
     problem = SETTINGS[setting].default_problem()
-    make = load_factory(factory, problem)
     try:
-        passed = check_policy(make, problem).passed
+        with time_limit(factory, max_seconds):
+            passed = check_policy(load_factory(factory, problem), problem).passed
     except PolicyCheckError as error:
         say(str(error), error=True)
         raise typer.Exit(FAILED) from None
     except ValueError as error:
         raise Stop(f"{factory}: {error}") from None
+    except SystemExit as error:
+        raise Stop(f"{factory}: calls sys.exit({error.code!r})", FAILED) from None
     for name in passed:
         say(f"  passed  {name}")
     say(f"{factory}: all {len(passed)} checks passed")

@@ -1,17 +1,23 @@
 """Writing files so that a reader never meets half of one."""
 
+import functools
 import glob
+import hashlib
 import os
 import secrets
+import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+OLD = 3600.0  # seconds
+
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` fill a temporary file beside ``path``, then put it in its place at once and for good."""
-    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    _sweep_once(path.parent)
+    part = path.with_name(f".{path.name}.{_token()}.part")
     try:
         os.close(
             os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
@@ -24,6 +30,55 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         part.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
+
+
+def remove_old_parts(folder: Path) -> None:
+    """Remove the temporary files in a folder whose writers are dead, or were elsewhere and left them an hour ago."""
+    with suppress(OSError):
+        for part in list(folder.glob(f".*.{'[0-9a-f]' * 16}.part")):
+            with suppress(OSError):  # another process may do the same
+                if _is_abandoned(part):
+                    part.unlink()
+
+
+@functools.lru_cache(maxsize=256)
+def _sweep_once(folder: Path) -> None:
+    remove_old_parts(folder)
+
+
+def _is_abandoned(part: Path) -> bool:
+    token = part.name.split(".")[-2]
+    if token.startswith(_place()):
+        return not _is_alive(int(token[4:12], 16))
+    return time.time() - part.stat().st_mtime > OLD
+
+
+def _is_alive(pid: int) -> bool:
+    if os.name == "nt":  # a signal would end it there
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def _token() -> str:
+    """Sixteen digits that no other writer has: the place, the process and a random number."""
+    return f"{_place()}{os.getpid() & 0xFFFFFFFF:08x}{secrets.token_hex(2)}"
+
+
+@functools.cache
+def _place() -> str:
+    """Four digits for all processes that can see each other: a machine since its start, or a container."""
+    words = [socket.gethostname()]
+    with suppress(OSError):
+        words.append(Path("/proc/sys/kernel/random/boot_id").read_text())
+    with suppress(OSError):
+        words.append(os.readlink("/proc/self/ns/pid"))
+    return hashlib.sha256("|".join(words).encode()).hexdigest()[:4]
 
 
 def remove_leftovers(path: Path, age: float = 60.0) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import _thread
+import contextlib
 import difflib
 import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from weakfeedback.plaintext import one_line
-from weakfeedback.terminal import Stop
+from weakfeedback.terminal import FAILED, Stop, say
 
 
 def load_factory(words: str, problem: Any) -> Callable[[Any], Any]:
@@ -31,12 +34,38 @@ def load_factory(words: str, problem: Any) -> Callable[[Any], Any]:
         raise Stop(f"{place} has no function {name!r}{_near(module, name)}")
     try:
         factory(problem)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise Stop(
             f"{words} must take a problem and return a policy; called with a {type(problem).__name__} it raised "
             f"{type(error).__name__}: {_line(error)}"
         ) from None
     return factory
+
+
+@contextlib.contextmanager
+def time_limit(words: str, seconds: float, grace: float = 10.0) -> Iterator[None]:
+    """End what runs inside after so many seconds: by an interrupt, and if that is not heard by leaving the process."""
+    told = f"{words}: not done after {seconds:g} s; --max-seconds gives it longer"
+    over, done = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        if done.wait(seconds):
+            return
+        over.set()
+        _thread.interrupt_main()
+        if not done.wait(grace):  # compiled code does not listen, and some code catches everything
+            say(f"weakfeedback: {told}", error=True)
+            os._exit(FAILED)
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    except KeyboardInterrupt:
+        if over.is_set():
+            raise Stop(told, FAILED) from None
+        raise
+    finally:
+        done.set()
 
 
 def _from_file(path: Path) -> ModuleType:

@@ -13,6 +13,7 @@ from weakfeedback.terminal import (
     console,
     make_writable,
     print_json,
+    show_traceback,
     tidy_warnings,
     writing_to,
 )
@@ -105,6 +106,12 @@ def rebuild(folder: Path) -> Reproduction:
             return again(folder)
     except NotAReproduction as error:
         raise Stop(str(error)) from None
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        show_traceback()
+        raise Stop(
+            f"{folder}: what it holds does not belong together ({type(error).__name__}: {error}); run `weakfeedback "
+            "reproduce` again to make it"
+        ) from None
 
 
 def tell(found: Reproduction, folder: Path, json: bool) -> None:

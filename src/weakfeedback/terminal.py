@@ -64,7 +64,7 @@ class Commands(TyperGroup):
         except Exception as error:
             if hasattr(error, "format_message"):  # of the parser of arguments
                 return _wrong_use(error)
-            _show_traceback()
+            show_traceback()
             words = _words_of(error)
             _complain(f"{type(error).__name__}: {words}" if words else type(error).__name__)
             if not _debugging():
@@ -103,7 +103,8 @@ def _debugging() -> bool:
     return os.environ.get("WEAKFEEDBACK_DEBUG", "") not in ("", "0")
 
 
-def _show_traceback() -> None:
+def show_traceback() -> None:
+    """Show where an error came from, to those who asked for it."""
     if _debugging():
         say(traceback.format_exc(), error=True)
 
@@ -126,7 +127,7 @@ def writing_to(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        _show_traceback()
+        show_traceback()
         raise Stop(f"{error.filename or folder}: {error.strerror or error}") from None
 
 

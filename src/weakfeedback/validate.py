@@ -6,6 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.plaintext import one_line
+
+MOST_ARMS = 10**6
+MOST_INPUTS = 20_000  # of a regression, whose matrix has their square
+SMALLEST = 1e-200  # of a probability that is divided by
+STRANGE = (bytes, bytearray, memoryview, np.ma.MaskedArray)  # sequences of bytes, and masks that nobody heeds
+
 
 def number(name: str, value: Any, above: float = -math.inf, at_least: float = -math.inf) -> float:
     """A finite real number, greater than ``above`` and not below ``at_least``."""
@@ -41,7 +48,9 @@ def vector(name: str, value: Any, at_least: float = -math.inf, size: int | None 
     if at_least > -math.inf:
         allowed += f" >= {at_least:g}"
     try:
-        if np.asarray(value).dtype.kind not in "biufO":  # text and complex numbers would pass for floats
+        if (
+            np.asarray(plain(value)).dtype.kind not in "biufO"
+        ):  # text and complex numbers would pass for floats
             raise TypeError
         array = np.array(value, dtype=float)
     except (TypeError, ValueError, OverflowError):
@@ -50,6 +59,22 @@ def vector(name: str, value: Any, at_least: float = -math.inf, size: int | None 
     if wrong or (size is not None and array.size != size):
         raise ValueError(f"{name} must be {allowed}, got {brief(value)}")
     return array
+
+
+def plain(value: Any) -> Any:
+    """The value, if it is no masked array and no sequence of bytes, nor a list of such; else a ``TypeError``."""
+    rows = value if isinstance(value, (list, tuple)) else ()
+    if isinstance(value, STRANGE) or any(isinstance(row, STRANGE) for row in rows):
+        raise TypeError("masked arrays and bytes are no numbers")
+    return value
+
+
+def probability(name: str, value: Any) -> float:
+    """A number strictly between 0 and 1, and so large that one can divide by it."""
+    found = number(name, value, above=0.0)
+    if not SMALLEST <= found < 1.0:
+        raise ValueError(f"{name} must be a number between {SMALLEST:g} and 1, got {brief(value)}")
+    return found
 
 
 def cumulative_costs(value: Any) -> np.ndarray:
@@ -65,7 +90,7 @@ def cumulative_costs(value: Any) -> np.ndarray:
 def brief(value: Any) -> str:
     """The beginning of the ``repr`` of a value on one line, for messages."""
     try:
-        text = " ".join(repr(value).split())
+        text = repr(value)
     except Exception:  # the user's own, or that of an integer with too many digits
         text = object.__repr__(value)
-    return text if len(text) <= 120 else text[:117] + "..."
+    return one_line(text, 120)

@@ -2,12 +2,13 @@
 
 import functools
 import math
+import numbers
 from typing import Any
 
 import numpy as np
 
 from weakfeedback.knapsack import pack_levels
-from weakfeedback.validate import brief
+from weakfeedback.validate import brief, plain
 
 FLOAT, BOOL = np.dtype(np.float64), np.dtype(np.bool_)  # made once: the names cost more than the arrays
 
@@ -45,9 +46,9 @@ def knapsack(values: Any, weights: Any, capacity: Any) -> np.ndarray:
     [False, True, True]
     """
     try:
-        v = np.ascontiguousarray(values, FLOAT)
-        w = np.ascontiguousarray(weights, FLOAT)
-        room = float(capacity)
+        v = _numbers(values)
+        w = _numbers(weights)
+        room = capacity if type(capacity) is float else _number(capacity)
     except (TypeError, ValueError, OverflowError):
         given = ", ".join(map(brief, (values, weights, capacity)))
         raise ValueError(f"values, weights and capacity must be numbers, got {given}") from None
@@ -56,6 +57,24 @@ def knapsack(values: Any, weights: Any, capacity: Any) -> np.ndarray:
         if (_solve or _prepare())(v, w, room, chosen):
             return chosen
     raise ValueError(_complaint(v, w, room))
+
+
+def _numbers(value: Any) -> np.ndarray:
+    """An array of floats; a ``TypeError`` for what is no sequence of real numbers, though it could be made one."""
+    if type(value) is np.ndarray and value.dtype == FLOAT:
+        return np.ascontiguousarray(value)
+    array = np.asarray(plain(value))
+    if array.dtype.kind == "O":
+        return np.array([_number(one) for one in array.tolist()], FLOAT)
+    if array.dtype.kind not in "iuf":
+        raise TypeError("no numbers")
+    return np.ascontiguousarray(array, FLOAT)
+
+
+def _number(value: Any) -> float:
+    if not isinstance(value, numbers.Real) or isinstance(value, (bool, np.bool_)):
+        raise TypeError("no number")
+    return float(value)
 
 
 _solve: Any = None

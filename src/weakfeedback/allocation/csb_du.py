@@ -14,8 +14,9 @@ from weakfeedback.allocation.common import (
     weight_of,
 )
 from weakfeedback.knapsack import pack_again
-from weakfeedback.validate import integer, number
+from weakfeedback.validate import MOST_ARMS, brief, integer, number
 
+CELLS = 100_000_000  # of all arms
 LEVELS = 4096  # at most so many amounts with waiting zeros are kept for each arm
 
 
@@ -67,7 +68,7 @@ class CsbDu:
     made_for = ("loss",)
 
     def __init__(self, arms, budget, gamma, every=1):
-        self.K = integer("arms", arms, 1)
+        self.K = integer("arms", arms, 1, MOST_ARMS)
         self.Q = number("budget", budget, above=0.0)
         self.gamma = number("gamma", gamma, above=0.0)
         self.N = integer("every", every, 1)
@@ -76,7 +77,9 @@ class CsbDu:
         self.L = np.zeros(self.K)  # the threshold of arm i is larger
         self.theta_hat = np.full(self.K, self.gamma)  # L + gamma
         # the equal share falls with every loss, and the budget pays Q / gamma of them
-        size = int(min(LEVELS, math.ceil(self.Q / self.gamma) + self.K + 2))
+        size = math.ceil(min(LEVELS, self.Q / self.gamma + self.K + 2.0))
+        if self.K * size > CELLS:
+            raise ValueError(f"arms must be at most {CELLS // size} for this gamma, got {brief(arms)}")
         self.levels = np.zeros((self.K, size))  # Z_i: amounts larger than L_i, increasing, ...
         self.counts = np.zeros((self.K, size), dtype=np.int64)  # ... with the zeros seen at each
         self.used = np.zeros(self.K, dtype=np.int64)

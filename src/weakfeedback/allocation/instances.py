@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.allocation.problem import AllocationProblem
+from weakfeedback.validate import brief
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def describe(name: str) -> Instance:
         return _INSTANCES[name.upper()]
     near = difflib.get_close_matches(str(name).upper(), _INSTANCES, n=3)
     allowed = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(_INSTANCES)}"
-    raise ValueError(f"instance {name!r} is not known; {allowed}")
+    raise ValueError(f"instance {brief(name)} is not known; {allowed}")
 
 
 def load(

@@ -14,7 +14,7 @@ from weakfeedback.allocation.common import (
     weight_of,
 )
 from weakfeedback.knapsack import pack_again
-from weakfeedback.validate import brief, integer, number, vector
+from weakfeedback.validate import MOST_ARMS, brief, integer, number, vector
 
 
 class KnownThresholds:
@@ -57,16 +57,16 @@ class KnownThresholds:
     made_for = ("loss", "reward")
 
     def __init__(self, arms, budget, thresholds, setting="loss", every=1):
-        self.K = integer("arms", arms, 1)
+        self.K = integer("arms", arms, 1, MOST_ARMS)
         self.Q = number("budget", budget, above=0.0)
         self.theta_hat = vector("thresholds", thresholds, at_least=0.0, size=self.K)
         if not isinstance(setting, str) or setting not in ("loss", "reward"):
             raise ValueError(f"setting must be 'loss' or 'reward', got {brief(setting)}")
         self.reward = setting == "reward"
         self.N = integer("every", every, 1)
-        low, high = self.theta_hat.min(), self.theta_hat.max()
+        low, high = float(self.theta_hat.min()), float(self.theta_hat.max())
         same = high > 0.0 and high - low <= SLACK * high
-        self.M = min(self.K, math.floor(self.Q / high * (1.0 + SLACK))) if same else 0  # 0: thresholds differ
+        self.M = math.floor(min(self.K, self.Q / high * (1.0 + SLACK))) if same else 0  # 0: thresholds differ
         self.S = np.ones(self.K)  # S[i] - 1 ones seen of arm i
         self.F = np.ones(self.K)  # F[i] - 1 zeros
         self.found = True

@@ -3,17 +3,10 @@
 import math
 from typing import Any
 
-from weakfeedback.validate import brief, integer, number
+from weakfeedback.validate import MOST_ARMS, brief, integer, number, probability
 
 TOLERANCE = 1e-9
-
-
-def probability(name: str, value: Any) -> float:
-    """A number strictly between 0 and 1."""
-    found = number(name, value, above=0.0)
-    if found >= 1.0:
-        raise ValueError(f"{name} must be a number between 0 and 1, got {brief(value)}")
-    return found
+LONGEST = 2.0**53  # rounds, and steps of a search
 
 
 def wait_same(arms: int, epsilon: float, delta: float) -> float:
@@ -22,10 +15,10 @@ def wait_same(arms: int, epsilon: float, delta: float) -> float:
     >>> round(wait_same(50, epsilon=0.1, delta=0.1), 2)
     38.28
     """
-    k = integer("arms", arms, 1)
+    k = integer("arms", arms, 1, MOST_ARMS)
     rate = -math.log1p(-probability("epsilon", epsilon))
     delta = probability("delta", delta)
-    return math.log(math.log2(k) / delta) / rate if k > 1 else 0.0
+    return _short(math.log(math.log2(k) / delta) / rate if k > 1 else 0.0, epsilon)
 
 
 def wait_multiple(arms: int, epsilon: float, delta: float, search_max: float, gamma: float) -> float:
@@ -36,15 +29,32 @@ def wait_multiple(arms: int, epsilon: float, delta: float, search_max: float, ga
     >>> round(wait_multiple(5, epsilon=0.1, delta=0.1, search_max=2.0, gamma=0.001), 2)
     59.86
     """
-    k = integer("arms", arms, 1)
+    k = integer("arms", arms, 1, MOST_ARMS)
     rate = -math.log1p(-probability("epsilon", epsilon))
     delta = probability("delta", delta)
-    return math.log(k * math.log2(grid(search_max, gamma)) / delta) / rate
+    candidates = grid(search_max, gamma)
+    if candidates < 2:
+        raise ValueError(
+            f"gamma must be a step of a search up to {search_max:g} (search_max, or the budget), got {brief(gamma)}"
+        )
+    return _short(math.log(k * math.log2(candidates) / delta) / rate, epsilon)
+
+
+def _short(wait: float, epsilon: float) -> float:
+    """A number of rounds that can be waited."""
+    if wait < LONGEST:
+        return wait
+    raise ValueError(f"epsilon must be so large that less than 2^53 rounds are waited, got {brief(epsilon)}")
 
 
 def grid(search_max: float, gamma: float) -> int:
     """Return ceil(1 + Q/gamma), the number of candidates 0, gamma, 2 gamma, ..., Q."""
     steps = number("search_max", search_max, above=0.0) / number("gamma", gamma, above=0.0)
+    if not steps < LONGEST:
+        raise ValueError(
+            f"gamma must be at least {search_max / LONGEST:.3g} for a search up to {search_max:g} (search_max, or the "
+            f"budget), got {brief(gamma)}"
+        )
     return math.ceil((1.0 + steps) * (1.0 - TOLERANCE))
 
 
@@ -56,7 +66,7 @@ def published_share(budget: float) -> int:
     >>> published_share(15.0), published_share(0.5)
     (15, 1)
     """
-    return max(1, math.floor(number("budget", budget, above=0.0) * (1.0 + TOLERANCE)))
+    return max(1, math.floor(min(number("budget", budget, above=0.0), LONGEST) * (1.0 + TOLERANCE)))
 
 
 def wait_program(arms: int, budget: float, epsilon: float, delta: float) -> int:
@@ -65,10 +75,11 @@ def wait_program(arms: int, budget: float, epsilon: float, delta: float) -> int:
     >>> wait_program(10, 3.0, epsilon=0.1, delta=1e-4)
     37
     """
-    k = integer("arms", arms, 1)
+    k = integer("arms", arms, 1, MOST_ARMS)
     rate = -math.log1p(-probability("epsilon", epsilon))
     delta = probability("delta", delta)
-    return max(1, math.ceil(math.log(k / delta) / (number("budget", budget, above=0.0) * rate)))
+    share = number("budget", budget, above=0.0) * rate
+    return max(1, math.ceil(_short(math.log(k / delta) / share if share > 0.0 else math.inf, epsilon)))
 
 
 def rounds_to_wait(wait: Any, real: float) -> int:

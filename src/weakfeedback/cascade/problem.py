@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.validate import brief, cumulative_costs, number, vector
+from weakfeedback.validate import brief, cumulative_costs, number, plain, vector
 
 if TYPE_CHECKING:
     from weakfeedback.cascade.world import LawWorld, TableWorld
@@ -370,7 +370,9 @@ def _encode(truth: Any, predictions: Any) -> np.ndarray:
 
 def _array(name: str, values: Any) -> np.ndarray:
     try:
-        return np.asarray(values)
+        return np.asarray(plain(values))
+    except TypeError:
+        raise ValueError(f"{name} must be a rectangular array of labels, got {brief(values)}") from None
     except ValueError:
         raise ValueError(
             f"{name} must be a rectangular array of labels, got rows of different lengths"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.contextual.arguments import pairs
-from weakfeedback.validate import brief, integer, number
+from weakfeedback.validate import brief, integer, number, plain
 
 # A column counts as dependent on earlier ones when this share of its norm, or less, is not explained by them.
 DEPENDENT = 1e-8
@@ -134,7 +134,9 @@ class PairFeatures:
 def context_table(name: str, value: Any) -> np.ndarray:
     """An array of finite floats, one row per context."""
     try:
-        if np.asarray(value).dtype.kind not in "biufO":  # text and complex numbers would pass for floats
+        if (
+            np.asarray(plain(value)).dtype.kind not in "biufO"
+        ):  # text and complex numbers would pass for floats
             raise TypeError
         table = np.array(value, dtype=float)
     except (TypeError, ValueError, OverflowError):

@@ -10,6 +10,7 @@ from typing import Any
 from weakfeedback import datasets
 from weakfeedback.contextual import families
 from weakfeedback.contextual.problem import ContextualProblem, RealizableProblem
+from weakfeedback.validate import brief
 
 Problem = ContextualProblem | RealizableProblem
 # Makes a problem of cumulative costs and of the place of the medical data (None: the environment variable).
@@ -91,7 +92,7 @@ def describe(name: str) -> Instance:
         return _INSTANCES[name.lower()]
     near = difflib.get_close_matches(str(name).lower(), _INSTANCES, n=3)
     allowed = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(_INSTANCES)}"
-    raise ValueError(f"instance {name!r} is not known; {allowed}")
+    raise ValueError(f"instance {brief(name)} is not known; {allowed}")
 
 
 def load(name: str, data: Any = None) -> Problem:

@@ -10,7 +10,7 @@ import numpy as np
 
 from weakfeedback.contextual.arguments import pairs
 from weakfeedback.contextual.rows import TOLERANCE, ContextRows
-from weakfeedback.validate import brief, vector
+from weakfeedback.validate import brief, plain, vector
 
 if TYPE_CHECKING:
     from weakfeedback.contextual.world import ContextualWorld, RealizableWorld
@@ -296,7 +296,10 @@ class RealizableProblem(ContextRows):
 
 
 def _binary(name: str, value: Any, size: int) -> np.ndarray:
-    array = np.asarray(value)
+    try:
+        array = np.asarray(plain(value))
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be {size} labels, each 0 or 1, got {brief(value)}") from None
     if array.shape != (size,) or array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
         raise ValueError(
             f"{name} must be {size} labels, each 0 or 1, got {array.dtype} of shape {array.shape}"
@@ -315,8 +318,8 @@ def _pair_vectors(value: Any, arms: int, width: int) -> np.ndarray:
         rows = [value[pair] for pair in wanted]
     else:
         try:
-            table = np.array(value, dtype=float)
-        except (TypeError, ValueError):
+            table = np.array(plain(value), dtype=float)
+        except (TypeError, ValueError, OverflowError):
             raise ValueError(f"pair_parameters must be numbers, got {type(value).__name__}") from None
         if table.ndim == 3 and table.shape[:2] == (arms, arms):
             table = np.array([table[pair] for pair in wanted])

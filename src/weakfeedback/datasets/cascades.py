@@ -20,7 +20,7 @@ import numpy as np
 from weakfeedback.datasets.dataset import Dataset
 from weakfeedback.datasets.logistic import Logistic, fit_logistic
 from weakfeedback.datasets.medical import load_breast_cancer, load_heart, load_pima
-from weakfeedback.validate import integer
+from weakfeedback.validate import brief, integer
 
 
 class Predictions(NamedTuple):
@@ -58,7 +58,7 @@ class Recipe:
             ("intercept", self.intercept, ("penalised", "free")),
         ):
             if value not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {brief(value)}")
 
 
 _PROFILE = ("pregnancies", "blood_pressure", "skin_thickness", "bmi", "diabetes_pedigree", "age")

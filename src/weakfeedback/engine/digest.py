@@ -288,7 +288,10 @@ def _constant(name: str, value: Any, method: str, enclosed: bool) -> str:
     if type(value) is np.ndarray and value.dtype.kind in "biuf":
         return f"{value.dtype.str}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
     if _plain(value):
-        return repr(value)
+        try:
+            return repr(value)
+        except Exception:  # of a subclass of the user's own
+            raise CannotLower(f"{method}() uses {name!r}, which cannot be written down") from None
     if isinstance(value, np.dtype) and value.kind in "biuf":
         return f"dtype {value.str}"
     if isinstance(value, type) and value.__module__ in ("builtins", "numpy"):

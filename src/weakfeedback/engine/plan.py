@@ -17,9 +17,11 @@ from weakfeedback.engine.results import Results
 from weakfeedback.engine.sources import sources_of
 from weakfeedback.engine.store import Store, code_of
 from weakfeedback.engine.trial import try_first_rounds
-from weakfeedback.validate import brief, integer
+from weakfeedback.validate import brief, integer, plain
 
 METHODS = ("rounds", "events")
+MOST_ROWS = 500_000_000  # of all policies
+MOST_TASKS = 1_000_000
 NAMED = 3  # damaged files in a warning
 LONGEST = 2**53  # rounds are counted by integers, and marks set by floats
 
@@ -90,8 +92,16 @@ class Plan:
         if self.horizon > LONGEST:
             raise ValueError(f"horizon must be at most {LONGEST}, got {brief(horizon)}")
         self.replications = integer("replications", replications, 1)
-        self.seed = integer("seed", seed, 0)
         self.rounds = mark_rounds(marks, self.horizon)
+        # never a matter of workers
+        size = max(1, min(1000, problem.loop().chunk_rounds // self.horizon))
+        most = min(MOST_ROWS // (self.rounds.size * len(policies)), MOST_TASKS * size // len(policies))
+        if self.replications > most:
+            raise ValueError(
+                f"replications must be at most {most} for {len(policies)} policies, {self.rounds.size} marks and "
+                f"horizon {self.horizon}, got {brief(replications)}"
+            )
+        self.seed = integer("seed", seed, 0)
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, got {brief(method)}")
         self.method = method
@@ -103,8 +113,6 @@ class Plan:
             separate_fields(policy)
             if method == "events":
                 refuse_events(problem, label, policy)
-        # never a matter of workers
-        size = max(1, min(1000, problem.loop().chunk_rounds // self.horizon))
         self.tasks = [
             SentTask(problem, label, policy, first, last, self.rounds, self.seed, compiled, method=method)
             for label, policy in policies.items()
@@ -217,8 +225,8 @@ def mark_rounds(marks: Any, horizon: int) -> np.ndarray:
             np.ceil(np.arange(1, count + 1) * (horizon / count)).astype(np.int64).clip(1, horizon)
         )
     try:
-        rounds = np.asarray(marks)
-    except ValueError:  # rows of different lengths
+        rounds = np.asarray(plain(marks))
+    except (TypeError, ValueError):  # no numbers, or rows of different lengths
         rounds = np.empty((0, 0))
     whole = rounds.ndim == 1 and rounds.size > 0 and rounds.dtype.kind in "iu"
     if not whole or (rounds[1:] <= rounds[:-1]).any() or rounds[0] < 1 or rounds[-1] > horizon:
@@ -232,23 +240,25 @@ def _refuse_other_things(problem: Any, label: Any, policy: Any) -> None:
     """Refuse what is no policy of the problem's setting, with a word about what it is."""
     if not isinstance(label, str):
         raise ValueError(
-            f"policies must be a mapping of labels to policies, got the label {label!r}, not a text"
+            f"policies must be a mapping of labels to policies, got the label {brief(label)}, not a text"
         )
     if isinstance(policy, type):
         raise ValueError(
-            f"policies[{label!r}] must be a policy, got the class {policy.__name__}: make an object of it"
+            f"policies[{brief(label)}] must be a policy, got the class {policy.__name__}: make an object of it"
         )
     for method in loop_for(problem, policy).entry:
         if not callable(getattr(policy, method, None)):
-            raise ValueError(f"policies[{label!r}] must be a policy with a method {method}(), got {policy!r}")
+            raise ValueError(
+                f"policies[{brief(label)}] must be a policy with a method {method}(), got {brief(policy)}"
+            )
     if any(vars(base).get("__slots__") for base in type(policy).__mro__) or not hasattr(policy, "__dict__"):
         raise ValueError(
-            f"policies[{label!r}] must keep its state in plain fields, got {type(policy).__name__} with __slots__"
+            f"policies[{brief(label)}] must keep its state in plain fields, got {type(policy).__name__} with __slots__"
         )
     for name, value in vars(policy).items():
         if isinstance(value, np.random.Generator):
             raise ValueError(
-                f"policies[{label!r}] must draw from the generator it is given, got one of its own in the field "
+                f"policies[{brief(label)}] must draw from the generator it is given, got one of its own in the field "
                 f"{name!r}: every replication would draw the same"
             )
 

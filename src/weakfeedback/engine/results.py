@@ -12,6 +12,7 @@ from weakfeedback.engine.loop import measures_of
 from weakfeedback.engine.resultfile import read_results, writer_of_results
 from weakfeedback.files import write_atomically
 from weakfeedback.stats import Comparison, paired_comparison, student_interval
+from weakfeedback.validate import brief
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,9 +101,9 @@ class Results:
         """One row per replication, one column per mark."""
         _, measured = self._measured()
         if policy not in measured:
-            raise ValueError(f"policy must be one of {', '.join(measured)}, got {policy!r}")
+            raise ValueError(f"policy must be one of {', '.join(measured)}, got {brief(policy)}")
         if measure not in measured[policy]:
-            raise ValueError(f"measure must be one of {', '.join(measured[policy])}, got {measure!r}")
+            raise ValueError(f"measure must be one of {', '.join(measured[policy])}, got {brief(measure)}")
         return measured[policy][measure].astype(float)
 
     def final(self, measure: str = "regret") -> pd.DataFrame:

@@ -13,6 +13,7 @@ from weakfeedback.engine.chunk import Task, run
 from weakfeedback.engine.plan import InterpretedWarning, Plan, mark_rounds
 from weakfeedback.engine.results import Results
 from weakfeedback.plaintext import visible
+from weakfeedback.validate import brief
 
 __all__ = ["InterpretedWarning", "mark_rounds", "play", "simulate"]
 
@@ -75,7 +76,7 @@ def simulate(
 def play(plan: Plan, executor: Executor | None = None, progress: bool = False) -> None:
     """Play what a plan misses; arguments as ``simulate`` takes them."""
     if executor is not None and not callable(getattr(executor, "submit", None)):
-        raise ValueError(f"executor must be a concurrent.futures.Executor or None, got {executor!r}")
+        raise ValueError(f"executor must be a concurrent.futures.Executor or None, got {brief(executor)}")
     missing = plan.missing
     with contextlib.ExitStack() as stack:
         advance = stack.enter_context(_progress(plan.tasks, missing, progress))

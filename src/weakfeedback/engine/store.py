@@ -21,7 +21,8 @@ from weakfeedback.engine.chunk import Task
 from weakfeedback.engine.digest import CannotLower, class_fingerprint, fingerprint, name_of, reachable
 from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.tables import Damaged, read_table, writer_of
-from weakfeedback.files import write_atomically
+from weakfeedback.files import remove_old_parts, write_atomically
+from weakfeedback.validate import brief
 
 FORMAT = 1
 CHUNKS = "chunks 2"  # how they are written; those written otherwise are not found
@@ -69,18 +70,21 @@ class Store:
                     )
                 text = json.dumps(self.configuration, indent=1)
                 write_atomically(manifest, lambda part: part.write_text(text))
-            found = json.loads(manifest.read_text())
+            remove_old_parts(self.folder)
+            found = json.loads(manifest.read_bytes())
         except OSError as error:
             raise StoreError(f"store {self.folder} cannot be used: {error.strerror or error}") from None
-        except json.JSONDecodeError:
-            raise StoreMismatch(
-                f"store {self.folder} has an unreadable store.json: give another folder"
-            ) from None
+        except StoreError:
+            raise
+        except (ValueError, RecursionError):  # no JSON, no text
+            found = None
+        if not isinstance(found, dict):
+            raise StoreMismatch(f"store {self.folder} has an unreadable store.json: give another folder")
         for name, value in self.configuration.items():
             if found.get(name) != value:
                 raise StoreMismatch(
                     f"store {self.folder} belongs to another configuration: its {name} is "
-                    f"{found.get(name)!r}, not {value!r}; give another folder"
+                    f"{brief(found.get(name))}, not {value!r}; give another folder"
                 )
 
     def path(self, task: Task) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import functools
 import hashlib
 import importlib.metadata
@@ -62,7 +63,7 @@ class Findings:
             kept = json.loads(self._path(claim).read_text())
             if kept["key"] == self.key(claim):
                 return _from_plain(kept["finding"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             pass  # absent or damaged: it is made again
         return None
 
@@ -74,6 +75,8 @@ class Findings:
         if found is None:
             found = claim.test(results())
             text = json.dumps({"key": self.key(claim), "finding": dataclasses.asdict(found)}, default=float)
+            if self.folder.is_symlink():
+                raise OSError(errno.ELOOP, "is a link to another place: remove it", str(self.folder))
             self.folder.mkdir(parents=True, exist_ok=True)
             write_atomically(self._path(claim), lambda part: part.write_text(text))
         return found

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from weakfeedback._version import __version__
 from weakfeedback.engine.results import Results
 from weakfeedback.experiments.findings import code_digest
+from weakfeedback.experiments.medical import SETS
 from weakfeedback.files import write_atomically
+from weakfeedback.validate import brief
 
 if TYPE_CHECKING:
     from weakfeedback.experiments.run import Planned
@@ -57,17 +59,36 @@ class Note:
     def read(cls, folder: Path) -> Note:
         """Read what ``write`` wrote."""
         try:
-            kept = json.loads((folder / NOTE).read_text())
+            kept = json.loads((folder / NOTE).read_bytes())
             if kept.get("format") != FORMAT:
                 raise NotAReproduction(
-                    f"{folder / NOTE}: has format {kept.get('format')!r}, this version reads {FORMAT}; run "
+                    f"{folder / NOTE}: has format {brief(kept.get('format'))}, this version reads {FORMAT}; run "
                     "`weakfeedback reproduce` with another --out"
                 )
-            return cls(**kept)
+            note = cls(**kept)
+            if not note._is_whole():
+                raise TypeError
+            return note
         except OSError as error:
             raise NotAReproduction(f"{folder / NOTE}: {error.strerror or error}") from None
-        except (json.JSONDecodeError, TypeError, AttributeError):
+        except NotAReproduction:
+            raise
+        except (ValueError, TypeError, AttributeError, RecursionError):
             raise NotAReproduction(f"{folder / NOTE}: is not the note of a reproduction") from None
+
+    def _is_whole(self) -> bool:
+        """Whether every field is what it must be, in a file that anybody may have written."""
+        tables = (self.keys, self.skipped, self.data)
+        if not all(isinstance(table, dict) for table in tables):
+            return False
+        words = [*(value for table in tables for value in table.values()), self.folder, self.version]
+        flags = (self.quick, self.given)
+        return (
+            all(isinstance(word, str) for word in words)
+            and all(isinstance(flag, bool) for flag in flags)
+            and set(self.data) == set(SETS)
+            and not self.keys.keys() & self.skipped.keys()
+        )
 
 
 class Kept(Mapping[str, Results]):

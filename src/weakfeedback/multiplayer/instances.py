@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weakfeedback.multiplayer.problem import MultiplayerProblem
+from weakfeedback.validate import brief
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def describe(name: str) -> Instance:
         return _INSTANCES[name.lower()]
     near = difflib.get_close_matches(str(name).lower(), _INSTANCES, n=3)
     allowed = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(_INSTANCES)}"
-    raise ValueError(f"instance {name!r} is not known; {allowed}")
+    raise ValueError(f"instance {brief(name)} is not known; {allowed}")
 
 
 def load(name: str, data: Any = None) -> MultiplayerProblem:  # noqa: ARG001

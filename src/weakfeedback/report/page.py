@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import functools
 import json
 import math
@@ -106,8 +107,7 @@ def write_report(folder: Path, title: str, sections: Sequence[Section], text: st
     """
     if not sections:
         raise ValueError("sections must have at least one experiment, got none")
-    folder.mkdir(parents=True, exist_ok=True)
-    gallery = Gallery(folder)
+    gallery = Gallery(page_folder(folder))
     views = [section_view(section, gallery) for section in sections]
     tally = tallied(claim.verdict for section in sections for claim in section.claims)
     sources = Sources()
@@ -123,6 +123,14 @@ def write_report(folder: Path, title: str, sections: Sequence[Section], text: st
         sources=sources.views(),
     )
     return [write_page(folder, content), *gallery.paths]
+
+
+def page_folder(folder: Path) -> Path:
+    """The folder of a page, made if need be; one that leads elsewhere is refused, whoever put it there."""
+    if folder.is_symlink():
+        raise OSError(errno.ELOOP, "is a link to another place: remove it", str(folder))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def write_page(folder: Path, content: str) -> Path:

@@ -17,7 +17,7 @@ from weakfeedback.experiments.registry import Chapter, Choice, chapters, experim
 from weakfeedback.experiments.userrun import versions
 from weakfeedback.report import tables
 from weakfeedback.report.figures import sweep_figure
-from weakfeedback.report.page import VERDICTS, Gallery, Section, render, section_view, write_page
+from weakfeedback.report.page import VERDICTS, Gallery, Section, page_folder, render, section_view, write_page
 from weakfeedback.report.sources import Sources, module_of
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ def write_reproduction(
     results: Mapping[str, Results],
 ) -> list[Path]:
     """Write index.html and the figures into ``folder``, the page last; return the paths, the page first."""
-    folder.mkdir(parents=True, exist_ok=True)
-    maker = _Maker(choice, note, verdicts, results, Gallery(folder))
+    maker = _Maker(choice, note, verdicts, results, Gallery(page_folder(folder)))
     views = [maker.chapter(chapter) for chapter in chapters() if set(chapter.experiments) & choice.ids]
     content = render(
         "reproduction.html.j2",
