@@ -90,6 +90,9 @@ class Grows(UssTs):
     def update(self, arm, outputs, rng):
         self.log = np.zeros(self.log.size + 1)
 
+    def update_pairs(self, arm, differ, rng):
+        self.log = np.zeros(self.log.size + 1)
+
 
 class RemembersItsDecision(UssTs):
     """Learns for the decision it made last instead of the one the feedback belongs to."""

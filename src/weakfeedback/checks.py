@@ -5,21 +5,40 @@ a function below whose first line says what it demands.
 """
 
 import copy
-import pickle
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from weakfeedback.engine.cast import cast, restore, state_of, streams
+from weakfeedback.checkcase import (
+    Case,
+    Failure,
+    brief_of,
+    compare,
+    decide,
+    frozen,
+    hidden_of,
+    rounds_of,
+    same_state,
+    same_step,
+    size_of,
+    trace,
+)
+from weakfeedback.checkpairs import pairs_teach_as_outputs
+from weakfeedback.checkspies import Late, Spy
+from weakfeedback.decisions import WrongDecision
+from weakfeedback.engine.cast import cast, state_of, streams
 from weakfeedback.engine.chunk import Compiled, Interpreted
 from weakfeedback.engine.digest import CannotLower
 from weakfeedback.engine.loop import loop_for, measures_of
 from weakfeedback.engine.plan import separate_fields
-from weakfeedback.engine.seeds import WORLD, generator
+from weakfeedback.engine.seeds import generator
+from weakfeedback.lending import WritesToLoan, frames_of
 from weakfeedback.plaintext import one_line
-from weakfeedback.validate import brief
+
+FEW = 40  # rounds of a check whose subject others look at as well
 
 
 class PolicyCheckError(ValueError):
@@ -36,33 +55,9 @@ class CheckReport:
 
     def __str__(self) -> str:
         lines = [f"{self.policy}: {len(self.passed)} checks passed, {len(self.failed)} failed"]
-        lines += [f"  passed  {name}" for name in self.passed]
         lines += [f"  FAILED  {text}" for text in self.failed]
+        lines += [f"  passed  {', '.join(self.passed)}"] if self.passed else []
         return "\n".join(lines)
-
-
-class _Failure(Exception):
-    """A check's verdict."""
-
-
-@dataclass
-class _Case:
-    problem: Any
-    make: Callable[[], Any]
-    rounds: int
-    seed: int
-
-    @property
-    def loop(self) -> Any:
-        return loop_for(self.problem, self.make())
-
-    def generators(self) -> tuple[np.random.Generator, Any]:
-        return streams(self.problem, self.make(), self.seed, 0)
-
-    def new(self) -> Any:
-        """A fresh policy; for a setting with players a list of them, each from the factory."""
-        players = self.loop.players
-        return self.make() if players is None else [self.make() for _ in range(players(self.problem))]
 
 
 def check_policy(
@@ -80,130 +75,215 @@ def check_policy(
     compiled : bool
         False leaves out the comparison with compiled code, for policies that cannot be compiled.
 
-    Returns the report; raises ``PolicyCheckError`` when a check fails.
+    Returns the report; raises ``PolicyCheckError`` when a check fails: the failures first, one for each cause, though
+    several checks may have met it.
 
     Examples
     --------
     >>> from weakfeedback.cascade import CascadeProblem, UssTs
     >>> problem = CascadeProblem.bsc([0.4, 0.2], costs=[0.1, 0.2])
     >>> print(len(check_policy(lambda p: UssTs(p.costs), problem).passed))
-    11
+    15
     """
-    case = _Case(problem, lambda: factory(problem), rounds, seed)
+    case = Case(problem, lambda: factory(problem), rounds, seed)
     policy = case.make()
     report = CheckReport(type(policy).__name__)
     loop_for(problem, policy).fits(problem, policy)
-    for check in CHECKS:
-        if check is compiled_as_interpreted and not compiled:
-            continue
-        name = check.__name__.replace("_", " ")
+    causes: set[str] = set()
+    failed: set[str] = set()
+    tried = [check for check in CHECKS if compiled or check is not compiled_as_interpreted]
+    for check in tried:
         try:
             check(case)
-        except _Failure as failure:
-            report.failed.append(f"{name}: {failure}")
         except (Exception, SystemExit) as error:
-            report.failed.append(f"{name}: {type(error).__name__}: {_words_of(error)}")
-        else:
-            report.passed.append(name)
+            text, cause = _told(error, case)
+            name = _name(CAUSES.get(type(error), check))
+            if cause not in causes:
+                report.failed.append(f"{name}: {text}")
+            causes.add(cause)
+            failed |= {name, _name(check)}
+    report.passed = [_name(check) for check in tried if _name(check) not in failed]
     if report.failed:
         raise PolicyCheckError(str(report))
     return report
 
 
-def fields_are_numbers_and_arrays(case: _Case) -> None:
+def _name(check: Callable[[Case], None]) -> str:
+    return check.__name__.replace("_", " ")
+
+
+def _told(error: BaseException, case: Case) -> tuple[str, str]:
+    """What a check found, with the method and the line, and what tells it from other causes."""
+    text, cls = _words_of(error), type(case.make())
+    if isinstance(error, WritesToLoan):
+        return text, text
+    if isinstance(error, WrongDecision):
+        method = case.loop.protocol.decides
+        line = getattr(cls, method).__code__.co_firstlineno
+        return f"{text}, which is defined in line {line}", "impossible decision"
+    if isinstance(error, Failure):
+        field = re.search(r"field '(\w+)", text)
+        return (text if field is None or " line " in text else f"{text}{case.place(field[1])}"), text
+    text = f"{type(error).__name__}: {' '.join(text.split())}"
+    for frame, line in frames_of(cls, error.__traceback__)[-1:]:
+        text = f"{cls.__name__}.{frame.f_code.co_name}() line {line} raised {text}"
+    return text, text
+
+
+def _words_of(error: BaseException) -> str:
+    try:
+        return one_line(str(error), 500)
+    except Exception:  # of somebody's own
+        return "an error that cannot be written down"
+
+
+def fields_are_numbers_and_arrays(case: Case) -> None:
     """``vars(policy)`` holds numbers, bools and arrays only, and no two arrays share memory."""
     policy = case.make()
     separate_fields(policy)
     for name, value in vars(policy).items():
         if isinstance(value, np.ndarray) and value.dtype.kind not in "biuf":
-            raise _Failure(f"field {name!r} is an array of {value.dtype}")
+            raise Failure(f"field {name!r} is an array of {value.dtype}{case.place(name, '__init__')}")
         if not isinstance(value, (bool, int, float, np.generic, np.ndarray)):
-            raise _Failure(f"field {name!r} is a {type(value).__name__}: use numbers, bools and arrays")
+            where = case.place(name, "__init__")
+            raise Failure(f"field {name!r} is a {type(value).__name__}: use numbers, bools and arrays{where}")
 
 
-def same_seed_same_run(case: _Case) -> None:
+def decisions_are_allowed(case: Case) -> None:
+    """What ``select`` or ``choose`` returns is one of the decisions of the setting; the other checks judge it too."""
+    for policy, _, decision, seen, rng in rounds_of(case, rounds=FEW):
+        case.loop.protocol.learn(policy, decision, seen, rng)
+
+
+def lent_arrays_are_not_written(case: Case) -> None:
+    """Outputs, contexts, allocations and observations are only read; the two checks of feedback look for it too."""
+    for _, lenders, decision, seen, rng in rounds_of(case, lending=True, rounds=FEW):
+        case.loop.protocol.learn(lenders, decision, seen, rng)
+
+
+def settled_players_stay(case: Case) -> None:
+    """A player who calls herself settled plays her arm from then on (unless she is ``fair`` and takes turns)."""
+    players = case.loop.players
+    if players is None or getattr(case.make(), "fair", False):
+        return
+    kind, protocol = type(case.make()).__name__, case.loop.protocol
+    seats: dict[int, int] = {}
+    left = case.rounds  # to be played once all have settled
+    longest = 20 * case.rounds
+    for t, (team, _, arms, seen, rngs) in enumerate(rounds_of(case, rounds=longest), start=1):
+        for n, seat in seats.items():
+            if arms[n] != seat:
+                raise Failure(
+                    f"{kind} was settled on arm {seat} and chose {arms[n]} in round {t}"
+                    f"{case.place('settled', *case.loop.entry)}"
+                )
+        protocol.learn(team, arms, seen, rngs)
+        for n, player in enumerate(team):
+            if n in seats and (not player.settled or player.arm != seats[n]):
+                raise Failure(
+                    f"{kind} was settled on arm {seats[n]}, after round {t} its fields are settled = {player.settled} "
+                    f"and arm = {player.arm}{case.place('arm', *case.loop.entry)}"
+                )
+            if player.settled:
+                seats[n] = int(player.arm)
+        left -= len(seats) == len(team)
+        if left == 0:
+            return
+
+
+def same_seed_same_run(case: Case) -> None:
     """Two fresh policies with equal generators do the same: all randomness comes from ``rng``."""
-    runs = [_trace(case, case.new(), Interpreted(case.problem)) for _ in range(2)]
-    _compare(runs[0], runs[1], "two runs with one seed")
+    runs = [trace(case, case.new(), Interpreted(case.problem)) for _ in range(2)]
+    compare(runs[0], runs[1], "two runs with one seed")
 
 
-def copies_are_independent(case: _Case) -> None:
+def copies_are_independent(case: Case) -> None:
     """Playing with a copy leaves the original and other copies as they were."""
     prototype = case.make()
-    before = _frozen(vars(prototype))
-    alone = list(_trace(case, cast(case.problem, prototype), Interpreted(case.problem)))
-    _same_state(before, _frozen(vars(prototype)), "the original after playing with a copy")
-    pair = [_trace(case, cast(case.problem, prototype), Interpreted(case.problem)) for _ in range(2)]
+    before = frozen(vars(prototype))
+    alone = list(trace(case, cast(case.problem, prototype), Interpreted(case.problem)))
+    same_state(before, frozen(vars(prototype)), "the original after playing with a copy")
+    pair = [trace(case, cast(case.problem, prototype), Interpreted(case.problem)) for _ in range(2)]
     for t, (one, other) in enumerate(zip(*pair), start=1):
-        _same_step(alone[t - 1], one, t, "a copy playing beside another")
-        _same_step(alone[t - 1], other, t, "a copy playing beside another")
+        same_step(alone[t - 1], one, t, "a copy playing beside another")
+        same_step(alone[t - 1], other, t, "a copy playing beside another")
 
 
-def compiled_as_interpreted(case: _Case) -> None:
+def compiled_as_interpreted(case: Case) -> None:
     """Compiled and interpreted rounds leave the same counts and the same state, round by round."""
     try:
         compiled = Compiled(case.problem, case.make())
     except CannotLower as reason:
-        raise _Failure(f"cannot be compiled: {reason}") from None
-    interpreted = _trace(case, case.new(), Interpreted(case.problem))
-    _compare(interpreted, _trace(case, case.new(), compiled), "interpreted and compiled")
+        raise Failure(f"cannot be compiled: {reason}") from None
+    interpreted = trace(case, case.new(), Interpreted(case.problem))
+    compare(interpreted, trace(case, case.new(), compiled), "interpreted and compiled")
 
 
-def select_learns_nothing(case: _Case) -> None:
+def select_learns_nothing(case: Case) -> None:
     """Deciding changes no field but those named in ``scratch``: only feedback teaches."""
     policy, protocol = case.new(), case.loop.protocol
     notes = getattr(case.make(), "scratch", ())
     _, rng = case.generators()
-    for t, row in enumerate(_hidden(case), start=1):
-        before = _frozen(state_of(policy))
-        decision = _decide(protocol, policy, row, rng)
-        after = _frozen(state_of(policy))
-        _same_state(before, after | {name: before[name] for name in notes}, f"deciding in round {t}")
+    for t, row in enumerate(hidden_of(case), start=1):
+        before = frozen(state_of(policy))
+        decision = decide(case, policy, row, rng)
+        after = frozen(state_of(policy)) | {name: before[name] for name in notes}
+        for name in before.keys() & after.keys():
+            if not np.array_equal(before[name], after[name]):
+                where = case.place(name, protocol.decides)
+                raise Failure(
+                    f"deciding in round {t} makes the field {name!r} {brief_of(after[name])}, it was "
+                    f"{brief_of(before[name])}: only feedback may teach{where}"
+                )
+        same_state(before, after, f"deciding in round {t}")
         protocol.learn(policy, decision, protocol.show(row, decision), rng)
 
 
-def feedback_is_not_kept(case: _Case) -> None:
+def feedback_is_not_kept(case: Case) -> None:
     """No field shares memory with the feedback or the decision: both are lent for the call only."""
-    policy, protocol = case.new(), case.loop.protocol
-    _, rng = case.generators()
-    for row in _hidden(case):
-        decision = _decide(protocol, policy, row, rng)
-        seen = protocol.show(row, decision)
-        protocol.learn(policy, decision, seen, rng)
+    for policy, lenders, decision, seen, rng in rounds_of(case, lending=True):
+        case.loop.protocol.learn(lenders, decision, seen, rng)
+        loans = [loan for one in (lenders if isinstance(lenders, list) else [lenders]) for loan in one.lent]
+        if isinstance(decision, np.ndarray):
+            loans.append(decision)
         for name, value in state_of(policy).items():
-            for lent in (*(seen if isinstance(seen, tuple) else (seen,)), decision):
-                if (
-                    isinstance(value, np.ndarray)
-                    and isinstance(lent, np.ndarray)
-                    and np.shares_memory(value, lent)
-                ):
-                    raise _Failure(f"field {name!r} is the array that was lent: copy its values")
+            if isinstance(value, np.ndarray) and any(np.shares_memory(value, loan) for loan in loans):
+                raise Failure(f"field {name!r} is the array that was lent: copy its values{case.place(name)}")
 
 
-def save_and_restore_midway(case: _Case) -> None:
+def save_and_restore_midway(case: Case) -> None:
     """A policy rebuilt from ``vars`` in the middle goes on as if nothing had happened."""
-    whole = list(_trace(case, case.new(), Interpreted(case.problem)))
-    rest = _trace(case, case.new(), Interpreted(case.problem), rebuild_at=case.rounds // 2)
+    whole = list(trace(case, case.new(), Interpreted(case.problem)))
+    rest = trace(case, case.new(), Interpreted(case.problem), rebuild_at=case.rounds // 2)
     for t, step in enumerate(rest, start=1):
-        _same_step(whole[t - 1], step, t, "the run rebuilt in the middle")
+        same_step(whole[t - 1], step, t, "the run rebuilt in the middle")
 
 
-def memory_is_bounded(case: _Case) -> None:
+def memory_is_bounded(case: Case) -> None:
     """The state does not grow with the rounds (classes with ``keeps_history = True`` may)."""
     if getattr(case.make(), "keeps_history", False):
         return
-    sizes = [_size(state) for _, state in _trace(case, case.new(), Interpreted(case.problem))]
+    sizes: list[int] = []
+    early: dict[str, Any] = {}
+    state: dict[str, Any] = {}
+    for _, state in trace(case, case.new(), Interpreted(case.problem)):
+        sizes.append(size_of(state))
+        if len(sizes) == case.rounds // 4 + 1:
+            early = state
     if sizes[-1] > sizes[len(sizes) // 4]:
-        raise _Failure(
-            f"the state grew from {sizes[len(sizes) // 4]} to {sizes[-1]} bytes: set keeps_history = True"
+        grown = [name for name in early if size_of({name: state[name]}) > size_of({name: early[name]})]
+        where = f": {grown[0]!r} grows{case.place(grown[0])}" if grown else ""
+        raise Failure(
+            f"the state grew from {sizes[len(sizes) // 4]} to {sizes[-1]} bytes{where}; set keeps_history = True if "
+            "it must"
         )
 
 
-def late_feedback_is_learned_right(case: _Case) -> None:
+def late_feedback_is_learned_right(case: Case) -> None:
     """With ``delay_safe = True``, feedback 1, 5 or 20 rounds late teaches what it would have taught at once."""
     delay_safe = getattr(case.make(), "delay_safe", None)
     if not isinstance(delay_safe, bool):
-        raise _Failure("the class must state delay_safe = True or False")
+        raise Failure("the class must state delay_safe = True or False")
     if not delay_safe:
         return
     protocol = case.loop.protocol
@@ -212,8 +292,8 @@ def late_feedback_is_learned_right(case: _Case) -> None:
         log: list[tuple[Any, Any]] = []
         deciding, learning = case.generators()
         waiting: list[tuple[Any, Any]] = []
-        for row in _hidden(case):
-            decision = _decide(protocol, late, row, deciding)
+        for row in hidden_of(case):
+            decision = decide(case, late, row, deciding)
             waiting.append((decision, protocol.show(row, decision)))
             if len(waiting) > delay:
                 log.append(waiting.pop(0))
@@ -222,10 +302,10 @@ def late_feedback_is_learned_right(case: _Case) -> None:
         _, learning = case.generators()
         for decision, seen in log:
             protocol.learn(at_once, decision, seen, learning)
-        _same_state(_frozen(state_of(at_once)), _frozen(state_of(late)), f"feedback {delay} rounds late")
+        same_state(frozen(state_of(at_once)), frozen(state_of(late)), f"feedback {delay} rounds late")
 
 
-def late_feedback_does_not_ruin_it(case: _Case) -> None:
+def late_feedback_does_not_ruin_it(case: Case) -> None:
     """With ``delay_safe = True``, feedback 20 rounds late slows learning down; nothing wrong is learned."""
     policy = case.make()
     if not getattr(policy, "delay_safe", False) or case.loop.players is not None:
@@ -237,67 +317,57 @@ def late_feedback_does_not_ruin_it(case: _Case) -> None:
     late = _regret_by_tenths(case, patience * case.rounds, delay=20)
     worst = max(prompt.max(), late.max())  # what a round costs while nothing is learned
     if late[8:].mean() > prompt[5:].mean() + 0.3 * worst:
-        raise _Failure(
+        raise Failure(
             f"with feedback 20 rounds late a round costs {late[8:].mean():.3g} in the end, at once "
             f"{prompt[5:].mean():.3g}: learn for the decision that the feedback belongs to"
         )
 
 
-def hidden_is_unreachable(case: _Case) -> None:
+def hidden_is_unreachable(case: Case) -> None:
     """Changing everything the policy has no right to see changes nothing it does."""
-    protocol, hidden = case.loop.protocol, _hidden(case)
+    protocol, hidden = case.loop.protocol, hidden_of(case)
     policy = case.new()
-    spies = [_Spy(one, protocol.decides) for one in (policy if isinstance(policy, list) else [policy])]
+    spies = [Spy(one, protocol.decides) for one in (policy if isinstance(policy, list) else [policy])]
     played = spies if isinstance(policy, list) else spies[0]
     script = protocol.script(hidden)
-    list(_trace(case, played, Interpreted(case.problem), world=script))
+    list(trace(case, played, Interpreted(case.problem), world=script))
     decisions = zip(*(spy.decisions for spy in spies)) if isinstance(policy, list) else spies[0].decisions
     chaos = generator(case.seed, 0, 2)
     other = np.array([protocol.scramble(row, decision, chaos) for row, decision in zip(hidden, decisions)])
     for row in getattr(script, "sold", ()):  # what was bought was seen
         other[row, 0] = hidden[row, 0]
     runs = [
-        _trace(case, case.new(), Interpreted(case.problem), world=protocol.script(rows))
+        trace(case, case.new(), Interpreted(case.problem), world=protocol.script(rows))
         for rows in (hidden, other)
     ]
-    _compare(runs[0], runs[1], "what is hidden was changed; the runs")
+    compare(runs[0], runs[1], "what is hidden was changed; the runs")
 
 
-CHECKS: tuple[Callable[[_Case], None], ...] = (
+CHECKS: tuple[Callable[[Case], None], ...] = (
     fields_are_numbers_and_arrays,
+    decisions_are_allowed,
+    lent_arrays_are_not_written,
     same_seed_same_run,
     copies_are_independent,
     compiled_as_interpreted,
     select_learns_nothing,
     feedback_is_not_kept,
+    pairs_teach_as_outputs,
     save_and_restore_midway,
     memory_is_bounded,
     late_feedback_is_learned_right,
     late_feedback_does_not_ruin_it,
     hidden_is_unreachable,
+    settled_players_stay,
 )
+# these are told under one name, whichever check meets them
+CAUSES: dict[type, Callable[[Case], None]] = {
+    WrongDecision: decisions_are_allowed,
+    WritesToLoan: lent_arrays_are_not_written,
+}
 
 
-class _Late:
-    """Stands before a policy and hands on feedback some rounds late."""
-
-    def __init__(self, policy: Any, delay: int) -> None:
-        self._policy, self._delay = policy, delay
-        self._waiting: list[tuple[Any, Any]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._policy, name)
-
-    def update(self, *feedback: Any, **truth: Any) -> None:
-        """Keep the feedback and give the oldest."""
-        *lesson, rng = feedback
-        self._waiting.append(copy.deepcopy((lesson, truth)))
-        if len(self._waiting) > self._delay:
-            oldest, told = self._waiting.pop(0)
-            self._policy.update(*oldest, rng, **told)
-
-
-def _regret_by_tenths(case: _Case, rounds: int, delay: int) -> np.ndarray:
+def _regret_by_tenths(case: Case, rounds: int, delay: int) -> np.ndarray:
     """Regret per round in each tenth of the rounds, the mean of two replications."""
     problem, policy = case.problem, case.make()
     width = len(case.loop.counters(problem))
@@ -306,102 +376,7 @@ def _regret_by_tenths(case: _Case, rounds: int, delay: int) -> np.ndarray:
     for replication in range(2):
         table, counts = np.zeros((marks.size, width), dtype=np.int64), np.zeros(width, dtype=np.int64)
         rngs = streams(problem, policy, case.seed, replication)
-        Interpreted(problem).play(_Late(case.new(), delay), problem.world(), *rngs, marks, counts, table)
+        Interpreted(problem).play(Late(case.new(), delay), problem.world(), *rngs, marks, counts, table)
         regret = measures_of(problem, policy, table)["regret"]
         total += np.diff(regret, prepend=0.0) / np.diff(marks, prepend=0)
     return total / 2
-
-
-class _Spy:
-    """Stands before a policy and notes what it decides."""
-
-    def __init__(self, policy: Any, decides: str) -> None:
-        self.decisions: list[Any] = []
-        self._policy, self._decides = policy, decides
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._policy, name)
-        if name != self._decides:
-            return method
-
-        def noted(*arguments: Any) -> Any:
-            self.decisions.append(method(*arguments))
-            return copy.deepcopy(self.decisions[-1])
-
-        return noted
-
-
-def _decide(protocol: Any, policy: Any, row: Any, rng: np.random.Generator) -> Any:
-    """Ask for a decision, after what the setting announces before it (a context)."""
-    announced = protocol.announce(row) if hasattr(protocol, "announce") else ()
-    return protocol.decide(policy, *announced, rng)
-
-
-def _hidden(case: _Case) -> np.ndarray:
-    return case.loop.protocol.record(case.problem, case.rounds, generator(case.seed, 0, WORLD))
-
-
-def _trace(
-    case: _Case, policy: Any, player: Any, world: Any = None, rebuild_at: int = 0
-) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
-    """Play round by round; the counts and the state after each."""
-    world_rng, rng = case.generators()
-    world = case.problem.world() if world is None else world
-    counts = np.zeros(len(case.loop.counters(case.problem)), dtype=np.int64)
-    for t in range(1, case.rounds + 1):
-        table = np.zeros((1, counts.size), dtype=np.int64)
-        refused, state = player.play(policy, world, world_rng, rng, np.array([t]), counts, table)
-        if refused:
-            raise _Failure(f"the decision of round {t} is not allowed: {case.loop.refusal(case.problem)}")
-        yield table[0].copy(), _frozen(state)
-        restore(policy, state)
-        if t == rebuild_at:
-            policy = _rebuilt(policy)
-
-
-def _rebuilt(policy: Any) -> Any:
-    if isinstance(policy, list):
-        return [_rebuilt(player) for player in policy]
-    made = object.__new__(type(policy))
-    vars(made).update(pickle.loads(pickle.dumps(vars(policy))))
-    return made
-
-
-def _frozen(state: dict[str, Any]) -> dict[str, Any]:
-    return copy.deepcopy(dict(state))
-
-
-def _size(state: dict[str, Any]) -> int:
-    """Bytes of the arrays, and of integers that outgrow a word."""
-    arrays = sum(value.nbytes for value in state.values() if isinstance(value, np.ndarray))
-    return arrays + sum(value.bit_length() // 64 for value in state.values() if isinstance(value, int))
-
-
-def _compare(one: Any, other: Any, what: str) -> None:
-    for t, (a, b) in enumerate(zip(one, other), start=1):
-        _same_step(a, b, t, what)
-
-
-def _same_step(a: tuple, b: tuple, t: int, what: str) -> None:
-    if not np.array_equal(a[0], b[0]):
-        raise _Failure(f"{what} differ in round {t}: counts {a[0].tolist()} and {b[0].tolist()}")
-    _same_state(a[1], b[1], f"{what}, round {t}")
-
-
-def _same_state(a: dict[str, Any], b: dict[str, Any], what: str) -> None:
-    if a.keys() != b.keys():
-        raise _Failure(f"{what}: the fields changed to {sorted(b)} from {sorted(a)}")
-    for name in a:
-        if not np.array_equal(a[name], b[name], equal_nan=False):
-            raise _Failure(f"{what}: field {name!r} is {_brief(b[name])}, not {_brief(a[name])}")
-
-
-def _brief(value: Any) -> str:
-    return one_line(brief(value), 80)
-
-
-def _words_of(error: BaseException) -> str:
-    try:
-        return one_line(str(error), 500)
-    except Exception:  # of somebody's own
-        return "an error that cannot be written down"

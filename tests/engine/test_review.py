@@ -78,7 +78,7 @@ class SaysFloat(Arm):
 
 
 def test_half_an_arm_is_an_error():
-    with pytest.raises(TypeError):
+    with pytest.raises(ValueError, match=r"it must be an arm from 0 to 2, got 1.5 from SaysFloat.select\(\)"):
         pulls(SaysFloat(), compiled=False)
 
 

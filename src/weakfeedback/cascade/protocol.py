@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from weakfeedback.numeric import disagreements
+
 
 class Script:
     """A world that replays given rows (y, y1, ..., yK)."""
@@ -34,6 +36,8 @@ class Protocol:
     """Draw, decide, show and learn as separate steps."""
 
     decides = "select"  # the method that returns the decision
+    # the same as others, for those who compare outputs in their own way
+    pair_methods: tuple[str, ...] = ("update_pairs",)
 
     def record(self, problem, rounds, rng):
         """What the world hides in so many rounds: one row (y, y1, ..., yK) each."""
@@ -57,6 +61,10 @@ class Protocol:
         """Give the feedback of a decision."""
         policy.update(arm, seen, rng)
 
+    def learn_pairs(self, policy, arm, seen, rng, size):
+        """Give the same feedback as a matrix of disagreements, of so many rows."""
+        policy.update_pairs(arm, _differ(seen, arm, size), rng)
+
     def scramble(self, row, arm, rng):
         """Another row that shows the same."""
         other = rng.integers(0, 1000, size=row.size)
@@ -65,7 +73,9 @@ class Protocol:
 
 
 class LabelProtocol(Protocol):
-    """The same where the truth is sold."""
+    """The same where the truth is sold; to learn returns whether it was."""
+
+    pair_methods = ("update_pairs", "wants_label_pairs", "learn_label_pairs")
 
     def show(self, row, arm):
         """What the policy may see of a row, and the truth, which it gets if it buys it."""
@@ -74,6 +84,24 @@ class LabelProtocol(Protocol):
     def learn(self, policy, arm, seen, rng):
         """Sell the label if it is wanted, then give the feedback of a decision."""
         outputs, truth = seen
-        if policy.wants_label(arm, outputs, rng):
+        sold = bool(policy.wants_label(arm, outputs, rng))
+        if sold:
             policy.learn_label(arm, outputs, truth)
         policy.update(arm, outputs, rng)
+        return sold
+
+    def learn_pairs(self, policy, arm, seen, rng, size):
+        """The same by a matrix of disagreements, and by which arms were right."""
+        outputs, truth = seen
+        differ = _differ(outputs, arm, size)
+        sold = bool(policy.wants_label_pairs(arm, differ, rng))
+        if sold:
+            policy.learn_label_pairs(arm, differ, outputs == truth)
+        policy.update_pairs(arm, differ, rng)
+        return sold
+
+
+def _differ(outputs, arm, size):
+    differ = np.zeros((size, size), dtype=np.bool_)
+    disagreements(outputs, arm, differ)
+    return differ

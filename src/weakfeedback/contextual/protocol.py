@@ -6,6 +6,8 @@ what every arm costs, ``regret`` and ``loss`` in units.
 
 import numpy as np
 
+from weakfeedback.numeric import disagreements
+
 
 class Script:
     """A world that replays recorded rounds."""
@@ -46,6 +48,8 @@ class Protocol:
 
     def __init__(self, sees_truth):
         self.sees_truth = sees_truth
+        # the same as others, for those who compare outputs in their own way; the truth is no matter of pairs
+        self.pair_methods = () if sees_truth else ("update_pairs",)
 
     def record(self, problem, rounds, rng):
         """What the world hides in so many rounds."""
@@ -86,6 +90,12 @@ class Protocol:
             policy.update(phi, arm, outputs, rng, truth=truth[0])
         else:
             policy.update(phi, arm, outputs, rng)
+
+    def learn_pairs(self, policy, arm, seen, rng, size):
+        """Give the same feedback as a matrix of disagreements, of so many rows."""
+        differ = np.zeros((size, size), dtype=np.bool_)
+        disagreements(seen[1], arm, differ)
+        policy.update_pairs(seen[0], arm, differ, rng)
 
     def scramble(self, row, arm, rng):
         """Another round that shows the same."""

@@ -43,7 +43,7 @@ def functions_of(methods: dict[str, types.FunctionType]) -> dict[str, types.Func
 
 def read(function: types.FunctionType, methods: Iterable[str], cls: type | None) -> list[Construct]:
     """The constructs of a function that the compiler may refuse; none if its source cannot be read."""
-    tree = _tree(function)
+    tree = tree_of(function)
     if tree is None:
         return []
     found = [construct for node in ast.walk(tree) for construct in _of_node(node, function)]
@@ -55,7 +55,7 @@ def read(function: types.FunctionType, methods: Iterable[str], cls: type | None)
     return found
 
 
-def _tree(function: types.FunctionType) -> ast.AST | None:
+def tree_of(function: types.FunctionType) -> ast.AST | None:
     """The syntax tree with the lines of its file."""
     try:
         lines, first = inspect.getsourcelines(function)

@@ -1,0 +1,50 @@
+"""Stand-ins for a policy: one that delays its feedback, one that notes its decisions."""
+
+import copy
+from typing import Any
+
+
+class Late:
+    """Stands before a policy and hands on feedback some rounds late."""
+
+    def __init__(self, policy: Any, delay: int) -> None:
+        self._policy, self._delay = policy, delay
+        self._waiting: list[tuple[Any, Any]] = []
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return type(self._policy)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._policy, name)
+
+    def update(self, *feedback: Any, **truth: Any) -> None:
+        """Keep the feedback and give the oldest."""
+        *lesson, rng = feedback
+        self._waiting.append(copy.deepcopy((lesson, truth)))
+        if len(self._waiting) > self._delay:
+            oldest, told = self._waiting.pop(0)
+            self._policy.update(*oldest, rng, **told)
+
+
+class Spy:
+    """Stands before a policy and notes what it decides."""
+
+    def __init__(self, policy: Any, decides: str) -> None:
+        self.decisions: list[Any] = []
+        self._policy, self._decides = policy, decides
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return type(self._policy)
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._policy, name)
+        if name != self._decides:
+            return method
+
+        def noted(*arguments: Any) -> Any:
+            self.decisions.append(method(*arguments))
+            return copy.deepcopy(self.decisions[-1])
+
+        return noted

@@ -1,0 +1,110 @@
+"""Arrays lent to a policy for a call: read-only, and who writes to one is named with method, argument and line."""
+
+import inspect
+import linecache
+import re
+from types import FrameType, TracebackType
+from typing import Any
+
+import numpy as np
+
+
+class WritesToLoan(Exception):
+    """A policy wrote to an array that it was lent."""
+
+
+class Lender:
+    """Stands before a policy and lends it copies, which cannot be written, of the arrays that it is given."""
+
+    def __init__(self, policy: Any) -> None:
+        self._policy = policy
+        self.lent: list[np.ndarray] = []  # of the last call
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return type(self._policy)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._policy, name)
+        return self._lending(name, found) if callable(found) else found
+
+    def _lending(self, name: str, method: Any) -> Any:
+        def lending(*given: Any, **named: Any) -> Any:
+            arguments = [read_only(value) if isinstance(value, np.ndarray) else value for value in given]
+            self.lent = [value for value in arguments if isinstance(value, np.ndarray)]
+            words = list(inspect.signature(method).parameters)
+            loans = {word: value for word, value in zip(words, arguments) if isinstance(value, np.ndarray)}
+            try:
+                result = method(*arguments, **named)
+            except ValueError as error:
+                if not loans or "read-only" not in str(error):
+                    raise
+                raise WritesToLoan(_words(type(self._policy), name, loans, error.__traceback__)) from None
+            for word, before, after in zip(words, given, arguments):
+                if isinstance(after, np.ndarray) and before.tobytes() != after.tobytes():
+                    raise WritesToLoan(
+                        f"{type(self._policy).__name__}.{name}() changes its argument {word!r}, which is lent read-only"
+                    )
+            return result
+
+        return lending
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A copy that cannot be written, and cannot be made writeable by its holder."""
+    kept = array.copy()
+    kept.flags.writeable = False
+    return kept.view()
+
+
+def frames_of(cls: type, trace: TracebackType | None) -> list[tuple[FrameType, int]]:
+    """The methods of a class that a traceback went through, and their lines, the innermost last."""
+    codes = {
+        getattr(value, "__code__", None)
+        for base in cls.__mro__
+        for value in (getattr(part, "__func__", part) for part in vars(base).values())
+    }
+    found = []
+    while trace is not None:
+        if trace.tb_frame.f_code in codes:
+            found.append((trace.tb_frame, trace.tb_lineno))
+        trace = trace.tb_next
+    return found
+
+
+def _words(cls: type, name: str, loans: dict[str, np.ndarray], trace: TracebackType | None) -> str:
+    """Who wrote to what: the innermost method, the argument as it is called there, and the line."""
+    last = trace
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    written = next(iter(loans))
+    if last is not None:
+        source = linecache.getline(last.tb_frame.f_code.co_filename, last.tb_lineno)
+        written = next((word for word in loans if _stores(source, last.tb_frame, loans[word])), written)
+    where, line = name, 0
+    argument = written
+    for frame, number in frames_of(cls, trace)[-1:]:
+        where, line = frame.f_code.co_name, number
+        argument = next(iter(_names(frame, loans[written])), written)
+    place = f"{cls.__name__}.{where}()" + (f" line {line}" if line else "")
+    return f"{place} writes to its argument {argument!r}, which is lent read-only"
+
+
+def _names(frame: FrameType, array: np.ndarray) -> list[str]:
+    """What an array is called in a frame."""
+    return [
+        name
+        for name, value in frame.f_locals.items()
+        if isinstance(value, np.ndarray) and np.shares_memory(value, array)
+    ]
+
+
+def _stores(source: str, frame: FrameType, array: np.ndarray) -> bool:
+    """Whether a line of source looks as if it wrote to an array."""
+    return any(
+        re.search(
+            rf"\b{name}\b\s*(\[.*\]\s*)?([-+*/%&|^@]|//|\*\*|<<|>>)?=(?!=)|\b{name}\.\w+\(|=\s*{name}\b",
+            source,
+        )
+        for name in _names(frame, array)
+    )
