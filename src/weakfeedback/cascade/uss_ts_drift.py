@@ -50,6 +50,7 @@ class UssTsDrift:
     100.0 100.0 1
     """
 
+    forgets = True  # comparisons fade, so that nothing is certified by their number
     delay_safe = True
     recostable = True  # nothing that is learned depends on the costs: C may change
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from weakfeedback.cascade.audit import Audit, audit_arm, checked_level
+from weakfeedback.cascade.certificate import Certificate, certify
 from weakfeedback.catalog import make_policy
 from weakfeedback.live import storage
 from weakfeedback.live.auditing import examine, in_money, run_stages, teller
@@ -231,7 +232,35 @@ class Cascade(Staged):
         with self._ledger.lock:
             self._recover()
             pending, buys = len(self._ledger.pending), self._label_price is not None
-            return make_report(self._label, self._stage_costs, self._error_cost, pending, self._counts, buys)
+            counts, certified = self._counts, not self._forgets()
+            return make_report(
+                self._label, self._stage_costs, self._error_cost, pending, counts, buys, certified
+            )
+
+    def certificate(self, alpha: float = 0.05) -> Certificate:
+        """Return what the comparisons so far prove without labels.
+
+        Either the first stage is optimal whatever the truth is, or weak dominance fails (then labels are needed), or
+        neither is decided yet. The confidence ``1 - alpha`` holds however often one looks. Rows of a warm start count.
+        Not for a policy that forgets: what it compared may be of another time.
+
+        >>> cascade = Cascade([lambda x: x > 2, lambda x: x > 3], stage_costs=[1, 30], error_cost=100, seed=0)
+        >>> answers = [cascade(x % 10) for x in range(1000)]
+        >>> cascade.certificate().verdict
+        'undecided'
+        >>> rows = cascade.warm_start([[x % 10 > 2, x % 10 > 3] for x in range(200)])
+        >>> print(cascade.certificate())
+        The first stage is optimal for certain (at confidence 95 %), whatever the truth is.
+        """
+        if self._forgets():
+            raise ValueError(f"certificate is not offered for {self._label}, which forgets: use audit")
+        with self._ledger.lock:
+            self._recover()
+            counts, costs = self._counts, self._costs
+        return certify(costs, counts.compared, counts.differed, alpha)
+
+    def _forgets(self) -> bool:
+        return bool(getattr(self._driver.policy, "forgets", False))
 
     def audit(self, items: Any, truth: Any, alpha: float = 0.05, arm: int | None = None) -> Audit:
         """Find out by a few labels what a stage costs more than the cheapest, without weak dominance.

@@ -18,8 +18,8 @@ SELECTED = (
     " averages over all samples."
 )
 WEAK_DOMINANCE = (
-    "The learned stops are optimal only where weak dominance holds at the context, which cannot be checked without"
-    " labels, and as far as the features can express the disagreements."
+    "The learned stops are optimal only where weak dominance holds at the context, which in general only labels can"
+    " tell, and as far as the features can express the disagreements."
 )
 NORMAL = 1.959964  # the 97.5 % quantile
 OPTIMISTIC = "compares the extra cost with the largest plausible disagreement at this context."

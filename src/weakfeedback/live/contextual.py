@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -196,9 +196,18 @@ class ContextualCascade(Staged):
         with self._ledger.lock:
             self._recover()
             pending = len(self._ledger.pending)
-            base = make_report(self._label, self._stage_costs, self._error_cost, pending, self._counts)
+            base = make_report(
+                self._label, self._stage_costs, self._error_cost, pending, self._counts, certified=False
+            )
             known, policy = self._contexts, self._driver.write_back()
             return make_context_report(base, policy, known.inputs, known.dimension)
+
+    def certificate(self, alpha: float = 0.05) -> NoReturn:
+        """Raise ValueError: which samples were compared depends on the samples, so that nothing is proved of all."""
+        raise ValueError(
+            "certificate is not offered with contexts, which choose the samples that are compared: use the audit of a "
+            "Cascade of the same stages"
+        )
 
     def explain(self, id: int) -> str:
         """Say in words why a stage was chosen, for the last 1000 decisions made since this object was loaded."""

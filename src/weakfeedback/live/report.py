@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.cascade.certificate import FIRST, NEVER, Certificate, certify
 from weakfeedback.live.counts import Counts
 
 QUANTILE = NormalDist().inv_cdf(0.975)
 
 WEAK_DOMINANCE = (
-    "The learned stop is optimal only if weak dominance holds, which cannot be checked without labels."
+    "The learned stop is optimal only if weak dominance holds, which in general only labels can tell (audit)."
 )
+ALPHA = 0.05  # of the certificate in a report
 
 LABELS = (
     "Where stages differ, labels were bought, so the learned stop does not rest on weak dominance; "
@@ -81,6 +83,13 @@ class CascadeReport:
         The stated costs of the calls not made: what was saved against calling all stages in every round.
     wasted : float
         What was spent on rounds that failed half way; nothing was learned from them.
+    certificate : Certificate or None
+        What the comparisons prove without labels; None where that is not offered.
+    extra_errors : float or None
+        So many more errors than the last stage alone, at most, can the answers given have: in so many they may differ
+        from it, at the upper limits of the certificate. None without a certificate.
+    net_saved : (low, high) or None
+        What was saved against the last stage alone once errors are paid for; where in between depends on the truth.
     labels : int or None
         How many labels were bought; None for a policy that buys none.
     label_spent : float
@@ -100,6 +109,9 @@ class CascadeReport:
     wasted: float
     saved_alone: float = field(default=0.0, kw_only=True)
     error_cost: float = field(default=1.0, kw_only=True)
+    certificate: Certificate | None = field(default=None, kw_only=True)
+    extra_errors: float | None = field(default=None, kw_only=True)
+    net_saved: tuple[float, float] | None = field(default=None, kw_only=True)
     labels: int | None = field(default=None, kw_only=True)
     label_spent: float = field(default=0.0, kw_only=True)
 
@@ -112,9 +124,20 @@ class CascadeReport:
         ]
         for arm, (cost, share) in enumerate(zip(self.stage_costs, self.arm_shares)):
             lines.append(f"{arm:>5}  {money(cost):>10}  {percent(share):>12}")
-        last = WEAK_DOMINANCE if self.labels is None else LABELS
-        lines += ["", *self._disagreement_lines(), "", *self._money_lines(), last]
+        lines += ["", *self._disagreement_lines(), "", *self._money_lines(), *self._trust_lines()]
         return "\n".join(lines)
+
+    def _trust_lines(self) -> list[str]:
+        """What is certain, and what is not."""
+        found = self.certificate
+        if self.labels is not None:
+            return [LABELS]
+        if found is None or len(self.stage_costs) == 1:
+            return [WEAK_DOMINANCE]
+        if found.verdict in (FIRST, NEVER):
+            return [found.sentence()]
+        could = ", ".join(map(str, found.possible))
+        return [f"{found.sentence()} Stages that can be optimal: {could}.", WEAK_DOMINANCE]
 
     def _disagreement_lines(self) -> list[str]:
         arms = range(len(self.stage_costs))
@@ -142,6 +165,16 @@ class CascadeReport:
             f"{word} {money(abs(self.saved_alone))}{share} against it",
             f"all stages in every round would have cost {money(everything)}",
         ]
+        if self.extra_errors is not None and self.net_saved is not None and self.rounds:
+            low, high = self.net_saved
+            lines.append(
+                f"at most {money(self.extra_errors)} more errors than the last stage alone, worth "
+                f"{money(self.extra_errors * self.error_cost)}: net {money(low)} to {money(high)} saved"
+            )
+            if low < 0.0 < high:
+                lines.append(
+                    "Whether anything was saved, errors included, is open: audit() tells by a few labels."
+                )
         if self.wasted > 0:
             lines.append(f"spent on rounds that failed: {money(self.wasted)}")
         if self.labels is not None:
@@ -161,6 +194,8 @@ def plain(value: Any) -> Any:
     """
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.tolist()
+    if isinstance(value, Certificate):
+        value = {item.name: getattr(value, item.name) for item in fields(value)}
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -178,11 +213,24 @@ def counted(count: int, noun: str) -> str:
 
 
 def make_report(
-    policy: str, stage_costs: np.ndarray, error_cost: float, pending: int, tally: Counts, buys: bool = False
+    policy: str,
+    stage_costs: np.ndarray,
+    error_cost: float,
+    pending: int,
+    tally: Counts,
+    buys: bool = False,
+    certified: bool = True,
 ) -> CascadeReport:
-    """Return the report on what was counted."""
+    """Return the report on what was counted; ``certified`` if no decision to compare has looked at the sample."""
     K = len(stage_costs)
     rounds, compared = tally.rounds, tally.compared
+    certificate = extra = net = None
+    if certified:
+        certificate = certify(np.cumsum(stage_costs) / error_cost, compared, tally.differed, ALPHA)
+        limits = [certificate.intervals[i, K - 1][1] for i in range(K - 1)]
+        extra = sum(stops * limit for stops, limit in zip(tally.stops, limits))
+        saved = tally.alone - tally.spent
+        net = saved - extra * error_cost, saved + extra * error_cost
     disagreement, intervals = np.zeros((K, K)), np.zeros((K, K, 2))
     for i in range(K):
         for j in range(i + 1, K):
@@ -203,6 +251,9 @@ def make_report(
         wasted=tally.wasted,
         saved_alone=tally.alone - tally.spent,
         error_cost=error_cost,
+        certificate=certificate,
+        extra_errors=extra,
+        net_saved=net,
         labels=tally.labels if buys else None,
         label_spent=tally.label_spent,
     )
