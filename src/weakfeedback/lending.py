@@ -57,6 +57,27 @@ def read_only(array: np.ndarray) -> np.ndarray:
     return kept.view()
 
 
+def writes_to_loan(error: ValueError, policy: Any) -> str | None:
+    """Who wrote to what, if the error comes from a method of the policy that wrote to an array it was lent."""
+    if "read-only" not in str(error):  # as NumPy says it
+        return None
+    trace = error.__traceback__
+    while trace is not None:
+        frame = trace.tb_frame
+        names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
+        if names and frame.f_locals.get(names[0]) is policy:
+            given = {name: frame.f_locals.get(name) for name in names[1:]}
+            loans = {
+                name: value
+                for name, value in given.items()
+                if isinstance(value, np.ndarray) and not value.flags.writeable
+            }
+            written = any(_is_written(trace, array) for array in loans.values())
+            return _words(type(policy), frame.f_code.co_name, loans, trace) if written else None
+        trace = trace.tb_next
+    return None
+
+
 def frames_of(cls: type, trace: TracebackType | None) -> list[tuple[FrameType, int]]:
     """The methods of a class that a traceback went through, and their lines, the innermost last."""
     codes = {
@@ -74,13 +95,7 @@ def frames_of(cls: type, trace: TracebackType | None) -> list[tuple[FrameType, i
 
 def _words(cls: type, name: str, loans: dict[str, np.ndarray], trace: TracebackType | None) -> str:
     """Who wrote to what: the innermost method, the argument as it is called there, and the line."""
-    last = trace
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    written = next(iter(loans))
-    if last is not None:
-        source = linecache.getline(last.tb_frame.f_code.co_filename, last.tb_lineno)
-        written = next((word for word in loans if _stores(source, last.tb_frame, loans[word])), written)
+    written = next((word for word in loans if _is_written(trace, loans[word])), next(iter(loans)))
     where, line = name, 0
     argument = written
     for frame, number in frames_of(cls, trace)[-1:]:
@@ -88,6 +103,16 @@ def _words(cls: type, name: str, loans: dict[str, np.ndarray], trace: TracebackT
         argument = next(iter(_names(frame, loans[written])), written)
     place = f"{cls.__name__}.{where}()" + (f" line {line}" if line else "")
     return f"{place} writes to its argument {argument!r}, which is lent read-only"
+
+
+def _is_written(trace: TracebackType | None, array: np.ndarray) -> bool:
+    """Whether the line in which a traceback ends looks as if it wrote to an array."""
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return False
+    source = linecache.getline(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+    return _stores(source, trace.tb_frame, array)
 
 
 def _names(frame: FrameType, array: np.ndarray) -> list[str]:

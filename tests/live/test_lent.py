@@ -93,7 +93,7 @@ def test_who_writes_to_what_is_lent_is_told_so(make, kind, victim, method):
     policy = type("Spoils", (kind,), {"victim": victim})()
     thing, use = make(policy)
     argument = victim.split(",")[0]
-    words = rf"^Spoils.{method}\(\) line \d+ writes to {argument}, an array that is only to be read: write to a field$"
+    words = rf"^Spoils.{method}\(\) line \d+ writes to its argument '{argument}', which is lent read-only$"
     with pytest.raises(ValueError, match=words):
         use()
     assert (thing.policy.seen, thing.rounds) == (0, 0)  # nothing was learned

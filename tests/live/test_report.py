@@ -82,7 +82,7 @@ def test_the_table_can_be_read():
     assert "spent 67; the last stage alone would have cost 125: saved 58 (46.4 %) against it" in text
     assert "all stages in every round would have cost 150" in text
     assert text.endswith(
-        "The learned stop is optimal only if weak dominance holds, which cannot be checked without labels."
+        "The learned stop is optimal only if weak dominance holds, which in general only labels can tell (audit)."
     )
     assert all(len(line) <= 120 for line in lines)
 

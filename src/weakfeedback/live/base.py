@@ -23,10 +23,10 @@ from weakfeedback import catalog
 from weakfeedback.engine.digest import CannotLower
 from weakfeedback.engine.fresh import fresh
 from weakfeedback.journal.events import JournalError
+from weakfeedback.lending import writes_to_loan
 from weakfeedback.live import storage
 from weakfeedback.live.driver import Backup, Compiled, Examples, Interpreted, fields_of
 from weakfeedback.live.ledger import REMEMBERED, Ledger, UnknownDecision
-from weakfeedback.live.lending import writes_to_lent
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import brief, integer, number
 
@@ -265,7 +265,7 @@ class Live:
 
     def _tell_borrower(self, error: BaseException) -> None:
         """Say it in plain words if the policy wrote to what it was lent."""
-        words = writes_to_lent(error, self._driver.policy) if isinstance(error, ValueError) else None
+        words = writes_to_loan(error, self._driver.policy) if isinstance(error, ValueError) else None
         if words is not None:
             raise ValueError(words) from error
 

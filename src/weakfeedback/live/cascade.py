@@ -39,7 +39,7 @@ class Cascade(Staged):
     A sample goes through the stages in order up to the one the policy chose, and the answer is that of the last
     stage called. What is learned is how often the answers of two stages differ: a later stage is worth its
     price only if it differs often enough. That this finds the best stage needs weak dominance (thesis, section
-    2.3), which cannot be checked without labels.
+    2.3), which in general only labels can tell (audit).
 
     Safe to use from several threads. No lock is held while a stage, ``combine`` or ``compare`` runs. Memory does
     not grow with the number of rounds.
