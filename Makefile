@@ -8,15 +8,16 @@ ifneq ($(wildcard ../shared/data/pima-indians-diabetes.csv),)
 export WEAKFEEDBACK_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test test-all lint bench docs lock clean
+.PHONY: help demo quick-test test test-all lint bench docs lock clean
 
 help:
-	@echo "make demo      install into $(VENV) and run a first experiment on built-in data"
-	@echo "make test      lint, types and tests, at most 12 minutes on two cores"
-	@echo "make test-all  the same with the long runs and every supported Python found here"
-	@echo "make bench     speed against the floor of the random draws, and against other libraries"
-	@echo "make docs      the documentation, in out/docs; its numbers are played first (about 4 minutes, once)"
-	@echo "make lock      renew requirements.lock"
+	@echo "make demo        install into $(VENV) and run a first experiment on built-in data"
+	@echo "make quick-test  lint, types and some tests of every package, about two minutes"
+	@echo "make test        lint, types and tests, at most 12 minutes on two cores"
+	@echo "make test-all    the same with the long runs and every supported Python found here"
+	@echo "make bench       speed against the floor of the random draws, and against other libraries"
+	@echo "make docs        the documentation, in out/docs; its numbers are played first (about 4 minutes, once)"
+	@echo "make lock        renew requirements.lock"
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
@@ -37,6 +38,10 @@ lint: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+
+# the list is kept in a file: fast where nothing is compiled yet, and with a share of every package
+quick-test: lint
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --deselect tests/docs/test_snippets.py::test_the_demo_files_run @tests/quick.txt
 
 test: lint
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" tests
