@@ -3,7 +3,7 @@
 from weakfeedback.allocation.common import count_served, some_positive
 from weakfeedback.allocation.csb_sk import CsbSk
 from weakfeedback.allocation.waiting import published_share, rounds_to_wait, wait_same
-from weakfeedback.validate import MOST_ARMS, integer
+from weakfeedback.validate import MOST_ARMS, limited
 
 
 class CsbSt(CsbSk):
@@ -41,7 +41,7 @@ class CsbSt(CsbSk):
 
     def __init__(self, arms, budget, epsilon, delta, wait=None):
         CsbSk.__init__(self, arms, budget, epsilon, delta)
-        real = wait_same(integer("arms", arms, 1, MOST_ARMS), epsilon, delta) / published_share(self.Q)
+        real = wait_same(limited("arms", arms, 1, MOST_ARMS), epsilon, delta) / published_share(self.Q)
         self.W = rounds_to_wait(wait, real)
 
     def update(self, allocation, observed, rng):
