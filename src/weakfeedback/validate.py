@@ -42,6 +42,14 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     return int(value)
 
 
+def limited(name: str, value: Any, low: int, most: int) -> int:
+    """An integer >= ``low`` that is not beyond all measure."""
+    found = integer(name, value, low)
+    if found > most:
+        raise ValueError(f"{name} must be at most {most}, got {brief(value)}")
+    return found
+
+
 def vector(name: str, value: Any, at_least: float = -math.inf, size: int | None = None) -> np.ndarray:
     """A fresh one-dimensional array of finite floats."""
     allowed = "a sequence of finite numbers" if size is None else f"{size} finite numbers"
@@ -72,9 +80,16 @@ def plain(value: Any) -> Any:
 def probability(name: str, value: Any) -> float:
     """A number strictly between 0 and 1, and so large that one can divide by it."""
     found = number(name, value, above=0.0)
-    if not SMALLEST <= found < 1.0:
-        raise ValueError(f"{name} must be a number between {SMALLEST:g} and 1, got {brief(value)}")
-    return found
+    if found >= 1.0:
+        raise ValueError(f"{name} must be a number between 0 and 1, got {brief(value)}")
+    return large_enough(name, found)
+
+
+def large_enough(name: str, value: float) -> float:
+    """A positive number by which one can divide."""
+    if value < SMALLEST:
+        raise ValueError(f"{name} must be at least {SMALLEST:g}, got {value!r}")
+    return value
 
 
 def cumulative_costs(value: Any) -> np.ndarray:

@@ -65,6 +65,13 @@ def test_results_that_are_a_folder_or_damaged(folder, call):
     assert "damaged" in refused(call("report", "."))
 
 
+def test_results_without_a_seed(folder, call):
+    results = results_of(["A"])
+    del results.about["seed"]
+    results.save(folder / "results.parquet")
+    assert "does not say with which seed" in refused(call("report", "."))
+
+
 def test_a_link_in_the_place_of_the_page_is_not_followed(folder, call):
     box, elsewhere = folder / "box", folder / "elsewhere"
     box.mkdir()

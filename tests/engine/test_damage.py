@@ -224,7 +224,6 @@ STRANGE = {
     "compiled of others": (lambda kept: {**kept, "compiled": {"x": True}}, None),
     "about a word": (lambda kept: {**kept, "about": "x"}, None),
     "no horizon": (without("horizon"), None),
-    "no seed": (without("seed"), None),
     "horizon a word": (put(horizon="many"), None),
     "horizon huge": (put(horizon=10**400), None),
     "title a list": (put(title=[1]), None),

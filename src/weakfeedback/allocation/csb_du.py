@@ -14,7 +14,7 @@ from weakfeedback.allocation.common import (
     weight_of,
 )
 from weakfeedback.knapsack import pack_again
-from weakfeedback.validate import MOST_ARMS, brief, integer, number
+from weakfeedback.validate import MOST_ARMS, brief, integer, limited, number
 
 CELLS = 100_000_000  # of all arms
 LEVELS = 4096  # at most so many amounts with waiting zeros are kept for each arm
@@ -68,7 +68,7 @@ class CsbDu:
     made_for = ("loss",)
 
     def __init__(self, arms, budget, gamma, every=1):
-        self.K = integer("arms", arms, 1, MOST_ARMS)
+        self.K = limited("arms", arms, 1, MOST_ARMS)
         self.Q = number("budget", budget, above=0.0)
         self.gamma = number("gamma", gamma, above=0.0)
         self.N = integer("every", every, 1)

@@ -16,7 +16,7 @@ from weakfeedback.allocation.common import (
 from weakfeedback.allocation.waiting import rounds_to_wait, wait_multiple
 from weakfeedback.knapsack import pack_again
 from weakfeedback.numeric import rank_down
-from weakfeedback.validate import MOST_ARMS, brief, integer, number
+from weakfeedback.validate import MOST_ARMS, brief, integer, limited, number
 
 
 class CsbMk:
@@ -101,7 +101,7 @@ class CsbMk:
         decimals=None,
         every=1,
     ):
-        self.K = integer("arms", arms, 1, MOST_ARMS)
+        self.K = limited("arms", arms, 1, MOST_ARMS)
         self.Q = number("budget", budget, above=0.0)
         self.gamma = number("gamma", gamma, above=0.0)
         self.top = self.Q if search_max is None else number("search_max", search_max, above=0.0)

@@ -4,7 +4,7 @@ import numpy as np
 
 from weakfeedback.allocation.common import coin, count_served, draw_means, give_top, some_positive
 from weakfeedback.allocation.waiting import rounds_to_wait, wait_same
-from weakfeedback.validate import MOST_ARMS, integer, number
+from weakfeedback.validate import MOST_ARMS, limited, number
 
 
 class CsbSk:
@@ -65,7 +65,7 @@ class CsbSk:
     made_for = ("loss",)
 
     def __init__(self, arms, budget, epsilon, delta, wait=None):
-        self.K = integer("arms", arms, 1, MOST_ARMS)
+        self.K = limited("arms", arms, 1, MOST_ARMS)
         self.Q = number("budget", budget, above=0.0)
         self.W = rounds_to_wait(wait, wait_same(self.K, epsilon, delta))
         self.S = np.ones(self.K)  # S[i] - 1 losses of arm i, where it was surely not served

@@ -5,7 +5,7 @@ import math
 from weakfeedback.allocation.common import SLACK, count_served, some_positive
 from weakfeedback.allocation.csb_sk import CsbSk
 from weakfeedback.allocation.waiting import published_share, rounds_to_wait, wait_same
-from weakfeedback.validate import MOST_ARMS, integer, number
+from weakfeedback.validate import MOST_ARMS, limited, number
 
 
 class CsbSt(CsbSk):
@@ -48,7 +48,7 @@ class CsbSt(CsbSk):
 
     def __init__(self, arms, budget, epsilon, delta, wait=None, search_max=None):
         CsbSk.__init__(self, arms, budget, epsilon, delta)
-        real = wait_same(integer("arms", arms, 1, MOST_ARMS), epsilon, delta) / published_share(self.Q)
+        real = wait_same(limited("arms", arms, 1, MOST_ARMS), epsilon, delta) / published_share(self.Q)
         self.W = rounds_to_wait(wait, real)
         if search_max is not None:
             top = number("search_max", search_max, above=0.0)

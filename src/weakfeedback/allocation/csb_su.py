@@ -3,7 +3,7 @@
 import numpy as np
 
 from weakfeedback.allocation.common import coin, count_served, draw_means, give_top, some_positive
-from weakfeedback.validate import MOST_ARMS, integer, number
+from weakfeedback.validate import MOST_ARMS, limited, number
 
 
 class CsbSu:
@@ -51,7 +51,7 @@ class CsbSu:
     made_for = ("loss",)
 
     def __init__(self, arms, budget):
-        self.K = integer("arms", arms, 1, MOST_ARMS)
+        self.K = limited("arms", arms, 1, MOST_ARMS)
         self.Q = number("budget", budget, above=0.0)
         self.L = self.K  # so many arms are served
         self.S = np.ones(self.K)  # S[i] - 1 losses of arm i, where it was surely not served

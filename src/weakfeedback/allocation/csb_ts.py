@@ -7,7 +7,7 @@ import numpy as np
 from weakfeedback.allocation.common import SLACK, coin
 from weakfeedback.allocation.posterior import cheapest_join, first_above, lay_out, share_up_to
 from weakfeedback.knapsack import CELLS, branch_and_bound, fill_levels
-from weakfeedback.validate import MOST_ARMS, brief, integer, number
+from weakfeedback.validate import MOST_ARMS, brief, limited, number
 
 NODES = 3000  # of the knapsack's search tree, before dynamic programming over the levels takes over
 WORTH = 1e-6  # an arm is probed if it is expected to gain more
@@ -82,7 +82,7 @@ class CsbTs:
     made_for = ("loss", "reward")
 
     def __init__(self, arms, budget, step=0.001, setting="loss"):
-        self.K = integer("arms", arms, 1, MOST_ARMS)
+        self.K = limited("arms", arms, 1, MOST_ARMS)
         self.Q = number("budget", budget, above=0.0)
         self.step = number("step", step, above=0.0)
         if not isinstance(setting, str) or setting not in ("loss", "reward"):

@@ -4,7 +4,7 @@ import numpy as np
 
 from weakfeedback.allocation.common import coin, count_served, give_top
 from weakfeedback.allocation.posterior import NEGLIGIBLE, fall
-from weakfeedback.validate import MOST_ARMS, brief, integer, number
+from weakfeedback.validate import MOST_ARMS, brief, limited, number
 
 
 class CsbTsSame:
@@ -65,7 +65,7 @@ class CsbTsSame:
     made_for = ("loss", "reward")
 
     def __init__(self, arms, budget, setting="loss"):
-        self.K = integer("arms", arms, 1, MOST_ARMS)
+        self.K = limited("arms", arms, 1, MOST_ARMS)
         self.Q = number("budget", budget, above=0.0)
         if not isinstance(setting, str) or setting not in ("loss", "reward"):
             raise ValueError(f"setting must be 'loss' or 'reward', got {brief(setting)}")

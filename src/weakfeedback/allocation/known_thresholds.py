@@ -14,7 +14,7 @@ from weakfeedback.allocation.common import (
     weight_of,
 )
 from weakfeedback.knapsack import pack_again
-from weakfeedback.validate import MOST_ARMS, brief, integer, number, vector
+from weakfeedback.validate import MOST_ARMS, brief, integer, limited, number, vector
 
 
 class KnownThresholds:
@@ -57,7 +57,7 @@ class KnownThresholds:
     made_for = ("loss", "reward")
 
     def __init__(self, arms, budget, thresholds, setting="loss", every=1):
-        self.K = integer("arms", arms, 1, MOST_ARMS)
+        self.K = limited("arms", arms, 1, MOST_ARMS)
         self.Q = number("budget", budget, above=0.0)
         self.theta_hat = vector("thresholds", thresholds, at_least=0.0, size=self.K)
         if not isinstance(setting, str) or setting not in ("loss", "reward"):

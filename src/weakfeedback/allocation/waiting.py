@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from weakfeedback.validate import MOST_ARMS, brief, integer, number, probability
+from weakfeedback.validate import MOST_ARMS, brief, integer, limited, number, probability
 
 TOLERANCE = 1e-9
 LONGEST = 2.0**53  # rounds, and steps of a search
@@ -15,7 +15,7 @@ def wait_same(arms: int, epsilon: float, delta: float) -> float:
     >>> round(wait_same(50, epsilon=0.1, delta=0.1), 2)
     38.28
     """
-    k = integer("arms", arms, 1, MOST_ARMS)
+    k = limited("arms", arms, 1, MOST_ARMS)
     rate = -math.log1p(-probability("epsilon", epsilon))
     delta = probability("delta", delta)
     return _short(math.log(math.log2(k) / delta) / rate if k > 1 else 0.0, epsilon)
@@ -29,7 +29,7 @@ def wait_multiple(arms: int, epsilon: float, delta: float, search_max: float, ga
     >>> round(wait_multiple(5, epsilon=0.1, delta=0.1, search_max=2.0, gamma=0.001), 2)
     59.86
     """
-    k = integer("arms", arms, 1, MOST_ARMS)
+    k = limited("arms", arms, 1, MOST_ARMS)
     rate = -math.log1p(-probability("epsilon", epsilon))
     delta = probability("delta", delta)
     candidates = grid(search_max, gamma)
@@ -75,7 +75,7 @@ def wait_program(arms: int, budget: float, epsilon: float, delta: float) -> int:
     >>> wait_program(10, 3.0, epsilon=0.1, delta=1e-4)
     37
     """
-    k = integer("arms", arms, 1, MOST_ARMS)
+    k = limited("arms", arms, 1, MOST_ARMS)
     rate = -math.log1p(-probability("epsilon", epsilon))
     delta = probability("delta", delta)
     share = number("budget", budget, above=0.0) * rate

@@ -6,7 +6,7 @@ from weakfeedback.contextual.arguments import LEAST_RIDGE, kept, pairs, per_pair
 from weakfeedback.contextual.glm import Regressions
 from weakfeedback.linalg import copy_block, inner, logistic
 from weakfeedback.numeric import disagreements
-from weakfeedback.validate import MOST_INPUTS, cumulative_costs, integer, number
+from weakfeedback.validate import MOST_INPUTS, cumulative_costs, limited, number
 
 
 class PairRegressions(Regressions):
@@ -18,7 +18,7 @@ class PairRegressions(Regressions):
     def __init__(self, costs, dimension, tolerance, ridge, per_pair, keep):
         self.C = cumulative_costs(costs)
         first, second = pairs(self.C.size)
-        dimension = integer("dimension", dimension, 1, MOST_INPUTS)
+        dimension = limited("dimension", dimension, 1, MOST_INPUTS)
         per_pair_fits(per_pair, dimension, len(first))
         tau = number("tolerance", tolerance, above=0.0) / 25.0
         ridge = number("ridge", ridge, at_least=LEAST_RIDGE)

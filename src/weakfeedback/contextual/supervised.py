@@ -5,7 +5,7 @@ import numpy as np
 from weakfeedback.contextual.arguments import LEAST_RIDGE, forced_rounds, kept, probability
 from weakfeedback.contextual.glm import Regressions, confidence
 from weakfeedback.linalg import inner, logistic
-from weakfeedback.validate import MOST_INPUTS, cumulative_costs, integer, number
+from weakfeedback.validate import MOST_INPUTS, cumulative_costs, limited, number
 
 
 class Supervised(Regressions):
@@ -73,7 +73,7 @@ class Supervised(Regressions):
         keep=None,
     ):
         self.C = cumulative_costs(costs)
-        dimension = integer("dimension", dimension, 1, MOST_INPUTS)
+        dimension = limited("dimension", dimension, 1, MOST_INPUTS)
         tau = number("tolerance", tolerance, above=0.0) / 25.0
         ridge = number("ridge", ridge, at_least=LEAST_RIDGE)
         super().__init__(self.C.size, dimension, range(self.C.size), tau, ridge, False, kept(keep))

@@ -20,8 +20,8 @@ from weakfeedback.engine.trial import try_first_rounds
 from weakfeedback.validate import brief, integer, plain
 
 METHODS = ("rounds", "events")
-MOST_ROWS = 500_000_000  # of all policies
-MOST_TASKS = 1_000_000
+MOST_ROWS = 1_000_000_000  # of all policies
+MOST_TASKS = 4_000_000
 NAMED = 3  # damaged files in a warning
 LONGEST = 2**53  # rounds are counted by integers, and marks set by floats
 

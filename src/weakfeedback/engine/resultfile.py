@@ -85,7 +85,6 @@ KINDS: dict[str, Callable[[Any], bool]] = {
     "versions": _is_words,
     "description": _is_pairs,
 }
-REQUIRED = ("horizon", "seed")
 
 
 def _wrong_words(compiled: Any, reasons: Any, about: Any) -> str:
@@ -96,9 +95,8 @@ def _wrong_words(compiled: Any, reasons: Any, about: Any) -> str:
         return "reasons is no table of policies"
     if not isinstance(about, dict):
         return "about is no table"
-    for name in REQUIRED:
-        if name not in about:
-            return f"{name} is missing"
+    if "horizon" not in about:
+        return "horizon is missing"
     wrong = [name for name, right in KINDS.items() if name in about and not right(about[name])]
     if wrong:
         return f"{wrong[0]} is of another kind"

@@ -86,7 +86,7 @@ class Note:
         return (
             all(isinstance(word, str) for word in words)
             and all(isinstance(flag, bool) for flag in flags)
-            and set(self.data) == set(SETS)
+            and set(self.data) <= set(SETS)
             and not self.keys.keys() & self.skipped.keys()
         )
 
@@ -104,7 +104,8 @@ class Kept(Mapping[str, Results]):
             found = Results.load(path)
         except ValueError as error:
             raise NotAReproduction(f"{error}; run `weakfeedback reproduce` again to make them") from None
-        if found.about.get("experiment") != name or found.about.get("key") != self._ids[name]:
+        made = (found.about.get("experiment", name), found.about.get("key", self._ids[name]))
+        if made != (name, self._ids[name]):
             raise NotAReproduction(
                 f"{path}: has the results of something else; run `weakfeedback reproduce` again to make them"
             )

@@ -77,6 +77,8 @@ def _labelled(results: Results, experiment: UserExperiment, command: str) -> Res
 def rebuild(folder: Path) -> tuple[Results, list[Path]]:
     """Write the page and the figures again from ``results.parquet``; return the results and the paths."""
     results = Results.load(folder / ROWS)
+    if "seed" not in results.about:
+        raise ValueError(f"{folder / ROWS} does not say with which seed it was made")
     return results, report(results, folder)
 
 

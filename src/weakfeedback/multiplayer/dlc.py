@@ -5,7 +5,7 @@ import numpy as np
 from weakfeedback.multiplayer.kl_lucb import AdaptiveExplore, confidence
 from weakfeedback.multiplayer.opening import IDLE, PLAYING, Opening, bit_of, bits_for
 from weakfeedback.multiplayer.options import flag, one_of, seating
-from weakfeedback.validate import MOST_ARMS, integer, number
+from weakfeedback.validate import MOST_ARMS, limited, number
 
 LEARN, SERVE, LISTEN, WAIT, DONE = 0, 1, 2, 3, 4
 
@@ -98,7 +98,7 @@ class Dlc(Opening, AdaptiveExplore):
         alarm=False,
         fair=False,
     ):
-        K = integer("arms", arms, 2, MOST_ARMS)
+        K = limited("arms", arms, 2, MOST_ARMS)
         delta = confidence(delta)
         self.start_opening(K, seating(seating_rounds, K, delta), flag("alarm", alarm))
         self.start_exploring(K, delta)

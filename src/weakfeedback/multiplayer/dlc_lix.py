@@ -11,7 +11,7 @@ from weakfeedback.multiplayer.kl_lucb import (
 )
 from weakfeedback.multiplayer.opening import IDLE, PLAYING, Opening, bit_of, bits_for
 from weakfeedback.multiplayer.options import flag, one_of, seating
-from weakfeedback.validate import MOST_ARMS, integer, number
+from weakfeedback.validate import MOST_ARMS, limited, number
 
 FINEST = 40  # at most so many binary digits after the point of a transferred sum
 # what a player does in a slot; words travel in the stages from COLLECT to HEAR
@@ -126,7 +126,7 @@ class DlcLix(Opening, AdaptiveExplore):
         alarm=False,
         early_moves=False,
     ):
-        K = integer("arms", arms, 2, MOST_ARMS)
+        K = limited("arms", arms, 2, MOST_ARMS)
         delta = confidence(delta)
         self.start_opening(K, seating(seating_rounds, K, delta), flag("alarm", alarm))
         self.start_exploring(K, delta)

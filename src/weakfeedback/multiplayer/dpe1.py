@@ -6,7 +6,7 @@ import numpy as np
 
 from weakfeedback.multiplayer.kl_lucb import divergence
 from weakfeedback.multiplayer.opening import PLAYING, Opening
-from weakfeedback.validate import MOST_ARMS, integer
+from weakfeedback.validate import MOST_ARMS, limited
 
 NOBODY = -1  # no arm
 
@@ -87,7 +87,7 @@ class Dpe1(Opening):
     delay_safe = False
 
     def __init__(self, arms):
-        K = integer("arms", arms, 2, MOST_ARMS)
+        K = limited("arms", arms, 2, MOST_ARMS)
         self.start_opening(K, 1, True)
         self.c = 0  # t, slots after the opening gone by
         self.pulls = np.zeros(K, dtype=np.int64)  # n_k, free plays

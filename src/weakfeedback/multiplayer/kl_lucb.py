@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weakfeedback.validate import MOST_ARMS, SMALLEST, brief, integer, number
+from weakfeedback.validate import MOST_ARMS, brief, integer, large_enough, limited, number
 
 IDLE = -1
 ALPHA = 1.1  # exponent of the pair's number in the exploration rate
@@ -248,7 +248,7 @@ class KlLucb(AdaptiveExplore):
     delay_safe = False
 
     def __init__(self, arms, m, delta, epsilon=0.0):
-        self.K = integer("arms", arms, 2, MOST_ARMS)
+        self.K = limited("arms", arms, 2, MOST_ARMS)
         chosen = integer("m", m, 1, self.K)
         self.start_exploring(self.K, confidence(delta))
         if chosen == self.K:
@@ -311,6 +311,6 @@ def top_arms(
 def confidence(delta):
     """``delta`` checked: a number in (0, 1/2]."""
     value = number("delta", delta, above=0.0)
-    if not SMALLEST <= value <= 0.5:
-        raise ValueError(f"delta must be a number in (0, 0.5], at least {SMALLEST:g}, got {brief(delta)}")
-    return value
+    if value > 0.5:
+        raise ValueError(f"delta must be a number in (0, 0.5], got {brief(delta)}")
+    return large_enough("delta", value)

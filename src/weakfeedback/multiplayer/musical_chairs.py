@@ -6,7 +6,7 @@ import numpy as np
 
 from weakfeedback.multiplayer.opening import IDLE
 from weakfeedback.numeric import rank_down
-from weakfeedback.validate import MOST_ARMS, integer
+from weakfeedback.validate import MOST_ARMS, integer, limited
 
 
 class MusicalChairs:
@@ -57,7 +57,7 @@ class MusicalChairs:
     delay_safe = False
 
     def __init__(self, arms, learning_rounds):
-        self.K = integer("arms", arms, 2, MOST_ARMS)
+        self.K = limited("arms", arms, 2, MOST_ARMS)
         self.T0 = integer("learning_rounds", learning_rounds, 1)
         self.slot = 0  # slots gone by
         self.collisions = 0  # of the first T_0 slots

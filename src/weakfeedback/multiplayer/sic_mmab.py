@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from weakfeedback.multiplayer.opening import PLAYING, Opening
-from weakfeedback.validate import MOST_ARMS, integer, number
+from weakfeedback.validate import MOST_ARMS, integer, limited, number
 
 EXPLORING, TALKING, DONE = 0, 1, 2
 
@@ -71,7 +71,7 @@ class SicMmab(Opening):
     delay_safe = False
 
     def __init__(self, arms, horizon, constant=2.0, first_phase=None):
-        K = integer("arms", arms, 2, MOST_ARMS)
+        K = limited("arms", arms, 2, MOST_ARMS)
         log_horizon = math.log(integer("horizon", horizon, 2))
         self.start_opening(K, math.ceil(K * math.e * log_horizon), False)
         self.width = number("constant", constant, above=0.0) * log_horizon  # B^2 s
