@@ -128,15 +128,43 @@ class Grid(Enumeration):
     def law(self, i):
         """Pr(theta_i = k) for every k."""
         P, _ = self.ones(i)
+        more, fewer = self.common()
         weights = {
-            k: integral(P, self.zeros(i, k)) if self.possible(i, k) else Fraction(0)
+            k: integral(P + more, self.zeros(i, k) + fewer) if self.possible(i, k) else Fraction(0)
             for k in range(1, self.C + 2)
         }
         total = sum(weights.values())
         return {k: weight / total for k, weight in weights.items()}
 
+    def common(self):
+        """Outcomes that the arms lend each other: none, unless most positive ones are not 1."""
+        positive = sum(self.ones(i)[0] for i in range(self.K))
+        between = sum(0 < x < 1 for seen in self.seen for _, x, _ in seen)
+        if between <= positive / 2:
+            return 0, 0
+        order = list(self.order())
+        sure = [next(k for k in order if self.possible(i, k)) for i in range(self.K)]
+        genuine = sum(self.zeros(i, k) for i, k in enumerate(sure))
+        most = min(30, positive + genuine)
+        zeros = math.floor(Fraction(most * genuine, positive + genuine))
+        return most - zeros, zeros
+
+    def covered(self, laws, said):
+        """Levels for all arms as long as the budget may serve all; None afterwards."""
+        edge = [max((place for place, x, _ in seen if x > 0), default=0) for seen in self.seen]
+        left = self.C - sum(edge)
+        if self.reward or left < self.K or Fraction(left) < Fraction(self.C, 2 * self.K):
+            return None
+        assert next(said, None) is None
+        half = Fraction(1, 2) * (1 + Fraction(1, 10**9))
+        beyond = [1 << (self.inverted(law, half) - e - 1).bit_length() for law, e in zip(laws, edge)]
+        return [e + 1 + math.floor(Fraction((left - self.K) * w, sum(beyond))) for e, w in zip(edge, beyond)]
+
     def allocation(self, said):
         """The levels that must be given after these draws."""
+        everyone = self.covered([self.law(i) for i in range(self.K)], said)
+        if everyone is not None:
+            return everyone
         laws, k, mu = [self.law(i) for i in range(self.K)], [], []
         for i in range(self.K):
             k.append(self.inverted(laws[i], next(said)[1]))

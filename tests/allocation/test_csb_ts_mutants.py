@@ -1,7 +1,7 @@
 """Mutants of CSB-TS, CSB-TS-same and their posterior: each edit must be found out by the enumeration."""
 
 import pytest
-from tests.allocation.test_csb_ts import CASES, battery, quantile_and_level
+from tests.allocation.test_csb_ts import CASES, battery, covering, quantile_and_level
 from tests.mutants import mutate, survives
 
 from weakfeedback.allocation import csb_ts, csb_ts_same, posterior
@@ -18,6 +18,20 @@ EDITS = [
     (csb_ts, "self.C + 0.5, np.int64(NODES)", "self.C + 1.5, np.int64(NODES)"),
     (csb_ts, "chosen = fill_levels(mu, k, self.C + 1)", "chosen = fill_levels(mu, k, self.C)"),
     (csb_ts, "if self.reward and left > 0:", "if left > 0:"),
+    (csb_ts, "if not self.reward and may_cover(self.edge, self.C):", "if may_cover(self.edge, self.C):"),
+    (csb_ts, "MIDDLE = 0.5", "MIDDLE = 0.7"),
+    (csb_ts, "left >= edge.size and 2 *", "left >= 0 and 2 *"),
+    (csb_ts, "2 * edge.size * left >= C", "2 * edge.size * left > C"),
+    (csb_ts, "2 * edge.size * left >= C", "edge.size * left >= C"),
+    (csb_ts, "left = C - edge.size", "left = C"),
+    (csb_ts, "edge[i] + 1 + left", "edge[i] + left"),
+    (csb_ts, "left * weight[i] // total", "left // edge.size"),
+    (csb_ts, "while weight[i] < middle[i] - edge[i]:", "while weight[i] <= middle[i] - edge[i]:"),
+    (csb_ts, "if 2 * fractions <= positive:", "if True:"),
+    (csb_ts, "if 2 * fractions <= positive:", "if fractions == 0:"),
+    (csb_ts, "n = min(POOL, positive + zero)", "n = positive + zero"),
+    (csb_ts, "zeros = n * zero // (positive + zero)", "zeros = 0"),
+    (csb_ts, "                if observed[i] < 1.0:\n", "                if True:\n"),
     (csb_ts, "REST = 0.001", "REST = 0.05"),
     (csb_ts, "self.C + 2 - t  # u_i", "self.C + 1 - t  # u_i"),
     (csb_ts, "self.C + 1 - level[i], ends", "self.C + 2 - level[i], ends"),
@@ -71,7 +85,9 @@ EDITS = [
 
 def found_out(kind):
     """Whether the enumeration finds something wrong in a few runs, or a case by hand."""
-    if kind.__name__ == "CsbTs" and not survives(lambda: quantile_and_level(kind)):
+    if kind.__name__ == "CsbTs" and not all(
+        survives(lambda case=case: case(kind)) for case in (quantile_and_level, covering)
+    ):
         return True
     runs = [(seed, setting, law, delay) for seed in range(8) for setting, law in CASES for delay in (0, 3)]
     return any(not survives(lambda run=run: battery(kind, *run)) for run in runs)

@@ -15,6 +15,7 @@ from typing import Any
 from tests.reference.allocation import brute_knapsack
 
 RARE = Decimal("0.001") * (1 + Decimal("1e-9"))  # what a .999-quantile leaves above it; equal levels are ties
+HALF = Decimal("0.5") * (1 + Decimal("1e-9"))
 
 
 @functools.cache
@@ -23,7 +24,7 @@ def beta_function(P: int, F: int) -> Decimal:
     return Decimal(1) / ((P + F + 1) * math.comb(P + F, P))
 
 
-def invert(u: float, law: dict[int, Decimal]) -> int:
+def invert(u: float | Decimal, law: dict[int, Decimal]) -> int:
     """The first candidate, in the order given, whose cumulative weight exceeds u times the total."""
     wanted = Decimal(u) * sum(law.values())
     cumulative = Decimal(0)
@@ -45,7 +46,7 @@ class SlowArm:
 
     def __init__(self, C: int, reward: bool):
         self.C, self.reward = C, reward
-        self.P = self.S = 0
+        self.P = self.S = self.between = 0
         self.zeros = [0] * (C + 1)
         self.positive: set[int] = set()  # levels with a positive outcome
 
@@ -54,6 +55,7 @@ class SlowArm:
             return  # an arm given nothing is not served, whatever its threshold
         if x > 0:
             self.P += 1
+            self.between += x < 1
             self.S += coin(x, rng)
             self.positive.add(level)
         else:
@@ -75,10 +77,15 @@ class SlowArm:
             return {k: every - below for k, below in F.items()}
         return F
 
-    def posterior(self) -> dict[int, Decimal]:
-        """Pr(theta = k) on the support."""
+    def genuine(self) -> int:
+        """Zeros that are outcomes of the arm whatever its threshold."""
         F = self.failures()
-        weights = {k: beta_function(self.P, F[k]) for k in self.support()}
+        return min(F[k] for k in self.support())
+
+    def posterior(self, lent: tuple[int, int] = (0, 0)) -> dict[int, Decimal]:
+        """Pr(theta = k) on the support, given positive outcomes and zeros that other arms lend."""
+        F = self.failures()
+        weights = {k: beta_function(self.P + lent[0], F[k] + lent[1]) for k in self.support()}
         total = sum(weights.values())
         return {k: weight / total for k, weight in weights.items()}
 
@@ -108,7 +115,9 @@ def quantile(law: dict[int, Decimal]) -> int:
 class SlowCsbTs:
     """CSB-TS on the levels 0..C; a threshold of C + 1 cannot be served."""
 
-    def __init__(self, arms: int, budget: float, step: float = 0.001, setting: str = "loss"):
+    def __init__(self, arms: int, budget: float, step: float | None = None, setting: str = "loss"):
+        if step is None:  # the leading decimal place, three places on
+            step = float(Decimal(1).scaleb(Decimal(repr(budget)).adjusted() - 3))
         self.K, self.Q, self.step, self.reward = arms, budget, step, setting == "reward"
         self.C = math.floor(budget / step + 1e-9)
         self.arms = [SlowArm(self.C, self.reward) for _ in range(arms)]
@@ -123,7 +132,33 @@ class SlowCsbTs:
         return [arm.S for arm in self.arms]
 
     def select(self, rng: Any) -> list[float]:
-        laws = [arm.posterior() for arm in self.arms]
+        laws = [arm.posterior(self.lent()) for arm in self.arms]
+        a = {} if self.reward else self.cover(laws)
+        return [level * self.step for _, level in sorted((a or self.serve(laws, rng)).items())]
+
+    def lent(self) -> tuple[int, int]:
+        """What the arms lend each other where most positive outcomes are not 1: 30 outcomes of all at most."""
+        positive, zero = sum(self.P), sum(arm.genuine() for arm in self.arms)
+        if sum(arm.between for arm in self.arms) * 2 <= positive:
+            return 0, 0
+        size = min(30, positive + zero)
+        zeros = int(Decimal(size * zero) / (positive + zero))
+        return size - zeros, zeros
+
+    def cover(self, laws: Sequence[dict]) -> dict[int, int]:
+        """Levels for all arms while at least half of an equal share is left beyond all bounds, else nothing."""
+        edge = [max(arm.positive, default=0) for arm in self.arms]
+        left = self.C - sum(edge)
+        if left < self.K or left < Decimal(self.C) / (2 * self.K):
+            return {}
+        self.route.add("cover")
+        powers = [2**n for n in range(64)]
+        beyond = [min(p for p in powers if e + p >= invert(HALF, law)) for law, e in zip(laws, edge)]
+        extra = [(left - self.K) * w // sum(beyond) for w in beyond]
+        return {i: edge[i] + 1 + extra[i] for i in range(self.K)}
+
+    def serve(self, laws: Sequence[dict], rng: Any) -> dict[int, int]:
+        """Levels that are best for a draw of all thresholds and means."""
         k, mu = {}, {}
         for i, arm in enumerate(self.arms):
             k[i] = invert(rng.random(), laws[i])
@@ -135,7 +170,7 @@ class SlowCsbTs:
         if self.reward:
             self.pad(A, a, mu, laws)
         self.probe(A, a, mu, laws)
-        return [a[i] * self.step for i in range(self.K)]
+        return a
 
     def left(self, a: dict[int, int]) -> int:
         return self.C - sum(a.values())

@@ -67,8 +67,10 @@ def test_csb_ts_packs_and_probes_losses():
     policy = SlowCsbTs(3, 1.0, 0.2)
     rng = Script(0.1, 0.5, 0.3, 0.4, 0.9, 0.8)
     # Arms 1, 2 take 3 of 5; what is left, 2, goes to arm 3.
-    assert policy.select(rng) == pytest.approx([0.2, 0.4, 0.4])
+    assert policy.serve([arm.posterior() for arm in policy.arms], rng) == {0: 1, 1: 2, 2: 2}
     assert rng.calls == ["random", (1, 1)] * 3
+    # But all three are covered at first: one level each, and 2 // 3 more.
+    assert policy.select(NO_DRAWS) == pytest.approx([0.2, 0.2, 0.2])
 
 
 def test_csb_ts_pads_rewards():
@@ -124,7 +126,7 @@ def test_joint_uss_ts():
     # q = .2, .5, .5: p_12 = .2; p_13 = .8 * .5 + .2 * .5 = .5; arm 1: .25 > .2 and .75 > .5.
     rng = Script(0.2, 0.5, 0.5)
     assert policy.select(rng) == 0
-    assert rng.calls == [(2, 4), (1, 3), (1, 4)]
+    assert rng.calls == [(1.25, 1.75), (0.25, 0.75), (0.25, 1.75)]
     # q = .2, .9, .5: p_13 = .72 + .1 = .82; p_23 = .72 + .1 = .82 > .5: the last arm.
     assert policy.select(Script(0.2, 0.9, 0.5)) == 2
     # q = .4, .2, .1: p_12 = .4; p_23 = .12 + .04 = .16 < .5: arm 2.

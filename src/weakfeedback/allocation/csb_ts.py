@@ -13,6 +13,10 @@ NODES = 3000  # of the knapsack's search tree, before dynamic programming over t
 WORTH = 1e-6  # an arm is probed if it is expected to gain more
 REST = 0.001 * (1.0 + SLACK)  # what the .999-quantile leaves; the slack settles exact ties
 LEVELS = 256  # at most so many levels with zeros are kept for each arm
+MIDDLE = 0.5 * (1.0 + SLACK)  # of the median; the slack settles exact ties
+POOL = (
+    30  # real-valued outcomes: what all arms have shown weighs at most as much as so many outcomes of an arm
+)
 
 
 class CsbTs:
@@ -26,13 +30,24 @@ class CsbTs:
 
         Pr(theta_i = k) ~ B(1 + P, 1 + F_i(k)),   mu_i | theta_i = k ~ Beta(1 + S, 1 + F_i(k) + P - S)
 
-    exactly. Every round draws (k_i, mu_i) for each arm; rewards draw k_i twice and keep the smaller. Then
+    exactly. Cover (losses): with e_i the largest level at which arm i lost, R = C - sum of e_i levels are left with
+    which all arms might be served. As long as that is half of an equal share, R >= C / 2K (and R >= K), all are:
+
+        a_i = e_i + 1 + floor((R - K) w_i / sum of w),   w_i = (median of theta_i) - e_i rounded up to a power of 2
+
+    (rounded, so that amounts change seldom and few levels are kept). Nothing is lost if the budget covers all
+    thresholds, and bounds are found quickly if it does not. Otherwise every round draws (k_i, mu_i) for each arm;
+    rewards draw k_i twice and keep the smaller. Then
 
         A_t = KP(mu, k, C),   a_i = k_i on A_t,   R = C - sum of a_i.
 
     Pad (rewards): while R > 0 the arm of A_t with the largest mu_i Pr(theta_i > a_i) / (u_i - a_i), each once, is
     raised towards its .999-quantile u_i. Probe: what is left goes to the arm outside A_t with the largest
     mu_i Pr(theta_i <= R), if that exceeds 1e-6.
+
+    Real-valued outcomes: where most positive outcomes lie strictly between 0 and 1, a zero says more, since such
+    outcomes are hardly ever 0. Then P and F_i(k) in the law of theta_i are raised by what all arms have shown, positive
+    outcomes and genuine zeros in their proportion, as many as 30 together.
 
     No regret bound is known. The weakness is the step: thresholds are rounded up to levels, and if the optimal set
     does not fit any more the regret is linear. A finer step costs little: log(1 / step) more rounds of search. It
@@ -47,17 +62,18 @@ class CsbTs:
     fill it; then the two neighbours are joined, at the farther, between which the posterior changes least. From then
     on it is not exact any more: F is too small between the two, by a few of hundreds of zeros.
 
-    Draws: in ``select`` for each arm in index order ``rng.random()``, which inverts the distribution of theta_i along
-    the support in the direction of growing F_i (up for losses, down for rewards); ``rng.beta(1 + S, 1 + F + P - S)``;
-    for rewards one more ``rng.random()``. ``update`` draws one ``rng.random()`` for each outcome that it enters
-    strictly between 0 and 1, in index order.
+    Draws: in ``select`` none while all are covered; else for each arm in index order ``rng.random()``, which inverts
+    the distribution of theta_i along the support in the direction of growing F_i (up for losses, down for rewards);
+    ``rng.beta(1 + S, 1 + F + P - S)``; for rewards one more ``rng.random()``. ``update`` draws one ``rng.random()`` for
+    each outcome that it enters strictly between 0 and 1, in index order.
 
     Parameters
     ----------
     arms, budget
         K and Q.
-    step : number > 0
-        The resolution: at most the budget, and small against what the optimal allocation leaves of it, if anything.
+    step : number > 0, optional
+        The resolution: at most the budget, and small against what the optimal allocation leaves of it, if anything. If
+        left out, a thousandth of the budget's leading decimal place: .001 for budgets from 1 to 10, .01 from 10 to 100.
     setting : "loss" or "reward"
 
     References
@@ -81,15 +97,15 @@ class CsbTs:
     delay_safe = True
     made_for = ("loss", "reward")
 
-    def __init__(self, arms, budget, step=0.001, setting="loss"):
+    def __init__(self, arms, budget, step=None, setting="loss"):
         self.K = limited("arms", arms, 1, MOST_ARMS)
         self.Q = number("budget", budget, above=0.0)
-        self.step = number("step", step, above=0.0)
+        self.step = default_step(self.Q) if step is None else number("step", step, above=0.0)
         if not isinstance(setting, str) or setting not in ("loss", "reward"):
             raise ValueError(f"setting must be 'loss' or 'reward', got {brief(setting)}")
         if not self.K * (self.Q / self.step + 3.0) <= CELLS:
             raise ValueError(
-                f"step must be at least {self.K * self.Q / CELLS:.1g} for this budget, got {step!r}"
+                f"step must be at least {self.K * self.Q / CELLS:.1g} for this budget, got {self.step!r}"
             )
         self.reward = setting == "reward"
         self.C = math.floor(self.Q / self.step + SLACK)
@@ -106,6 +122,7 @@ class CsbTs:
         )  # other levels with zeros, increasing,
         self.zeros = np.zeros((self.K, min(LEVELS, self.C)), dtype=np.int64)  # ... how many at each,
         self.used = np.zeros(self.K, dtype=np.int64)  # ... and how many such levels
+        self.fractions = 0  # positive outcomes below 1, of all arms
 
     def select(self, rng):
         """Return the allocation of this round."""
@@ -117,22 +134,28 @@ class CsbTs:
         share = np.empty((self.K, most))
         total = np.empty((self.K, most))
         n = np.empty(self.K, dtype=np.int64)
+        P, F = pool(self.P, self.F, self.fractions)
+        for i in range(self.K):
+            n[i] = lay_out(
+                i, P, F, self.edge, self.C + 1, self.levels, self.zeros, self.used, ends, share, total
+            )
+        if not self.reward and may_cover(self.edge, self.C):
+            middle = np.empty(self.K, dtype=np.int64)
+            for i in range(self.K):
+                _, middle[i] = first_above(i, n[i], self.edge, MIDDLE, ends, share, total)
+            level = cover(self.edge, middle, self.C)
+        else:
+            level = self.serve(n, ends, share, total, rng)
+        allocation = np.empty(self.K)
+        for i in range(self.K):
+            allocation[i] = level[i] * self.step
+        return allocation
+
+    def serve(self, n, ends, share, total, rng):
+        """Return the levels that are best for a draw of all thresholds and means."""
         k = np.empty(self.K)
         mu = np.empty(self.K)
         for i in range(self.K):
-            n[i] = lay_out(
-                i,
-                self.P,
-                self.F,
-                self.edge,
-                self.C + 1,
-                self.levels,
-                self.zeros,
-                self.used,
-                ends,
-                share,
-                total,
-            )
             k[i], mu[i] = self.draw(i, n[i], ends, share, total, rng)
         chosen, done = branch_and_bound(mu, k, self.C + 0.5, np.int64(NODES), 0.0)
         if not done:
@@ -146,10 +169,7 @@ class CsbTs:
             left = self.pad(level, left, chosen, mu, n, ends, share, total)
         if left > 0:
             self.probe(level, left, chosen, mu, n, ends, share, total)
-        allocation = np.empty(self.K)
-        for i in range(self.K):
-            allocation[i] = level[i] * self.step
-        return allocation
+        return level
 
     def draw(self, i, n, ends, share, total, rng):
         """Return a threshold and a mean of arm i; for rewards the smaller of two thresholds."""
@@ -202,6 +222,8 @@ class CsbTs:
             place = self.C + 1 - level if self.reward else level
             if observed[i] > 0.0:
                 self.P[i] += 1
+                if observed[i] < 1.0:
+                    self.fractions += 1
                 self.S[i] += int(coin(observed[i], rng))
                 if place > self.edge[i]:
                     self.narrow(i, place)
@@ -259,9 +281,8 @@ class CsbTs:
         """
         shape = (self.K, self.used[arm] + 1)
         ends, share, total = np.empty(shape, dtype=np.int64), np.empty(shape), np.empty(shape)
-        n = lay_out(
-            arm, self.P, self.F, self.edge, self.C + 1, self.levels, self.zeros, self.used, ends, share, total
-        )
+        P, F = pool(self.P, self.F, self.fractions)
+        n = lay_out(arm, P, F, self.edge, self.C + 1, self.levels, self.zeros, self.used, ends, share, total)
         t = np.arange(1, self.C + 2)
         s = np.searchsorted(ends[arm, :n], t)  # the segment of each t
         inside = (t > self.edge[arm]) & (s < n)
@@ -273,6 +294,69 @@ class CsbTs:
         amounts = np.append(t[:-1] * self.step, math.inf)
         a = np.full(t.size, 1.0 + self.S[arm])
         return amounts, probability, a, 1.0 + zeros + self.P[arm] - self.S[arm]
+
+
+def default_step(budget):
+    """Return a thousandth of the budget's leading decimal place.
+
+    >>> default_step(3.0), default_step(15.0), default_step(0.065)
+    (0.001, 0.01, 1e-05)
+    """
+    return 10.0 ** (math.floor(math.log10(budget * (1.0 + SLACK))) - 3)
+
+
+def pool(P, F, fractions):
+    """Return P and F of all arms for the law of the thresholds, raised by the common experience if outcomes are real.
+
+    >>> [counts.tolist() for counts in pool(np.array([2, 4]), np.array([0, 3]), 3)]  # three fractions: half of six
+    [[2, 4], [0, 3]]
+    >>> [counts.tolist() for counts in pool(np.array([2, 4]), np.array([0, 3]), 4)]
+    [[8, 10], [3, 6]]
+    >>> [counts.tolist() for counts in pool(np.array([90]), np.array([30]), 90)]  # 30 of 120
+    [[113], [37]]
+    """
+    positive = 0
+    zero = 0
+    for i in range(P.size):
+        positive += P[i]
+        zero += F[i]
+    if 2 * fractions <= positive:
+        return P, F
+    n = min(POOL, positive + zero)
+    zeros = n * zero // (positive + zero)
+    return P + (n - zeros), F + zeros
+
+
+def may_cover(edge, C):
+    """Whether the levels beyond all lower bounds are half of an equal share of the budget, and one for each arm.
+
+    >>> [bool(may_cover(np.array(edge), 10)) for edge in ([3, 4], [4, 4], [0] * 11)]
+    [True, False, False]
+    """
+    left = C
+    for i in range(edge.size):
+        left -= edge[i]
+    return left >= edge.size and 2 * edge.size * left >= C
+
+
+def cover(edge, middle, C):
+    """Return levels for all arms: beyond its bound each gets one level, and of the others as its median lies above.
+
+    >>> cover(np.array([0, 2]), np.array([3, 3]), 10).tolist()  # 6 levels to share, 4 to 1
+    [5, 4]
+    """
+    left = C - edge.size
+    total = 0
+    weight = np.ones(edge.size, dtype=np.int64)
+    for i in range(edge.size):
+        left -= edge[i]
+        while weight[i] < middle[i] - edge[i]:
+            weight[i] *= 2
+        total += weight[i]
+    level = np.empty(edge.size, dtype=np.int64)
+    for i in range(edge.size):
+        level[i] = edge[i] + 1 + left * weight[i] // total
+    return level
 
 
 def raise_worthiest(level, left, target, gain):
