@@ -228,6 +228,13 @@ def test_a_state_without_remembered_answers_is_small():
     assert [again.decide() for _ in range(9)] == [cascade.decide() for _ in range(9)]
 
 
+@pytest.mark.parametrize("remember", [-1, 1.5, "10", True])
+def test_a_wrong_number_of_answers_to_remember_is_named(remember):
+    for make in (lambda: Cascade(2, [1, 2], remember=remember), lambda: Allocator(2, 1.0, remember=remember)):
+        with pytest.raises(ValueError, match="remember must be an integer >= 0"):
+            make()
+
+
 # -- new prices
 
 RECOSTABLE = ["USS-TS", "USS-UCB", "USS-TS-drift", "USS-TS-joint"]

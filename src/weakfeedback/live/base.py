@@ -89,6 +89,8 @@ class Live:
             chosen = policy
         if not isinstance(compiled, bool):
             raise ValueError(f"compiled must be True or False, got {brief(compiled)}")
+        if remember is not None:
+            remember = integer("remember", remember, 0)
         self._rng, self._seed = generator_of(seed)
         self._delay_safe = bool(getattr(chosen, "delay_safe", False))
         self._ledger = Ledger(one_at_a_time=not self._delay_safe, remember=remember)

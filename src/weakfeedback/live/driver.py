@@ -54,9 +54,8 @@ class Interpreted:
             if saved is not None:
                 value[...] = saved
             setattr(self.policy, name, value)
-        for name in self.history:  # the row under way may be half written
-            table = getattr(self.policy, name)
-            table[self.policy.t : self.policy.t + 1] = 0
+        for name in self.history:  # the rows of the change, the last one perhaps half written
+            getattr(self.policy, name)[self.policy.t :] = 0
 
 
 class Compiled(Interpreted):

@@ -1,0 +1,163 @@
+"""What cannot be done with a live object: to use it in a forked child, to pickle it, to copy it. And file modes."""
+
+import copy
+import json
+import os
+import pickle
+import stat
+import subprocess
+import sys
+
+import pytest
+from tests.live.kinds import KINDS, play
+
+from weakfeedback.live import storage
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return KINDS[request.param]
+
+
+CHILD = """
+import os, signal, sys, threading, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # newer interpreters warn of forks beside threads
+from tests.live.kinds import KINDS, play
+
+kind = KINDS[sys.argv[1]]
+thing = kind.make()
+stop = threading.Event()
+
+def use():
+    while not stop.is_set():
+        thing.state() if sys.argv[1] == "Player" else play(kind, thing, 1)
+
+def save():
+    while not stop.is_set():
+        thing.save(sys.argv[2])
+
+threads = [threading.Thread(target=use) for _ in range(2)] + [threading.Thread(target=save)]
+for thread in threads:
+    thread.start()
+uses = [lambda: kind.decide(thing), lambda: thing.save(sys.argv[2]), thing.state, thing.report, lambda: thing.pending]
+wrong = 0
+for n in range(int(sys.argv[3])):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # a child that hangs is killed
+        try:
+            uses[n % len(uses)]()
+        except RuntimeError as error:
+            os._exit(0 if f"belongs to process {os.getppid()}" in str(error) else 2)
+        except BaseException:
+            os._exit(3)
+        os._exit(1)
+    wrong += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
+stop.set()
+for thread in threads:
+    thread.join()
+play(kind, thing, 3)  # the parent's own goes on
+print(wrong)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+@pytest.mark.parametrize("name", KINDS)
+def test_a_forked_child_is_told_at_once_that_the_object_is_its_parents(name, tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-c", CHILD, name, str(tmp_path / "state.json"), "10"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == ["0"]
+
+
+@pytest.mark.parametrize("how", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_copies_and_pickles_are_refused_and_the_way_is_named(kind, how):
+    thing = kind.make()
+    with pytest.raises(TypeError, match=rf"a {thing.kind} cannot be .*state\(\)") as caught:
+        how(thing)
+    if how is pickle.dumps:
+        assert "save(path)" in str(caught.value)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such modes")
+def test_new_files_are_for_their_owner_and_old_ones_keep_their_mode(kind, tmp_path):
+    path, thing = tmp_path / "state.json", kind.make()
+    before = os.umask(0o022)
+    try:
+        thing.save(path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        for mode in (0o644, 0o660, 0o400):
+            path.chmod(mode)
+            play(kind, thing, 1)
+            thing.save(path)
+            assert stat.S_IMODE(path.stat().st_mode) == mode
+    finally:
+        os.umask(before)
+    assert kind.load(path).rounds == 3
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_a_link_stays_a_link(kind, tmp_path):
+    real, link = tmp_path / "real.json", tmp_path / "link.json"
+    link.symlink_to(real)
+    thing = kind.make()
+    thing.save(link)
+    assert link.is_symlink()
+    assert kind.load(real).state() == thing.state()
+
+
+def first_format(path, kind):
+    """Turn a file into what the first format would have been: without what is new, with a right checksum."""
+    document = json.loads(path.read_text())
+    body = document["body"]
+    del body["core"]["ledger"]["remember"]
+    if kind in ("Cascade", "ContextualCascade"):
+        del body["counts"]["alone"]
+    document["format"] = 1
+    del document["checksum"]
+    document["checksum"] = storage._checksum(document)
+    path.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_files_of_the_first_format_are_loaded(name, tmp_path):
+    kind, path = KINDS[name], tmp_path / "state.json"
+    thing = kind.make()
+    play(kind, thing, 30)
+    kind.decide(thing)
+    thing.save(path)
+    first_format(path, thing.kind)
+    loaded = kind.load(path)
+    before, after = thing.state(), loaded.state()
+    if "alone" in after["counts"]:  # it was not counted: the stated cost of the last stage in every round
+        assert after["counts"].pop("alone") == 30 * 9.0
+        before["counts"].pop("alone")
+    assert after == before
+    loaded.save(path)
+    assert json.loads(path.read_text())["format"] == storage.FORMAT
+    assert kind.load(path).rounds == 30
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_files_of_the_first_format_that_are_damaged_are_refused(name, tmp_path):
+    kind, path = KINDS[name], tmp_path / "state.json"
+    thing = kind.make()
+    thing.save(path)
+    first_format(path, thing.kind)
+    document = json.loads(path.read_text())
+    for remove in (["core"], ["core", "ledger"], ["counts"], ["core", "generator"]):
+        damaged = json.loads(json.dumps(document))
+        place = damaged["body"]
+        for key in remove[:-1]:
+            place = place[key]
+        del place[remove[-1]]
+        del damaged["checksum"]
+        damaged["checksum"] = storage._checksum(damaged)
+        path.write_text(json.dumps(damaged))
+        with pytest.raises(storage.StateError):
+            kind.load(path)
