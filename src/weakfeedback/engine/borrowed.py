@@ -120,17 +120,22 @@ def can_be_borrowed(struct: Any, methods: Iterable[pytypes.FunctionType]) -> boo
 
 def _replaces(struct: Any, methods: Iterable[pytypes.FunctionType]) -> bool:
     owners = {name for name, kind in struct._fields if not isinstance(kind, (types.Number, types.Boolean))}
+    return not owners.isdisjoint(assigned(methods))
+
+
+def assigned(methods: Iterable[pytypes.FunctionType]) -> set[str]:
+    """The attributes that methods, or their helpers, assign."""
+    found: set[str] = set()
     waiting, seen = list(methods), set()
     while waiting:
         function = waiting.pop()
         if id(function) in seen:
             continue
         seen.add(id(function))
-        if owners & _stored(function.__code__):
-            return True
+        found |= _stored(function.__code__)
         helpers = (helper_of(value) for _, value, _ in constants_of(function))
         waiting.extend(helper for helper in helpers if helper is not None)
-    return False
+    return found
 
 
 def _stored(code: pytypes.CodeType) -> set[str]:

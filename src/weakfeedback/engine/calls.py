@@ -12,7 +12,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from weakfeedback.engine.borrowed import lent, returned
+from weakfeedback.engine.borrowed import assigned, lent, returned
 from weakfeedback.engine.digest import CannotLower
 from weakfeedback.engine.lowering import Blueprint, compiled_loop
 from weakfeedback.engine.reasons import reason
@@ -54,6 +54,7 @@ class Calls:
         self.obj = obj
         self._blueprint = Blueprint(obj, tuple(methods))
         self._undrawn = undrawn
+        self._assigns = bool(assigned(self._blueprint.methods.values()))
         holder = Holder(rng)
         source = Blueprint(holder, ())
         self._source = lent(source.build(holder), ())
@@ -78,11 +79,14 @@ class Calls:
 
     def fields(self) -> dict[str, Any]:
         """Return the state of the twin; its arrays are the twin's own."""
+        if not self._assigns:  # then its arrays are all that changes, and they are shared
+            return vars(self.obj)
         return self._blueprint.read(returned(self._twin))
 
     def write_back(self) -> None:
         """Make ``vars(obj)`` the state of the twin."""
-        vars(self.obj).update(self.fields())
+        if self._assigns:
+            vars(self.obj).update(self.fields())
 
     def restart(self) -> None:
         """Go on from ``vars(obj)``."""

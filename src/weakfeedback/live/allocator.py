@@ -148,8 +148,8 @@ class Allocator(Live):
             self._give_out(id)
         return Allotment(id, allocation.copy())
 
-    def _choose(self) -> np.ndarray:
-        return lent(self._checked(self._select(self._rng)).astype(float))
+    def _choose(self, *context: Any) -> tuple[np.ndarray, None]:
+        return lent(self._checked(self._select(self._rng)).astype(float)), None
 
     def _checked(self, allocation: Any) -> np.ndarray:
         return checked_allocation(self._driver.policy, allocation, self._arms, self._budget)
@@ -174,10 +174,8 @@ class Allocator(Live):
         self._acknowledge()
         return "duplicate" if duplicate else "accepted"
 
-    def _teach(self, decided: np.ndarray, lesson: Lesson) -> None:
+    def _teach(self, decided: np.ndarray, lesson: Lesson, counts: AllocationCounts) -> AllocationCounts:
         self._update(decided, lesson.seen, self._rng)
-
-    def _counted(self, counts: AllocationCounts, decided: np.ndarray, lesson: Lesson) -> AllocationCounts:
         return counts.after_round(decided, lesson.seen)
 
     def _decision_event(self, decided: np.ndarray) -> dict[str, Any]:

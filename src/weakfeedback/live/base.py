@@ -12,6 +12,7 @@ import os
 import threading
 import warnings
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +33,7 @@ from weakfeedback.validate import brief, integer, number
 
 Step = tuple[Callable[..., Any], tuple[Any, ...]]
 Self = TypeVar("Self", bound="Live")
+EXPLAINED = 1000  # decisions that can be explained
 _alive: weakref.WeakSet[Live] = weakref.WeakSet()
 
 
@@ -53,8 +55,8 @@ class Change:
 class Live:
     """A policy in use: ids, pending decisions, lock, saved states and the journal. Subclasses know what feedback is.
 
-    A subclass says how the policy is asked (``_choose``) and taught (``_teach``), what is counted (``_counted``) and
-    what the journal notes of a decision and of an answer (``_decision_event``, ``_answer_event``).
+    A subclass says how the policy is asked (``_choose``) and taught (``_teach``), and what the journal notes of a
+    decision and of an answer (``_decision_event``, ``_answer_event``).
     """
 
     kind: ClassVar[str]  # what the files say that they hold
@@ -97,6 +99,7 @@ class Live:
         self._saving: Any = threading.RLock()  # before that of the ledger, if both are needed
         self._change: Change | None = None
         self._counts: Any = None  # a subclass sets it
+        self._records: OrderedDict[int, Any] = OrderedDict()  # what explains the last decisions
         self._log: Any = None  # of the journal
         self._journal: Any = None
         self._every = 1  # of the journal that this object was recovered from
@@ -180,18 +183,16 @@ class Live:
         with self._ledger.lock:
             if self._change is not None:
                 self._recover()
-            self._ledger.ensure_room()
+            id = self._ledger.reserved()
             backup = self._driver.backup() if self.choosing_learns else None
             change = self._change = Change(backup, self._rng.bit_generator.state)
             try:
-                decided = self._choose(*context)
-                id = self._ledger.next
+                decided, record = self._choose(*context)
                 steps: list[Step] = [(self._ledger.enter, (id, decided))]
                 if opened is not None:
                     steps.append((_add_last, (opened, id)))
-                record = self._record(decided)
                 if record is not None:
-                    steps.append((self._keep_record, (id, record)))
+                    steps.append((self._records.__setitem__, (id, record)))
                 if self._log is not None:
                     steps.append(self._noted("decide", id, self._decision_event(decided)))
                 self._commit(change, steps)
@@ -199,6 +200,8 @@ class Live:
                 self._recover()
                 self._tell_borrower(error)
                 raise
+            while len(self._records) > EXPLAINED:
+                self._records.popitem(last=False)
         return id, decided
 
     def _learn(self, lessons: list[Any]) -> None:
@@ -207,13 +210,12 @@ class Live:
             if self._change is not None:
                 self._recover()
             ledger = self._ledger
-            decided = [ledger.decided(lesson.id) for lesson in lessons]
+            decided = ledger.awaiting(lessons)
             change = self._change = Change(self._driver.backup(), self._rng.bit_generator.state)
             try:
                 counts, rounds, steps = self._counts, ledger.rounds, list[Step]()
                 for n, (kept, lesson) in enumerate(zip(decided, lessons)):
-                    self._teach(kept, lesson)
-                    counts = self._counted(counts, kept, lesson)
+                    counts = self._teach(kept, lesson, counts)
                     steps.append((ledger.close, (lesson.id, lesson.content, rounds + n + 1)))
                     if self._log is not None:
                         steps.append(self._noted("feedback", lesson.id, self._answer_event(kept, lesson), n))
@@ -274,20 +276,12 @@ class Live:
     def _set_counts(self, counts: Any) -> None:
         self._counts = counts
 
-    def _choose(self, *context: Any) -> Any:
+    def _choose(self, *context: Any) -> tuple[Any, Any]:
+        """Ask the policy; return what it decided, checked, and what explains it, None if nothing is kept."""
         raise NotImplementedError
 
-    def _teach(self, decided: Any, lesson: Any) -> None:
-        raise NotImplementedError
-
-    def _counted(self, counts: Any, decided: Any, lesson: Any) -> Any:
-        raise NotImplementedError
-
-    def _record(self, decided: Any) -> Any:
-        """Return what explains a decision, None if nothing is kept."""
-        return None
-
-    def _keep_record(self, id: int, record: Any) -> None:
+    def _teach(self, decided: Any, lesson: Any, counts: Any) -> Any:
+        """Teach the policy what came of a decision, and return the counts after it."""
         raise NotImplementedError
 
     def cancel(self, id: int, cost: float = 0.0) -> None:

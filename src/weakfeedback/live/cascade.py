@@ -15,7 +15,6 @@ from weakfeedback.live import storage
 from weakfeedback.live.auditing import examine, in_money, run_stages, teller
 from weakfeedback.live.base import remade, saved_policy
 from weakfeedback.live.buying import NO_LABEL, Asker, Bought, label_price_of, labels_from_state
-from weakfeedback.live.counts import Counts
 from weakfeedback.live.driver import Examples
 from weakfeedback.live.journalled import is_journal, read_journal
 from weakfeedback.live.labels import Costed, as_array, costs_of, lent, majority, output_list, rights, short
@@ -128,6 +127,7 @@ class Cascade(Staged):
         self._binary = bool(getattr(self._driver.policy, "binary_outputs", False))
         self._proven = compare is None  # that ``compare`` is no tolerance
         self._metric = metric
+        self._plain = compare is None and metric is None and not self._binary
         if metric is not None:
             self._check_metric(metric)
 
@@ -157,8 +157,8 @@ class Cascade(Staged):
 
     def __call__(self, x: Any) -> Answer:
         """Answer for one sample. A stage that raises cancels the decision; nothing is learned from it."""
-        self._refuse_asynchronous()
-        if self._label_price is not None:
+        if self._asynchronous or self._label_price is not None:
+            self._refuse_asynchronous()
             self._refuse_unlabelled(awaits=False)
         return self._answer(x)
 
@@ -435,9 +435,6 @@ class Cascade(Staged):
     def _decode_decision(self, data: Any) -> int:
         return integer("arm", data, 0, len(self._stages) - 1)
 
-    def _record(self, decided: int) -> tuple[int, Counts]:
-        return decided, self._counts  # which are never changed
-
     # -- how answers are compared
 
     def _difference(self, answers: list[Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -485,15 +482,6 @@ class Cascade(Staged):
         with self._ledger.lock:
             self._recover()
             return bool(self._wants_label(record.arm, record.differ, self._rng))
-
-    def _asks(self, record: RoundRecord) -> bool:
-        return self._asker is not None and self._wants(record)
-
-    def _ask(self, x: Any, record: RoundRecord) -> Any:
-        return self._asker.ask(x, record.labels)  # type: ignore[union-attr]
-
-    async def _ask_async(self, x: Any, record: RoundRecord) -> Any:
-        return await self._asker.ask_async(x, record.labels)  # type: ignore[union-attr]
 
     def _labelled(self, record: RoundRecord, label: Any) -> None:
         if self._label_price is None:

@@ -349,10 +349,10 @@ class ContextualCascade(Staged):
             self._fix(inputs, phi)  # what it fixes stays fixed, whatever comes of the decision
             return super()._decide(phi, opened=opened)
 
-    def _choose(self, *context: Any) -> tuple[int, np.ndarray]:
+    def _choose(self, *context: Any) -> tuple[tuple[int, np.ndarray], ContextRecord]:
         (phi,) = context
         arm = checked_arm(self._driver.policy, self._select(phi, self._rng), len(self._stages))
-        return arm, phi
+        return (arm, phi), make_record(arm, self._driver.write_back(), phi)
 
     # -- events of the journal
 
@@ -383,6 +383,3 @@ class ContextualCascade(Staged):
     @classmethod
     def _arguments_of(cls, state: dict[str, Any]) -> dict[str, Any]:
         return {**super()._arguments_of(state), "keep": state["keep"]}
-
-    def _record(self, decided: tuple[int, np.ndarray]) -> ContextRecord:
-        return make_record(decided[0], self._driver.write_back(), decided[1])

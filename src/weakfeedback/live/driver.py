@@ -21,6 +21,8 @@ class Interpreted:
     def __init__(self, policy: Any) -> None:
         self.policy = policy
         self.history = tuple(getattr(policy, "history", ()))  # tables that only grow, row by row
+        slotted = any("__slots__" in vars(kind) for kind in type(policy).__mro__[:-1])
+        self._plain = hasattr(policy, "__dict__") and not slotted
 
     def method(self, name: str) -> Callable[..., Any]:
         """Return a method of the policy."""
@@ -40,7 +42,8 @@ class Interpreted:
         Of a table that only grows (``policy.history``) the rows in use stay as they are: it is not copied.
         """
         kept: Backup = []
-        for name, value in self.fields().items():
+        fields = self.fields() if self.compiled or not self._plain else self.policy.__dict__
+        for name, value in fields.items():
             if type(value) is np.ndarray:
                 still = name in self.history or not value.flags.writeable
                 kept.append((name, value, None if still else value.copy()))

@@ -40,6 +40,8 @@ def majority(outputs: Sequence[Any]) -> Any:
 
 def output_list(name: str, outputs: Any) -> list[Any]:
     """Return ``outputs`` as a list, one item per stage."""
+    if type(outputs) is list or type(outputs) is tuple:
+        return list(outputs)
     if isinstance(outputs, (str, bytes, Mapping, Set)) or not np.iterable(outputs):
         raise ValueError(f"{name} must be a sequence of outputs, one per stage called, got {short(outputs)}")
     return list(outputs)
@@ -51,7 +53,6 @@ def short(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-MANY = 6  # stages from which arrays are quicker than loops
 PLAIN = {int, bool, str}  # equal if and only if they are the same key, and never not a label
 
 
@@ -74,10 +75,11 @@ def answers_of(labels: list[Any], combine: Combine | None) -> list[Any]:
     return [combine(labels[: i + 1]) for i in range(len(labels))]
 
 
-@functools.lru_cache(maxsize=64)
-def later_pairs(size: int) -> np.ndarray:
-    """Return the boolean matrix of the pairs i < j; not to be changed."""
-    return np.triu(np.ones((size, size), dtype=np.bool_), 1)
+@functools.lru_cache(maxsize=4096)
+def _pattern(numbers: tuple[int, ...]) -> np.ndarray:
+    """Return the matrix of the pairs i < j of different numbers; there are few patterns, and they come again."""
+    each = np.array(numbers)
+    return lent(np.triu(each[:, None] != each, 1))
 
 
 def differences(answers: Sequence[Any], compare: Compare | None) -> np.ndarray:
@@ -87,18 +89,10 @@ def differences(answers: Sequence[Any], compare: Compare | None) -> np.ndarray:
     array([False,  True, False])
     """
     size = len(answers)
-    plain = compare is None and PLAIN.issuperset(map(type, answers))
-    if plain and size > MANY:
+    if compare is None and PLAIN.issuperset(map(type, answers)):
         numbers: dict[Any, int] = {}
-        codes = np.array([numbers.setdefault(answer, len(numbers)) for answer in answers])
-        return lent((codes[:, None] != codes) & later_pairs(size))
+        return _pattern(tuple([numbers.setdefault(answer, len(numbers)) for answer in answers]))
     differ = np.zeros((size, size), dtype=np.bool_)
-    if plain:
-        for i in range(size):
-            for j in range(i + 1, size):
-                if answers[i] != answers[j]:
-                    differ[i, j] = True
-        return lent(differ)
     for i in range(size):
         if _is_nan(answers[i], compare):
             raise ValueError(

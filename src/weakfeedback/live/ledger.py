@@ -63,8 +63,8 @@ class Ledger:
         self.remember = REMEMBERED if remember is None else remember
         # id -> the digest of an answer that is remembered no more, None if the decision was cancelled
         self.archive: Callable[[int], str | None] | None = None
-        self._next = 1
-        self._rounds = 0
+        self.next = 1  # the id of the next decision
+        self.rounds = 0  # answers accepted so far
         self._pending: dict[int, Any] = {}  # id -> what was decided, ids increasing
         # A plain dict would look for its oldest entry among all that were deleted before.
         # id -> its digest or, while no state was taken, the content if that is short; the oldest answer first
@@ -72,16 +72,6 @@ class Ledger:
         self._cancelled: OrderedDict[int, None] = OrderedDict()  # ids, the oldest cancellation first
         self._forgotten = 0  # the largest id whose answer was forgotten
         self._stated = 0  # so many answers were there when a state was last taken
-
-    @property
-    def rounds(self) -> int:
-        """The number of answers accepted so far."""
-        return self._rounds
-
-    @property
-    def next(self) -> int:
-        """The id of the next decision."""
-        return self._next
 
     @property
     def pending(self) -> list[int]:
@@ -106,15 +96,20 @@ class Ledger:
     def open(self, decided: Any) -> int:
         """Record a decision and return its id."""
         with self.lock:
-            self.ensure_room()
-            id = self._next
+            id = self.reserved()
             self.enter(id, decided)
             return id
+
+    def reserved(self) -> int:
+        """Return the id of the next decision, having ensured that there is room; the caller must hold the lock."""
+        if self._pending and (self.one_at_a_time or len(self._pending) >= PENDING_LIMIT):
+            self.ensure_room()
+        return self.next
 
     def enter(self, id: int, decided: Any) -> None:
         """Record the next decision; the caller must hold the lock and have ensured that there is room."""
         self._pending[id] = decided
-        self._next = id + 1
+        self.next = id + 1
 
     def decided(self, id: int) -> Any:
         """Return what was decided under a pending id."""
@@ -123,6 +118,11 @@ class Ledger:
             if checked not in self._pending:
                 raise UnknownDecision(f"decision {checked} was already answered")
             return self._pending[checked]
+
+    def awaiting(self, lessons: list[Any]) -> list[Any]:
+        """Return what was decided under the ids of these lessons, all of them pending; the caller holds the lock."""
+        pending = self._pending
+        return [pending[one.id] if one.id in pending else self.decided(one.id) for one in lessons]
 
     def check(self, id: int, content: Content) -> str:
         """Return "pending" or "duplicate", or raise `FeedbackConflict` or `UnknownDecision`."""
@@ -144,7 +144,7 @@ class Ledger:
         with self.lock:
             if self.check(id, content) == "duplicate":
                 return "duplicate"
-            self.close(int(id), content, self._rounds + 1)
+            self.close(int(id), content, self.rounds + 1)
             return "accepted"
 
     def awaited(self, id: int, content: Content) -> Any:
@@ -158,7 +158,7 @@ class Ledger:
 
     def close(self, id: int, content: Content, rounds: int) -> None:
         """Record the answer of a pending decision, the one that makes so many; the caller must hold the lock."""
-        if self._rounds >= rounds:  # it was done before an interruption
+        if self.rounds >= rounds:  # it was done before an interruption
             return
         self._pending.pop(id, None)
         self._answered[id] = content
@@ -166,7 +166,7 @@ class Ledger:
             oldest = next(iter(self._answered))
             self._forgotten = max(self._forgotten, oldest)
             self._answered.pop(oldest, None)
-        self._rounds = rounds  # last, so that what was done by half is done again
+        self.rounds = rounds  # last, so that what was done by half is done again
 
     def cancel(self, id: int) -> None:
         """Take a pending decision back: nothing will be learned from it."""
@@ -183,7 +183,7 @@ class Ledger:
 
     def skip_to(self, id: int) -> None:
         """Give out no id below this one; the caller must hold the lock."""
-        self._next = max(self._next, id)
+        self.next = max(self.next, id)
 
     def _known(self, id: Any) -> int:
         """Return the id of a decision that is pending or was answered."""
@@ -192,7 +192,7 @@ class Ledger:
             if not isinstance(id, numbers.Integral) or isinstance(id, (bool, np.bool_)):
                 raise ValueError(f"id must be the integer id of a decision, got {brief(id)}")
             known = int(id)
-        if not 1 <= known < self._next:
+        if not 1 <= known < self.next:
             raise UnknownDecision(f"there is no decision {known}")
         remembered = known in self._pending or known in self._answered
         # An id that is not remembered and larger than any forgotten answer was never answered.
@@ -203,14 +203,14 @@ class Ledger:
     def state(self, encode: Callable[[Any], Any]) -> dict[str, Any]:
         """Return everything as plain data; ``encode`` turns what was decided into such."""
         with self.lock:
-            new = islice(reversed(self._answered.items()), self._rounds - self._stated)
+            new = islice(reversed(self._answered.items()), self.rounds - self._stated)
             for id, content in list(new):
                 if type(content) is tuple:
                     self._answered[id] = fingerprint(content)
-            self._stated = self._rounds
+            self._stated = self.rounds
             return {
-                "next": self._next,
-                "rounds": self._rounds,
+                "next": self.next,
+                "rounds": self.rounds,
                 "remember": self.remember,
                 "forgotten": self._forgotten,
                 "pending": [[id, encode(decided)] for id, decided in self._pending.items()],
@@ -224,7 +224,7 @@ class Ledger:
         keys = dict.fromkeys(("next", "rounds", "remember", "forgotten"), int)
         require("ledger", state, {**keys, "pending": list, "answered": list, "cancelled": list})
         ledger = cls(one_at_a_time, state["remember"])
-        ledger._next, ledger._rounds, ledger._forgotten = state["next"], state["rounds"], state["forgotten"]
+        ledger.next, ledger.rounds, ledger._forgotten = state["next"], state["rounds"], state["forgotten"]
         ledger._pending = {id: decode(decided) for id, decided in _pairs(state["pending"])}
         ledger._answered = OrderedDict(_pairs(state["answered"]))
         ledger._cancelled = OrderedDict.fromkeys(_ids(state["cancelled"]))
@@ -238,15 +238,15 @@ class Ledger:
         listed = sum(len(state[name]) for name in ("pending", "answered", "cancelled"))
         return (
             len(set(ids)) == listed
-            and all(0 < id < self._next for id in ids)
+            and all(0 < id < self.next for id in ids)
             and list(self._pending) == sorted(self._pending)
             and all(isinstance(digest, str) for digest in self._answered.values())
             and len(self._pending) <= (1 if self.one_at_a_time else PENDING_LIMIT)
             and 0 <= max(len(self._answered), len(self._cancelled)) <= self.remember
-            and len(self._answered) == min(self._rounds, self.remember)
-            and self._rounds + len(self._pending) + len(self._cancelled) < self._next
-            and 0 <= self._forgotten < self._next
-            and (self._forgotten > 0) == (self._rounds > self.remember)
+            and len(self._answered) == min(self.rounds, self.remember)
+            and self.rounds + len(self._pending) + len(self._cancelled) < self.next
+            and 0 <= self._forgotten < self.next
+            and (self._forgotten > 0) == (self.rounds > self.remember)
         )
 
 

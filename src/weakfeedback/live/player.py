@@ -133,13 +133,11 @@ class Player(Live):
         self._acknowledge()
         return arm
 
-    def _choose(self) -> int:
-        return checked_choice(self._driver.policy, self._choose_arm(self._rng), self._arms)
+    def _choose(self, *context: Any) -> tuple[int, None]:
+        return checked_choice(self._driver.policy, self._choose_arm(self._rng), self._arms), None
 
-    def _teach(self, decided: int, lesson: Heard) -> None:
+    def _teach(self, decided: int, lesson: Heard, counts: PlayerCounts) -> PlayerCounts:
         self._hear(decided, *lesson.content, self._rng)
-
-    def _counted(self, counts: PlayerCounts, decided: int, lesson: Heard) -> PlayerCounts:
         return counts.after_slot(decided, *lesson.content)
 
     def _decision_event(self, decided: int) -> dict[str, Any]:

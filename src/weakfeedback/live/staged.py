@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
@@ -17,7 +16,7 @@ import numpy as np
 
 from weakfeedback.decisions import checked_arm
 from weakfeedback.live import storage
-from weakfeedback.live.base import Change, DurabilityWarning, Live, Step
+from weakfeedback.live.base import EXPLAINED, Change, DurabilityWarning, Live, Step
 from weakfeedback.live.buying import NO_LABEL, Bought
 from weakfeedback.live.counts import Counts
 from weakfeedback.live.driver import Examples
@@ -38,7 +37,6 @@ from weakfeedback.live.stages import Rows, make_stages
 from weakfeedback.live.storage import StateError
 from weakfeedback.validate import brief, integer, number, vector
 
-EXPLAINED = 1000  # decisions that can be explained
 # What the file of every cascade holds.
 STATE: dict[str, type | tuple[type, ...]] = {
     "core": dict,
@@ -73,6 +71,7 @@ class Staged(Live):
         self._timeout = None if timeout is None else number("timeout", timeout, above=0.0)
         self._targets = stages
         self._stages = make_stages(stages, self._timeout)
+        self._asynchronous = any(stage.asynchronous for stage in self._stages)
         self._set_prices(
             vector("stage_costs", stage_costs, at_least=0.0, size=len(self._stages)),
             number("error_cost", error_cost, above=0.0),
@@ -81,7 +80,8 @@ class Staged(Live):
             if function is not None and not callable(function):
                 raise ValueError(f"{name} must be a callable or None, got {short(function)}")
         self._combine, self._compare = combine, compare
-        self._records: OrderedDict[int, Any] = OrderedDict()
+        self._plain = compare is None  # answers are compared by != and nothing else
+        self._asker: Any = None  # who knows the truth, for a policy that buys labels
 
     def _set_prices(self, stage_costs: np.ndarray, error_cost: float) -> None:
         costs = policy_costs(stage_costs, error_cost)
@@ -133,8 +133,8 @@ class Staged(Live):
             for stage in self._stages[: arm + 1]:
                 outputs.append(stage.one(x, outputs))
             record = self._compared(id, arm, outputs, content_of(outputs))
-            if self._asks(record):
-                self._buy(record, self._ask(x, record))
+            if self._asker is not None and self._wants(record):
+                self._buy(record, self._asker.ask(x, record.labels))
             self._learn([record])
         except BaseException:
             self._abandon(opened, [outputs])
@@ -152,8 +152,8 @@ class Staged(Live):
             for stage in self._stages[: arm + 1]:
                 outputs.append(await stage.one_async(x, outputs))
             record = self._compared(id, arm, outputs, content_of(outputs))
-            if self._asks(record):
-                self._buy(record, await self._ask_async(x, record))
+            if self._asker is not None and self._wants(record):
+                self._buy(record, await self._asker.ask_async(x, record.labels))
             self._learn([record])
         except BaseException:
             self._abandon(opened, [outputs])
@@ -197,8 +197,8 @@ class Staged(Live):
                 self._compared(id, arm, seen, content_of(seen)) for (id, arm), seen in zip(decisions, outputs)
             ]
             for row, record in zip(rows, records):
-                if self._asks(record):
-                    self._buy(record, self._ask(samples[row], record))
+                if self._asker is not None and self._wants(record):
+                    self._buy(record, self._asker.ask(samples[row], record.labels))
             self._learn(records)
         except BaseException:
             self._abandon(opened, outputs)
@@ -294,9 +294,10 @@ class Staged(Live):
 
     def _compared(self, id: int, arm: int, outputs: list[Any], content: Content) -> RoundRecord:
         """Return what the outputs of stages 0, ..., arm teach; ValueError if they cannot be compared."""
-        check_number(outputs, arm)
+        if len(outputs) != arm + 1:
+            check_number(outputs, arm)
         labels, costs, cost, last = outputs, None, self._spends[arm], self._prices[-1]
-        if any(isinstance(output, Costed) for output in outputs):
+        if Costed in map(type, outputs):
             labels = [output.label if isinstance(output, Costed) else output for output in outputs]
             costs = [
                 output.cost if isinstance(output, Costed) else price
@@ -304,7 +305,7 @@ class Staged(Live):
             ]
             cost, last = sum(costs), costs[arm] if arm == len(self._stages) - 1 else last
         answers = labels if self._combine is None else answers_of(labels, self._combine)
-        differ, far = self._difference(answers)
+        differ, far = (differences(answers, None), None) if self._plain else self._difference(answers)
         return RoundRecord(id, arm, answers, labels, content, differ, far, cost, last, costs)
 
     def _record_of_pairs(
@@ -323,32 +324,27 @@ class Staged(Live):
         """Return which pairs of answers differ, or, with a metric, how far they are apart."""
         return differences(answers, self._compare), None
 
-    def _choose(self, *context: Any) -> Any:
-        return checked_arm(self._driver.policy, self._select(self._rng), len(self._stages))
+    def _choose(self, *context: Any) -> tuple[Any, Any]:
+        arm = self._select(self._rng)
+        if type(arm) is not int or not 0 <= arm < len(self._prices):
+            arm = checked_arm(self._driver.policy, arm, len(self._prices))
+        return arm, (arm, self._counts)  # counts are never changed
 
-    def _teach(self, decided: Any, record: RoundRecord) -> None:
-        if record.differ is None:
-            record.differ = toss(record.far, self._rng)  # type: ignore[arg-type]
+    def _teach(self, decided: Any, record: RoundRecord, counts: Counts) -> Counts:
+        arm, differ = record.arm, record.differ
+        if differ is None:
+            differ = record.differ = toss(record.far, self._rng)  # type: ignore[arg-type]
         if record.right is not None:
-            self._learn_label(record.arm, record.differ, record.right)
+            self._learn_label(arm, differ, record.right)
+            counts = counts.after_label(record.label_cost)
         if type(decided) is int:
-            self._update(decided, record.differ, self._rng)
+            self._update(arm, differ, self._rng)
         else:
-            self._update(decided[1], decided[0], record.differ, self._rng)
+            self._update(decided[1], arm, differ, self._rng)
+        return counts.after_round(arm, differ, record.cost, self._savings[arm], record.last)
 
     def _learn_label(self, arm: int, differ: np.ndarray, right: np.ndarray) -> None:
         raise NotImplementedError
-
-    def _counted(self, counts: Counts, decided: Any, record: RoundRecord) -> Counts:
-        if record.right is not None:
-            counts = counts.after_label(record.label_cost)
-        differ: Any = record.differ
-        return counts.after_round(record.arm, differ, record.cost, self._savings[record.arm], record.last)
-
-    def _keep_record(self, id: int, record: Any) -> None:
-        self._records[id] = record
-        while len(self._records) > EXPLAINED:
-            self._records.popitem(last=False)
 
     def _abandon(self, ids: list[int], outputs: list[list[Any]]) -> None:
         """Cancel decisions whose round failed; what was paid for them is not forgotten."""
@@ -373,15 +369,9 @@ class Staged(Live):
 
     # -- labels, for policies that buy them
 
-    def _asks(self, record: RoundRecord) -> bool:
-        """Whether the truth of the sample is to be bought."""
+    def _wants(self, record: RoundRecord) -> bool:
+        """Whether the policy buys the truth of the sample."""
         return False
-
-    def _ask(self, x: Any, record: RoundRecord) -> Any:
-        raise NotImplementedError
-
-    async def _ask_async(self, x: Any, record: RoundRecord) -> Any:
-        raise NotImplementedError
 
     def _buy(self, record: RoundRecord, label: Any) -> None:
         """Put a label that was bought into the record."""

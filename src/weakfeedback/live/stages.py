@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.live.labels import labels_of, short
+from weakfeedback.live.labels import PLAIN, labels_of, short
 from weakfeedback.validate import integer
 
 MOST = 10_000  # stages
@@ -88,14 +88,17 @@ class Stage:
         self._predicts = predicts
         self._sees_earlier = not predicts and _has_parameter_earlier(target)
         self._timeout = timeout
+        self._simple = not predicts and not self._sees_earlier  # called with the sample and nothing else
 
     def one(self, x: Any, outputs: Sequence[Any]) -> Any:
         """Return the output for one sample; ``outputs`` are those of the stages before."""
-        if self._timeout is None:
-            result = self._call(x, outputs)
-        else:
+        if self._timeout is not None:
             result = self._timed(lambda: self._call(x, outputs))
-        if inspect.isawaitable(result):
+        elif self._simple:
+            result = self._target(x)
+        else:
+            result = self._call(x, outputs)
+        if type(result) not in PLAIN and inspect.isawaitable(result):
             if inspect.iscoroutine(result):
                 result.close()
             raise ValueError(f"stages[{self.index}] is asynchronous: use `await cascade.acall(x)`")
