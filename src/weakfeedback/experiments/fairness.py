@@ -111,7 +111,8 @@ REMAINS = {
     81: "With Bernoulli rewards the search ends sooner with more resources up to Q = 2 on NUM2 and Q = 3 on NUM3.",
     96: "DLC needs no lower bound of the gap, which Musical Chairs must be given; and the two orders, as the thesis "
     "prints them, do differ by the factor.",
-    97: "On e1 DLC has less regret than Musical Chairs (claim 104), and DLC-LIX less than a tenth of it.",
+    97: "On e1, at the tolerance eps, DLC has less regret than Musical Chairs (claim 104), and DLC-LIX less than a "
+    "tenth.",
     102: "For DLC, and for DLC-LIX with exact sums, no run contradicts it.",
     105: "DLC-LIX has far less regret than SIC-MMAB.",
     106: "DLC has more regret in the first rounds, and DLC-LIX less in the end.",
