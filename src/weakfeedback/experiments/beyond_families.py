@@ -56,8 +56,10 @@ DISTRIBUTIONS = {
         "fixed by the context; quadratic features; steps of cost uniform in [0.02, 0.25]; weak dominance in four "
         "contexts of five at least"
     ),
-    "players-close": "5 to 8 arms, K - 1 players, the means of all but the worst within 0.005 to 0.05 of each other, the worst 0.005 to "
-    "0.1 below",
+    "players-close": (
+        "5 to 8 arms, K - 1 players, the means of all but the worst within 0.005 to 0.05 of each other, the worst 0.005 "
+        "to 0.1 below"
+    ),
 }
 
 
