@@ -57,8 +57,8 @@ DISTRIBUTIONS = {
         "contexts of five at least"
     ),
     "players-close": (
-        "5 to 8 arms, K - 1 players, the means of all but the worst within 0.005 to 0.05 of each other, the worst 0.005 "
-        "to 0.1 below"
+        "5 to 8 arms, K - 1 players, the means of all but the worst within 0.005 to 0.05 of each other, the worst "
+        "0.005 to 0.1 below"
     ),
 }
 
