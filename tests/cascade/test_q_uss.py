@@ -9,30 +9,32 @@ from tests.mutants import mutate, survives
 
 from weakfeedback.cascade import QUss, q_uss
 
-FLAT = (1.0, 1.0)
+FLAT, LATER = (1.0, 1.0), (6.0, 1.0)  # the priors of p and theta
 
 
 def samples(cls):
     """Two samples a round; stop where C_j - C_i > p m (2 theta - 1) for all j > i."""
-    rng = Scripted([0.5, 0.75, 0.5, 0.74])  # .5 (2 .75 - 1) = .25, a tie with the cost; then .24
+    rng = Scripted([0.5, 0.75, 0.74])  # .5 (2 .75 - 1) = .25, a tie with the cost; then .24
     policy = cls([0.0, 0.25], price=1.0, cap=1.0)
     assert policy.select(rng) == 1  # they differ and a label can be afforded: the later one
     assert policy.buying
-    assert rng.asked == [FLAT] * 4
-    rng = Scripted([0.5, 0.74, 0.5, 0.75])
+    assert rng.asked == [FLAT, LATER, LATER]  # p is drawn once
+    rng = Scripted([0.5, 0.74, 0.75])
     assert policy.select(rng) == 1
-    rng = Scripted([0.5, 0.74, 0.5, 0.0])
+    rng = Scripted([0.5, 0.74, 0.0])
     assert policy.select(rng) == 0
     assert not policy.buying
-    rng = Scripted([0.5, 0.75] * 2)
+    rng = Scripted([0.5, 0.75, 0.75])
     assert (policy.select(rng), policy.buying) == (1, False)
-    # three arms: all pairs of arm 0, though the first has failed, then arm 1
-    rng = Scripted([1.0, 1.0, 0.1, 0.1, 0.1, 0.1, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    # whatever a label might tell, nothing is bought where the cost exceeds all disagreements
+    rng = Scripted([0.24, 1.0, 0.0])
+    assert (policy.select(rng), policy.buying) == (0, False)
+    # three arms: all disagreements; all pairs of arm 0, though the first has failed, then arm 1
+    rng = Scripted([1.0, 0.1, 0.5, 1.0, 0.1, 0.1, 1.0, 0.1, 1.0])
     policy = cls([0.0, 0.25, 0.5], price=1.0)
-    assert (
-        policy.select(rng) == 0
-    )  # 1 and 2 differ, no label can be afforded: by the means nothing is gained later
-    assert len(rng.asked) == 12
+    # 1 and 2 differ, no label can be afforded: by the means 1/2 (2 6/7 - 1) = 5/14 is gained at each step
+    assert policy.select(rng) == 2
+    assert rng.asked == [FLAT] * 3 + [LATER] * 6
     assert not policy.buying
     assert cls([0.5], price=1.0).select(Scripted([])) == 0
 
@@ -53,32 +55,40 @@ def learns(cls):
     assert policy.D.tolist() == [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
     assert policy.N.tolist() == [[0, 2, 1], [0, 0, 1], [0, 0, 0]]
     assert policy.t == 4
-    # D + 1 and N - D + 1, A + 1 and B + 1, then A + B + 1 and E only where E > 0
-    first = [(2, 2), (2, 2), (3, 1), (2, 1), (3, 2)]
-    second = [(2, 1), (3, 1), (3, 1)]
-    rng = Scripted([1.0] * 16)
+    # D + 1 and N - D + 1 of all; A + 6 and B + 1, then A + B + 1 and E only where E > 0
+    free = [(2, 2), (2, 1), (2, 1)]
+    first = [(7, 2), (3, 1), (8, 2)]
+    second = [(8, 1), (3, 1)]
+    rng = Scripted([1.0] * 13)
     assert policy.select(rng) == 2
-    assert rng.asked == 2 * (first + second)
+    assert rng.asked == free + 2 * (first + second)
 
 
 def by_the_means(cls):
-    """A = 3, B = 0, E = 1, D = N = 4: p = 5/6, theta = 4/5, m = 4/5, so 5/6 4/5 3/5 = 2/5 is gained."""
-    for cost, expected in [(0.401, 0), (0.399, 1)]:
+    """A = 3, B = 0, E = 1, D = N = 4: p = 5/6, theta = 9/10, m = 4/5, so 5/6 4/5 4/5 = 8/15 is gained."""
+    for cost, expected in [(0.534, 0), (0.533, 1)]:
         policy = cls([0.0, cost], price=1.0, cap=0.0)
         for truth in (1, 1, 1, 2):
             policy.learn_label(1, [0, 1], truth)
             policy.update(1, [0, 1], None)
-        never, always = [0.0, 0.0, 1.0], [1.0, 1.0, 1.0]
-        assert policy.select(Scripted(never + always)) == expected
+        never, always = [0.0, 1.0], [1.0, 1.0]
+        assert policy.select(Scripted([1.0, *never, *always])) == expected
         assert not policy.buying
-    # D = 1 of N = 3, A = 1, B = 2, E = 0: p = 2/5, theta = 2/5: less than nothing
+    # D = 1 of N = 3, A = 1, B = 7, E = 0: p = 2/5, theta = 7/15: less than nothing
     policy = cls([0.0, 0.0], price=1.0, cap=0.0)
-    for truth in (1, 0, 0):
+    for truth in (1, 0, 0, 0, 0, 0, 0, 0):
         policy.learn_label(1, [0, 1], truth)
     for outputs in ((0, 1), (0, 0), (0, 0)):
         policy.update(1, outputs, None)
     assert policy.best_guess() == 0
-    assert cls([0.0, 0.0], price=1.0).best_guess() == 1  # a tie: nothing gained, nothing paid
+    # D = 1 of N = 2, A = 1: p = 1/2, theta = 7/8: 3/8, a tie with the cost
+    policy = cls([0.0, 0.375], price=1.0, cap=0.0)
+    policy.learn_label(1, [0, 1], 1)
+    for outputs in ((0, 1), (0, 0)):
+        policy.update(1, outputs, None)
+    assert policy.best_guess() == 1
+    # nothing known: 1/2 (2 6/7 - 1) = 5/14
+    assert [cls([0.0, cost], price=1.0).best_guess() for cost in (0.357, 0.358)] == [1, 0]
 
 
 def asks(cls):
@@ -120,11 +130,18 @@ def test_the_policy(part):
 @pytest.mark.parametrize(
     ("old", "new", "count"),
     [
-        ("<= p * m * (2.0 * theta - 1.0)", "< p * m * (2.0 * theta - 1.0)", 2),
+        ("<= p * m * (2.0 * theta - 1.0)", "< p * m * (2.0 * theta - 1.0)", 1),
+        ("<= p[i, j] * m * (2.0 * theta - 1.0)", "< p[i, j] * m * (2.0 * theta - 1.0)", 1),
+        (
+            "        second = self.sample(p, rng)",
+            "        p[0, -1] = 0.0\n        second = self.sample(p, rng)",
+            1,
+        ),
+        ("TRUST = 5.0", "TRUST = 4.0", 1),
         ("return max(first, second)", "return min(first, second)", 1),
-        ("second = self.sample(rng)", "second = first", 1),
+        ("second = self.sample(p, rng)", "second = first", 1),
         ("best = False  # all", "break  # all", 1),
-        ("theta = rng.beta(1.0 + A, 1.0 + B)", "theta = rng.beta(1.0 + B, 1.0 + A)", 1),
+        ("theta = rng.beta(1.0 + TRUST + A, 1.0 + B)", "theta = rng.beta(1.0 + A, 1.0 + TRUST + B)", 1),
         ("if self.E[i, j] > 0.0:", "if self.E[i, j] > 1.0:", 1),
         ("rng.beta(1.0 + A + B, self.E[i, j])", "rng.beta(1.0 + A, self.E[i, j])", 1),
         ("count = self.labels + 1.0", "count = self.labels + 0.0", 1),
@@ -132,7 +149,7 @@ def test_the_policy(part):
         ("spent * spent * count", "spent * count * count", 1),
         ("self.cap * self.cap * self.cap * (t * t)", "self.cap * self.cap * (t * t)", 1),
         ("m = (1.0 + labelled) / (1.0 + labelled + self.E[i, j])", "m = 1.0", 1),
-        ("(2.0 + labelled)", "(2.0 + labelled + self.E[i, j])", 1),
+        ("(2.0 + TRUST + labelled)", "(2.0 + TRUST + labelled + self.E[i, j])", 1),
         ("p = (1.0 + self.D[i, j]) / (2.0 + self.N[i, j])", "p = self.D[i, j] / (1.0 + self.N[i, j])", 1),
         (
             "outputs[k] != outputs[0]:\n                return self.buying",

@@ -105,7 +105,10 @@ def exact(rows, labels, ridge):
 def regressions_by_direct_solution(kind):
     """Arms of all lengths: theta and H of every pair, for shared features and for blocks."""
     for per_pair in (False, True):
-        rng, policy = np.random.default_rng(2), kind([0.0, 0.2, 0.4], 6, tolerance=1e-6, per_pair=per_pair)
+        rng, policy = (
+            np.random.default_rng(2),
+            kind([0.0, 0.2, 0.4], 6, ridge=0.1, scale=1.0, tolerance=1e-6, per_pair=per_pair),
+        )
         seen = {pair: ([], []) for pair in [(0, 1), (0, 2), (1, 2)]}
         for t in range(60):
             phi, arm = rng.uniform(-1, 1, 6), t % 3
@@ -192,7 +195,7 @@ def test_the_default_tolerance_stays_near_the_exact_widths():
         labels.append(rng.random() < mu(phi @ weights - 1))
         policy.update(phi, 1, np.array([0, labels[-1]], dtype=int), None)
         if t % 20 == 19:
-            theta, H = exact(np.array(rows), np.array(labels), 0.1)
+            theta, H = exact(np.array(rows), np.array(labels), 0.001)
             probe = np.append(1.0, rng.uniform(-1, 1, 3)) / 2
             width = math.sqrt(probe @ policy.Q[0] @ probe)
             assert width == pytest.approx(math.sqrt(probe @ np.linalg.solve(H, probe)), rel=0.1)
@@ -233,11 +236,16 @@ PUBLISHED = {
 def test_regret_is_as_in_an_independent_experiment(name):
     """20 replications have a standard error of about 4 %; the seed is fixed."""
     problem = instances.load(name)
-    policies = {"TS": make(UssPdTs, problem), "PD": make(UssPd, problem)}
+    policies = {
+        "TS": make(UssPdTs, problem, ridge=0.1, scale=1.0),  # what was measured there
+        "default": make(UssPdTs, problem),
+        "PD": make(UssPd, problem),
+    }
     results = simulate(problem, policies, horizon=5000, replications=20, marks=1)
     means = results.final()["mean"]
     assert means["TS"] == pytest.approx(PUBLISHED[name], rel=0.12)
     assert means["PD"] > 1.3 * means["TS"]
+    assert means["default"] < 1.05 * means["TS"]
 
 
 # -- live

@@ -142,7 +142,7 @@ def test_every_new_policy_meets_every_instance_of_its_setting():
 
 def test_families_are_stated_and_the_same_each_time():
     for family in DISTRIBUTIONS:
-        members = [e for name, e in FAMILIES.items() if name.startswith(f"beyond-family-{family}-")]
+        members = [e for name, e in FAMILIES.items() if name.rpartition("-")[0] == f"beyond-family-{family}"]
         assert len(members) >= 8
         assert all(DISTRIBUTIONS[family] in experiment.deviations[0] for experiment in members)
         assert len({experiment.problem()[0].digest() for experiment in members}) == len(members)

@@ -93,20 +93,19 @@ class SlowQUss(SlowWalk):
         self.D, self.N, self.A, self.B, self.E = (dict.fromkeys(self.pairs(self.K), 0) for _ in range(5))
         self.route: set[str] = set()  # what the decisions went through, for the tests' own sake
 
-    def sample(self, rng: Any) -> int:
+    def sample(self, p: dict[tuple[int, int], float], rng: Any) -> int:
         def bound(i: int, j: int) -> float:
-            D, N, A, B, E = (count[i, j] for count in (self.D, self.N, self.A, self.B, self.E))
-            p = rng.beta(1 + D, 1 + N - D)
-            th = rng.beta(1 + A, 1 + B)
+            A, B, E = (count[i, j] for count in (self.A, self.B, self.E))
+            th = rng.beta(6 + A, 1 + B)  # as if five labels had spoken for j
             m = 1.0 if E == 0 else rng.beta(1 + A + B, E)
-            return p * m * (2 * th - 1)
+            return p[i, j] * m * (2 * th - 1)
 
         return self.walk(bound)
 
     def by_means(self) -> int:
         def bound(i: int, j: int) -> float:
             D, N, A, B, E = (count[i, j] for count in (self.D, self.N, self.A, self.B, self.E))
-            return (1 + D) / (2 + N) * ((1 + A + B) / (1 + A + B + E)) * (2 * ((1 + A) / (2 + A + B)) - 1)
+            return (1 + D) / (2 + N) * ((1 + A + B) / (1 + A + B + E)) * (2 * ((6 + A) / (7 + A + B)) - 1)
 
         return self.walk(bound)
 
@@ -123,7 +122,12 @@ class SlowQUss(SlowWalk):
         return spent <= allowed
 
     def select(self, rng: Any) -> int:
-        first, second = self.sample(rng), self.sample(rng)
+        p = {
+            (i, j): rng.beta(1 + self.D[i, j], 1 + self.N[i, j] - self.D[i, j])
+            for i in range(1, self.K)
+            for j in range(i + 1, self.K + 1)
+        }
+        first, second = self.sample(p, rng), self.sample(p, rng)
         self.buying = first != second and self.affordable()
         if first == second:
             self.route.add("same")

@@ -68,8 +68,8 @@ class SlowUssPdTs(SlowPairs):
         self,
         costs: Sequence[float],
         d: int,
-        ridge: float = 0.1,
-        scale: float = 1.0,
+        ridge: float = 0.001,
+        scale: float = 0.5,
         per_pair: bool = False,
     ):
         super().__init__(costs, d, ridge, per_pair)

@@ -149,9 +149,10 @@ def test_drifting_uss_ts():
 
 def test_q_uss():
     policy = SlowQUss([0.0, 0.25, 0.5], price=1.0, cap=1.0)
-    # th = .5: bound 0, arm 1. Second: p = .9, th = .9: .72 > .25, so arm 1 fails; arm 2: p th = 0: accepted.
-    rng = Script(0.9, 0.5, 0.9, 0.5, 0.9, 0.9, 0.9, 0.5, 0.9, 0.5)
+    # p = .9 for all. th = .5: bound 0, arm 1. Second: th = .9: .72 > .25, so arm 1 fails; arm 2: th = .5: accepted.
+    rng = Script(0.9, 0.9, 0.9, 0.5, 0.5, 0.9, 0.5, 0.5)
     assert policy.select(rng) == 1
+    assert rng.calls == [(1, 1)] * 3 + [(6, 1)] * 5
     assert policy.buying  # 1^3 <= 1^2
     assert not policy.wants_label(1, (1, 1), NO_DRAWS)
     assert policy.wants_label(1, (1, 2), NO_DRAWS)
@@ -160,8 +161,8 @@ def test_q_uss():
     policy.update(1, (1, 2), NO_DRAWS)
     assert (policy.t, policy.labels, policy.N[1, 2], policy.D[1, 2], policy.N[2, 3]) == (2, 1, 1, 1, 0)
     # Two labels would cost 2^3 > 2^2. Arms 1 and 2 disagree again: means.
-    # Pair (1, 2): p = 2/3, th = 2/3, m = 1: 2/9 < .25. Pair (1, 3): th = 1/2: 0. Arm 1.
-    rng = Script(0.9, 0.5, 0.9, 0.5, 0.9, 0.9, 0.9, 0.9, 0.5, 0.9, 0.9, 0.5)
-    assert policy.select(rng) == 0
+    # Pair (1, 2): p = 2/3, th = 7/8, m = 1: 1/2 > .25. Pair (2, 3): p = 1/2, th = 3/4: .25, a tie. Arm 3.
+    rng = Script(0.9, 0.9, 0.9, 0.5, 0.5, 0.9, 0.9, 0.5, 0.9, 0.5)
+    assert policy.select(rng) == 2
     assert not policy.buying
-    assert rng.calls[:5] == [(2, 1), (2, 1), (1, 1), (1, 1), (1, 1)]
+    assert rng.calls == [(2, 1), (1, 1), (1, 1)] + 2 * [(7, 1), (6, 1), (1, 1)] + [(6, 2)]

@@ -41,7 +41,7 @@ def test_a_posterior_by_hand():
 
 def test_draws_stop_at_the_first_later_arm_that_is_not_beaten():
     # before any feedback z = scale g / sqrt(ridge) = 2 g; costs differ by .6 from arm to arm
-    policy = SlowUssPdTs([0.0, 0.6, 1.2], 1, ridge=0.25)
+    policy = SlowUssPdTs([0.0, 0.6, 1.2], 1, ridge=0.25, scale=1.0)
     low, high = -1.0, 1.0  # mu(-2) = .12 and mu(2) = .88
     for draws, arm in (
         ((low, low), 0),
@@ -57,7 +57,7 @@ def test_draws_stop_at_the_first_later_arm_that_is_not_beaten():
 
 
 def test_doubt_lets_both_happen():
-    policy = SlowUssPdTs([0.0, mu(1.0), 3.0], 1, ridge=0.25)
+    policy = SlowUssPdTs([0.0, mu(1.0), 3.0], 1, ridge=0.25, scale=1.0)
     draws = (0.5, 0.0, 0.0)  # z_12 = 1: a tie, and a tie is not accepted
     assert policy.outcomes(ONE, Ahead(Normals(*draws)), 0.0) == {(1, 2)}
     assert policy.outcomes(ONE, Ahead(Normals(*draws)), 1e-6) == {(0, 2), (1, 2)}
@@ -65,7 +65,7 @@ def test_doubt_lets_both_happen():
     for edge in (0.9, 1.1):
         for inside, number in ((1.0, 2), (-1.0, 1)):
             cost = mu(edge + inside * math.copysign(1e-6, 1.0 - edge))
-            unsure = SlowUssPdTs([0.0, cost, 3.0], 1, ridge=0.25)
+            unsure = SlowUssPdTs([0.0, cost, 3.0], 1, ridge=0.25, scale=1.0)
             assert len(unsure.outcomes(ONE, Ahead(Normals(*draws)), 0.0, stretch=0.1)) == number
 
 

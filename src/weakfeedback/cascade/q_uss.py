@@ -5,6 +5,8 @@ import numpy as np
 from weakfeedback.numeric import disagreements
 from weakfeedback.validate import cumulative_costs, number
 
+TRUST = 5.0  # labels that are thought to have said, before any was bought, that the later arm is right
+
 
 class QUss:
     """Thompson sampling for a cascade that may ask for the truth, at a price, where its arms disagree.
@@ -14,26 +16,32 @@ class QUss:
     What j saves is then known without weak dominance:
 
         gamma_i - gamma_j = p_ij m_ij (2 theta_ij - 1),
-        p_ij ~ Beta(1 + D_ij, 1 + N_ij - D_ij),   theta_ij ~ Beta(1 + A_ij, 1 + B_ij),
+        p_ij ~ Beta(1 + D_ij, 1 + N_ij - D_ij),   theta_ij ~ Beta(6 + A_ij, 1 + B_ij),
         m_ij ~ Beta(1 + A_ij + B_ij, E_ij), which is 1 while E_ij = 0
 
-    with D_ij disagreements in N_ij comparisons, which are free. A sample of the arm is
+    with D_ij disagreements in N_ij comparisons, which are free. The prior of theta leans to the later arm, as if five
+    labels had shown it right: weak dominance is plausible. A sample of the arm is
     min { i : C_j - C_i > p_ij m_ij (2 theta_ij - 1) for all j > i } or K. In every round:
 
-        I1, I2 = two samples
+        I1, I2 = two samples, with the same p_ij
         I1 = I2:  play it, no label
         I1 != I2 and (labels + 1) price <= cap price^(1/3) t^(2/3):  play max(I1, I2); where the outputs are not all
                   equal, buy the label and update A, B, E of every pair that disagrees
         otherwise:  the same walk with posterior means
         D, N of all pairs up to the arm played are updated always
 
-    No regret bound is known. What is spent on labels stays below cap price^(1/3) t^(2/3) by construction. Where
-    weak dominance holds the labels are wasted money. A label is asked about the sample just seen and cannot
-    be asked later, so decisions are taken one at a time (``delay_safe = False``).
+    Both samples have the same p_ij, so that they differ only where a label can make the difference: where free
+    comparisons settle the question, as for a first arm that passes all its tests and is optimal whatever the truth,
+    nothing is bought.
 
-    Draws: in ``select``, two samples, one after the other. Each: for i = 0, 1, ... until an arm is accepted (at most
-    to K-2), for every j = i+1, ..., K-1, even after one has failed: ``rng.beta(1 + D, 1 + N - D)``,
-    ``rng.beta(1 + A, 1 + B)`` and, only if E > 0, ``rng.beta(1 + A + B, E)``, each at [i, j]. Nothing else draws.
+    No regret bound is known. What is spent on labels stays below cap price^(1/3) t^(2/3) by construction. Where
+    weak dominance holds the labels that are bought are wasted money. A label is asked about the sample just seen and
+    cannot be asked later, so decisions are taken one at a time (``delay_safe = False``).
+
+    Draws: in ``select``, ``rng.beta(1 + D, 1 + N - D)`` at [i, j] for all i < j, row by row; then two samples, one
+    after the other. Each: for i = 0, 1, ... until an arm is accepted (at most to K-2), for every j = i+1, ..., K-1,
+    even after one has failed: ``rng.beta(6 + A, 1 + B)`` and, only if E > 0, ``rng.beta(1 + A + B, E)`` at [i, j].
+    Nothing else draws.
 
     Parameters
     ----------
@@ -57,7 +65,7 @@ class QUss:
     ...         policy.learn_label(arm, outputs, 1)
     ...     policy.update(arm, outputs, rng)
     >>> arm, policy.labels, policy.B[0, 1].item()
-    (0, 5, 5.0)
+    (0, 6, 6.0)
     """
 
     delay_safe = False
@@ -81,26 +89,29 @@ class QUss:
 
     def select(self, rng):
         """Return the arm at which to stop the cascade in this round."""
-        first = self.sample(rng)
-        second = self.sample(rng)
+        p = np.empty((self.K, self.K))
+        for i in range(self.K):
+            for j in range(i + 1, self.K):
+                p[i, j] = rng.beta(1.0 + self.D[i, j], 1.0 + self.N[i, j] - self.D[i, j])
+        first = self.sample(p, rng)
+        second = self.sample(p, rng)
         self.buying = first != second and self.affordable()
         if first == second or self.buying:
             return max(first, second)
         return self.best_guess()
 
-    def sample(self, rng):
-        """Return the arm that is best by a draw from the posterior."""
+    def sample(self, p, rng):
+        """Return the arm that is best by a draw from the posterior, given the disagreements p."""
         for i in range(self.K - 1):
             best = True
             for j in range(i + 1, self.K):
                 A = self.A[i, j]
                 B = self.B[i, j]
-                p = rng.beta(1.0 + self.D[i, j], 1.0 + self.N[i, j] - self.D[i, j])
-                theta = rng.beta(1.0 + A, 1.0 + B)
+                theta = rng.beta(1.0 + TRUST + A, 1.0 + B)
                 m = 1.0
                 if self.E[i, j] > 0.0:
                     m = rng.beta(1.0 + A + B, self.E[i, j])
-                if self.C[j] - self.C[i] <= p * m * (2.0 * theta - 1.0):
+                if self.C[j] - self.C[i] <= p[i, j] * m * (2.0 * theta - 1.0):
                     best = False  # all are drawn, whatever the first ones say
             if best:
                 return i
@@ -120,7 +131,7 @@ class QUss:
             for j in range(i + 1, self.K):
                 labelled = self.A[i, j] + self.B[i, j]
                 p = (1.0 + self.D[i, j]) / (2.0 + self.N[i, j])
-                theta = (1.0 + self.A[i, j]) / (2.0 + labelled)
+                theta = (1.0 + TRUST + self.A[i, j]) / (2.0 + TRUST + labelled)
                 m = (1.0 + labelled) / (1.0 + labelled + self.E[i, j])
                 if self.C[j] - self.C[i] <= p * m * (2.0 * theta - 1.0):
                     best = False

@@ -51,7 +51,7 @@ class UssTsJoint:
     ...     policy.update(arm, np.ones(arm + 1), rng)
     ...     pulls[arm] += 1
     >>> pulls
-    [987, 13]
+    [991, 9]
     """
 
     delay_safe = True

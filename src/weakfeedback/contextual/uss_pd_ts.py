@@ -38,9 +38,11 @@ class UssPdTs(PairRegressions):
     dimension : integer >= 1
         The length of phi.
     ridge : number >= 1e-12
-        The precision of the prior of each parameter.
+        The precision of the prior of each parameter. Labels that classifiers give are nearly fixed by the context, and
+        their disagreements need large parameters: a ridge of 0.1 shrinks those too much.
     scale : number >= 0
-        Of the draws; 0 is greedy.
+        Of the draws; 0 is greedy. With so weak a prior the normal approximation is too wide where disagreements are
+        nearly fixed by the context; half of it explores enough.
     tolerance, per_pair, keep
         As in ``UssPd``.
 
@@ -61,14 +63,14 @@ class UssPdTs(PairRegressions):
     ...     policy.update(phi, arm, np.array([0, int(x > 0)])[: arm + 1], rng)
     ...     pulls[int(x > 0), arm] += 1
     >>> pulls.tolist()
-    [[460, 24], [1, 515]]
+    [[438, 46], [7, 509]]
     """
 
     delay_safe = True
     recostable = True  # nothing that is learned depends on the costs: C may change
     keeps_history = True
 
-    def __init__(self, costs, dimension, ridge=0.1, scale=1.0, tolerance=0.5, per_pair=False, keep=None):
+    def __init__(self, costs, dimension, ridge=0.001, scale=0.5, tolerance=0.5, per_pair=False, keep=None):
         super().__init__(costs, dimension, tolerance, ridge, per_pair, keep)
         self.scale = number("scale", scale, at_least=0.0)
         self.growth = 1.0 + 12.5 * self.tau

@@ -43,7 +43,6 @@ PAID = "the regret of Q-USS contains what it paid for labels"
 LOOSE = "estimates of USS-PD are renewed less often on real data (tolerance 2)"
 
 DEAR = ("heart", "built-in")  # data with so many features that a round takes long
-COARSE = 0.01  # the step of CSB-TS with 50 arms: 15,000 levels of the default's step make a round dear
 
 
 def cascade_policies() -> Makers:
@@ -117,11 +116,10 @@ def _allocation(name: str) -> Experiment:
     }
     alike = {"II": "I", "IV": "III", "NUM3": "NUM2"}
     many = problem.arms >= 50
-    step = COARSE if many else 0.001
-    new: Makers = {TS: lambda p: CsbTs(p.arms, p.budget, step=step, setting=setting)}
+    new: Makers = {TS: lambda p: CsbTs(p.arms, p.budget, setting=setting)}
     if problem.same_threshold:
         new[TS_SAME] = lambda p: CsbTsSame(p.arms, p.budget, setting=setting)
-    notes = (OURS, NO_BOUND, ch4.SETS, *((f"CSB-TS with a step of {COARSE:g}",) if many else ()))
+    notes = (OURS, NO_BOUND, ch4.SETS)
     return Experiment(
         f"beyond-allocation-{name.lower()}",
         f"Allocation policies on {name}",

@@ -90,7 +90,10 @@ def _tallies(run: Run, kinds: Iterable[str], start: str) -> list[Row]:
     """By new policy, over all problems of each kind."""
     rows: list[Row] = []
     for kind in kinds:
-        names = [name for name in (*INSTANCES, *FAMILIES) if name.startswith(f"{start}{kind}-")]
+        names = [name for name in INSTANCES if name.startswith(f"{start}{kind}-")]
+        names += [
+            name for name in FAMILIES if name.rpartition("-")[0] == f"{start}{kind}"
+        ]  # without its number
         rows += _by_policy(comparisons(run, names), kind)
     return rows
 
