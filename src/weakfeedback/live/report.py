@@ -137,7 +137,7 @@ class CascadeReport:
         if found.verdict in (FIRST, NEVER):
             return [found.sentence()]
         could = ", ".join(map(str, found.possible))
-        return [f"{found.sentence()} Stages that can be optimal: {could}.", WEAK_DOMINANCE]
+        return [found.sentence(), f"Stages that can be optimal: {could}.", WEAK_DOMINANCE]
 
     def _disagreement_lines(self) -> list[str]:
         arms = range(len(self.stage_costs))
