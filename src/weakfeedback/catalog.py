@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+from collections.abc import Iterable
 from typing import Any
 
 from weakfeedback.allocation.csb_dt import CsbDt
@@ -93,9 +94,7 @@ def canonical_name(setting: str, name: str) -> str:
     >>> canonical_name("cascade", "uss-ts")
     'USS-TS'
     """
-    settings = {known.lower(): known for known in POLICIES}
-    chosen = POLICIES[_find("setting", setting, settings)]
-    return _find("policy", name, {known.lower(): known for known in chosen})
+    return find_name("policy", name, POLICIES[find_name("setting", setting, POLICIES)])
 
 
 def policy_class(setting: str, name: str) -> type:
@@ -157,7 +156,9 @@ def make_policy(setting: str, name: str, /, *first: Any, **options: Any) -> Any:
     return chosen(**given, **options)
 
 
-def _find(what: str, name: Any, known: dict[str, str]) -> str:
+def find_name(what: str, name: Any, names: Iterable[str]) -> str:
+    """Return the one of the names that is meant, whatever its case; ValueError, with the nearest, if there is none."""
+    known = {one.lower(): one for one in names}
     if isinstance(name, str) and name.lower() in known:
         return known[name.lower()]
     message = f"{what} must be one of {', '.join(known.values())}, got {brief(name)}"

@@ -346,24 +346,44 @@ def radio(
 
 
 @app.command("warm-up")
-def warm_up(workers: Workers = None) -> None:
-    """Compile every policy now, so that later runs start at once.
+def warm_up(
+    policy: Annotated[
+        str | None, typer.Argument(metavar="[POLICY]", help="One policy; all by default.")
+    ] = None,
+    setting: Annotated[
+        str | None,
+        typer.Option(help="Those of one setting; of all by default.", autocompletion=completion.settings),
+    ] = None,
+    workers: Workers = None,
+) -> None:
+    """Compile policies now, so that later runs, and live objects with compiled=True, start at once.
+
+    What is compiled serves any number of arms or features: there is no size to give.
 
     Examples:
 
     weakfeedback warm-up
     weakfeedback warm-up --workers 2
+    weakfeedback warm-up USS-TS
+    weakfeedback warm-up --setting allocation
     """
     import time
 
     from weakfeedback import warmup
 
-    start, count = time.perf_counter(), 0
-    for done in warmup.warm_up(workers):
+    try:
+        warmup.jobs(policy, setting)
+    except ValueError as error:
+        raise Stop(str(error)) from None
+    start, count, lost = time.perf_counter(), 0, ""
+    for done in warmup.warm_up(workers, policy, setting):
         count += not done.refused
+        lost = lost or done.lost
         verdict = f"not compiled: {done.refused}" if done.refused else f"{done.seconds:.1f} s"
         say(f"  {done.setting:<12} {done.policy:<12} {verdict}")
-    print(f"{count} policies ready in {time.perf_counter() - start:.1f} s")
+    print(f"{count} {'policy' if count == 1 else 'policies'} ready in {time.perf_counter() - start:.1f} s")
+    if lost:
+        say(f"weakfeedback: what was compiled could not be kept: {lost}", error=True)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ VARIABLE = "WEAKFEEDBACK_CACHE"
 NAME = f"numba-{numba.__version__}-numpy-{np.__version__}"
 DIGEST = hashlib.sha256().digest_size
 OLD = 3600.0  # seconds after which a half-written file is nobody's
+lost: list[str] = []  # why compiled code of this process could not be kept
 
 
 def kept(function: Any, stamp: str, **options: Any) -> Any:
@@ -177,7 +178,8 @@ class Kept(caching.FunctionCache):
                 super().save_overload(sig, data)
         except Warning:
             raise
-        except Exception:  # a full or forbidden disk
+        except Exception as reason:  # a full or forbidden disk
+            lost.append(str(reason))
             self.disable()
 
 

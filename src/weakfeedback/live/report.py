@@ -78,7 +78,7 @@ class CascadeReport:
         What the calls of all accepted rounds cost.
     saved_alone : float
         What was saved against calling the last stage alone in every round; negative if that had been cheaper. Where
-        it was not called its stated cost counts.
+        it was not called its stated cost counts. With ``combine`` its answer needs all stages, which then count.
     saved : float
         The stated costs of the calls not made: what was saved against calling all stages in every round.
     wasted : float

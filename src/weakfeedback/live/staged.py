@@ -72,16 +72,15 @@ class Staged(Live):
         self._targets = stages
         self._stages = make_stages(stages, self._timeout)
         self._asynchronous = any(stage.asynchronous for stage in self._stages)
-        self._set_prices(
-            vector("stage_costs", stage_costs, at_least=0.0, size=len(self._stages)),
-            number("error_cost", error_cost, above=0.0),
-        )
+        prices = vector("stage_costs", stage_costs, at_least=0.0, size=len(self._stages))
+        error = number("error_cost", error_cost, above=0.0)
         for name, function in (("combine", combine), ("compare", compare)):
             if function is not None and not callable(function):
                 raise ValueError(f"{name} must be a callable or None, got {short(function)}")
         self._combine, self._compare = combine, compare
         self._plain = compare is None  # answers are compared by != and nothing else
         self._asker: Any = None  # who knows the truth, for a policy that buys labels
+        self._set_prices(prices, error)
 
     def _set_prices(self, stage_costs: np.ndarray, error_cost: float) -> None:
         costs = policy_costs(stage_costs, error_cost)
@@ -90,6 +89,8 @@ class Staged(Live):
             sum(prices[: arm + 1]) for arm in range(len(prices))
         ]  # what the calls up to each stage cost
         self._savings = [sum(prices[arm + 1 :]) for arm in range(len(prices))]
+        # what the last answer alone costs: a combined one needs the outputs of all stages
+        self._last = prices[-1] if self._combine is None else sum(prices)
         self._stage_costs, self._prices, self._error_cost, self._costs = (
             stage_costs,
             prices,
@@ -296,14 +297,14 @@ class Staged(Live):
         """Return what the outputs of stages 0, ..., arm teach; ValueError if they cannot be compared."""
         if len(outputs) != arm + 1:
             check_number(outputs, arm)
-        labels, costs, cost, last = outputs, None, self._spends[arm], self._prices[-1]
+        labels, costs, cost, last = outputs, None, self._spends[arm], self._last
         if Costed in map(type, outputs):
             labels = [output.label if isinstance(output, Costed) else output for output in outputs]
             costs = [
                 output.cost if isinstance(output, Costed) else price
                 for output, price in zip(outputs, self._prices)
             ]
-            cost, last = sum(costs), costs[arm] if arm == len(self._stages) - 1 else last
+            cost, last = sum(costs), self._last_paid(costs)
         answers = labels if self._combine is None else answers_of(labels, self._combine)
         differ, far = (differences(answers, None), None) if self._plain else self._difference(answers)
         return RoundRecord(id, arm, answers, labels, content, differ, far, cost, last, costs)
@@ -315,10 +316,16 @@ class Staged(Live):
             raise ValueError("far must be left out: it is for a cascade with a metric")
         matrix = pairs_of(differ, arm)
         paid = None if costs is None else vector("costs", costs, at_least=0.0, size=arm + 1).tolist()
-        cost, last = self._spends[arm], self._prices[-1]
+        cost, last = self._spends[arm], self._last
         if paid is not None:
-            cost, last = sum(paid), paid[arm] if arm == len(self._stages) - 1 else last
+            cost, last = sum(paid), self._last_paid(paid)
         return RoundRecord(id, arm, [], [], content, matrix, None, cost, last, paid)
+
+    def _last_paid(self, costs: list[float]) -> float:
+        """Return what the last answer alone would have cost, as it was paid if it was given."""
+        if len(costs) < len(self._stages):
+            return self._last
+        return costs[-1] if self._combine is None else sum(costs)
 
     def _difference(self, answers: list[Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Return which pairs of answers differ, or, with a metric, how far they are apart."""

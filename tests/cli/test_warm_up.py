@@ -1,0 +1,143 @@
+"""Compiling ahead of time: what is found later, and that no disk can spoil the result."""
+
+import os
+import resource
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from typer.testing import CliRunner
+
+from weakfeedback.catalog import POLICIES
+from weakfeedback.cli import app
+from weakfeedback.engine import cache
+from weakfeedback.warmup import jobs, live_object
+
+WARM_UP = [sys.executable, "-W", "error", "-m", "weakfeedback", "warm-up", "random", "--setting", "cascade"]
+PLAY = textwrap.dedent(
+    """
+    import sys
+    from weakfeedback import Cascade
+    from weakfeedback.engine import cache
+    arms = int(sys.argv[1])
+    for compiled in (True, False):
+        cascade = Cascade(arms, [0.1] * arms, policy="Random", seed=3, compiled=compiled)
+        chosen = []
+        for _ in range(50):
+            decision = cascade.decide()
+            chosen.append(decision.arm)
+            cascade.feedback(decision.id, [0] * (decision.arm + 1))
+        print(chosen)
+    """
+)
+
+
+def environment(folder):
+    return {**os.environ, cache.VARIABLE: str(folder)}
+
+
+def run(command, folder, **more):
+    done = subprocess.run(command, env=environment(folder), capture_output=True, text=True, **more)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def files(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*.nb?")}
+
+
+def cpu_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def plays_alike(folder, arms=3):
+    """Compiled as interpreted."""
+    compiled, interpreted = run([sys.executable, "-c", PLAY, str(arms)], folder).stdout.splitlines()
+    assert compiled == interpreted
+
+
+def test_a_second_process_finds_what_the_first_has_compiled_for_any_size(tmp_path):
+    taken = [cpu_seconds()]
+    for _ in range(2):
+        done = run(WARM_UP, tmp_path)
+        taken.append(cpu_seconds())
+        assert done.stderr == ""
+        assert done.stdout.splitlines()[0].split()[:2] == ["cascade", "Random"]
+        assert done.stdout.splitlines()[1].startswith("1 policy ready")
+    cold, cached = taken[1] - taken[0], taken[2] - taken[1]
+    assert cached < 0.75 * cold  # a third, of which most is the start of two processes
+    before = files(tmp_path)
+    assert any("select" in path.name for path in before)
+    plays_alike(tmp_path, arms=3)
+    plays_alike(tmp_path, arms=20)
+    assert files(tmp_path) == before  # found, not made again
+
+
+def test_two_may_warm_up_at_once(tmp_path):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    started = [subprocess.Popen(WARM_UP, env=environment(tmp_path), **pipes) for _ in range(2)]
+    said = [process.communicate(timeout=300) for process in started]
+    assert [process.returncode for process in started] == [0, 0], said
+    assert [words for _, words in said] == ["", ""]
+    before = files(tmp_path)
+    plays_alike(tmp_path)
+    assert files(tmp_path) == before
+
+
+def test_a_disk_that_is_full_is_named_and_does_no_harm(tmp_path):
+    def few_bytes():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))
+
+    done = run(WARM_UP, tmp_path, preexec_fn=few_bytes)
+    assert "1 policy ready" in done.stdout
+    assert done.stderr.startswith("weakfeedback: what was compiled could not be kept: [Errno 27]")
+    assert done.stderr.count("\n") == 1
+    plays_alike(tmp_path)  # when there is room again
+    assert run(WARM_UP, tmp_path).stderr == ""
+
+
+def test_a_folder_that_cannot_be_written_is_named_and_does_no_harm(tmp_path):
+    program = textwrap.dedent(
+        """
+        import errno, os
+        from weakfeedback.engine import cache
+        from weakfeedback.warmup import compile_policy
+
+        def refuse(*_):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+        cache._Files._open_for_write = refuse
+        done = compile_policy("cascade", "Random")
+        print(done.refused or "compiled", "|", done.lost)
+        """
+    )
+    command = [sys.executable, "-W", "error", "-c", program]
+    assert run(command, tmp_path).stdout == "compiled | [Errno 30] Read-only file system\n"
+    assert not files(tmp_path)
+    run(WARM_UP, tmp_path)
+    assert run(command, tmp_path).stdout == "compiled | \n"  # what is there can be read
+
+
+def test_a_name_that_there_is_not_is_refused():
+    for words in (["uss-tx"], ["USS-TS", "--setting", "allocation"], ["--setting", "cascad"]):
+        result = CliRunner().invoke(app, ["warm-up", *words])
+        assert result.exit_code == 2
+        assert "must be one of" in result.stderr
+        assert result.stderr.count("\n") == 1
+
+
+def test_jobs_are_those_asked_for():
+    assert len(jobs()) == sum(map(len, POLICIES.values()))
+    assert jobs(setting="Multiplayer") == [("multiplayer", name) for name in POLICIES["multiplayer"]]
+    assert jobs("random") == [("cascade", "Random"), ("contextual", "Random")]
+
+
+@pytest.mark.parametrize(("setting", "policy"), jobs())
+def test_every_policy_for_live_use_has_a_live_object(setting, policy):
+    live = live_object(setting, policy, compiled=False)
+    if policy == "Supervised":  # it sees the truth
+        assert live is None
+    else:
+        assert f", {policy}, " in repr(live)
