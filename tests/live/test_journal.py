@@ -242,6 +242,15 @@ def test_a_decision_that_falls_otherwise_now_is_a_fault(path, monkeypatch):
         kind.load(path)
 
 
+def test_a_store_whose_first_event_was_never_written_is_begun_again(path):
+    with SqliteStore.open(path) as store:
+        store.create_learner("main", at=1)
+    thing = KINDS["Cascade"].open(path)
+    play(KINDS["Cascade"], thing, 2)
+    abandon(thing)
+    assert KINDS["Cascade"].load(path).rounds == 2
+
+
 # -- arguments
 
 

@@ -64,12 +64,31 @@ class Log:
 
         ValueError or TypeError, and nothing queued, for what could not be stored.
         """
+        row = self.prepare(kind, body, decision, key)
+        self._queue.append(row)  # the one step that counts
+        return row[1]
+
+    def prepare(
+        self,
+        kind: str,
+        body: dict[str, Any],
+        decision: int | None = None,
+        key: str | None = None,
+        ahead: int = 0,
+    ) -> Row:
+        """Return the row of an event to come, ``ahead`` others before it; queue it with ``put``.
+
+        Whoever must not fail between two steps makes the row first: ``put`` refuses nothing.
+        """
         check_process(self._pid)
         last, before = self._tail()
         at = max(time.time_ns() // 1000, before)
-        row = make_row(self.learner, last + 1, at, kind, decision, key, body)
-        self._queue.append(row)  # the one step that counts
-        return last + 1
+        return make_row(self.learner, last + 1 + ahead, at, kind, decision, key, body)
+
+    def put(self, row: Row) -> None:
+        """Queue a row that ``prepare`` made; the second time nothing is done."""
+        if self.last_seq < row[1]:
+            self._queue.append(row)
 
     def flush(self, seq: int | None = None, sync: bool = True) -> None:
         """Return when all events up to ``seq`` (all that are queued) are stored.

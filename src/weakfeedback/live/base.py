@@ -299,7 +299,8 @@ class Live:
 
     def _noted(self, kind: str, id: int | None, body: dict[str, Any], ahead: int = 0) -> Step:
         """Return the step that puts an event into the journal's queue, ``ahead`` others of this change before it."""
-        return self._journal.note, (self._log.last_seq + 1 + ahead, kind, id, body)
+        row = self._log.prepare(kind, body, id, ahead=ahead)  # whatever cannot be written is refused here
+        return self._journal.note, (row, body.get("digest"))
 
     def _acknowledge(self, call: Any = None) -> None:
         """Return when the journal has all that was done so far; the caller must not hold the lock.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from weakfeedback._version import __version__
 from weakfeedback.journal import Event, JournalError, Log, SqliteStore
-from weakfeedback.journal.events import ENDS
+from weakfeedback.journal.events import ENDS, Row
 from weakfeedback.live import storage
 from weakfeedback.validate import brief, integer, number
 
@@ -54,12 +54,12 @@ class Journal:
         self._looked = time.monotonic()
         self._ends: dict[int, tuple[int, str | None]] = {}  # of decisions, not yet stored: seq and digest
 
-    def note(self, seq: int, kind: str, id: int | None, body: dict[str, Any]) -> None:
-        """Put an event into the queue; the second time nothing is done."""
+    def note(self, row: Row, digest: str | None) -> None:
+        """Put an event into the queue, with the digest of an answer; the second time nothing is done."""
+        _, seq, _, kind, id, _, _ = row
         if kind in ENDS and id is not None:
-            self._ends[id] = seq, str(body["digest"]) if kind == "feedback" else None
-        if self.log.last_seq < seq:
-            self.log.append(kind, body, decision=id)
+            self._ends[id] = seq, digest
+        self.log.put(row)
 
     def flush(self) -> None:
         """Return when all events so far are on disk, or, with ``every`` > 1, safe from the end of the process."""
@@ -129,7 +129,7 @@ def opened(
     store = SqliteStore.open(path)
     try:
         learners = store.learners()
-        if not learners:
+        if not learners or store.last(learners[0].id)[0] < 0:  # or it ended before it had begun
             live = cls(*arguments, **named) if made is None else made
             begin(live, store, step, ttl)
         else:
@@ -149,7 +149,8 @@ def begin(live: Live, store: Any, every: int, pending_ttl: float | None) -> None
         if live._ledger.rounds == 0:
             live._ledger.remember = 0  # the journal remembers all answers
         live._check_state(live.state())
-        learner = store.create_learner(NAME, time.time_ns() // 1000)
+        known = [learner.id for learner in store.learners() if learner.name == NAME]
+        learner = known[0] if known else store.create_learner(NAME, time.time_ns() // 1000)
         journal = Journal(store, learner, every, pending_ttl)
         journal.log.append("create", journal.picture(live))
         journal.log.flush()
