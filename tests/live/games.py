@@ -79,7 +79,7 @@ def some_id(thing, rng, wrong=0.15):
 
 
 def decided_arm(thing, id):
-    decided = thing._ledger._pending.get(id, 1) if type(id) is int else 1
+    decided = thing._ledger.waiting.get(id, 1) if type(id) is int else 1
     return decided if isinstance(decided, int) else decided[0]
 
 

@@ -183,12 +183,15 @@ class Live:
         with self._ledger.lock:
             if self._change is not None:
                 self._recover()
-            id = self._ledger.reserved()
+            id = self._ledger.reserved() if self._ledger.waiting else self._ledger.next
             backup = self._driver.backup() if self.choosing_learns else None
             change = self._change = Change(backup, self._rng.bit_generator.state)
             try:
                 decided, record = self._choose(*context)
-                steps: list[Step] = [(self._ledger.enter, (id, decided))]
+                steps: list[Step] = [
+                    (self._ledger.waiting.__setitem__, (id, decided)),
+                    (setattr, (self._ledger, "next", id + 1)),
+                ]
                 if opened is not None:
                     steps.append((_add_last, (opened, id)))
                 if record is not None:
@@ -210,7 +213,8 @@ class Live:
             if self._change is not None:
                 self._recover()
             ledger = self._ledger
-            decided = ledger.awaiting(lessons)
+            waiting = ledger.waiting
+            decided = [waiting[one.id] if one.id in waiting else ledger.decided(one.id) for one in lessons]
             change = self._change = Change(self._driver.backup(), self._rng.bit_generator.state)
             try:
                 counts, rounds, steps = self._counts, ledger.rounds, list[Step]()

@@ -128,6 +128,7 @@ class Cascade(Staged):
         self._proven = compare is None  # that ``compare`` is no tolerance
         self._metric = metric
         self._plain = compare is None and metric is None and not self._binary
+        self._unready = self._unready or self._label_price is not None
         if metric is not None:
             self._check_metric(metric)
 
@@ -154,13 +155,6 @@ class Cascade(Staged):
             self._learn_label = self._driver.method("learn_label_pairs")  # type: ignore[method-assign]
 
     # -- one sample at a time
-
-    def __call__(self, x: Any) -> Answer:
-        """Answer for one sample. A stage that raises cancels the decision; nothing is learned from it."""
-        if self._asynchronous or self._label_price is not None:
-            self._refuse_asynchronous()
-            self._refuse_unlabelled(awaits=False)
-        return self._answer(x)
 
     async def acall(self, x: Any) -> Answer:
         """Answer for one sample, awaiting the stages; those that are not asynchronous run in a thread."""
@@ -469,6 +463,10 @@ class Cascade(Staged):
         return record
 
     # -- labels
+
+    def _refuse_call(self) -> None:
+        super()._refuse_call()
+        self._refuse_unlabelled(awaits=False)
 
     def _refuse_unlabelled(self, awaits: bool) -> None:
         if self._label_price is not None and self._asker is None:

@@ -65,7 +65,7 @@ class Ledger:
         self.archive: Callable[[int], str | None] | None = None
         self.next = 1  # the id of the next decision
         self.rounds = 0  # answers accepted so far
-        self._pending: dict[int, Any] = {}  # id -> what was decided, ids increasing
+        self.waiting: dict[int, Any] = {}  # pending decisions: id -> what was decided, ids increasing
         # A plain dict would look for its oldest entry among all that were deleted before.
         # id -> its digest or, while no state was taken, the content if that is short; the oldest answer first
         self._answered: OrderedDict[int, Content] = OrderedDict()
@@ -77,19 +77,19 @@ class Ledger:
     def pending(self) -> list[int]:
         """The ids decided but not yet answered, in increasing order."""
         with self.lock:
-            return list(self._pending)
+            return list(self.waiting)
 
     def ensure_room(self, decisions: int = 1) -> None:
         """Raise `PendingDecision` if so many further decisions cannot be opened; the caller must hold the lock."""
-        if self.one_at_a_time and self._pending:
-            open_id = next(iter(self._pending))
+        if self.one_at_a_time and self.waiting:
+            open_id = next(iter(self.waiting))
             raise PendingDecision(
                 f"decision {open_id} is open, and this policy learns in order (it is not delay_safe): "
                 "give its feedback or cancel it first"
             )
-        if len(self._pending) + decisions > PENDING_LIMIT:
+        if len(self.waiting) + decisions > PENDING_LIMIT:
             raise PendingDecision(
-                f"{len(self._pending)} decisions wait for feedback, at most {PENDING_LIMIT} may: "
+                f"{len(self.waiting)} decisions wait for feedback, at most {PENDING_LIMIT} may: "
                 "answer or cancel some first"
             )
 
@@ -102,33 +102,28 @@ class Ledger:
 
     def reserved(self) -> int:
         """Return the id of the next decision, having ensured that there is room; the caller must hold the lock."""
-        if self._pending and (self.one_at_a_time or len(self._pending) >= PENDING_LIMIT):
+        if self.waiting and (self.one_at_a_time or len(self.waiting) >= PENDING_LIMIT):
             self.ensure_room()
         return self.next
 
     def enter(self, id: int, decided: Any) -> None:
         """Record the next decision; the caller must hold the lock and have ensured that there is room."""
-        self._pending[id] = decided
+        self.waiting[id] = decided
         self.next = id + 1
 
     def decided(self, id: int) -> Any:
         """Return what was decided under a pending id."""
         with self.lock:
             checked = self._known(id)
-            if checked not in self._pending:
+            if checked not in self.waiting:
                 raise UnknownDecision(f"decision {checked} was already answered")
-            return self._pending[checked]
-
-    def awaiting(self, lessons: list[Any]) -> list[Any]:
-        """Return what was decided under the ids of these lessons, all of them pending; the caller holds the lock."""
-        pending = self._pending
-        return [pending[one.id] if one.id in pending else self.decided(one.id) for one in lessons]
+            return self.waiting[checked]
 
     def check(self, id: int, content: Content) -> str:
         """Return "pending" or "duplicate", or raise `FeedbackConflict` or `UnknownDecision`."""
         with self.lock:
             checked = self._known(id)
-            if checked in self._pending:
+            if checked in self.waiting:
                 return "pending"
             known: Content | None = self._answered.get(checked)
             if known is None:
@@ -152,15 +147,15 @@ class Ledger:
 
         The caller must hold the lock. An id that is pending can then be given to `close`.
         """
-        if type(id) is int and id in self._pending:
-            return self._pending[id]
-        return None if self.check(id, content) == "duplicate" else self._pending[int(id)]
+        if type(id) is int and id in self.waiting:
+            return self.waiting[id]
+        return None if self.check(id, content) == "duplicate" else self.waiting[int(id)]
 
     def close(self, id: int, content: Content, rounds: int) -> None:
         """Record the answer of a pending decision, the one that makes so many; the caller must hold the lock."""
         if self.rounds >= rounds:  # it was done before an interruption
             return
-        self._pending.pop(id, None)
+        self.waiting.pop(id, None)
         self._answered[id] = content
         while len(self._answered) > self.remember:
             oldest = next(iter(self._answered))
@@ -176,7 +171,7 @@ class Ledger:
 
     def drop(self, id: int) -> None:
         """Cancel a decision that is pending; the caller must hold the lock."""
-        self._pending.pop(id, None)
+        self.waiting.pop(id, None)
         self._cancelled[id] = None
         while len(self._cancelled) > self.remember:
             self._cancelled.popitem(last=False)
@@ -194,7 +189,7 @@ class Ledger:
             known = int(id)
         if not 1 <= known < self.next:
             raise UnknownDecision(f"there is no decision {known}")
-        remembered = known in self._pending or known in self._answered
+        remembered = known in self.waiting or known in self._answered
         # An id that is not remembered and larger than any forgotten answer was never answered.
         if not remembered and (known in self._cancelled or known > self._forgotten):
             raise UnknownDecision(f"decision {known} was cancelled")
@@ -213,7 +208,7 @@ class Ledger:
                 "rounds": self.rounds,
                 "remember": self.remember,
                 "forgotten": self._forgotten,
-                "pending": [[id, encode(decided)] for id, decided in self._pending.items()],
+                "pending": [[id, encode(decided)] for id, decided in self.waiting.items()],
                 "answered": [[id, digest] for id, digest in self._answered.items()],
                 "cancelled": list(self._cancelled),
             }
@@ -225,7 +220,7 @@ class Ledger:
         require("ledger", state, {**keys, "pending": list, "answered": list, "cancelled": list})
         ledger = cls(one_at_a_time, state["remember"])
         ledger.next, ledger.rounds, ledger._forgotten = state["next"], state["rounds"], state["forgotten"]
-        ledger._pending = {id: decode(decided) for id, decided in _pairs(state["pending"])}
+        ledger.waiting = {id: decode(decided) for id, decided in _pairs(state["pending"])}
         ledger._answered = OrderedDict(_pairs(state["answered"]))
         ledger._cancelled = OrderedDict.fromkeys(_ids(state["cancelled"]))
         if not ledger._consistent(state):
@@ -233,18 +228,18 @@ class Ledger:
         return ledger
 
     def _consistent(self, state: dict[str, Any]) -> bool:
-        groups = (self._pending, self._answered, self._cancelled)
+        groups = (self.waiting, self._answered, self._cancelled)
         ids = [id for group in groups for id in group]
         listed = sum(len(state[name]) for name in ("pending", "answered", "cancelled"))
         return (
             len(set(ids)) == listed
             and all(0 < id < self.next for id in ids)
-            and list(self._pending) == sorted(self._pending)
+            and list(self.waiting) == sorted(self.waiting)
             and all(isinstance(digest, str) for digest in self._answered.values())
-            and len(self._pending) <= (1 if self.one_at_a_time else PENDING_LIMIT)
+            and len(self.waiting) <= (1 if self.one_at_a_time else PENDING_LIMIT)
             and 0 <= max(len(self._answered), len(self._cancelled)) <= self.remember
             and len(self._answered) == min(self.rounds, self.remember)
-            and self.rounds + len(self._pending) + len(self._cancelled) < self.next
+            and self.rounds + len(self.waiting) + len(self._cancelled) < self.next
             and 0 <= self._forgotten < self.next
             and (self._forgotten > 0) == (self.rounds > self.remember)
         )

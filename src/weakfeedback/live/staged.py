@@ -71,7 +71,7 @@ class Staged(Live):
         self._timeout = None if timeout is None else number("timeout", timeout, above=0.0)
         self._targets = stages
         self._stages = make_stages(stages, self._timeout)
-        self._asynchronous = any(stage.asynchronous for stage in self._stages)
+        self._unready = any(stage.asynchronous for stage in self._stages)  # to be called as it is
         prices = vector("stage_costs", stage_costs, at_least=0.0, size=len(self._stages))
         error = number("error_cost", error_cost, above=0.0)
         for name, function in (("combine", combine), ("compare", compare)):
@@ -125,6 +125,16 @@ class Staged(Live):
 
     # -- one round
 
+    def __call__(self, x: Any) -> Answer:
+        """Answer for one sample. A stage that raises cancels the decision; nothing is learned from it."""
+        if self._unready:
+            self._refuse_call()
+        return self._answer(x)
+
+    def _refuse_call(self) -> None:
+        """Raise ValueError if the stages, or who knows the truth, cannot be called in this way."""
+        self._refuse_asynchronous()
+
     def _answer(self, x: Any, *context: Any) -> Answer:
         """Answer for one sample."""
         opened, outputs = list[int](), list[Any]()
@@ -133,7 +143,7 @@ class Staged(Live):
             arm = arm_of(decided)
             for stage in self._stages[: arm + 1]:
                 outputs.append(stage.one(x, outputs))
-            record = self._compared(id, arm, outputs, content_of(outputs))
+            record = self._compared(id, arm, outputs)
             if self._asker is not None and self._wants(record):
                 self._buy(record, self._asker.ask(x, record.labels))
             self._learn([record])
@@ -152,7 +162,7 @@ class Staged(Live):
             arm = arm_of(decided)
             for stage in self._stages[: arm + 1]:
                 outputs.append(await stage.one_async(x, outputs))
-            record = self._compared(id, arm, outputs, content_of(outputs))
+            record = self._compared(id, arm, outputs)
             if self._asker is not None and self._wants(record):
                 self._buy(record, await self._asker.ask_async(x, record.labels))
             self._learn([record])
@@ -194,9 +204,7 @@ class Staged(Live):
                     results = stage.many(samples, [rows[p] for p in going], [outputs[p] for p in going])
                     for p, output in zip(going, results):
                         outputs[p].append(output)
-            records = [
-                self._compared(id, arm, seen, content_of(seen)) for (id, arm), seen in zip(decisions, outputs)
-            ]
+            records = [self._compared(id, arm, seen) for (id, arm), seen in zip(decisions, outputs)]
             for row, record in zip(rows, records):
                 if self._asker is not None and self._wants(record):
                     self._buy(record, self._asker.ask(samples[row], record.labels))
@@ -293,8 +301,11 @@ class Staged(Live):
             self._acknowledge()
         return "duplicate" if duplicate else "accepted"
 
-    def _compared(self, id: int, arm: int, outputs: list[Any], content: Content) -> RoundRecord:
-        """Return what the outputs of stages 0, ..., arm teach; ValueError if they cannot be compared."""
+    def _compared(self, id: int, arm: int, outputs: list[Any], content: Content | None = None) -> RoundRecord:
+        """Return what the outputs of stages 0, ..., arm teach; ValueError if they cannot be compared.
+
+        ``content`` is what is remembered of them, if that is known.
+        """
         if len(outputs) != arm + 1:
             check_number(outputs, arm)
         labels, costs, cost, last = outputs, None, self._spends[arm], self._last
@@ -307,6 +318,8 @@ class Staged(Live):
             cost, last = sum(costs), self._last_paid(costs)
         answers = labels if self._combine is None else answers_of(labels, self._combine)
         differ, far = (differences(answers, None), None) if self._plain else self._difference(answers)
+        if content is None:
+            content = content_of(outputs)
         return RoundRecord(id, arm, answers, labels, content, differ, far, cost, last, costs)
 
     def _record_of_pairs(
