@@ -250,8 +250,8 @@ def covering(kind):
     # Arm 0 lost at 5: its median is 10 of 6, ..., 13, a weight of 8. Arm 1: 1, ..., 5 are twice as likely as the
     # others, half of 9 is exceeded at 5, a weight of 8.
     assert levels(policy) == [5 + 1 + 2, 0 + 1 + 2]
-    feed(policy, [8, 3], [1, 0])  # left 4: the median of 9, ..., 13 is 11, a weight of 4 as for arm 1
-    feed(policy, [0, 4], [0, 0])
+    # Left 4: the median of 9, ..., 13 is 11, a weight of 4. Arm 1: the median is 4 now, a power of two itself.
+    feed(policy, [8, 3], [1, 0])
     assert levels(policy) == [8 + 1 + 1, 0 + 1 + 1]
     feed(policy, [9, 1], [1, 0])  # left 3: a quarter of all, just enough
     assert levels(policy) == [9 + 1 + 0, 0 + 1 + 0]

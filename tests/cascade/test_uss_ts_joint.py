@@ -28,7 +28,7 @@ def decides(cls):
     ]:
         rng = Scripted(DRAWS)
         assert cls(costs).select(rng) == expected
-        assert rng.asked == [(0.25, 0.75)] * 3
+        assert rng.asked == [(0.5, 1.5)] * 3
     assert cls([0.3]).select(Scripted([])) == 0
 
 
@@ -42,8 +42,8 @@ def learns(cls):
     rng = Scripted([0.5] * 7)
     policy.select(rng)
     assert rng.asked == [
-        *((3.25, 2.75), (0.25, 1.75), (1.25, 2.75), (1.25, 0.75)),
-        *((0.25, 0.75), (0.25, 0.75), (1.25, 1.75)),
+        *((3.5, 3.5), (0.5, 2.5), (1.5, 3.5), (1.5, 1.5)),
+        *((0.5, 1.5), (0.5, 1.5), (1.5, 2.5)),
     ]
 
 
@@ -69,7 +69,7 @@ def agrees_with_enumeration(cls, seeds=range(40)):
     for seed in seeds:
         rng = np.random.default_rng(seed)
         arms = 2 + seed % 7
-        draws = rng.beta(0.25, 0.75, size=2 ** (arms - 1) - 1)
+        draws = rng.beta(0.5, 1.5, size=2 ** (arms - 1) - 1)
         costs = np.cumsum(rng.uniform(0.0, 1.6 / arms, size=arms))
         assert cls(costs).select(Scripted(draws)) == chosen(costs, draws)
 
@@ -99,8 +99,8 @@ def test_the_policy(part):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("self.d[node], 0.75 +", "self.d[node], 0.25 +"),
-        ("0.75 + self.n[node] - self.d[node]", "0.75 + self.n[node]"),
+        ("self.d[node], 1.5 +", "self.d[node], 0.5 +"),
+        ("1.5 + self.n[node] - self.d[node]", "1.5 + self.n[node]"),
         ("<= p:", "< p:"),
         ("weight[node] * (1.0 - q)", "weight[node] * q"),
         ("last = node & 1 if node > 1 else 0", "last = node & 1"),

@@ -37,7 +37,7 @@ class SlowUssTsJoint(SlowWalk):
         self.n = dict.fromkeys(self.nodes, 0)
 
     def select(self, rng: Any) -> int:
-        q = {node: rng.beta(self.d[node] + 1 / 4, self.n[node] - self.d[node] + 3 / 4) for node in self.nodes}
+        q = {node: rng.beta(self.d[node] + 1 / 2, self.n[node] - self.d[node] + 3 / 2) for node in self.nodes}
         law = {}
         for rest in itertools.product((0, 1), repeat=self.K - 1):
             row = (0, *rest)

@@ -126,7 +126,7 @@ def test_joint_uss_ts():
     # q = .2, .5, .5: p_12 = .2; p_13 = .8 * .5 + .2 * .5 = .5; arm 1: .25 > .2 and .75 > .5.
     rng = Script(0.2, 0.5, 0.5)
     assert policy.select(rng) == 0
-    assert rng.calls == [(1.25, 1.75), (0.25, 0.75), (0.25, 1.75)]
+    assert rng.calls == [(1.5, 2.5), (0.5, 1.5), (0.5, 2.5)]
     # q = .2, .9, .5: p_13 = .72 + .1 = .82; p_23 = .72 + .1 = .82 > .5: the last arm.
     assert policy.select(Script(0.2, 0.9, 0.5)) == 2
     # q = .4, .2, .1: p_12 = .4; p_23 = .12 + .04 = .16 < .5: arm 2.

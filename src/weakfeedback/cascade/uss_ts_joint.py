@@ -15,7 +15,7 @@ class UssTsJoint:
     them differs from arm 2. With two labels the outputs of arms 1, ..., k come to a pattern s: which of them
     differ from arm 1. Here the chance that the next arm differs from the last one is kept for every pattern,
 
-        q_ks = P(Y^{k+1} != Y^k | s) ~ Beta(1/4 + d_ks, 3/4 + n_ks - d_ks),
+        q_ks = P(Y^{k+1} != Y^k | s) ~ Beta(1/2 + d_ks, 3/2 + n_ks - d_ks),
 
     d_ks times in n_ks it did. A draw of all of them is a law of all patterns and so gives all p_ij at once, no
     two of which contradict each other. The arm is chosen as by USS-TS:
@@ -26,12 +26,12 @@ class UssTsJoint:
     learned of short patterns is shared, so it needs fewer comparisons than `UssTs`: about half the regret on some
     data sets, the same on others. It costs 2^(K-1) - 1 Beta draws a round (7 for K = 4, 127 for K = 8, the most
     that is allowed). By the prior an arm differs from the one before in a quarter of the rounds; it weighs as much
-    as one observation of each pattern. A heavier one is too sure of patterns that are hardly ever seen.
+    as two observations of each pattern. A heavier one is too sure of patterns that are hardly ever seen.
 
     A pattern is a node of a binary tree in heap order: the root is node 1, the children of a node are
     ``2 node`` and ``2 node + 1``, the last bit tells whether the last arm differs from arm 0.
 
-    Draws: in ``select``, one ``rng.beta(0.25 + d[node], 0.75 + n[node] - d[node])`` for node = 1, ..., 2^(K-1) - 1 in
+    Draws: in ``select``, one ``rng.beta(0.5 + d[node], 1.5 + n[node] - d[node])`` for node = 1, ..., 2^(K-1) - 1 in
     this order, all of them in every round. ``update`` draws nothing.
 
     Parameters
@@ -51,7 +51,7 @@ class UssTsJoint:
     ...     policy.update(arm, np.ones(arm + 1), rng)
     ...     pulls[arm] += 1
     >>> pulls
-    [991, 9]
+    [989, 11]
     """
 
     delay_safe = True
@@ -83,7 +83,7 @@ class UssTsJoint:
         weight[0] = 0.0  # no node
         weight[1] = 1.0
         for node in range(1, self.n.size):
-            q = rng.beta(0.25 + self.d[node], 0.75 + self.n[node] - self.d[node])
+            q = rng.beta(0.5 + self.d[node], 1.5 + self.n[node] - self.d[node])
             last = node & 1 if node > 1 else 0
             weight[2 * node + last] = weight[node] * (1.0 - q)
             weight[2 * node + 1 - last] = weight[node] * q
