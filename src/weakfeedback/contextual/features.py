@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,6 +16,13 @@ from weakfeedback.validate import brief, integer, number, plain
 # A column counts as dependent on earlier ones when this share of its norm, or less, is not explained by them.
 DEPENDENT = 1e-8
 LARGEST = 1e100  # of a context or a feature: products of two of them must be finite
+
+
+@functools.lru_cache(maxsize=16)
+def _columns(inputs: int) -> tuple[np.ndarray, np.ndarray]:
+    """The columns of all products of two different inputs."""
+    first, second = pairs(inputs)
+    return np.array(first, dtype=np.int64), np.array(second, dtype=np.int64)
 
 
 class QuadraticFeatures:
@@ -79,7 +87,7 @@ class QuadraticFeatures:
         if largest > self.bound * (1.0 + 1e-9):
             raise ValueError(f"contexts must have norm at most the bound {self.bound:g}, got {largest:g}")
         root = math.sqrt(2.0)
-        first, second = pairs(x.shape[1])
+        first, second = _columns(x.shape[1])
         blocks = [np.ones((len(x), 1)), root * x, x * x, root * (x[:, first] * x[:, second])]
         phi = np.hstack(blocks) / (1.0 + self.bound * self.bound)
         return np.ascontiguousarray(phi[:, self.columns]) if self.fitted else phi

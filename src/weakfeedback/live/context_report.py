@@ -93,18 +93,18 @@ def make_record(arm: int, policy: Any, phi: np.ndarray) -> ContextRecord:
     if not isinstance(policy, (PairwiseDisagreement, UssPdTs)) or not policy.ready:
         return ContextRecord(arm)
     estimate, bound = np.full((policy.K, policy.K), math.nan), np.full((policy.K, policy.K), math.nan)
+    begins = policy.begins[policy.slot]
+    x = phi[begins[:, None] + np.arange(policy.d)]  # the features of each regression
+    if isinstance(policy, UssPdTs):
+        inverse, factor = policy.Q, np.full(policy.M, NORMAL * policy.scale)
+    else:
+        inverse, factor = policy.W[policy.slot], np.array([policy.bonus(m) for m in range(policy.M)])
+    widths = np.sqrt(np.maximum(np.einsum("mi,mi->m", np.matmul(inverse, x[:, :, None])[:, :, 0], x), 0.0))
+    centres = np.einsum("mi,mi->m", x, policy.theta)
     for m in range(policy.M):
-        slot = policy.slot[m]
-        x = phi[policy.begins[slot] : policy.begins[slot] + policy.d]
-        if isinstance(policy, UssPdTs):
-            inverse, factor = policy.Q[m], NORMAL * policy.scale
-        else:
-            inverse, factor = policy.W[slot], policy.bonus(m)
-        width = math.sqrt(max(float(x @ inverse @ x), 0.0))
-        centre = float(x @ policy.theta[m])
         pair = policy.first[m], policy.stop[m]
-        estimate[pair] = logistic(centre)
-        bound[pair] = logistic(centre + factor * width)
+        estimate[pair] = logistic(centres[m])
+        bound[pair] = logistic(centres[m] + factor[m] * widths[m])
     return ContextRecord(arm, estimate, bound)
 
 
