@@ -340,3 +340,32 @@ def test_the_default_policy_is_csb_ts_and_reports_its_belief(setting):
     assert report.means[arm] == pytest.approx(2 / 3)
     assert report.intervals[arm] == pytest.approx([0.025**0.5, 0.975**0.5], abs=2e-6)
     assert "CSB-TS: 1 rounds learned" in str(report)
+
+
+def test_arms_have_names_in_decisions_feedback_reports_and_files(tmp_path):
+    names = ["north", "south", "east"]
+    named, numbered = Allocator(names, 1.0, "CSB-SU", seed=3), Allocator(3, 1.0, "CSB-SU", seed=3)
+    for _ in range(10):
+        one, other = named.decide(), numbered.decide()
+        assert list(one.amounts) == names
+        assert list(other.amounts) == [0, 1, 2]
+        assert list(one.amounts.values()) == one.allocation.tolist() == other.allocation.tolist()
+        assert named.feedback(one.id, {"south": 1.0}) == numbered.feedback(other.id, {1: 1.0}) == "accepted"
+    assert named.report().names == tuple(names)
+    assert [line.split()[0] for line in str(named.report()).splitlines()[4:]] == names
+    named.save(tmp_path / "state.json")
+    assert list(Allocator.load(tmp_path / "state.json").decide().amounts) == names
+    with pytest.raises(ValueError, match="an arm in observed must be an integer from 0 to 2, got 'west'"):
+        named.feedback(named.decide().id, {"west": 1.0})
+    for wrong in ([], ["a", "a"], ["a", 1], [""], ("a", " ")):
+        with pytest.raises(ValueError, match="arms must be a number, or different names"):
+            Allocator(wrong, 1.0)
+
+
+def test_named_arms_are_recovered_from_a_journal(tmp_path):
+    with Allocator.open(tmp_path / "a.db", ["north", "south"], 1.0, "CSB-SU", seed=1) as allocator:
+        allocator.feedback(allocator.decide().id, {"north": 1.0})
+    with Allocator.open(tmp_path / "a.db", ["north", "south"], 1.0) as again:
+        assert (again.rounds, list(again.decide().amounts)) == (1, ["north", "south"])
+    with pytest.raises(ValueError, match="arms must be"):
+        Allocator.open(tmp_path / "a.db", ["east", "south"], 1.0)

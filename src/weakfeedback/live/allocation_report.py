@@ -91,6 +91,8 @@ class AllocationReport:
         Mean loss or reward of each arm where it is not hidden, as the policy learned it, NaN if it does not say.
     intervals : K x 2 array
         95 % of the policy's belief about each mean.
+    names : K strings or None
+        What the arms are called.
     """
 
     policy: str
@@ -107,6 +109,7 @@ class AllocationReport:
     found: bool | None
     means: np.ndarray
     intervals: np.ndarray
+    names: tuple[str, ...] | None = None
 
     def __str__(self) -> str:
         words = {True: "found", False: "still being searched for", None: "as estimated so far"}
@@ -115,14 +118,18 @@ class AllocationReport:
             f"{self.rounds} rounds learned, {self.pending} pending",
             f"thresholds {words[self.found]}; {self.setting} as the policy learned it, with 95 % interval",
             "",
-            f"{'arm':>4}  {'gets':>9}  {'in rounds':>9}  {'threshold':>24}  "
+            f"{'arm':>{self._width()}}  {'gets':>9}  {'in rounds':>9}  {'threshold':>24}  "
             f"{'mean ' + self.setting:>26}  {'seen in':>8}  {'in all':>9}",
         ]
         return "\n".join(lines + [self._line(i) for i in range(len(self.seen))])
 
+    def _width(self) -> int:
+        return 4 if self.names is None else max(4, *map(len, self.names))
+
     def _line(self, i: int) -> str:
+        name = str(i) if self.names is None else self.names[i]
         return (
-            f"{i:>4}  {_amount(self.mean_allocation[i]):>9}  {percent(self.served_share[i]):>9}  "
+            f"{name:>{self._width()}}  {_amount(self.mean_allocation[i]):>9}  {percent(self.served_share[i]):>9}  "
             f"{self._threshold(i):>24}  {self._mean(i):>26}  {self.seen[i]:>8}  {self.observed[i]:>9.6g}"
         )
 
@@ -143,7 +150,13 @@ class AllocationReport:
 
 
 def make_allocation_report(
-    label: str, policy: Any, budget: float, setting: str, pending: int, tally: AllocationCounts
+    label: str,
+    policy: Any,
+    budget: float,
+    setting: str,
+    pending: int,
+    tally: AllocationCounts,
+    names: tuple[str, ...] | None = None,
 ) -> AllocationReport:
     """Return the report on what was counted and on what the policy knows."""
     arms, rounds = tally.seen.size, tally.rounds
@@ -169,6 +182,7 @@ def make_allocation_report(
         found=bool(found) if isinstance(found, (bool, np.bool_)) else None,
         means=means,
         intervals=intervals,
+        names=names,
     )
 
 

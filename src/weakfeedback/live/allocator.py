@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,7 @@ STATE: dict[str, type | tuple[type, ...]] = {
     "core": dict,
     "counts": dict,
     "arms": int,
+    "names": (list, type(None)),
     "budget": (int, float),
     "setting": str,
 }
@@ -39,6 +40,13 @@ class Allotment:
 
     id: int
     allocation: np.ndarray
+    names: tuple[str, ...] | None = None
+
+    @property
+    def amounts(self) -> dict[Any, float]:
+        """What each arm gets, by its name or number."""
+        keys = range(self.allocation.size) if self.names is None else self.names
+        return dict(zip(keys, self.allocation.tolist()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +71,9 @@ class Allocator(Live):
 
     Parameters
     ----------
-    arms : integer >= 1
+    arms : integer >= 1, or names
+        How many there are, or what they are called: different strings. Decisions, feedback and reports then know the
+        names.
     budget : number > 0
     policy : name or policy object
         Losses or rewards: "CSB-TS" (several thresholds; ``step`` is its resolution), "CSB-TS-same" (one threshold for
@@ -104,7 +114,7 @@ class Allocator(Live):
 
     def __init__(
         self,
-        arms: int,
+        arms: int | Sequence[str],
         budget: float,
         policy: Any = "CSB-TS",
         setting: str = "loss",
@@ -114,7 +124,8 @@ class Allocator(Live):
         remember: int | None = None,
         **options: Any,
     ) -> None:
-        self._arms = integer("arms", arms, 1)
+        self._names = arm_names(arms)
+        self._arms = integer("arms", arms, 1) if self._names is None else len(self._names)
         self._budget = number("budget", budget, above=0.0)
         if not isinstance(setting, str) or setting not in OTHER:
             raise ValueError(f"setting must be 'loss' or 'reward', got {brief(setting)}")
@@ -146,7 +157,7 @@ class Allocator(Live):
         id, allocation = self._decide()
         if self._log is not None:
             self._give_out(id)
-        return Allotment(id, allocation.copy())
+        return Allotment(id, allocation.copy(), self._names)
 
     def _choose(self, *context: Any) -> tuple[np.ndarray, None]:
         return lent(self._checked(self._select(self._rng)).astype(float)), None
@@ -158,13 +169,13 @@ class Allocator(Live):
         """Learn what was seen under a decision, at any time and in any order.
 
         ``observed`` has one number from 0 to 1 per arm: the loss or reward that was seen. None, NaN and 0 all say that
-        nothing was seen there, be it that nothing happened or that it stayed hidden. A mapping of arms to numbers
-        does as well; arms that are left out showed nothing.
+        nothing was seen there, be it that nothing happened or that it stayed hidden. A mapping of arms, or of their
+        names, to numbers does as well; arms that are left out showed nothing.
 
         Return "accepted", or "duplicate" if the same was said before. Raise `FeedbackConflict`,
         `UnknownDecision` or ValueError, and then nothing has changed.
         """
-        seen = lent(seen_values(observed, self._arms))
+        seen = lent(seen_values(observed, self._arms, self._names))
         digest = fingerprint(seen)
         with self._ledger.lock:
             self._recover()
@@ -193,6 +204,8 @@ class Allocator(Live):
     @classmethod
     def _arguments_of(cls, state: dict[str, Any]) -> dict[str, Any]:
         own = {name: state[name] for name in ("arms", "budget", "setting")}
+        if state["names"] is not None:
+            own["arms"] = state["names"]
         return {**super()._arguments_of(state), **own}
 
     # -- what was learned
@@ -203,7 +216,7 @@ class Allocator(Live):
             self._recover()
             pending, policy = len(self._ledger.pending), self._driver.write_back()
             return make_allocation_report(
-                self._label, policy, self._budget, self._observes, pending, self._counts
+                self._label, policy, self._budget, self._observes, pending, self._counts, self._names
             )
 
     # -- saving
@@ -229,13 +242,16 @@ class Allocator(Live):
         storage.require("state", body, STATE)
         chosen, options = saved_policy(body["core"], policy)
         options |= {"seed": 0, "compiled": compiled}
-        allocator = remade(lambda: cls(body["arms"], body["budget"], chosen, body["setting"], **options))
+        allocator = remade(
+            lambda: cls(body["names"] or body["arms"], body["budget"], chosen, body["setting"], **options)
+        )
         remade(lambda: allocator._restore(body))
         return allocator
 
     def _state(self) -> dict[str, Any]:
         return {
             "arms": self._arms,
+            "names": None if self._names is None else list(self._names),
             "budget": self._budget,
             "setting": self._observes,
             "counts": self._counts.state(),
@@ -283,7 +299,18 @@ class Allocator(Live):
             raise ValueError(f"policy must be made for setting={self._observes!r}, got one for the other")
 
 
-def seen_values(observed: Any, arms: int) -> np.ndarray:
+def arm_names(arms: Any) -> tuple[str, ...] | None:
+    """Return the names of arms, None for a number of them."""
+    if isinstance(arms, str) or not isinstance(arms, Sequence):
+        return None
+    names = tuple(arms)
+    right = names and all(isinstance(name, str) and name.strip() for name in names)
+    if not right or len(set(names)) != len(names):
+        raise ValueError(f"arms must be a number, or different names, got {short(arms)}")
+    return names
+
+
+def seen_values(observed: Any, arms: int, names: tuple[str, ...] | None = None) -> np.ndarray:
     """Return what was seen as K numbers, 0 for nothing.
 
     >>> seen_values([0.5, None, float("nan")], 3).tolist(), seen_values({2: 1}, 3).tolist()
@@ -293,7 +320,11 @@ def seen_values(observed: Any, arms: int) -> np.ndarray:
         if ((observed >= 0.0) & (observed <= 1.0)).all():
             return observed.copy()
     if isinstance(observed, Mapping):
-        places = {integer("an arm in observed", arm, 0, arms - 1): value for arm, value in observed.items()}
+        known = {} if names is None else {name: arm for arm, name in enumerate(names)}
+        places = {
+            integer("an arm in observed", known.get(arm, arm), 0, arms - 1): value
+            for arm, value in observed.items()
+        }
         observed = [places.get(arm) for arm in range(arms)]
     if isinstance(observed, (str, bytes, Set)) or not np.iterable(observed):
         raise ValueError(f"observed must be {arms} numbers from 0 to 1, one per arm, got {short(observed)}")

@@ -78,6 +78,8 @@ def migrated(kind: str, body: dict[str, Any], format: int) -> dict[str, Any]:
     try:
         if format < 2:
             body["core"]["ledger"].setdefault("remember", 10_000)
+            if kind == "Allocator":
+                body.setdefault("names", None)
             if kind in ("Cascade", "ContextualCascade"):
                 # the last stage alone: its stated cost in every round
                 rounds = sum(body["counts"]["stops"]["data"])
