@@ -1,4 +1,4 @@
-"""A service that decides now and hears later: ids, late and repeated feedback, saving, a crash, and going on."""
+"""A service that decides now and hears later: ids, late and repeated feedback, a journal, a restart, and going on."""
 
 import random
 import tempfile
@@ -16,7 +16,9 @@ def outputs_of(arm, x):
     return [stage(x) for stage in stages[: arm + 1]]
 
 
-cascade = Cascade(stages, **costs, seed=0)
+folder = tempfile.TemporaryDirectory()
+path = Path(folder.name) / "cascade.db"
+cascade = Cascade.open(path, stages, **costs, seed=0)  # on disk before anybody is told
 waiting = []
 for _ in range(400):
     decision = cascade.decide()
@@ -37,16 +39,16 @@ try:
 except UnknownDecision as error:
     print("unknown:    ", error)
 
-with tempfile.TemporaryDirectory() as folder:
-    path = Path(folder) / "cascade.json"
-    cascade.save(path)
-    expected = [cascade.decide().arm for _ in range(20)]  # what would have come
-    del cascade  # the machine stops
-    cascade = Cascade.load(path, stages=stages)
-    same = [cascade.decide().arm for _ in range(20)] == expected
+twin = Cascade.from_state(cascade.state(), stages)
+expected = [twin.decide().arm for _ in range(20)]  # what would have come
+cascade.close()  # the process ends; killed without this, nothing would be lost either
+cascade = Cascade.open(path, stages, **costs)
+same = [cascade.decide().arm for _ in range(20)] == expected
 print(f"after a restart: {cascade.rounds} answers learned, the same decisions: {same}")
-for id, outputs in waiting:  # feedback from before the crash is still welcome
+for id, outputs in waiting:  # feedback from before the restart is still welcome
     cascade.feedback(id, outputs)
 for id in cascade.pending:  # and what will never come must be given up by name
     cascade.cancel(id)
 print(f"in the end: {cascade.rounds} answers learned, {len(cascade.pending)} open")
+cascade.close()
+folder.cleanup()

@@ -33,10 +33,11 @@ WITH_SNIPPETS = [page for page in PAGES if any(language == "python" for language
 def test_snippets_run_and_print_what_they_say(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     blocks = blocks_of(page)
-    scope = {"__name__": "snippet"}
     for k, (language, code) in enumerate(blocks):
         if language != "python":
             continue
+        if not code.startswith("# continued\n"):
+            scope = {"__name__": "snippet"}  # it must run alone
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(code, f"{page.name} block {k}", "exec"), scope)
