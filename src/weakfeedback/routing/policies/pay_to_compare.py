@@ -41,12 +41,13 @@ class PayToCompare:
         Tolerance: a model may cost at most the share ``rho`` of a later model's price more than that one.
     kappa : number > 0
         Patience of the rule: less compares longer.
-    horizon : integer >= 1 or None
-        How many rounds there will be, if that is known.
+    horizon : integer >= 0 or None
+        How many rounds there will be; None or 0 if that is not known.
     least : integer >= 1
         Rounds ahead are at least so many if the horizon is not known.
-    memory : integer >= 1 or None
+    memory : integer >= 0 or None
         For how many rounds behaviour may be trusted to stay: older comparisons fade, and pairs are compared again.
+        None or 0: nothing fades.
     overspend, allowance : numbers >= 0
         The bound on the money, relative to the last model alone and in calls of it.
 
@@ -83,9 +84,9 @@ class PayToCompare:
         self.K = self.c.size
         self.rho = number("rho", rho, at_least=0.0)
         self.kappa = number("kappa", kappa, above=0.0)
-        self.horizon = 0 if horizon is None else integer("horizon", horizon, 1)  # 0: not known
+        self.horizon = 0 if horizon is None else integer("horizon", horizon, 0)
         self.least = integer("least", least, 1)
-        self.memory = 0 if memory is None else integer("memory", memory, 1)  # 0: nothing fades
+        self.memory = 0 if memory is None else integer("memory", memory, 0)
         self.overspend = number("overspend", overspend, at_least=0.0)
         self.allowance = number("allowance", allowance, at_least=0.0)
         self.D = np.zeros((self.K, self.K))  # disagreements of models i < j
