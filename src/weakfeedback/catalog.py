@@ -61,7 +61,7 @@ POLICIES: dict[str, dict[str, type]] = {
     "routing": {
         "Pay-to-compare": PayToCompare,
         "Double-Thompson": DoubleThompson,
-        "Fixed": FixedModel,
+        "Fixed-model": FixedModel,
     },
     "multiplayer": {
         "DLC": Dlc,

@@ -229,7 +229,7 @@ SETTINGS: dict[str, Setting] = {
         arguments=lambda problem: (problem.prices,),
         describe_problem=_routing_words,
         listed=("weak_dominance", "xi", "optimal_arm"),
-        sample_options={"Fixed": {"model": 0}},
+        sample_options={"Fixed-model": {"model": 0}},
     ),
     "allocation": Setting(
         name="allocation",
