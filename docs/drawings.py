@@ -124,6 +124,27 @@ def cascade(context=False):
     return d
 
 
+def routing():
+    """Models 1 and 3 are called; model 2 is not; the truth is never shown."""
+    d = Drawing(540, 330, "who sees what when models are called alone")
+    d.text(16, 30, "One round; models 1 and 3 are called", "title")
+    notes = ["output seen", "not called", "it answers"]
+    paid = ["c1 is paid", "not paid", "c3 is paid"]
+    for k, kind in enumerate(["seen", "hidden", "seen"]):
+        x = 44 + 174 * k
+        d.box(x, 56, 104, 64, kind, f"model {k + 1}", notes[k])
+        d.text(x + 52, 146, paid[k], "small middle")
+    d.ring(384, 48, 120, 80, "choice")
+    d.arrow(100, 154, 130, 176)
+    d.arrow(420, 154, 260, 176)
+    d.box(64, 180, 230, 46, "seen", "do models 1 and 3 differ?")
+    d.box(392, 180, 104, 46, "hidden", "truth Y")
+    d.text(444, 248, "never shown", "small middle")
+    legend(d, 266, choice=True)
+    d.text(16, 312, "Most rounds call one model alone and show nothing.", "small")
+    return d
+
+
 def allocation():
     """Four arms, the budget, thresholds and what is seen."""
     d = Drawing(540, 390, "who sees what when a budget is split")
@@ -186,6 +207,7 @@ def main():
     drawings = {
         "cascade": cascade(),
         "contextual": cascade(context=True),
+        "routing": routing(),
         "allocation": allocation(),
         "multiplayer": multiplayer(),
     }

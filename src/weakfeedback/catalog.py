@@ -35,6 +35,9 @@ from weakfeedback.multiplayer.dlc_lix import DlcLix
 from weakfeedback.multiplayer.dpe1 import Dpe1
 from weakfeedback.multiplayer.musical_chairs import MusicalChairs
 from weakfeedback.multiplayer.sic_mmab import SicMmab
+from weakfeedback.routing.policies.double_thompson import DoubleThompson
+from weakfeedback.routing.policies.fixed_model import FixedModel
+from weakfeedback.routing.policies.pay_to_compare import PayToCompare
 from weakfeedback.validate import brief
 
 POLICIES: dict[str, dict[str, type]] = {
@@ -55,6 +58,11 @@ POLICIES: dict[str, dict[str, type]] = {
         "Supervised": Supervised,
         "Fixed": contextual_baselines.FixedArm,
         "Random": contextual_baselines.RandomArm,
+    },
+    "routing": {
+        "Pay-to-compare": PayToCompare,
+        "Double-Thompson": DoubleThompson,
+        "Fixed-model": FixedModel,
     },
     "multiplayer": {
         "DLC": Dlc,
@@ -83,6 +91,7 @@ POLICIES: dict[str, dict[str, type]] = {
 FIRST: dict[str, tuple[str, ...]] = {
     "cascade": ("costs",),
     "contextual": ("costs", "dimension"),
+    "routing": ("prices",),
     "multiplayer": ("arms",),
     "allocation": ("arms", "budget"),
 }

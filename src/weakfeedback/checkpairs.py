@@ -23,12 +23,13 @@ def pairs_teach_as_outputs(case: Case) -> None:
     (policy, rng), (other, other_rng) = [(case.make(), case.generators()[1]) for _ in range(2)]
     for t, row in enumerate(hidden_of(case), start=1):
         arm, another = decide(case, policy, row, rng), decide(case, other, row, other_rng)
-        if arm != another:
+        if not np.array_equal(arm, another):
             raise Failure(f"taught by outputs it decides {arm} in round {t}, taught by pairs {another}")
         seen = protocol.show(row, arm)
         before, earlier = frozen(vars(policy)), frozen(vars(other))
         sold = protocol.learn(Lender(policy), arm, seen, rng)
-        size = arms if t % 2 else arm + 1  # live objects have the pairs that were seen and no others
+        # live objects have the pairs that were seen and no others
+        size = arms if t % 2 or isinstance(arm, np.ndarray) else arm + 1
         if protocol.learn_pairs(Lender(other), arm, seen, other_rng, size) != sold:
             raise Failure(f"wants_label() and wants_label_pairs() differ in round {t}")
         noted = _notes(seen, arm, arms)
@@ -51,8 +52,10 @@ def _both(names: tuple[str, ...]) -> str:
     return " and ".join(["update()", *(f"{name}()" for name in names)])
 
 
-def _notes(seen: Any, arm: int, arms: int) -> list[np.ndarray]:
+def _notes(seen: Any, arm: Any, arms: int) -> list[np.ndarray]:
     """What can be noted of a round before it is learned: which pairs differ and, with a label, which arms are right."""
+    if isinstance(arm, np.ndarray):  # a set of models, of which nothing is noted
+        return []
     parts = seen if isinstance(seen, tuple) else (seen,)
     outputs = next(
         part
@@ -66,7 +69,7 @@ def _notes(seen: Any, arm: int, arms: int) -> list[np.ndarray]:
     return [differ, right]
 
 
-def _holds(value: Any, noted: list[np.ndarray], arm: int) -> bool:
+def _holds(value: Any, noted: list[np.ndarray], arm: Any) -> bool:
     """Whether a field only holds what was noted of this round."""
     for note in noted:
         if isinstance(value, np.ndarray) and value.shape == note.shape:

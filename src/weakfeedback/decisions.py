@@ -78,6 +78,18 @@ def checked_allocation(
     return value
 
 
+def checked_call(policy: Any, value: Any, models: int, method: str = "select") -> np.ndarray:
+    """Return which models are called: an array of ``models`` bools, at least one of them True.
+
+    >>> checked_call("a policy", np.array([True, False]), 2).tolist()
+    [True, False]
+    """
+    right = isinstance(value, np.ndarray) and value.shape == (models,) and value.dtype == np.bool_
+    if not right or not value.any():
+        raise WrongDecision(policy, method, value, call_words(models))
+    return value
+
+
 def arm_words(arms: int) -> str:
     """What a policy of a cascade may return."""
     return f"an arm from 0 to {arms - 1}"
@@ -91,6 +103,11 @@ def choice_words(arms: int) -> str:
 def allocation_words(arms: int, budget: float) -> str:
     """What a policy of an allocation may return."""
     return f"an array of {arms} numbers >= 0 with a sum of at most {budget:g}"
+
+
+def call_words(models: int) -> str:
+    """What a policy of routing may return."""
+    return f"an array of {models} bools, at least one of them True"
 
 
 def _whole(value: Any) -> int | None:

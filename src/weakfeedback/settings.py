@@ -14,7 +14,7 @@ Words = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of the thesis.
+    """A setting: those of the thesis, and routing.
 
     Attributes
     ----------
@@ -130,6 +130,26 @@ def _contextual_words(problem: Any) -> Words:
     ]
 
 
+def _routing_problem() -> Any:
+    from weakfeedback.routing.instances import load
+
+    return load("prices-1-4-12")
+
+
+def _routing_words(problem: Any) -> Words:
+    holds = "holds" if problem.weak_dominance else "fails: the optimal model cannot be learned"
+    return [
+        ("Models", f"{problem.arms}, counted from 0"),
+        ("Prices, each alone", _row(problem.prices)),
+        ("Error rates", _row(problem.errors)),
+        ("Loss per round above the best", _row(problem.gaps)),
+        ("Optimal model", str(problem.optimal_arm)),
+        ("Weak dominance", holds),
+        ("ξ", "∞" if math.isinf(problem.xi) else f"{problem.xi:.4g}"),
+        ("Margin", "∞" if math.isinf(problem.margin) else f"{problem.margin:.4g}"),
+    ]
+
+
 def _allocation_problem() -> Any:
     from weakfeedback.allocation import AllocationProblem
 
@@ -200,6 +220,16 @@ SETTINGS: dict[str, Setting] = {
         arguments=lambda problem: (problem.costs, problem.dimension),
         describe_problem=_contextual_words,
         sample_options={"Fixed": {"arm": 0}, "USS-PD": {"forced": 30}, "Supervised": {"forced": 30}},
+    ),
+    "routing": Setting(
+        name="routing",
+        summary="models that can be called alone, whose errors are never revealed (beyond the thesis)",
+        instances="weakfeedback.routing.instances",
+        default_problem=_routing_problem,
+        arguments=lambda problem: (problem.prices,),
+        describe_problem=_routing_words,
+        listed=("weak_dominance", "xi", "optimal_arm"),
+        sample_options={"Fixed-model": {"model": 0}},
     ),
     "allocation": Setting(
         name="allocation",

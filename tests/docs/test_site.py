@@ -22,7 +22,7 @@ from weakfeedback.experiments.registry import choose
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-SETTINGS = ("cascade", "contextual", "allocation", "multiplayer")
+SETTINGS = ("cascade", "contextual", "routing", "allocation", "multiplayer")
 SETTING_HEADINGS = [
     *(
         "Setting",

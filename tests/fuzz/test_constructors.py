@@ -13,6 +13,7 @@ from weakfeedback.cascade import CascadeProblem
 from weakfeedback.catalog import POLICIES
 from weakfeedback.contextual import ContextualProblem, QuadraticFeatures, RealizableProblem
 from weakfeedback.multiplayer import MultiplayerProblem
+from weakfeedback.routing import RoutingProblem
 
 SMALL = st.integers(1, 5)
 SHARE = st.sampled_from([1e-6, 0.01, 0.05, 0.2, 0.5, 0.9])
@@ -20,6 +21,10 @@ TABLE = st.lists(st.lists(st.floats(-1.0, 1.0), min_size=2, max_size=2), min_siz
 # What an argument of that name usually looks like; any other gets a number.
 LIKELY = {
     "costs": COSTS,
+    "prices": COSTS,
+    "model": SMALL,
+    "memory": st.integers(0, 500),
+    "least": st.integers(1, 5000),
     "dimension": SMALL,
     "arms": SMALL,
     "budget": st.floats(0.1, 5.0),
@@ -66,6 +71,8 @@ PROBLEMS = {
     "ContextualProblem": ContextualProblem,
     "RealizableProblem": RealizableProblem,
     "QuadraticFeatures": QuadraticFeatures,
+    "RoutingProblem": RoutingProblem,
+    "RoutingProblem.from_predictions": RoutingProblem.from_predictions,
     "AllocationProblem": AllocationProblem,
     "MultiplayerProblem": MultiplayerProblem,
     "knapsack": knapsack,
@@ -126,6 +133,16 @@ def play_contextual(policy, rng):
         policy.update(phi, arm, rng.integers(2, size=arm + 1), rng, **told)
 
 
+def play_routing(policy, rng):
+    for _ in range(8):
+        call = policy.select(rng)
+        assert call.shape == (policy.K,)
+        assert call.any()
+        policy.start(call, rng)
+        policy.update(call, rng.integers(2, size=int(call.sum())), rng)
+        assert 0 <= policy.settled() < policy.K
+
+
 def play_allocation(policy, rng):
     for _ in range(8):
         allocation = policy.select(rng)
@@ -146,6 +163,7 @@ def play_alone(policy, rng):
 PLAY = {
     "cascade": play_cascade,
     "contextual": play_contextual,
+    "routing": play_routing,
     "allocation": play_allocation,
     "multiplayer": play_alone,
 }

@@ -50,6 +50,16 @@ FILES = {
         "problem": {"contexts": [[0.1], [0.3]], "pair_parameters": [[0.1, 0.2]], "costs": [0.1, 0.2]},
         "policies": ["USS-PD"],
     },
+    "routing": {
+        "setting": "routing",
+        "problem": {"outcomes": [[0, 0, 1], [1, 1, 1]], "probabilities": [0.5, 0.5], "prices": [0.1, 0.2]},
+        "policies": ["Pay-to-compare", {"policy": "Fixed-model", "model": 1}],
+    },
+    "routes": {
+        "setting": "routing",
+        "problem": {"truth": [0, 1], "predictions": [[0, 0], [1, 0]], "prices": [0.1, 0.2]},
+        "policies": ["Double-Thompson"],
+    },
     "allocation": {
         "setting": "allocation",
         "problem": {"means": [0.9, 0.5], "thresholds": [0.5, 0.5], "budget": 0.7, "setting": "loss"},

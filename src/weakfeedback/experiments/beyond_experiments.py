@@ -18,6 +18,8 @@ from weakfeedback.experiments.chapter5_experiments import sic_mmab
 from weakfeedback.experiments.model import Experiment
 from weakfeedback.multiplayer import Dlc, DlcLix, Dpe1, MultiplayerProblem, theory
 from weakfeedback.multiplayer import instances as players
+from weakfeedback.routing import DoubleThompson, FixedModel, PayToCompare
+from weakfeedback.routing import instances as routes
 
 Makers = dict[str, Callable[[Any], Any]]
 
@@ -105,6 +107,31 @@ def _contextual(name: str, replications: int, nanoseconds: float) -> Experiment:
     )
 
 
+def routing_policies() -> Makers:
+    """Pay-to-compare, its rival, and what people do without it."""
+    return {
+        "Pay-to-compare": lambda p: PayToCompare(p.prices),
+        "Double-Thompson": lambda p: DoubleThompson(p.prices),
+        "Always the first": lambda p: FixedModel(p.prices, 0),
+        "Always the last": lambda p: FixedModel(p.prices, p.arms - 1),
+    }
+
+
+def _routing(name: str) -> Experiment:
+    return Experiment(
+        f"beyond-routing-{name}",
+        f"Models called alone on {name}",
+        "routing",
+        "routing",
+        routing_policies(),
+        instance=name,
+        horizon=5_000,
+        deviations=("not a setting of the thesis: its cascades always call all stages up to the last",),
+        marks=40,
+        nanoseconds=250.0,
+    )
+
+
 def _allocation(name: str) -> Experiment:
     problem = allocations.load(name)
     setting = problem.outcome
@@ -186,6 +213,7 @@ def _all_experiments() -> list[Experiment]:
     return [
         *(_cascade(name) for name in instances.names() if name != "heart-5-as-printed"),
         *(_contextual(name, *real.get(name.split("-")[0], (100, 20_000.0))) for name in contexts.names()),
+        *(_routing(name) for name in routes.names()),
         *(_allocation(name) for name in allocations.names()),
         *(_players(name) for name in players.names()),
     ]

@@ -129,6 +129,34 @@ class Data(_Strict):
         return CascadeProblem.from_predictions(self.truth, self.predictions, self.costs, self.tradeoff)
 
 
+class RoutingLaw(_Strict):
+    """Models that can be called alone, given by the law of their outcomes."""
+
+    outcomes: Any
+    probabilities: Any
+    prices: Any
+
+    def make(self) -> Any:
+        """Make the problem."""
+        from weakfeedback.routing import RoutingProblem
+
+        return RoutingProblem(self.outcomes, self.probabilities, self.prices)
+
+
+class RoutingData(_Strict):
+    """Models that can be called alone, given by their predictions on a data set."""
+
+    truth: Any
+    predictions: Any
+    prices: Any
+
+    def make(self) -> Any:
+        """Make the problem."""
+        from weakfeedback.routing import RoutingProblem
+
+        return RoutingProblem.from_predictions(self.truth, self.predictions, self.prices)
+
+
 class Allocation(_Strict):
     """A budget over arms with thresholds."""
 
@@ -197,6 +225,7 @@ class Realizable(_Strict):
 FORMS: dict[str, list[tuple[tuple[str, ...], type[_Strict]]]] = {
     "cascade": [(("bsc",), Bsc), (("truth", "predictions"), Data), ((), Law)],
     "contextual": [(("pair_parameters",), Realizable), ((), Context)],
+    "routing": [(("truth", "predictions"), RoutingData), ((), RoutingLaw)],
     "allocation": [((), Allocation)],
     "multiplayer": [((), Players)],
 }

@@ -1,0 +1,146 @@
+"""Named problems of routing: six worlds of prices, one for each place where the best model can be."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from weakfeedback.routing.problem import RoutingProblem
+
+
+@dataclass(frozen=True)
+class Instance:
+    """What is known of a named problem without making it.
+
+    Attributes
+    ----------
+    name, summary : str
+        What to call it, and one line on what it is.
+    data : str
+        "": all are laws.
+    prices : tuple of float
+        What each model costs alone, in units of an error.
+    """
+
+    name: str
+    summary: str
+    prices: tuple[float, ...]
+    data: str = ""
+    setting: str = "routing"
+    # who errs together, a letter per model, by probability; two that err give the same wrong answer
+    _wrong: Mapping[str, float] = field(kw_only=True, repr=False, compare=False)
+
+    def unavailable(self, data: Any = None) -> str:
+        """Return "": no data are needed."""
+        return ""
+
+    def available(self, data: Any = None) -> bool:
+        """Return True: no data are needed."""
+        return True
+
+    def _make(self) -> RoutingProblem:
+        rows, law = [[1] * (len(self.prices) + 1)], [1.0 - sum(self._wrong.values())]
+        for pattern, probability in self._wrong.items():
+            rows.append([1] + [0 if letter == "x" else 1 for letter in pattern])
+            law.append(probability)
+        return RoutingProblem(rows, law, self.prices)
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all instances of this setting.
+
+    >>> names()[:2]
+    ('prices-1-20-150', 'prices-1-3')
+    """
+    return tuple(_INSTANCES)
+
+
+def describe(name: str) -> Instance:
+    """Return what is known of an instance.
+
+    >>> describe("prices-1-3").prices
+    (0.05, 0.15)
+    """
+    if isinstance(name, str) and name.lower() in _INSTANCES:
+        return _INSTANCES[name.lower()]
+    near = difflib.get_close_matches(str(name).lower(), _INSTANCES, n=3)
+    allowed = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(_INSTANCES)}"
+    raise ValueError(f"instance {name!r} is not known; {allowed}")
+
+
+def load(name: str) -> RoutingProblem:
+    """Return the problem of that name.
+
+    >>> load("prices-1-10")
+    RoutingProblem(arms=2, optimal_arm=0, weak_dominance=True, xi=0.1)
+    """
+    return describe(name)._make()
+
+
+_INSTANCES: dict[str, Instance] = {
+    instance.name: instance
+    for instance in (
+        Instance(
+            "prices-1-20-150",
+            "three models, the second is best, the last costs 3.3 times as much in all",
+            (0.001, 0.02, 0.15),
+            _wrong={
+                "xxx": 0.010,
+                "xx.": 0.012,
+                "x.x": 0.003,
+                ".xx": 0.002,
+                "x..": 0.2775,
+                ".x.": 0.006,
+                "..x": 0.002,
+            },
+        ),
+        Instance(
+            "prices-1-3",
+            "two models, the last is best; a cascade that always calls both costs 1.28 times as much",
+            (0.05, 0.15),
+            _wrong={"xx": 0.02, "x.": 0.178, ".x": 0.01},
+        ),
+        Instance(
+            "prices-1-4-12",
+            "three models, the last is best; a cascade that always calls all costs 1.36 times as much",
+            (0.01, 0.04, 0.12),
+            _wrong={
+                "xxx": 0.012,
+                "xx.": 0.158,
+                "x.x": 0.002,
+                ".xx": 0.004,
+                "x..": 0.092,
+                ".x.": 0.026,
+                "..x": 0.002,
+            },
+        ),
+        Instance(
+            "prices-1-10",
+            "two models, the first is best",
+            (0.02, 0.20),
+            _wrong={"xx": 0.01, "x.": 0.07, ".x": 0.01},
+        ),
+        Instance(
+            "prices-1-8-40",
+            "three models, the first is best, by a margin of .002 only",
+            (0.01, 0.08, 0.40),
+            _wrong={
+                "xxx": 0.001,
+                "xx.": 0.002,
+                "x.x": 0.004,
+                ".xx": 0.003,
+                "x..": 0.032,
+                ".x.": 0.029,
+                "..x": 0.002,
+            },
+        ),
+        Instance(
+            "prices-1-2",
+            "two models, the first is best, but weak dominance fails",
+            (0.05, 0.10),
+            _wrong={"xx": 0.08, "x.": 0.07, ".x": 0.0516},
+        ),
+    )
+}

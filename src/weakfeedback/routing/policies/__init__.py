@@ -1,0 +1,1 @@
+"""The policies of this setting, one file each."""

@@ -1,0 +1,249 @@
+"""Pay-to-compare: trust the model that is cheapest by the posterior, compare only while that pays."""
+
+import math
+
+import numpy as np
+
+from weakfeedback.routing.prices import model_prices
+from weakfeedback.routing.tails import below, mean_excess
+from weakfeedback.validate import integer, number
+
+LEAST_PRICE = 1e-6  # of a comparison, as a share of the last model's price: free ones must end, too
+
+
+class PayToCompare:
+    """Settles on the model that is cheapest by the posterior, and compares a pair only while that pays.
+
+    Of models i < j with the prices c_i <= c_j, d = c_j - c_i and the disagreement p ~ Beta(1 + D_ij, 1 + N_ij - D_ij):
+
+        cheap_ij = E[(p - d - rho c_j)^+]     expected loss per round of trusting i where j is better
+        low_ij   = P(p < d)                   probability that i would have been good enough
+        dear_ij  = low_ij d                   expected loss per round of trusting j where i would do
+
+    It settles on the first model i with cheap_ij <= dear_ij for all j > i, else on the last. A verdict is checked
+    again, by calling both models, while
+
+        rounds ahead x expected loss of the verdict > kappa x price of one comparison x (comparisons of the pair + 1),
+
+    so a pair never costs more in comparisons than a wrong verdict on it is still expected to cost. Rounds ahead are
+    ``horizon - t`` if the horizon is known, else as many as lie behind, at least ``least``. A comparison is made only
+    if afterwards not more has been spent than c_K ((1 + overspend) t + allowance): never more than the last model
+    alone, plus 5 %, plus 50 calls, whatever the models answer. All pairs called are learned from, and whether to
+    compare does not look at the sample.
+
+    Draws: none.
+
+    Parameters
+    ----------
+    prices : K non-decreasing numbers >= 0, the last > 0
+        ``prices[k]`` is what a call of model ``k`` alone costs, in units of an error.
+    rho : number >= 0
+        Tolerance: a model may cost at most the share ``rho`` of a later model's price more than that one.
+    kappa : number > 0
+        Patience of the rule: less compares longer.
+    horizon : integer >= 0 or None
+        How many rounds there will be; None or 0 if that is not known.
+    least : integer >= 1
+        Rounds ahead are at least so many if the horizon is not known.
+    memory : integer >= 0 or None
+        For how many rounds behaviour may be trusted to stay: older comparisons fade, and pairs are compared again.
+        None or 0: nothing fades.
+    overspend, allowance : numbers >= 0
+        The bound on the money, relative to the last model alone and in calls of it.
+
+    Examples
+    --------
+    Two models that never disagree: the second is not worth its price.
+
+    >>> policy = PayToCompare(prices=[0.05, 0.40])
+    >>> calls = np.zeros(2, dtype=int)
+    >>> for _ in range(1000):
+    ...     call = policy.select(None)
+    ...     policy.start(call, None)
+    ...     policy.update(call, np.ones(call.sum()), None)
+    ...     calls += call
+    >>> calls.tolist(), policy.settled()
+    ([1000, 7], 0)
+    """
+
+    delay_safe = True
+    recostable = True  # nothing that is learned depends on the prices
+
+    def __init__(
+        self,
+        prices,
+        rho=0.05,
+        kappa=1.0,
+        horizon=None,
+        least=1000,
+        memory=None,
+        overspend=0.05,
+        allowance=50,
+    ):
+        self.c = model_prices(prices)
+        self.K = self.c.size
+        self.rho = number("rho", rho, at_least=0.0)
+        self.kappa = number("kappa", kappa, above=0.0)
+        self.horizon = 0 if horizon is None else integer("horizon", horizon, 0)
+        self.least = integer("least", least, 1)
+        self.memory = 0 if memory is None else integer("memory", memory, 0)
+        self.overspend = number("overspend", overspend, at_least=0.0)
+        self.allowance = number("allowance", allowance, at_least=0.0)
+        self.D = np.zeros((self.K, self.K))  # disagreements of models i < j
+        self.N = np.zeros((self.K, self.K))  # their comparisons
+        self.asked = np.zeros((self.K, self.K))  # comparisons under way
+        self.cheap = np.zeros((self.K, self.K))  # of D and N: kept until these change
+        self.low = np.zeros((self.K, self.K))
+        self.t = 0  # rounds played
+        self.since = 0  # the rounds before the prices of today
+        self.spent = 0.0  # at the prices of today
+        self.weigh_all()
+
+    def select(self, rng):
+        """Return which models to call: the last of them answers, and it is never cheaper than the settled one."""
+        a = self.settled()
+        call = np.zeros(self.K, dtype=np.bool_)
+        call[a] = True
+        for j in range(a + 1, self.K):  # is a really good enough?
+            if self.pays(a, j, self.cheap[a, j], self.c[j]):
+                call[j] = True
+        for i in range(a):  # is i really not?
+            m = self.firmest_refusal(i)
+            price = self.c[i] + (self.c[m] if m != a else 0.0)
+            if self.pays(i, m, self.low[i, m] * (self.c[a] - self.c[i]), price):
+                call[i] = True
+                call[m] = True
+        if self.is_too_dear(call):
+            for k in range(self.K):
+                call[k] = k == a
+        return call
+
+    def settled(self):
+        """Return the first model whose verdicts against all later ones are in its favour, else the last."""
+        for i in range(self.K - 1):
+            accepted = True
+            for j in range(i + 1, self.K):
+                if self.refuses(i, j):
+                    accepted = False
+            if accepted:
+                return i
+        return self.K - 1
+
+    def refuses(self, i, j):
+        """Whether trusting i is expected to lose more against j than trusting j against i."""
+        return self.cheap[i, j] > self.low[i, j] * (self.c[j] - self.c[i])
+
+    def firmest_refusal(self, i):
+        """Return the model that refuses i with the smallest probability of being wrong."""
+        found = -1
+        for j in range(i + 1, self.K):
+            if self.refuses(i, j) and (found < 0 or self.low[i, j] < self.low[i, found]):
+                found = j
+        return found
+
+    def ahead(self):
+        """Return the number of rounds for which a verdict is expected to matter."""
+        rounds = self.horizon - self.t if self.horizon > 0 else max(self.least, self.t + 1)
+        return min(rounds, self.memory) if self.memory > 0 else rounds
+
+    def pays(self, i, j, loss, price):
+        """Whether the verdict on a pair may still cost more than its comparisons have."""
+        compared = self.N[i, j] + self.asked[i, j] + 1.0
+        return self.ahead() * loss > self.kappa * max(price, LEAST_PRICE * self.c[self.K - 1]) * compared
+
+    def price_of(self, call):
+        """Return what these calls cost together."""
+        total = 0.0
+        for k in range(self.K):
+            if call[k]:
+                total += self.c[k]
+        return total
+
+    def is_too_dear(self, call):
+        """Whether a comparison would break the bound on the money."""
+        several = 0
+        for k in range(self.K):
+            several += call[k]
+        rounds = self.t - self.since + 1
+        bound = self.c[self.K - 1] * ((1.0 + self.overspend) * rounds + self.allowance)
+        return several > 1 and self.spent + self.price_of(call) > bound
+
+    def start(self, call, rng):
+        """Count a round that is really played: what is spent and what is under way."""
+        self.t += 1
+        self.spent += self.price_of(call)
+        for i in range(self.K):
+            for j in range(i + 1, self.K):
+                if call[i] and call[j]:
+                    self.asked[i, j] += 1.0
+        if self.memory > 0 and self.t % max(1, self.memory // 200) == 0:
+            self.forget()
+
+    def forget(self):
+        """Let old comparisons fade."""
+        kept = math.exp(-max(1, self.memory // 200) / self.memory)
+        for i in range(self.K):
+            for j in range(i + 1, self.K):
+                self.D[i, j] *= kept
+                self.N[i, j] *= kept
+        self.weigh_all()
+
+    def update(self, call, outputs, rng):
+        """Learn from the outputs of the models called, in their order."""
+        a = 0
+        for i in range(self.K):
+            if call[i]:
+                b = a
+                for j in range(i + 1, self.K):
+                    if call[j]:
+                        b += 1
+                        self.count(i, j, outputs[a] != outputs[b])
+                a += 1
+
+    def update_pairs(self, call, differ, rng):
+        """Learn which pairs i < j of the models called disagreed."""
+        for i in range(self.K):
+            for j in range(i + 1, self.K):
+                if call[i] and call[j]:
+                    self.count(i, j, differ[i, j])
+
+    def count(self, i, j, differed):
+        """Add what was seen of one pair, which is no longer under way."""
+        self.asked[i, j] -= 1.0
+        self.add(i, j, differed)
+
+    def add(self, i, j, differed):
+        """Add one comparison of a pair."""
+        self.N[i, j] += 1.0
+        if differed:
+            self.D[i, j] += 1.0
+        self.weigh(i, j)
+
+    def cancel(self, call):
+        """Free what a round that was not answered had under way; the round and its money stay counted."""
+        for i in range(self.K):
+            for j in range(i + 1, self.K):
+                if call[i] and call[j]:
+                    self.asked[i, j] -= 1.0
+
+    def weigh(self, i, j):
+        """Compute the losses of both verdicts on a pair anew."""
+        d = self.c[j] - self.c[i]
+        s = 1.0 + self.D[i, j]
+        f = 1.0 + self.N[i, j] - self.D[i, j]
+        self.cheap[i, j] = mean_excess(s, f, min(1.0, d + self.rho * self.c[j]))
+        self.low[i, j] = below(s, f, min(1.0, d))
+
+    def weigh_all(self):
+        """Compute the losses of all verdicts anew."""
+        for i in range(self.K):
+            for j in range(i + 1, self.K):
+                self.weigh(i, j)
+
+    def reprice(self, prices):
+        """Go on with new prices: what was counted stays, the bound on the money begins anew."""
+        for k in range(self.K):
+            self.c[k] = prices[k]
+        self.since = self.t
+        self.spent = 0.0
+        self.weigh_all()

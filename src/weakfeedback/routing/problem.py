@@ -1,0 +1,226 @@
+"""Problems of routing without labels: a law of truth and outputs, and the price of each model."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weakfeedback.cascade.problem import CascadeProblem
+from weakfeedback.routing.prices import model_prices
+
+if TYPE_CHECKING:
+    from weakfeedback.engine.loop import Loop
+    from weakfeedback.routing.world import LawWorld, TableWorld
+
+
+class RoutingProblem:
+    """K models of rising price, each of which can be called alone, whose errors are never revealed.
+
+    Setting
+    -------
+    In every round a vector (Y, Y^1, ..., Y^K) is drawn from a fixed law. The learner calls a set of models and pays
+    the price of each. The last model of the set answers, and 1 more is paid if it differs from Y.
+
+    What is hidden
+    --------------
+    The truth Y, in every round and for ever, the outputs of the models that are not called, and the law.
+
+    What is seen
+    ------------
+    The outputs of the models called. One model alone shows nothing that helps; two or more show whether they agree.
+
+    Regret
+    ------
+    What is paid, errors by their probabilities, above the best single model called alone: ``gaps[k]`` for every answer
+    of model k, and the price of every call that did not answer. It is computed from the law (or from the empirical
+    law of a data set). The optimal model is the last of the minimisers of total_costs = errors + prices; totals within
+    1e-12 are ties.
+
+    Arguments
+    ---------
+    outcomes : integers, shape (n, K + 1)
+        The possible rows (y, y1, ..., yK), truth first. Any number of labels.
+    probabilities : n numbers >= 0 that sum to 1
+        The probability of each row.
+    prices : K non-decreasing numbers >= 0, the last > 0
+        ``prices[k]`` is what a call of model k alone costs, in units of an error. Not cumulative.
+
+    Attributes
+    ----------
+    arms, prices, errors, total_costs, optimal_arm, gaps
+        K, c_k, gamma_k, gamma_k + c_k, i* and total_costs - total_costs[i*]. Models count from 0.
+    disagreement : K x K array
+        p_ij, the probability that models i and j give different outputs.
+    xi : float
+        The minimum over j > i* of c_j - c_i* - p, with p the disagreement of i* and j; infinite when the optimal model
+        is the last.
+    weak_dominance : bool
+        Whether xi > 1e-12: then the optimal model can be learned from disagreements.
+    margin : float
+        The least |p - d| that decides: xi, and for every i < i* the largest p_ij - (c_j - c_i) over j > i.
+
+    Examples
+    --------
+    A dear model that corrects half of the errors of a cheap one, and makes none of its own:
+
+    >>> problem = RoutingProblem([[1, 1, 1], [1, 0, 1], [1, 0, 0]], [0.6, 0.2, 0.2], prices=[0.1, 0.4])
+    >>> problem
+    RoutingProblem(arms=2, optimal_arm=0, weak_dominance=True, xi=0.1)
+    >>> problem.errors.round(3).tolist(), problem.gaps.round(3).tolist()
+    ([0.4, 0.2], [0.0, 0.1])
+    """
+
+    setting = "routing"
+
+    arms: int
+    prices: np.ndarray
+    errors: np.ndarray
+    disagreement: np.ndarray
+    total_costs: np.ndarray
+    optimal_arm: int
+    gaps: np.ndarray
+    xi: float
+    weak_dominance: bool
+    margin: float
+    _rows: np.ndarray
+    _probabilities: np.ndarray
+    _cycled: bool
+
+    def __init__(self, outcomes: Any, probabilities: Any, prices: Any):
+        found = model_prices(prices)
+        self._settle(_priced(CascadeProblem, outcomes, probabilities, found), found)
+
+    @classmethod
+    def from_predictions(cls, truth: Any, predictions: Any, prices: Any) -> RoutingProblem:
+        """Make the problem of a data set: its rows are served in turn, in an order shuffled per replication.
+
+        ``truth`` has n labels, ``predictions`` has shape (n, K), model k's prediction of row r at [r, k].
+        Labels are integers, booleans or strings. Errors and disagreements are those of the data set, each row 1/n.
+
+        >>> predictions = [["ill", "ill"], ["ill", "well"]]
+        >>> RoutingProblem.from_predictions(["ill", "well"], predictions, prices=[0.1, 0.3]).errors.tolist()
+        [0.5, 0.0]
+        """
+        problem = cls.__new__(cls)
+        found = model_prices(prices)
+        problem._settle(_priced(CascadeProblem.from_predictions, truth, predictions, found), found)
+        return problem
+
+    def _settle(self, law: CascadeProblem, prices: np.ndarray) -> None:
+        """Take over what a cascade with these costs has in common with routing, and freeze the problem."""
+        names = (
+            "arms",
+            "errors",
+            "disagreement",
+            "total_costs",
+            "optimal_arm",
+            "gaps",
+            "xi",
+            "weak_dominance",
+        )
+        self.__dict__.update({name: getattr(law, name) for name in names})
+        self.__dict__.update(
+            prices=prices,
+            margin=_margin(law.optimal_arm, law.disagreement, prices),
+            _rows=law._rows,
+            _probabilities=law._probabilities,
+            _cycled=law._cycled,
+        )
+        self._freeze()
+
+    def _freeze(self) -> None:
+        for value in self.__dict__.values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a RoutingProblem cannot be changed, so {name} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a RoutingProblem cannot be changed, so {name} cannot be deleted")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # NumPy forgets the read-only flag in a pickle.
+        self.__dict__.update(state)
+        self._freeze()
+
+    def __copy__(self) -> RoutingProblem:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RoutingProblem:
+        return self
+
+    def __repr__(self) -> str:
+        return (
+            f"RoutingProblem(arms={self.arms}, optimal_arm={self.optimal_arm}, "
+            f"weak_dominance={self.weak_dominance}, xi={self.xi:.6g})"
+        )
+
+    def world(self) -> LawWorld | TableWorld:
+        """Return the hidden side of the simulation: what draws the rows."""
+        from weakfeedback.routing.world import LawWorld, TableWorld
+
+        return TableWorld(self._rows) if self._cycled else LawWorld(self._rows, self._probabilities)
+
+    def loop(self) -> Loop:
+        """Return the round loop of this setting."""
+        from weakfeedback.routing.play import LOOP
+
+        return LOOP
+
+    def measures(self, counts: Any) -> dict[str, np.ndarray]:
+        """Turn counts of calls and answers, shape (..., 2 K), into regret, cost and the counts, shape (...) each.
+
+        Eight rounds in which the cheap model answers three times and the dear one five times, once both called:
+
+        >>> problem = RoutingProblem([[1, 1, 1], [1, 0, 1]], [0.5, 0.5], prices=[0.25, 0.5])
+        >>> found = problem.measures([4, 5, 3, 5])
+        >>> found["regret"].item(), found["cost"].item()
+        (1.0, 3.5)
+        """
+        given = np.asarray(counts)
+        if given.ndim < 1 or given.shape[-1] != 2 * self.arms or given.dtype.kind not in "iu":
+            raise ValueError(
+                f"counts must be integers of shape (..., {2 * self.arms}), got {given.dtype} {given.shape}"
+            )
+        calls, answers = given[..., : self.arms], given[..., self.arms :]
+        regret = np.zeros(given.shape[:-1])
+        cost = np.zeros(given.shape[:-1])
+        # in index order: the same bits however the counts are batched
+        for k in range(self.arms):
+            regret += answers[..., k] * self.gaps[k] + (calls[..., k] - answers[..., k]) * self.prices[k]
+            cost += calls[..., k] * self.prices[k]
+        shares = {f"calls_{k}": calls[..., k].copy() for k in range(self.arms)}
+        shares |= {f"answers_{k}": answers[..., k].copy() for k in range(self.arms)}
+        return {"regret": regret, "cost": cost, **shares}
+
+    def digest(self) -> str:
+        """Return a hexadecimal fingerprint of everything that determines a simulation of this problem."""
+        head = f"{type(self).__name__} {self._rows.shape} {self._cycled}"
+        digest = hashlib.sha256(head.encode())
+        for array, kind in ((self._rows, "<i8"), (self._probabilities, "<f8"), (self.prices, "<f8")):
+            digest.update(array.astype(kind).tobytes())
+        return digest.hexdigest()
+
+
+def _priced(make: Any, *arguments: Any) -> CascadeProblem:
+    """A cascade whose costs are the prices of models; messages speak of prices and models."""
+    try:
+        return make(*arguments)
+    except ValueError as error:
+        words = str(error)
+        if words.startswith("costs must be") and "one per arm" in words:
+            words = words.replace("costs", "prices", 1).replace("one per arm", "one per model")
+            raise ValueError(words) from None
+        raise
+
+
+def _margin(best: int, disagreement: np.ndarray, prices: np.ndarray) -> float:
+    """The least |p - d| on which the choice of the best model hangs."""
+    excess = disagreement - (prices[None, :] - prices[:, None])
+    later = [-float(excess[best, j]) for j in range(best + 1, prices.size)]
+    earlier = [float(excess[i, i + 1 :].max()) for i in range(best)]
+    return min(later + earlier, default=math.inf)

@@ -1,0 +1,81 @@
+"""One round of routing taken apart, for checks that must stand between its steps."""
+
+import numpy as np
+
+
+class Script:
+    """A world that replays given rows (y, y1, ..., yK)."""
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.served = 0
+
+    def begin(self, rng):
+        """Nothing to prepare."""
+
+    def draw(self, rng):
+        """Return the next row."""
+        self.served += 1
+        return self.served - 1
+
+    def show(self, row, call, seen):
+        """Write the outputs of the models called into ``seen``, side by side, and return how many they are."""
+        shown = self.rows[row, 1:][call]
+        seen[: shown.size] = shown
+        return shown.size
+
+
+class Protocol:
+    """Draw, decide, show and learn as separate steps; a round is counted when it is learned from."""
+
+    decides = "select"  # the method that returns the decision
+    # the same as others, for those who compare outputs in their own way
+    pair_methods: tuple[str, ...] = ("update_pairs",)
+
+    def record(self, problem, rounds, rng):
+        """What the world hides in so many rounds: one row (y, y1, ..., yK) each."""
+        world = problem.world()
+        world.begin(rng)
+        return np.array([world.rows[world.draw(rng)] for _ in range(rounds)])
+
+    def script(self, hidden):
+        """A world that replays what was recorded."""
+        return Script(hidden)
+
+    def decide(self, policy, rng):
+        """Ask for the models to call."""
+        return policy.select(rng)
+
+    def show(self, row, call):
+        """What the policy may see of a row."""
+        return row[1:][call]
+
+    def learn(self, policy, call, seen, rng):
+        """Count the round and give its feedback."""
+        policy.start(call, rng)
+        policy.update(call, seen, rng)
+
+    def learn_pairs(self, policy, call, seen, rng, size):
+        """The same by a matrix of disagreements, of so many rows."""
+        policy.start(call, rng)
+        policy.update_pairs(call, differences(call, seen, size), rng)
+
+    def scramble(self, row, call, rng):
+        """Another row that shows the same."""
+        other = rng.integers(0, 1000, size=row.size)
+        other[1:][call] = row[1:][call]
+        return other
+
+
+def differences(call, outputs, size):
+    """Return which pairs i < j of the models called differ, as a matrix by models.
+
+    >>> differences(np.array([True, False, True]), [5, 6], 3).tolist()[0]
+    [False, False, True]
+    """
+    models = np.flatnonzero(call)
+    differ = np.zeros((size, size), dtype=np.bool_)
+    for a, i in enumerate(models):
+        for b in range(a + 1, models.size):
+            differ[i, models[b]] = outputs[a] != outputs[b]
+    return differ
