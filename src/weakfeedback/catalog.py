@@ -6,6 +6,11 @@ import difflib
 import inspect
 from typing import Any
 
+from weakfeedback.adaptive.policies.agreement import Agreement
+from weakfeedback.adaptive.policies.fixed_arm import FixedArm as FixedStage
+from weakfeedback.adaptive.policies.thresholds import Thresholds
+from weakfeedback.adaptive.policies.uss_a import UssA
+from weakfeedback.adaptive.policies.uss_next import UssNext
 from weakfeedback.allocation.csb_dt import CsbDt
 from weakfeedback.allocation.csb_du import CsbDu
 from weakfeedback.allocation.csb_mk import CsbMk
@@ -55,6 +60,13 @@ POLICIES: dict[str, dict[str, type]] = {
         "Fixed": contextual_baselines.FixedArm,
         "Random": contextual_baselines.RandomArm,
     },
+    "adaptive": {
+        "USS-A": UssA,
+        "USS-next": UssNext,
+        "Agreement": Agreement,
+        "Thresholds": Thresholds,
+        "Fixed": FixedStage,
+    },
     "multiplayer": {
         "DLC": Dlc,
         "DLC-LIX": DlcLix,
@@ -82,6 +94,7 @@ POLICIES: dict[str, dict[str, type]] = {
 FIRST: dict[str, tuple[str, ...]] = {
     "cascade": ("costs",),
     "contextual": ("costs", "dimension"),
+    "adaptive": ("costs",),
     "multiplayer": ("arms",),
     "allocation": ("arms", "budget"),
 }

@@ -8,7 +8,13 @@ from weakfeedback.experiments.model import Experiment
 from weakfeedback.experiments.registry import chapters, replications
 
 # A round of one policy on one core, measured on a machine of 2024: good within a factor of two or three.
-NANOSECONDS = {"cascade": 250.0, "contextual": 20_000.0, "allocation": 2_000.0, "multiplayer": 2_000.0}
+NANOSECONDS = {
+    "cascade": 250.0,
+    "contextual": 20_000.0,
+    "adaptive": 6_000.0,
+    "allocation": 2_000.0,
+    "multiplayer": 2_000.0,
+}
 
 
 def seconds(experiment: Experiment, repeated: int) -> float:
