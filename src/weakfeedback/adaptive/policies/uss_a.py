@@ -36,7 +36,7 @@ class UssA(KeptRounds):
     to the values met along each round (Longstaff and Schwartz), anew whenever the rounds have grown by a quarter;
     between fits by one Newton step per round.
 
-    The rule it aims at costs at most 2 kappa more per round than any rule, kappa being the mean calibration error of the
+    The rule it aims at costs at most 2 kappa more per round than any rule, kappa the mean calibration error of the
     judge at the last stage; "last": at most the error rate of the last stage. That it comes near this rule is measured,
     not proved: no regret bound is known.
 
