@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from weakfeedback.adaptive.judges import calibration
-from weakfeedback.adaptive.kept import FEATURES, KeptRounds, absorb, draw, fit
+from weakfeedback.adaptive.kept import FEATURES, FIRST_FIT, KeptRounds, absorb, draw, fit
 from weakfeedback.linalg import inner, logistic, longer, times
 from weakfeedback.validate import brief, integer, number
 
@@ -329,7 +329,8 @@ class UssA(KeptRounds):
         self.eta = eta
         self.calibrated = True
         self.judge = CALIBRATED
-        self.next_fit = min(self.next_fit, self.t + 1)  # what is believed of the kept rounds has changed
+        if self.t >= FIRST_FIT:  # what is believed of the kept rounds has changed
+            self.next_fit = min(self.next_fit, self.t + 1)
 
     def check_judge(self, scores):
         """Refuse, before anything is played, last-stage scores that the judge cannot judge."""
