@@ -7,6 +7,11 @@ import inspect
 from collections.abc import Iterable
 from typing import Any
 
+from weakfeedback.adaptive.policies.agreement import Agreement
+from weakfeedback.adaptive.policies.fixed_arm import FixedArm as FixedStage
+from weakfeedback.adaptive.policies.thresholds import Thresholds
+from weakfeedback.adaptive.policies.uss_a import UssA
+from weakfeedback.adaptive.policies.uss_next import UssNext
 from weakfeedback.allocation.csb_dt import CsbDt
 from weakfeedback.allocation.csb_du import CsbDu
 from weakfeedback.allocation.csb_mk import CsbMk
@@ -59,6 +64,13 @@ POLICIES: dict[str, dict[str, type]] = {
         "Fixed": contextual_baselines.FixedArm,
         "Random": contextual_baselines.RandomArm,
     },
+    "adaptive": {
+        "USS-A": UssA,
+        "USS-next": UssNext,
+        "Agreement": Agreement,
+        "Thresholds": Thresholds,
+        "Fixed": FixedStage,
+    },
     "routing": {
         "Pay-to-compare": PayToCompare,
         "Double-Thompson": DoubleThompson,
@@ -92,6 +104,7 @@ FIRST: dict[str, tuple[str, ...]] = {
     "cascade": ("costs",),
     "contextual": ("costs", "dimension"),
     "routing": ("prices",),
+    "adaptive": ("costs",),
     "multiplayer": ("arms",),
     "allocation": ("arms", "budget"),
 }

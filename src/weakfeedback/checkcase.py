@@ -59,6 +59,8 @@ def decide(case: Case, policy: Any, row: Any, rng: Any) -> Any:
     loop = case.loop
     announced = loop.protocol.announce(row) if hasattr(loop.protocol, "announce") else ()
     decision = loop.protocol.decide(policy, *announced, rng)
+    if getattr(loop.protocol, "judges", False):
+        return decision
     if not isinstance(policy, list):
         return loop.judge(case.problem, policy, decision)
     return [loop.judge(case.problem, player, arm) for player, arm in zip(policy, decision)]

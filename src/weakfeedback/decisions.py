@@ -46,6 +46,21 @@ def checked_arm(policy: Any, value: Any, arms: int, method: str = "select") -> i
     return arm
 
 
+def checked_bool(policy: Any, value: Any, method: str) -> bool:
+    """Return whether a policy wants to go on: True or False, of Python or NumPy, or 1 or 0.
+
+    >>> checked_bool("a policy", 2, "go_on")
+    Traceback (most recent call last):
+    weakfeedback.decisions.WrongDecision: impossible decision: it must be True or False, got 2 from str.go_on()
+    """
+    if type(value) is bool:
+        return value
+    whole = _whole(value)
+    if whole not in (0, 1):
+        raise WrongDecision(policy, method, value, "True or False")
+    return whole == 1
+
+
 def checked_choice(policy: Any, value: Any, arms: int, method: str = "choose") -> int:
     """Return the arm that a player chooses, or -1 if she idles.
 
@@ -121,14 +136,21 @@ def _whole(value: Any) -> int | None:
 class Judged:
     """Stands before a policy and judges every decision on its way into the loop."""
 
-    def __init__(self, policy: Any, method: str, judge: Callable[[Any, Any], Any]) -> None:
+    def __init__(
+        self,
+        policy: Any,
+        method: str,
+        judge: Callable[[Any, Any], Any],
+        starts: Callable[..., bool] | None = None,
+    ) -> None:
+        # ``starts`` takes the arguments of a call and says whether a round begins with it; None: every round has one
         self._policy = policy
         decide = getattr(policy, method)
         rounds = 0
 
         def decided(*arguments: Any) -> Any:
             nonlocal rounds
-            rounds += 1
+            rounds += starts is None or starts(*arguments)
             try:
                 return judge(policy, decide(*arguments))
             except WrongDecision as error:

@@ -150,6 +150,31 @@ def _routing_words(problem: Any) -> Words:
     ]
 
 
+def _adaptive_problem() -> Any:
+    import numpy as np
+
+    from weakfeedback.adaptive import AdaptiveProblem
+
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, size=400)
+    hard = rng.random(400)
+    share = hard[:, None] * np.array([0.6, 0.3, 0.1])  # with which a stage errs
+    wrong = rng.random((400, 3)) < share
+    outputs = np.where(wrong, (truth[:, None] + rng.integers(1, 3, size=(400, 3))) % 3, truth[:, None])
+    return AdaptiveProblem(truth, outputs, 1.0 - share, costs=[0.01, 0.04, 0.1])
+
+
+def _adaptive_words(problem: Any) -> Words:
+    return [
+        ("Stages", f"{problem.arms}, counted from 0"),
+        ("Prices of the stages", _row(problem.costs)),
+        ("Error rates", _row(problem.errors)),
+        ("Cost of a round by stopping always at a stage", _row(problem.fixed_costs)),
+        ("Best fixed arm", str(problem.best_fixed)),
+        ("Regret", "cost against the best fixed arm; it may be negative"),
+    ]
+
+
 def _allocation_problem() -> Any:
     from weakfeedback.allocation import AllocationProblem
 
@@ -220,6 +245,16 @@ SETTINGS: dict[str, Setting] = {
         arguments=lambda problem: (problem.costs, problem.dimension),
         describe_problem=_contextual_words,
         sample_options={"Fixed": {"arm": 0}, "USS-PD": {"forced": 30}, "Supervised": {"forced": 30}},
+    ),
+    "adaptive": Setting(
+        name="adaptive",
+        summary="cascades that stop within the round, when this answer is good enough (beyond the thesis)",
+        instances="weakfeedback.adaptive.instances",
+        default_problem=_adaptive_problem,
+        arguments=lambda problem: (problem.costs,),
+        describe_problem=_adaptive_words,
+        sample_options={"Fixed": {"arm": 1}, "Thresholds": {"thresholds": [0.9, 0.9]}},
+        told=lambda problem: {"labels": problem.labels},
     ),
     "routing": Setting(
         name="routing",

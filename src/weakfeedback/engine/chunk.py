@@ -111,7 +111,8 @@ class Interpreted(Player):
         loop = loop_for(self.problem, policy[0] if isinstance(policy, list) else policy)
         decides, judge = loop.protocol.decides, functools.partial(loop.judge, self.problem)
         players = policy if isinstance(policy, list) else [policy]
-        judged = [Judged(player, decides, judge) for player in players]
+        starts = getattr(loop.protocol, "starts", None)
+        judged = [Judged(player, decides, judge, starts) for player in players]
         with np.errstate(divide="raise", invalid="raise"):  # silent NaN of array elements becomes an error
             refused = loop.play(judged if isinstance(policy, list) else judged[0], world, *rest)
         return int(refused), state_of(policy)

@@ -12,6 +12,7 @@ NANOSECONDS = {
     "cascade": 250.0,
     "contextual": 20_000.0,
     "routing": 250.0,
+    "adaptive": 6_000.0,
     "allocation": 2_000.0,
     "multiplayer": 2_000.0,
 }

@@ -34,6 +34,7 @@ ALLOWED = {
     "seed": "an integer >= 0",
     "marks": "a number of rounds to record, or a list of increasing rounds",
     "method": "rounds or events",
+    "problem.file": "the path of a CSV or Parquet file, from where the command is run",
     "problem.bsc": "a table with errors and, if not 0.05, slip",
 }
 
@@ -221,11 +222,40 @@ class Realizable(_Strict):
         return RealizableProblem(self.contexts, self.pair_parameters, self.costs, regret=self.regret)
 
 
+class Recorded(_Strict):
+    """An adaptive cascade: what all stages said of each row."""
+
+    truth: Any
+    outputs: Any
+    costs: Any
+    scores: Any = None
+    chances: Any = None
+
+    def make(self) -> Any:
+        """Make the problem."""
+        from weakfeedback.adaptive import AdaptiveProblem
+
+        return AdaptiveProblem(self.truth, self.outputs, self.scores, self.costs, self.chances)
+
+
+class RecordedFile(Recorded):
+    """The same in a file, CSV or Parquet; the keys name its columns."""
+
+    file: str
+
+    def make(self) -> Any:
+        """Make the problem."""
+        from weakfeedback.adaptive.records import read_problem
+
+        return read_problem(self.file, self.truth, self.outputs, self.scores, self.costs, self.chances)
+
+
 # By setting: the forms of the problem table, each with the keys that give it away; the last one is the default.
 FORMS: dict[str, list[tuple[tuple[str, ...], type[_Strict]]]] = {
     "cascade": [(("bsc",), Bsc), (("truth", "predictions"), Data), ((), Law)],
     "contextual": [(("pair_parameters",), Realizable), ((), Context)],
     "routing": [(("truth", "predictions"), RoutingData), ((), RoutingLaw)],
+    "adaptive": [(("file",), RecordedFile), ((), Recorded)],
     "allocation": [((), Allocation)],
     "multiplayer": [((), Players)],
 }

@@ -1,0 +1,10 @@
+"""Cascades that stop within the round, when this answer is good enough, without labels. Not in the thesis."""
+
+from weakfeedback.adaptive.policies.agreement import Agreement
+from weakfeedback.adaptive.policies.fixed_arm import FixedArm
+from weakfeedback.adaptive.policies.thresholds import Thresholds
+from weakfeedback.adaptive.policies.uss_a import UssA
+from weakfeedback.adaptive.policies.uss_next import UssNext
+from weakfeedback.adaptive.problem import AdaptiveProblem
+
+__all__ = ["AdaptiveProblem", "Agreement", "FixedArm", "Thresholds", "UssA", "UssNext"]

@@ -1,0 +1,137 @@
+"""Named problems: three bundled data sets and two that the user brings, each at six prices."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from weakfeedback import datasets
+from weakfeedback.adaptive.problem import AdaptiveProblem
+from weakfeedback.datasets import stages
+from weakfeedback.validate import brief
+
+PRICES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # of running all stages, in units of an error
+Loader = Callable[[Any], "stages.Recorded"]
+
+
+@dataclass(frozen=True)
+class Instance:
+    """What is known of a named problem without making it.
+
+    Attributes
+    ----------
+    name, summary : str
+        What to call it, and one line on what it is.
+    data : str
+        "built-in", or the data set the user must bring: "pima" or "heart".
+    costs : tuple of float
+        The price of each stage, in units of an error.
+    """
+
+    name: str
+    summary: str
+    data: str
+    costs: tuple[float, ...]
+    setting: str = "adaptive"
+    _record: Loader = field(kw_only=True, repr=False, compare=False)
+
+    def unavailable(self, data: Any = None) -> str:
+        """Return why the data of this instance cannot be had, or "" if they can. Nothing is downloaded."""
+        loader = {"pima": datasets.load_pima, "heart": datasets.load_heart}.get(self.data)
+        try:
+            if loader is not None:
+                loader(data)
+        except ValueError as error:
+            return str(error)
+        return ""
+
+    def available(self, data: Any = None) -> bool:
+        """Return whether ``load`` would succeed. ``unavailable`` tells why not."""
+        return self.unavailable(data) == ""
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all instances of this setting.
+
+    >>> names()[:2]
+    ('bc-adaptive-1', 'bc-adaptive-2')
+    """
+    return tuple(_INSTANCES)
+
+
+def describe(name: str) -> Instance:
+    """Return what is known of an instance, without its data.
+
+    >>> describe("bc-adaptive-3").summary
+    'breast cancer, 3 stages, all of them cost 0.1 errors'
+    """
+    if isinstance(name, str) and name.lower() in _INSTANCES:
+        return _INSTANCES[name.lower()]
+    near = difflib.get_close_matches(str(name).lower(), _INSTANCES, n=3)
+    allowed = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(_INSTANCES)}"
+    raise ValueError(f"instance {brief(name)} is not known; {allowed}")
+
+
+def load(name: str, data: Any = None) -> AdaptiveProblem:
+    """Return the problem of that name. Raises ``DataMissing`` if its data set is not there.
+
+    ``data`` is a folder with the medical data sets; without it the environment variable ``WEAKFEEDBACK_DATA``
+    is used. Nothing is downloaded.
+
+    >>> load("wine-adaptive-2")
+    AdaptiveProblem(arms=3, rows=178, best_fixed=2)
+    """
+    instance = describe(name)
+    recorded = instance._record(data)
+    return AdaptiveProblem(
+        recorded.truth, recorded.outputs, recorded.scores, instance.costs, chances=recorded.chances
+    )
+
+
+def _prices(shares: tuple[float, ...], total: float) -> tuple[float, ...]:
+    return tuple(round(total * share / sum(shares), 10) for share in shares)
+
+
+def _family(prefix: str, about: str, data: str, shares: tuple[float, ...], load: Loader) -> list[Instance]:
+    return [
+        Instance(
+            f"{prefix}-adaptive-{k}",
+            f"{about}, {len(shares)} stages, all of them cost {total:g} errors",
+            data,
+            _prices(shares, total),
+            _record=load,
+        )
+        for k, total in enumerate(PRICES, start=1)
+    ]
+
+
+_INSTANCES = {
+    instance.name: instance
+    for instance in (
+        *_family(
+            "bc",
+            *("breast cancer", "built-in", (1.0, 4.0, 25.0)),
+            lambda _: stages.breast_cancer_stages(datasets.load_breast_cancer()),
+        ),
+        *_family(
+            "wine", "wines", "built-in", (1.0, 5.0, 25.0), lambda _: stages.wine_stages(stages.load_wine())
+        ),
+        *_family(
+            "digits",
+            *("handwritten digits", "built-in", (1.0, 5.0, 25.0)),
+            lambda _: stages.digits_stages(stages.load_digits()),
+        ),
+        *_family(
+            "pima",
+            *("PIMA Indians Diabetes", "pima", (1.0, 5.0, 25.0)),
+            lambda data: stages.pima_stages(datasets.load_pima(data)),
+        ),
+        *_family(
+            "heart",
+            *("heart disease (Cleveland)", "heart", (1.0, 5.0, 25.0)),
+            lambda data: stages.heart_stages(datasets.load_heart(data)),
+        ),
+    )
+}

@@ -1,0 +1,73 @@
+"""The round loop of adaptive cascades: a stage is run, its answer shown, and the policy says whether to go on."""
+
+import numpy as np
+
+from weakfeedback.adaptive.protocol import Protocol
+from weakfeedback.decisions import checked_bool
+from weakfeedback.engine.loop import Loop
+
+
+def play(policy, world, world_rng, rng, marks, counts, table):
+    """Play up to the round ``marks[-1]``; counts are stops per stage, then errors.
+
+    Return 0, or the round in which the policy said neither yes nor no.
+    """
+    K = counts.size - 1
+    outputs = np.zeros(
+        K, dtype=np.int64
+    )  # hold only what this policy has been shown, in this round or before
+    scores = np.zeros(K)
+    chances = np.zeros(K)
+    played = 0
+    for k in range(K):
+        played += counts[k]
+    if played == 0:
+        world.begin(world_rng)
+    m = 0
+    for t in range(played + 1, marks[-1] + 1):
+        row = world.draw(world_rng)  # 1. the environment chooses the truth and all answers
+        arm = 0
+        world.show(row, 0, outputs, scores)  # 2. the first stage is run
+        while arm < K - 1:
+            more = (
+                policy.go_on(arm, outputs[: arm + 1], scores[: arm + 1], rng) + 0
+            )  # 3. is that good enough?
+            if more != 0 and more != 1:
+                return t
+            if more == 0:
+                break
+            arm += 1
+            world.show(row, arm, outputs, scores)
+        believed = world.believe(row, arm, chances)
+        policy.update(arm, outputs[: arm + 1], scores[: arm + 1], chances[:believed], rng)
+        counts[arm] += 1
+        counts[K] += world.errs(row, arm)
+        if t == marks[m]:
+            for k in range(K + 1):
+                table[m, k] = counts[k]
+            m += 1
+    return 0
+
+
+def fits(problem, policy):
+    """Refuse a policy that was made for another number of stages, or whose judge cannot work on these scores."""
+    arms = getattr(policy, "K", problem.arms)
+    if arms != problem.arms:
+        raise ValueError(
+            f"{type(policy).__name__} was made for {arms} stages, the problem has {problem.arms}"
+        )
+    if callable(getattr(policy, "check_judge", None)):
+        policy.check_judge(problem.last_scores)
+
+
+LOOP = Loop(
+    play,
+    entry=("go_on", "update"),
+    world_entry=("begin", "draw", "show", "believe", "errs"),
+    counters=lambda problem: (*(f"stops_{k}" for k in range(problem.arms)), "errors"),
+    fits=fits,
+    refusal=lambda problem: "True or False",  # noqa: ARG005
+    judge=lambda problem, policy, value: checked_bool(policy, value, "go_on"),  # noqa: ARG005
+    chunk_rounds=50_000,
+    protocol=Protocol(),
+)

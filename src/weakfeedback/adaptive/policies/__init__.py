@@ -1,0 +1,1 @@
+"""Policies that decide after every stage."""

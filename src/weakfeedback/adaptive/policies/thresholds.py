@@ -1,0 +1,40 @@
+"""Stop when a stage is sure enough."""
+
+import math
+
+from weakfeedback.adaptive.arguments import stage_costs, threshold_vector
+
+
+class Thresholds:
+    """Stops at the first stage whose score is not below its threshold: what tools ship.
+
+    A score that is missing counts as below every threshold but minus infinity. Draws: none.
+
+    Parameters
+    ----------
+    costs : K numbers >= 0
+        The price of each stage; only their number is used.
+    thresholds : K - 1 numbers
+        One per stage but the last; minus infinity stops always, plus infinity never.
+
+    Examples
+    --------
+    >>> policy = Thresholds([0.1, 0.5], [0.9])
+    >>> policy.go_on(0, [1], [0.9], None), policy.go_on(0, [1], [0.8], None)
+    (False, True)
+    """
+
+    delay_safe = True
+
+    def __init__(self, costs, thresholds):
+        self.K = stage_costs(costs).size
+        self.thresholds = threshold_vector(thresholds, self.K - 1)
+
+    def go_on(self, k, outputs, scores, rng):
+        """Whether the score of stage k is below its threshold."""
+        if math.isnan(scores[k]):
+            return bool(self.thresholds[k] > -math.inf)
+        return bool(scores[k] < self.thresholds[k])
+
+    def update(self, arm, outputs, scores, chances, rng):
+        """Learn nothing."""

@@ -1,0 +1,292 @@
+"""Adaptive cascades: what all stages said of each row of a table, and the price of every stage."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weakfeedback.adaptive.arguments import stage_costs, threshold_vector
+from weakfeedback.adaptive.rules import BestRule, best_rule, best_thresholds, threshold_stops
+from weakfeedback.validate import brief, plain
+
+if TYPE_CHECKING:
+    from weakfeedback.adaptive.world import RecordedWorld
+    from weakfeedback.engine.loop import Loop
+
+TOLERANCE = 1e-12
+
+
+class AdaptiveProblem:
+    """A cascade that may be stopped after every answer, whose errors are never revealed.
+
+    Setting
+    -------
+    In every round a row of a table is drawn. The stages are run one after the other. After each the learner sees its
+    answer and its score (how sure it is) and stops, or pays for the next one. The answer of a round is that of the last
+    stage run. A round costs the prices of the stages run, and 1 more if the answer is wrong.
+
+    What is hidden
+    --------------
+    The truth, in every round and for ever, and what the stages that were not run would have said.
+
+    What is seen
+    ------------
+    The answers and scores of the stages run; where the last stage was run, the probabilities it gives to all answers of
+    the round, if the problem has ``chances``.
+
+    Regret
+    ------
+    The measure ``regret`` is the *cost against the best fixed arm*: what was paid, errors included, minus
+    t * min(fixed_costs). It is computed from the rows met, and may be negative: a rule that looks at the answers can be
+    better than every fixed arm.
+
+    Arguments
+    ---------
+    truth : n labels
+        Integers, booleans or strings.
+    outputs : labels, shape (n, K)
+        What stage k said of row r.
+    scores : numbers, shape (n, K), or None
+        How sure it was; larger is surer. NaN: it does not tell.
+    costs : K numbers >= 0
+        The price of each stage, *not* cumulative, in units of the price of an error.
+    chances : numbers in [0, 1], shape (n, L), or a mapping from labels to n numbers; or None
+        The probability that the last stage gives to each label. Without a mapping the L labels are those of ``truth``
+        and ``outputs``, sorted.
+
+    Attributes
+    ----------
+    arms, labels, costs, cumulative
+        K, L, the prices, and what stopping at each stage costs in all.
+    errors, fixed_costs, best_fixed
+        The error rate of each stage, what a round that always stops there costs, and the best (the last of those within
+        1e-12).
+
+    Examples
+    --------
+    The second stage knows better where the first is unsure:
+
+    >>> problem = AdaptiveProblem([0, 1, 1, 1], [[0, 0], [1, 1], [1, 1], [0, 1]],
+    ...                           [[0.9, 1], [0.9, 1], [0.9, 1], [0.6, 1]], costs=[0.05, 0.2])
+    >>> problem
+    AdaptiveProblem(arms=2, rows=4, best_fixed=1)
+    >>> problem.fixed_costs.tolist(), problem.oracle_thresholds().tolist()
+    ([0.3, 0.25], [0.9])
+    >>> round(problem.best_rule().cost, 6)
+    0.1
+    """
+
+    setting = "adaptive"
+
+    arms: int
+    labels: int
+    costs: np.ndarray
+    cumulative: np.ndarray
+    errors: np.ndarray
+    fixed_costs: np.ndarray
+    best_fixed: int
+    _outputs: np.ndarray
+    _scores: np.ndarray
+    _wrong: np.ndarray
+    _chances: np.ndarray
+
+    def __init__(self, truth: Any, outputs: Any, scores: Any, costs: Any, chances: Any = None):
+        known, target, answers = _encode(truth, outputs)
+        n, arms = answers.shape
+        prices = stage_costs(costs)
+        if prices.size != arms:
+            raise ValueError(f"costs must be {arms} numbers, one per stage, got {prices.size}")
+        cumulative = np.cumsum(prices)
+        if not np.isfinite(cumulative).all():
+            raise ValueError(f"costs must have a finite sum, got {brief(costs)}")
+        wrong = (answers != target[:, None]).astype(np.int64)
+        errors = np.array([np.count_nonzero(wrong[:, k]) / n for k in range(arms)])
+        fixed = errors + cumulative
+        self.__dict__.update(
+            arms=arms,
+            labels=max(len(known), 2),
+            costs=prices,
+            cumulative=cumulative,
+            errors=errors,
+            fixed_costs=fixed,
+            best_fixed=int(np.flatnonzero(fixed <= fixed.min() + TOLERANCE)[-1]),
+            _outputs=answers,
+            _scores=_scores(scores, answers.shape),
+            _wrong=wrong,
+            _chances=_chances(chances, known, answers),
+        )
+        self._freeze()
+
+    @property
+    def last_scores(self) -> np.ndarray:
+        """The scores of the last stage; NaN where it gives none."""
+        return self._scores[:, -1]
+
+    def oracle_thresholds(self) -> np.ndarray:
+        """The best threshold per stage in hindsight, with labels: go on from stage k iff its score is below [k].
+
+        Exact for two stages. With more, one threshold at a time is improved until none can be, from the best point of a
+        grid and from every fixed arm: never worse than these. A score that is missing is below every threshold but
+        minus infinity.
+        """
+        return best_thresholds(self._wrong, self._scores, self.costs)
+
+    def threshold_cost(self, thresholds: Any) -> float:
+        """What a round costs by these thresholds, in the mean over the rows."""
+        limits = threshold_vector(thresholds, self.arms - 1)
+        stops = threshold_stops(self._scores, limits)
+        return float((self._wrong[np.arange(len(stops)), stops] + self.cumulative[stops]).mean())
+
+    def best_rule(self) -> BestRule:
+        """The best of all stopping rules for the law of this table, by backward induction over all that can be seen.
+
+        It needs the truth. Where scores take many values almost every row is a state of its own, and the rule that of
+        somebody who knows the truth; round the scores first.
+        """
+        return best_rule(self._outputs, self._scores, self._wrong, self.costs)
+
+    def _freeze(self) -> None:
+        for value in self.__dict__.values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"an AdaptiveProblem cannot be changed, so {name} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"an AdaptiveProblem cannot be changed, so {name} cannot be deleted")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # NumPy forgets the read-only flag in a pickle.
+        self.__dict__.update(state)
+        self._freeze()
+
+    def __copy__(self) -> AdaptiveProblem:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> AdaptiveProblem:
+        return self
+
+    def __repr__(self) -> str:
+        return f"AdaptiveProblem(arms={self.arms}, rows={len(self._wrong)}, best_fixed={self.best_fixed})"
+
+    def world(self) -> RecordedWorld:
+        """Return the hidden side of the simulation."""
+        from weakfeedback.adaptive.world import RecordedWorld
+
+        return RecordedWorld(self._outputs, self._scores, self._wrong, self._chances)
+
+    def loop(self) -> Loop:
+        """Return the round loop of this setting."""
+        from weakfeedback.adaptive.play import LOOP
+
+        return LOOP
+
+    def measures(self, counts: Any) -> dict[str, np.ndarray]:
+        """Turn counts, shape (..., K + 1), into regret, cost, total_cost and the stops at each stage.
+
+        cost is what the stages cost; total_cost adds the errors met; regret is total_cost - t * min(fixed_costs).
+        """
+        table = np.asarray(counts)
+        if table.ndim < 1 or table.shape[-1] != self.arms + 1 or table.dtype.kind not in "iu":
+            raise ValueError(
+                f"counts must be integers of shape (..., {self.arms + 1}), got {table.dtype} {table.shape}"
+            )
+        cost = np.zeros(table.shape[:-1])
+        best = np.zeros(table.shape[:-1])
+        # in index order: the same bits however the counts are batched
+        for arm in range(self.arms):
+            cost += table[..., arm] * self.cumulative[arm]
+            best += table[..., arm] * self.fixed_costs.min()
+        total = cost + table[..., self.arms]
+        stops = {f"stops_{arm}": table[..., arm].copy() for arm in range(self.arms)}
+        return {"regret": total - best, "cost": cost, "total_cost": total, **stops}
+
+    def digest(self) -> str:
+        """Return a hexadecimal fingerprint of everything that determines a simulation of this problem."""
+        digest = hashlib.sha256(f"{type(self).__name__} {self._outputs.shape} {self._chances.shape}".encode())
+        for array, kind in (
+            (self._outputs, "<i8"),
+            (self._scores, "<f8"),
+            (self._wrong, "<i8"),
+            (self._chances, "<f8"),
+            (self.costs, "<f8"),
+        ):
+            digest.update(array.astype(kind).tobytes())
+        return digest.hexdigest()
+
+
+def _encode(truth: Any, outputs: Any) -> tuple[list[Any], np.ndarray, np.ndarray]:
+    """The labels that occur, sorted, and truth and outputs as their places among them."""
+    target, answers = _labels("truth", truth), _labels("outputs", outputs)
+    if target.ndim != 1 or answers.ndim != 2 or answers.shape[0] != target.size or answers.size == 0:
+        raise ValueError(
+            "truth and outputs must have shapes (n,) and (n, K) with n >= 1 and K >= 1, "
+            f"got {target.shape} and {answers.shape}"
+        )
+    if (target.dtype.kind == "U") != (answers.dtype.kind == "U"):
+        raise ValueError("truth and outputs must both be strings or both be numbers, got one of each")
+    both = np.column_stack([target, answers])
+    known, codes = np.unique(both, return_inverse=True)
+    codes = codes.reshape(both.shape).astype(np.int64)
+    return known.tolist(), np.ascontiguousarray(codes[:, 0]), np.ascontiguousarray(codes[:, 1:])
+
+
+def _labels(name: str, values: Any) -> np.ndarray:
+    """An array of whole numbers or of text."""
+    allowed = "a rectangular array of labels that are integers, booleans or strings"
+    try:
+        array = np.asarray(plain(values))
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be {allowed}, got {brief(values)}") from None
+    if array.dtype.kind == "O":
+        kinds = {type(value) for value in array.flat}
+        array = np.array(array.tolist()) if len(kinds) == 1 else array
+    if array.dtype.kind in "UT":
+        return array.astype(str)
+    if array.dtype.kind == "f" and (np.abs(array) < 2.0**53).all() and (array == np.floor(array)).all():
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "bi" and not (array.dtype.kind == "u" and (array < 2**63).all()):
+        raise ValueError(f"{name} must be {allowed}, got {brief(values)}")
+    return array.astype(np.int64)
+
+
+def _scores(values: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Scores as floats; NaN everywhere if there are none."""
+    if values is None:
+        return np.full(shape, np.nan)
+    found = _numbers("scores", values)
+    if found.shape != shape or np.isinf(found).any():
+        raise ValueError(f"scores must be finite numbers (or NaN) of shape {shape}, got {brief(values)}")
+    return np.ascontiguousarray(found)
+
+
+def _chances(values: Any, known: list[Any], answers: np.ndarray) -> np.ndarray:
+    """What the last stage believes of every stage's answer, shape (n, K); no columns if it does not tell."""
+    if values is None:
+        return np.zeros((len(answers), 0))
+    if isinstance(values, Mapping):
+        missing = [label for label in known if label not in values]
+        if missing:
+            raise ValueError(f"chances must have all labels that occur, {brief(missing[0])} is missing")
+        values = np.column_stack([_numbers("chances", values[label]) for label in known])
+    table = _numbers("chances", values)
+    shape = (len(answers), len(known))
+    if table.shape != shape or not ((table >= 0.0) & (table <= 1.0)).all():
+        raise ValueError(
+            f"chances must be numbers from 0 to 1 of shape {shape}, a column per label that occurs, "
+            f"got shape {table.shape} with values {brief(values)}"
+        )
+    return np.ascontiguousarray(np.take_along_axis(table, answers, axis=1))
+
+
+def _numbers(name: str, values: Any) -> np.ndarray:
+    try:
+        if np.asarray(plain(values)).dtype.kind not in "biufO":
+            raise TypeError
+        return np.array(values, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be numbers, got {brief(values)}") from None

@@ -1,0 +1,131 @@
+"""One round of an adaptive cascade taken apart, for checks that must stand between its steps.
+
+A round is a record: the ``outputs`` and ``scores`` of all stages, which of them are ``wrong``, and the ``chances`` that
+the last stage gives to every answer. The decision of a round is the stage at which it stopped.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.decisions import checked_bool
+
+
+class Script:
+    """A world that replays recorded rounds."""
+
+    def __init__(self, rounds):
+        self.rounds = rounds
+        self.served = 0
+
+    def begin(self, rng):
+        """Nothing to prepare."""
+
+    def draw(self, rng):
+        """Return the number of the next round."""
+        self.served += 1
+        return self.served - 1
+
+    def show(self, row, stage, outputs, scores):
+        """Write what a stage says."""
+        outputs[stage] = self.rounds["outputs"][row, stage]
+        scores[stage] = self.rounds["scores"][row, stage]
+
+    def believe(self, row, arm, chances):
+        """Write what the last stage believes, if it was run."""
+        found = _believed(self.rounds[row], arm)
+        chances[: found.size] = found
+        return found.size
+
+    def errs(self, row, arm):
+        """Whether a stage errs."""
+        return self.rounds["wrong"][row, arm]
+
+
+class Spy:
+    """Stands before a policy and notes where it stops."""
+
+    def __init__(self, policy):
+        self.decisions: list[int] = []
+        self._policy = policy
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return type(self._policy)
+
+    def __getattr__(self, name):
+        return getattr(self._policy, name)
+
+    def update(self, arm, *feedback):
+        """Note the stage, and hand on."""
+        self.decisions.append(int(arm))
+        self._policy.update(arm, *feedback)
+
+
+class Protocol:
+    """Draw, decide stage by stage, show and learn as separate steps."""
+
+    decides = "go_on"  # the method that returns a decision
+    pair_methods: tuple[str, ...] = ()
+    judges = True  # ``decide`` asks several times, and judges every answer itself
+    spy = Spy
+
+    def starts(self, stage, *_):
+        """Whether a call of ``go_on`` is the first of its round."""
+        return stage == 0
+
+    def record(self, problem, rounds, rng):
+        """What the world hides in so many rounds."""
+        K = problem.arms
+        world = problem.world()
+        width = world.chances.shape[1]
+        kinds = [("outputs", "i8", K), ("scores", "f8", K), ("wrong", "i8", K), ("chances", "f8", (width,))]
+        records = np.zeros(rounds, dtype=kinds)
+        world.begin(rng)
+        for t in range(rounds):
+            row = world.draw(rng)
+            for name in ("outputs", "scores", "wrong", "chances"):
+                records[name][t] = getattr(world, name)[row]
+        return records
+
+    def script(self, hidden):
+        """A world that replays what was recorded."""
+        return Script(hidden)
+
+    def announce(self, row):
+        """The whole round, of which ``decide`` shows one stage after the other."""
+        return (row,)
+
+    def decide(self, policy, row, rng):
+        """Run stages until the policy stops; the stage at which it does."""
+        K = row["outputs"].size
+        arm = 0
+        while arm < K - 1:
+            outputs, scores = row["outputs"][: arm + 1].copy(), row["scores"][: arm + 1].copy()
+            if not checked_bool(policy, policy.go_on(arm, outputs, scores, rng), "go_on"):
+                break
+            arm += 1
+        return arm
+
+    def show(self, row, arm):
+        """What the policy may see of a round."""
+        return row["outputs"][: arm + 1].copy(), row["scores"][: arm + 1].copy(), _believed(row, arm).copy()
+
+    def learn(self, policy, arm, seen, rng):
+        """Give the feedback of a decision."""
+        policy.update(arm, *seen, rng)
+
+    def scramble(self, row, arm, rng):
+        """Another round that shows the same."""
+        other = row.copy()
+        hidden = slice(arm + 1, None)
+        other["outputs"][hidden] = rng.integers(0, 1000, size=other["outputs"][hidden].size)
+        other["scores"][hidden] = rng.random(other["scores"][hidden].size)
+        other["wrong"] = row["wrong"]  # counted by the loop, never shown
+        if arm < row["outputs"].size - 1:
+            other["chances"] = rng.random(other["chances"].size)
+        return other
+
+
+def _believed(row, arm):
+    return row["chances"] if arm == row["outputs"].size - 1 else row["chances"][:0]
