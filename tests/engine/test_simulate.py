@@ -297,15 +297,19 @@ def test_results_summaries_by_hand():
 
 
 def test_compiled_is_a_bool_and_reasons_survive_a_file(tmp_path):
-    how = {"a": True, "b": "its field is a dict"}  # as earlier versions wrote it
     results = simulate(PROBLEM, policies(PROBLEM), horizon=40, replications=2, compiled=False)
-    frame = results.frame
-    for made in (Results(frame, how, {}), Results(frame, {"a": True, "b": False}, {}, {"b": how["b"]})):
+    first, *others = results.compiled
+    reasons = dict.fromkeys(others, "its field is a dict")
+    bools = {first: True, **dict.fromkeys(others, False)}
+    for made in (
+        Results(results.frame, {first: True, **reasons}, results.about),  # the reason may stand there
+        Results(results.frame, bools, results.about, reasons),
+    ):
         made.save(tmp_path / "r.parquet")
         for found in (made, Results.load(tmp_path / "r.parquet")):
-            assert found.compiled == {"a": True, "b": False}
+            assert found.compiled == bools
             assert all(type(value) is bool for value in found.compiled.values())
-            assert found.reasons == {"b": "its field is a dict"}
+            assert found.reasons == reasons
 
 
 def test_results_survive_a_file(tmp_path, standard):
@@ -320,3 +324,12 @@ def test_results_survive_a_file(tmp_path, standard):
     for name in ("junk", "absent"):
         with pytest.raises(ValueError, match=rf"cannot load results from .*{name}"):
             Results.load(tmp_path / name)
+
+
+def test_results_show_what_they_are_in_a_console_and_in_a_notebook():
+    problem = CascadeProblem.bsc([0.3, 0.1], [0.1, 0.2])
+    results = simulate(problem, {"<b>": UssTs(problem.costs)}, horizon=50, replications=1)
+    assert repr(results).endswith(": 1 policy, 1 replication, 50 rounds>")
+    page = results._repr_html_()
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page

@@ -343,3 +343,15 @@ def test_an_asynchronous_stage_that_fails_cancels_the_decision(how):
     with pytest.raises(expected.get(how, RuntimeError), match=message):
         asyncio.run(main())
     assert (cascade.rounds, cascade.pending) == (0, [])
+
+
+def test_a_model_that_was_not_fitted_is_refused_at_once():
+    from sklearn.dummy import DummyClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    fitted = DummyClassifier().fit([[0.0], [1.0]], [0, 1])
+    for raw in (DummyClassifier(), make_pipeline(StandardScaler(), DummyClassifier())):
+        with pytest.raises(ValueError, match=r"stages\[1\] must be fitted, got .*: call its fit first"):
+            Cascade([fitted, raw], [1, 2], error_cost=10)
+    assert Cascade([fitted, fitted], [1, 2], error_cost=10, seed=0)([0.5]).label in (0, 1)

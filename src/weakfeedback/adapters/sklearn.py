@@ -124,7 +124,7 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31))
         # The costs and the policy are checked before anything is fitted.
-        Cascade(stages, self.stage_costs, self.error_cost, self.policy, seed)
+        Cascade(len(stages), self.stage_costs, self.error_cost, self.policy, seed)
         ready = _ready(stages, self.prefit)
         compared, fitted, told = X, list(stages), []
         if not all(ready):

@@ -148,6 +148,21 @@ class Results:
 
         return plot_curves(self, ax, measure)
 
+    def __repr__(self) -> str:
+        replications = self.frame["replication"].nunique()
+        words = [f"{len(self.compiled)} {'policy' if len(self.compiled) == 1 else 'policies'}"]
+        words.append(f"{replications} {'replication' if replications == 1 else 'replications'}")
+        horizon = self.about.get("horizon")
+        if horizon is not None:
+            words.append(f"{horizon} rounds")
+        return f"<Results of {self.about.get('problem', 'a simulation')}: {', '.join(words)}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        table = self.final().to_html(float_format=lambda value: f"{value:.4g}")
+        return f"<p>{escape(repr(self)[1:-1])}; final regret with 95 % intervals:</p>{table}"
+
     def save(self, path: str | Path) -> None:
         """Write the rows as Parquet, in one piece, with the text of the policies' classes among ``about``."""
         write_atomically(Path(path), writer_of_results(self.frame, self.compiled, self.reasons, self.about))

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import inspect
 import numbers
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
@@ -80,6 +81,8 @@ class Stage:
             raise ValueError(
                 f"stages[{index}] must be a callable or a fitted classifier with predict, got {short(target)}"
             )
+        if predicts:
+            _refuse_unfitted(index, target)
         self.index = index
         self.asynchronous = not predicts and (
             inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(type(target).__call__)
@@ -160,6 +163,21 @@ def make_stages(stages: Any, timeout: float | None) -> list[Any]:
             f"stages must be a list of at least one callable or classifier, or their number, got {short(stages)}"
         )
     return [Stage(index, target, timeout) for index, target in enumerate(stages)]
+
+
+def _refuse_unfitted(index: int, target: Any) -> None:
+    """Refuse a model of scikit-learn that was not fitted; of others nothing is known before they are called."""
+    validation = sys.modules.get("sklearn.utils.validation")
+    if validation is None or not hasattr(target, "get_params"):
+        return
+    from sklearn.exceptions import NotFittedError
+
+    try:
+        validation.check_is_fitted(target)
+    except NotFittedError:
+        raise ValueError(f"stages[{index}] must be fitted, got {short(target)}: call its fit first") from None
+    except TypeError:  # it has no fit, so there is nothing to wait for
+        return
 
 
 def _has_parameter_earlier(target: Any) -> bool:
