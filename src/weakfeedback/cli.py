@@ -10,6 +10,7 @@ import typer
 
 from weakfeedback import completion
 from weakfeedback._version import __version__
+from weakfeedback.settings import SETTINGS
 from weakfeedback.terminal import (
     FAILED,
     INTERRUPTED,
@@ -71,7 +72,30 @@ def start(
 
 
 @app.command("list")
-def list_(json: Json = False) -> None:
+def list_(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help="settings, policies, instances or experiments; an overview by default.",
+            show_default=False,
+            autocompletion=completion.kinds,
+        ),
+    ] = "",
+    pattern: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATTERN",
+            help="Only names like this one, such as 'bsc-*'.",
+            show_default=False,
+            autocompletion=completion.listed,
+        ),
+    ] = "",
+    setting: Annotated[
+        str, typer.Option(help="Only those of one setting.", autocompletion=completion.settings)
+    ] = "",
+    json: Json = False,
+) -> None:
     """Show settings, policies, named instances and experiments.
 
     Some instances need data that are not part of the package: set WEAKFEEDBACK_DATA to their folder.
@@ -79,15 +103,30 @@ def list_(json: Json = False) -> None:
     Examples:
 
     weakfeedback list
+    weakfeedback list policies --setting cascade
+    weakfeedback list instances 'bsc-*'
+    weakfeedback list experiments 'ch2-xi-*'
     weakfeedback list --json | jq '.instances[].name'
     """
     from weakfeedback import listing
 
-    found = listing.everything()
+    if kind and kind not in listing.KINDS:
+        raise Stop(f"KIND must be one of {', '.join(listing.KINDS)}, got {kind!r}")
+    if setting and setting not in SETTINGS:
+        raise Stop(f"--setting must be one of {', '.join(SETTINGS)}, got {setting!r}")
+    if not (kind or setting or json):
+        for line in listing.overview():
+            say(line)
+        return
+    try:
+        found = listing.everything([kind] if kind else listing.KINDS, pattern, setting)
+    except listing.NothingFound as error:
+        raise Stop(str(error)) from None
     if json:
         print_json(found)
     else:
-        listing.show(found, console())
+        for line in listing.in_words(found):
+            say(line)
 
 
 @app.command()
@@ -277,7 +316,6 @@ def check(
     """
     from weakfeedback.checks import PolicyCheckError, check_policy
     from weakfeedback.ownpolicy import load_factory, time_limit
-    from weakfeedback.settings import SETTINGS
 
     if setting not in SETTINGS:
         raise Stop(f"--setting must be one of {', '.join(SETTINGS)}, got {setting!r}")

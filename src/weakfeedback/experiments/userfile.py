@@ -23,7 +23,7 @@ SHOWN = r"[^\p{C}\p{Zl}\p{Zp}]"  # a character that is seen, and steers nothing
 ALLOWED = {
     "title": "1 to 200 printable characters on one line",
     "setting": f"one of {', '.join(SETTINGS)}",
-    "instance": "the name of an instance, as in `weakfeedback list`",
+    "instance": "the name of an instance, as in `weakfeedback list instances`",
     "problem": "a table",
     "policies": "a list of at least one policy, each a name or a table with policy, label and options",
     "policies[]": "a name, or a table with policy, label and options",
