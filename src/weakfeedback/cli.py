@@ -10,10 +10,12 @@ import typer
 
 from weakfeedback import completion
 from weakfeedback._version import __version__
+from weakfeedback.plaintext import counted
 from weakfeedback.settings import SETTINGS
 from weakfeedback.terminal import (
     FAILED,
     INTERRUPTED,
+    App,
     Commands,
     Stop,
     console,
@@ -23,7 +25,7 @@ from weakfeedback.terminal import (
     writing_to,
 )
 
-app = typer.Typer(
+app = App(
     cls=Commands,
     name="weakfeedback",
     invoke_without_command=True,
@@ -33,7 +35,8 @@ app = typer.Typer(
 
 Json = Annotated[bool, typer.Option("--json", help="Print machine-readable JSON (infinity is null).")]
 Workers = Annotated[
-    int | None, typer.Option("--workers", min=1, help="How many at a time; all cores by default.")
+    int | None,
+    typer.Option("--workers", min=1, metavar="N", help="How many at a time; all cores by default."),
 ]
 
 
@@ -92,7 +95,8 @@ def list_(
         ),
     ] = "",
     setting: Annotated[
-        str, typer.Option(help="Only those of one setting.", autocompletion=completion.settings)
+        str,
+        typer.Option(metavar="NAME", help="Only those of one setting.", autocompletion=completion.settings),
     ] = "",
     json: Json = False,
 ) -> None:
@@ -298,12 +302,15 @@ def check(
     setting: Annotated[
         str,
         typer.Option(
+            metavar="NAME",
             help="The setting whose protocol the policy follows.",
             show_default=False,
             autocompletion=completion.settings,
         ),
     ],
-    max_seconds: Annotated[float, typer.Option(min=1.0, help="Give up after so long.")] = 300.0,
+    max_seconds: Annotated[
+        float, typer.Option(min=1.0, metavar="S", help="Give up after so many seconds.")
+    ] = 300.0,
 ) -> None:
     """Check that a policy of your own keeps the protocol, and that its compiled twin does the same.
 
@@ -332,7 +339,7 @@ def check(
         raise Stop(f"{factory}: calls sys.exit({error.code!r})", FAILED) from None
     for name in passed:
         say(f"  passed  {name}")
-    say(f"{factory}: all {len(passed)} checks passed")
+    say(f"{factory}: all {counted(len(passed), 'check')} passed")
 
 
 @app.command()
@@ -344,7 +351,9 @@ def radio(
     policy: Annotated[
         str,
         typer.Option(
-            help="dlc-lix, dlc, musical-chairs, sic-mmab or dpe1.", autocompletion=completion.players
+            metavar="NAME",
+            help="dlc-lix, dlc, musical-chairs, sic-mmab or dpe1.",
+            autocompletion=completion.players,
         ),
     ] = "dlc-lix",
     means: Annotated[
@@ -352,14 +361,19 @@ def radio(
         typer.Option(metavar="M ...", help="The channels' means; from 0.9 down to 0.1 by default."),
     ] = None,
     rewards: Annotated[
-        str, typer.Option(help="bernoulli, uniform or beta.", autocompletion=completion.rewards)
+        str,
+        typer.Option(metavar="NAME", help="bernoulli, uniform or beta.", autocompletion=completion.rewards),
     ] = "bernoulli",
     option: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="An option of the policy, such as epsilon=0.2; repeatable."),
     ] = None,
-    max_slots: Annotated[int, typer.Option(help="End after so many slots, settled or not.")] = 200_000,
-    max_seconds: Annotated[float, typer.Option(help="End after so long, settled or not.")] = 300.0,
+    max_slots: Annotated[
+        int, typer.Option(metavar="N", help="End after so many slots, settled or not.")
+    ] = 200_000,
+    max_seconds: Annotated[
+        float, typer.Option(metavar="S", help="End after so many seconds, settled or not.")
+    ] = 300.0,
     json: Json = False,
 ) -> None:
     """Run players as processes of their own that share channels over loopback sockets.
@@ -370,8 +384,8 @@ def radio(
     Examples:
 
     weakfeedback radio --players 6 --channels 10
-    weakfeedback radio --players 2 --channels 4 --means 0.9 0.2 0.6 0.4 --policy dlc --seed 3 --json
-    weakfeedback radio --players 3 --channels 5 --option epsilon=0.3 --option alarm=false
+    weakfeedback radio --players 2 --channels 4 --means 0.9 0.2 0.6 0.4 --json
+    weakfeedback radio --players 3 --channels 5 --policy dlc --option epsilon=0.3
     """
     from weakfeedback.apps.radio import command
 
@@ -386,11 +400,15 @@ def radio(
 @app.command("warm-up")
 def warm_up(
     policy: Annotated[
-        str | None, typer.Argument(metavar="[POLICY]", help="One policy; all by default.")
+        str | None, typer.Argument(metavar="POLICY", help="One policy; all by default.")
     ] = None,
     setting: Annotated[
         str | None,
-        typer.Option(help="Those of one setting; of all by default.", autocompletion=completion.settings),
+        typer.Option(
+            metavar="NAME",
+            help="Those of one setting; of all by default.",
+            autocompletion=completion.settings,
+        ),
     ] = None,
     workers: Workers = None,
 ) -> None:
@@ -419,7 +437,7 @@ def warm_up(
         lost = lost or done.lost
         verdict = f"not compiled: {done.refused}" if done.refused else f"{done.seconds:.1f} s"
         say(f"  {done.setting:<12} {done.policy:<12} {verdict}")
-    print(f"{count} {'policy' if count == 1 else 'policies'} ready in {time.perf_counter() - start:.1f} s")
+    print(f"{counted(count, 'policy', 'policies')} ready in {time.perf_counter() - start:.1f} s")
     if lost:
         say(f"weakfeedback: what was compiled could not be kept: {lost}", error=True)
 

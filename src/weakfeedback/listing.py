@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weakfeedback.plaintext import visible
+from weakfeedback.plaintext import counted, visible
 from weakfeedback.settings import SETTINGS, Setting
 
 if TYPE_CHECKING:
@@ -246,9 +246,11 @@ def show_outcome(found: dict[str, Any], console: Console) -> None:
         interval = f"{number(row['low'])} to {number(row['high'])}" if found["replications"] > 1 else "–"
         shown.add_row(row["policy"], number(row["mean"]), interval)
     console.print(shown)
-    console.print(
-        f"{found['horizon']:,} rounds, {found['replications']:,} replications, seed {found['seed']}"
+    rounds, replications = (
+        counted(found["horizon"], "round"),
+        counted(found["replications"], "replication"),
     )
+    console.print(f"{rounds}, {replications}, seed {found['seed']}")
     for name, path in (("page", found["page"]), ("rows", found["results"])):
         console.print(f"  {name:<8}{path}", markup=False)
     for path in found["figures"]:

@@ -63,7 +63,9 @@ def test_one_replication_has_no_interval_and_json_says_null(small, call):
     found = json.loads(call("run", "small.toml", "--json").stdout)
     assert (found["final"][0]["low"], found["comparisons"][0]["p_value"]) == (None, None)
     assert found["page"] == "results/small/report/index.html"
-    assert call("run", "small.toml").exit_code == 0
+    shown = call("run", "small.toml")
+    assert shown.exit_code == 0
+    assert "200 rounds, 1 replication, seed 3\n" in shown.stdout
 
 
 def test_a_second_run_takes_up_finished_chunks(done, call):

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from weakfeedback.plaintext import one_line
+from weakfeedback.plaintext import counted, one_line
 from weakfeedback.settings import SETTINGS, Setting
 
 LIMIT_ROWS = 50_000_000
@@ -259,8 +259,9 @@ def _experiment(name: str, text: str, content: dict[str, Any]) -> UserExperiment
     rows *= file.replications * len(file.policies)
     if rows > LIMIT_ROWS:
         raise ValueError(
-            f"policies * replications * marks must be at most {LIMIT_ROWS:,}, got {len(file.policies)} policies, "
-            f"replications = {file.replications}, marks = {_brief(file.marks)}"
+            f"policies * replications * marks must be at most {LIMIT_ROWS:,}, got "
+            f"{counted(len(file.policies), 'policy', 'policies')}, replications = {file.replications}, "
+            f"marks = {_brief(file.marks)}"
         )
     problem = setting.load(file.instance) if file.instance is not None else _problem(file)
     policies, parameters = _policies(setting, problem, file.policies)
