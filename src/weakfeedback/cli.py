@@ -141,6 +141,12 @@ def run(
         typer.Option(help="Where to write; results/NAME for NAME.toml by default.", metavar="DIR"),
     ] = None,
     workers: Workers = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Take the place of another experiment's results in DIR.")
+    ] = False,
+    allow_code: Annotated[
+        bool, typer.Option("--allow-code", help="Run policies of your own that the file names: MODULE:NAME.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Run an experiment of your own: a problem, policies, a horizon, replications.
@@ -161,29 +167,50 @@ def run(
     policies = ["USS-TS", { policy = "USS-UCB", alpha = 1.0 }]
     horizon = 10000
     replications = 100
+
+    With [sweep] it is run for several values of one key, shown on one page:
+
+    [sweep]
+    horizon = [1000, 10000]
     """
     from weakfeedback.engine.store import StoreError, StoreMismatch
     from weakfeedback.experiments.userfile import BadFile, read_experiment
     from weakfeedback.experiments.userrun import CHUNKS, run_file
+    from weakfeedback.experiments.usersweep import VALUES, run_sweep
     from weakfeedback.terminal import make_writable, tidy_warnings
 
     try:
-        experiment = read_experiment(file)
+        experiment = read_experiment(file, allow_code)
     except BadFile as error:
         raise Stop(str(error)) from None
     folder = out if out is not None else Path("results") / experiment.name
     command = shlex.join(["weakfeedback", "run", str(file), "--out", str(folder)])
+    command += " --allow-code" if experiment.own_code else ""
+    results: Any
+    ways: dict[str, Any] = {"workers": workers, "progress": not json, "overwrite": overwrite}
     try:
         with tidy_warnings(), writing_to(folder):
-            make_writable(folder / CHUNKS)
-            results, paths = run_file(experiment, folder, command, workers, progress=not json)
+            if experiment.sweep is None:
+                make_writable(folder / CHUNKS)
+                results, paths = run_file(experiment, folder, command, **ways)
+            else:
+                make_writable(folder / VALUES)
+                results, paths = run_sweep(experiment.sweep, folder, command, **ways)
     except StoreMismatch as error:
-        raise Stop(f"{error} with --out") from None
+        raise Stop(f"{error} with --out, or --overwrite") from None
     except StoreError as error:
         raise Stop(str(error)) from None
     except KeyboardInterrupt:
         raise Stop(
             f"interrupted; what is finished is kept in {folder}: run the same command to go on", INTERRUPTED
+        ) from None
+    except Exception as error:
+        if not experiment.own_code or isinstance(error, Stop):
+            raise
+        show_traceback()
+        raise Stop(
+            f"{file}: {type(error).__name__}: {error}; `weakfeedback check` tells what is wrong with a policy",
+            FAILED,
         ) from None
     _tell(results, folder, paths, json)
 
@@ -262,16 +289,20 @@ def report(
     weakfeedback report results/reproduction
     """
     from weakfeedback import reproducing
-    from weakfeedback.experiments.userrun import rebuild
+    from weakfeedback.experiments import userrun, usersweep
 
     if not folder.is_dir():
         raise Stop(f"{folder}: no such folder; give the folder that a run wrote")
     if reproducing.is_one(folder):
         reproducing.tell(reproducing.rebuild(folder), folder, json)
         return
+    results: Any
     with writing_to(folder):
         try:
-            results, paths = rebuild(folder)
+            if usersweep.is_sweep(folder):
+                results, paths = usersweep.rebuild(folder)
+            else:
+                results, paths = userrun.rebuild(folder)
         except ValueError as error:
             show_traceback()
             raise Stop(f"{error}; give the folder that a run wrote") from None
@@ -279,14 +310,16 @@ def report(
 
 
 def _tell(results: Any, folder: Path, paths: list[Path], json: bool) -> None:
+    from weakfeedback import listing
     from weakfeedback.experiments.userrun import ROWS
-    from weakfeedback.listing import outcome, show_outcome
+    from weakfeedback.experiments.usersweep import Swept
 
-    found = outcome(results, folder / ROWS, paths)
+    swept = isinstance(results, Swept)
+    found = (listing.sweep_outcome if swept else listing.outcome)(results, folder / ROWS, paths)
     if json:
         print_json(found)
     else:
-        show_outcome(found, console())
+        (listing.show_sweep if swept else listing.show_outcome)(found, console())
 
 
 @app.command()

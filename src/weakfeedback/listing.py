@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from weakfeedback.engine.results import Results
+    from weakfeedback.experiments.usersweep import Swept
 
 
 KINDS = ("settings", "policies", "instances", "experiments")
@@ -217,6 +218,38 @@ def _dominance(row: dict[str, Any]) -> str:
 
 def outcome(results: Results, rows: Path, paths: list[Path]) -> dict[str, Any]:
     """What a run measured and wrote; ``paths`` has the page first, then the figures."""
+    return {
+        **_said(results),
+        **_measured(results),
+        "results": rows,
+        "page": paths[0],
+        "figures": paths[1:],
+    }
+
+
+def sweep_outcome(swept: Swept, rows: Path, paths: list[Path]) -> dict[str, Any]:
+    """What a run with a sweep measured and wrote: ``runs`` has what ``outcome`` tells, for each value."""
+    said = _said(swept.results[0])
+    runs = [
+        {"value": value, "horizon": found.about.get("horizon"), **_measured(found)}
+        for value, found in zip(swept.values, swept.results, strict=True)
+    ]
+    return {
+        **{word: value for word, value in said.items() if word != "horizon"},
+        "swept": swept.key,
+        "runs": runs,
+        "results": rows,
+        "page": paths[0],
+        "figures": paths[1:],
+    }
+
+
+def _said(results: Results) -> dict[str, Any]:
+    words = ("experiment", "title", "setting", "instance", "horizon", "seed", "command", "versions")
+    return {word: results.about.get(word) for word in words}
+
+
+def _measured(results: Results) -> dict[str, Any]:
     from weakfeedback.report.tables import comparison_rows, final_rows
 
     about = results.about
@@ -224,33 +257,43 @@ def outcome(results: Results, rows: Path, paths: list[Path]) -> dict[str, Any]:
     for row in final:
         row["compiled"] = results.compiled[row["policy"]]
         row["reason"] = results.reasons.get(row["policy"])
-    words = ("experiment", "title", "setting", "instance", "horizon", "seed", "command", "versions")
     return {
-        **{word: about.get(word) for word in words},
         "replications": final[0]["replications"],
-        "problem": dict(about.get("description", ())),
+        "problem": about.get("facts") or dict(about.get("description", ())),
         "final": final,
         "comparisons": comparison_rows(results),
-        "results": rows,
-        "page": paths[0],
-        "figures": paths[1:],
     }
 
 
 def show_outcome(found: dict[str, Any], console: Console) -> None:
     """Print what a run measured and wrote."""
-    from weakfeedback.report.tables import number
-
     shown = table(found["title"] or str(found["results"]), "policy", "final regret", "95 % interval")
     for row in found["final"]:
-        interval = f"{number(row['low'])} to {number(row['high'])}" if found["replications"] > 1 else "–"
-        shown.add_row(row["policy"], number(row["mean"]), interval)
+        shown.add_row(row["policy"], *_numbers(row))
     console.print(shown)
-    rounds, replications = (
-        counted(found["horizon"], "round"),
-        counted(found["replications"], "replication"),
-    )
-    console.print(f"{rounds}, {replications}, seed {found['seed']}")
+    _show_rest(f"{counted(found['horizon'], 'round')}, ", found["replications"], found, console)
+
+
+def show_sweep(found: dict[str, Any], console: Console) -> None:
+    """Print what a run with a sweep measured and wrote."""
+    columns = (found["swept"], "policy", "final regret", "95 % interval")
+    shown = table(found["title"] or str(found["results"]), *columns)
+    for run in found["runs"]:
+        for row in run["final"]:
+            shown.add_row(run["value"], row["policy"], *_numbers(row))
+    console.print(shown)
+    _show_rest("", found["runs"][0]["replications"], found, console)
+
+
+def _numbers(row: dict[str, Any]) -> tuple[str, str]:
+    from weakfeedback.report.tables import number
+
+    interval = f"{number(row['low'])} to {number(row['high'])}" if row["replications"] > 1 else "–"
+    return number(row["mean"]), interval
+
+
+def _show_rest(rounds: str, replications: int, found: dict[str, Any], console: Console) -> None:
+    console.print(f"{rounds}{counted(replications, 'replication')}, seed {found['seed']}")
     for name, path in (("page", found["page"]), ("rows", found["results"])):
         console.print(f"  {name:<8}{path}", markup=False)
     for path in found["figures"]:
