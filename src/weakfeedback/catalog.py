@@ -99,6 +99,49 @@ POLICIES: dict[str, dict[str, type]] = {
     },
 }
 
+# What each of them is, in words that fit a line of a terminal beside the name.
+IN_SHORT: dict[str, dict[str, str]] = {
+    "cascade": {
+        "USS-TS": "Thompson sampling of disagreements",
+        "USS-UCB": "upper confidence bounds on disagreements",
+        "Hanawal": "one-sided test with upper confidence bounds",
+        "USS-TS-joint": "USS-TS that learns the joint law of two labels",
+        "USS-TS-drift": "USS-TS for a cascade that changes with time",
+        "Q-USS": "USS-TS that may buy the truth, at a price",
+        "Fixed": "always stops at the same arm",
+        "Random": "stops at an arm drawn at random",
+    },
+    "contextual": {
+        "USS-PD": "upper confidence bounds, logistic regression on the context",
+        "USS-PD-lambdaI": "USS-PD with one forced round only",
+        "USS-PD-TS": "USS-PD with random draws in place of upper bounds",
+        "Supervised": "USS-PD that is told which labels were right",
+        "Fixed": "always stops at the same arm",
+        "Random": "stops at an arm drawn at random",
+    },
+    "allocation": {
+        "CSB-SK": "common threshold by binary search, Thompson sampling",
+        "CSB-MK": "each arm's threshold by binary search, then a knapsack",
+        "CSB-DK": "CSB-MK with as many thresholds as arms",
+        "CSB-SU": "common threshold by linear search; anytime",
+        "CSB-DU": "each arm's threshold by linear search; anytime",
+        "NUM-SK": "CSB-SK where rewards are seen, not losses",
+        "NUM-MK": "CSB-MK where rewards are seen, not losses",
+        "CSB-ST": "common threshold first, means afterwards",
+        "CSB-DT": "all thresholds at once with parts of the budget, then means",
+        "CSB-TS": "draws thresholds and means alike; anytime",
+        "CSB-TS-same": "CSB-TS for a common threshold; anytime, no parameter",
+        "Known": "the thresholds are given: the floor of all others",
+    },
+    "multiplayer": {
+        "DLC": "the leader finds the best channels alone",
+        "DLC-LIX": "DLC in which all earn while the leader explores",
+        "Musical-Chairs": "random play for a fixed time, then sits down",
+        "SIC-MMAB": "explores in turn, tells sums by collisions",
+        "DPE1": "rotates over the best channels, only the leader explores",
+    },
+}
+
 # What comes before the options, by setting; a policy may do without some of it.
 FIRST: dict[str, tuple[str, ...]] = {
     "cascade": ("costs",),

@@ -10,9 +10,12 @@ import typer
 
 from weakfeedback import completion
 from weakfeedback._version import __version__
+from weakfeedback.plaintext import counted
+from weakfeedback.settings import SETTINGS
 from weakfeedback.terminal import (
     FAILED,
     INTERRUPTED,
+    App,
     Commands,
     Stop,
     console,
@@ -22,7 +25,7 @@ from weakfeedback.terminal import (
     writing_to,
 )
 
-app = typer.Typer(
+app = App(
     cls=Commands,
     name="weakfeedback",
     invoke_without_command=True,
@@ -32,7 +35,8 @@ app = typer.Typer(
 
 Json = Annotated[bool, typer.Option("--json", help="Print machine-readable JSON (infinity is null).")]
 Workers = Annotated[
-    int | None, typer.Option("--workers", min=1, help="How many at a time; all cores by default.")
+    int | None,
+    typer.Option("--workers", min=1, metavar="N", help="How many at a time; all cores by default."),
 ]
 
 
@@ -71,7 +75,31 @@ def start(
 
 
 @app.command("list")
-def list_(json: Json = False) -> None:
+def list_(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help="settings, policies, instances or experiments; an overview by default.",
+            show_default=False,
+            autocompletion=completion.kinds,
+        ),
+    ] = "",
+    pattern: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATTERN",
+            help="Only names like this one, such as 'bsc-*'.",
+            show_default=False,
+            autocompletion=completion.listed,
+        ),
+    ] = "",
+    setting: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Only those of one setting.", autocompletion=completion.settings),
+    ] = "",
+    json: Json = False,
+) -> None:
     """Show settings, policies, named instances and experiments.
 
     Some instances need data that are not part of the package: set WEAKFEEDBACK_DATA to their folder.
@@ -79,15 +107,30 @@ def list_(json: Json = False) -> None:
     Examples:
 
     weakfeedback list
+    weakfeedback list policies --setting cascade
+    weakfeedback list instances 'bsc-*'
+    weakfeedback list experiments 'ch2-xi-*'
     weakfeedback list --json | jq '.instances[].name'
     """
     from weakfeedback import listing
 
-    found = listing.everything()
+    if kind and kind not in listing.KINDS:
+        raise Stop(f"KIND must be one of {', '.join(listing.KINDS)}, got {kind!r}")
+    if setting and setting not in SETTINGS:
+        raise Stop(f"--setting must be one of {', '.join(SETTINGS)}, got {setting!r}")
+    if not (kind or setting or json):
+        for line in listing.overview():
+            say(line)
+        return
+    try:
+        found = listing.everything([kind] if kind else listing.KINDS, pattern, setting)
+    except listing.NothingFound as error:
+        raise Stop(str(error)) from None
     if json:
         print_json(found)
     else:
-        listing.show(found, console())
+        for line in listing.in_words(found):
+            say(line)
 
 
 @app.command()
@@ -98,6 +141,12 @@ def run(
         typer.Option(help="Where to write; results/NAME for NAME.toml by default.", metavar="DIR"),
     ] = None,
     workers: Workers = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Take the place of another experiment's results in DIR.")
+    ] = False,
+    allow_code: Annotated[
+        bool, typer.Option("--allow-code", help="Run policies of your own that the file names: MODULE:NAME.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Run an experiment of your own: a problem, policies, a horizon, replications.
@@ -118,29 +167,50 @@ def run(
     policies = ["USS-TS", { policy = "USS-UCB", alpha = 1.0 }]
     horizon = 10000
     replications = 100
+
+    With [sweep] it is run for several values of one key, shown on one page:
+
+    [sweep]
+    horizon = [1000, 10000]
     """
     from weakfeedback.engine.store import StoreError, StoreMismatch
     from weakfeedback.experiments.userfile import BadFile, read_experiment
     from weakfeedback.experiments.userrun import CHUNKS, run_file
+    from weakfeedback.experiments.usersweep import VALUES, run_sweep
     from weakfeedback.terminal import make_writable, tidy_warnings
 
     try:
-        experiment = read_experiment(file)
+        experiment = read_experiment(file, allow_code)
     except BadFile as error:
         raise Stop(str(error)) from None
     folder = out if out is not None else Path("results") / experiment.name
     command = shlex.join(["weakfeedback", "run", str(file), "--out", str(folder)])
+    command += " --allow-code" if experiment.own_code else ""
+    results: Any
+    ways: dict[str, Any] = {"workers": workers, "progress": not json, "overwrite": overwrite}
     try:
         with tidy_warnings(), writing_to(folder):
-            make_writable(folder / CHUNKS)
-            results, paths = run_file(experiment, folder, command, workers, progress=not json)
+            if experiment.sweep is None:
+                make_writable(folder / CHUNKS)
+                results, paths = run_file(experiment, folder, command, **ways)
+            else:
+                make_writable(folder / VALUES)
+                results, paths = run_sweep(experiment.sweep, folder, command, **ways)
     except StoreMismatch as error:
-        raise Stop(f"{error} with --out") from None
+        raise Stop(f"{error} with --out, or --overwrite") from None
     except StoreError as error:
         raise Stop(str(error)) from None
     except KeyboardInterrupt:
         raise Stop(
             f"interrupted; what is finished is kept in {folder}: run the same command to go on", INTERRUPTED
+        ) from None
+    except Exception as error:
+        if not experiment.own_code or isinstance(error, Stop):
+            raise
+        show_traceback()
+        raise Stop(
+            f"{file}: {type(error).__name__}: {error}; `weakfeedback check` tells what is wrong with a policy",
+            FAILED,
         ) from None
     _tell(results, folder, paths, json)
 
@@ -219,16 +289,20 @@ def report(
     weakfeedback report results/reproduction
     """
     from weakfeedback import reproducing
-    from weakfeedback.experiments.userrun import rebuild
+    from weakfeedback.experiments import userrun, usersweep
 
     if not folder.is_dir():
         raise Stop(f"{folder}: no such folder; give the folder that a run wrote")
     if reproducing.is_one(folder):
         reproducing.tell(reproducing.rebuild(folder), folder, json)
         return
+    results: Any
     with writing_to(folder):
         try:
-            results, paths = rebuild(folder)
+            if usersweep.is_sweep(folder):
+                results, paths = usersweep.rebuild(folder)
+            else:
+                results, paths = userrun.rebuild(folder)
         except ValueError as error:
             show_traceback()
             raise Stop(f"{error}; give the folder that a run wrote") from None
@@ -236,14 +310,16 @@ def report(
 
 
 def _tell(results: Any, folder: Path, paths: list[Path], json: bool) -> None:
+    from weakfeedback import listing
     from weakfeedback.experiments.userrun import ROWS
-    from weakfeedback.listing import outcome, show_outcome
+    from weakfeedback.experiments.usersweep import Swept
 
-    found = outcome(results, folder / ROWS, paths)
+    swept = isinstance(results, Swept)
+    found = (listing.sweep_outcome if swept else listing.outcome)(results, folder / ROWS, paths)
     if json:
         print_json(found)
     else:
-        show_outcome(found, console())
+        (listing.show_sweep if swept else listing.show_outcome)(found, console())
 
 
 @app.command()
@@ -259,12 +335,15 @@ def check(
     setting: Annotated[
         str,
         typer.Option(
+            metavar="NAME",
             help="The setting whose protocol the policy follows.",
             show_default=False,
             autocompletion=completion.settings,
         ),
     ],
-    max_seconds: Annotated[float, typer.Option(min=1.0, help="Give up after so long.")] = 300.0,
+    max_seconds: Annotated[
+        float, typer.Option(min=1.0, metavar="S", help="Give up after so many seconds.")
+    ] = 300.0,
 ) -> None:
     """Check that a policy of your own keeps the protocol, and that its compiled twin does the same.
 
@@ -277,7 +356,6 @@ def check(
     """
     from weakfeedback.checks import PolicyCheckError, check_policy
     from weakfeedback.ownpolicy import load_factory, time_limit
-    from weakfeedback.settings import SETTINGS
 
     if setting not in SETTINGS:
         raise Stop(f"--setting must be one of {', '.join(SETTINGS)}, got {setting!r}")
@@ -294,7 +372,7 @@ def check(
         raise Stop(f"{factory}: calls sys.exit({error.code!r})", FAILED) from None
     for name in passed:
         say(f"  passed  {name}")
-    say(f"{factory}: all {len(passed)} checks passed")
+    say(f"{factory}: all {counted(len(passed), 'check')} passed")
 
 
 @app.command()
@@ -306,7 +384,9 @@ def radio(
     policy: Annotated[
         str,
         typer.Option(
-            help="dlc-lix, dlc, musical-chairs, sic-mmab or dpe1.", autocompletion=completion.players
+            metavar="NAME",
+            help="dlc-lix, dlc, musical-chairs, sic-mmab or dpe1.",
+            autocompletion=completion.players,
         ),
     ] = "dlc-lix",
     means: Annotated[
@@ -314,14 +394,19 @@ def radio(
         typer.Option(metavar="M ...", help="The channels' means; from 0.9 down to 0.1 by default."),
     ] = None,
     rewards: Annotated[
-        str, typer.Option(help="bernoulli, uniform or beta.", autocompletion=completion.rewards)
+        str,
+        typer.Option(metavar="NAME", help="bernoulli, uniform or beta.", autocompletion=completion.rewards),
     ] = "bernoulli",
     option: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="An option of the policy, such as epsilon=0.2; repeatable."),
     ] = None,
-    max_slots: Annotated[int, typer.Option(help="End after so many slots, settled or not.")] = 200_000,
-    max_seconds: Annotated[float, typer.Option(help="End after so long, settled or not.")] = 300.0,
+    max_slots: Annotated[
+        int, typer.Option(metavar="N", help="End after so many slots, settled or not.")
+    ] = 200_000,
+    max_seconds: Annotated[
+        float, typer.Option(metavar="S", help="End after so many seconds, settled or not.")
+    ] = 300.0,
     json: Json = False,
 ) -> None:
     """Run players as processes of their own that share channels over loopback sockets.
@@ -332,8 +417,8 @@ def radio(
     Examples:
 
     weakfeedback radio --players 6 --channels 10
-    weakfeedback radio --players 2 --channels 4 --means 0.9 0.2 0.6 0.4 --policy dlc --seed 3 --json
-    weakfeedback radio --players 3 --channels 5 --option epsilon=0.3 --option alarm=false
+    weakfeedback radio --players 2 --channels 4 --means 0.9 0.2 0.6 0.4 --json
+    weakfeedback radio --players 3 --channels 5 --policy dlc --option epsilon=0.3
     """
     from weakfeedback.apps.radio import command
 
@@ -348,11 +433,15 @@ def radio(
 @app.command("warm-up")
 def warm_up(
     policy: Annotated[
-        str | None, typer.Argument(metavar="[POLICY]", help="One policy; all by default.")
+        str | None, typer.Argument(metavar="POLICY", help="One policy; all by default.")
     ] = None,
     setting: Annotated[
         str | None,
-        typer.Option(help="Those of one setting; of all by default.", autocompletion=completion.settings),
+        typer.Option(
+            metavar="NAME",
+            help="Those of one setting; of all by default.",
+            autocompletion=completion.settings,
+        ),
     ] = None,
     workers: Workers = None,
 ) -> None:
@@ -381,7 +470,7 @@ def warm_up(
         lost = lost or done.lost
         verdict = f"not compiled: {done.refused}" if done.refused else f"{done.seconds:.1f} s"
         say(f"  {done.setting:<12} {done.policy:<12} {verdict}")
-    print(f"{count} {'policy' if count == 1 else 'policies'} ready in {time.perf_counter() - start:.1f} s")
+    print(f"{counted(count, 'policy', 'policies')} ready in {time.perf_counter() - start:.1f} s")
     if lost:
         say(f"weakfeedback: what was compiled could not be kept: {lost}", error=True)
 

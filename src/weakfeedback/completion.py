@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from typer import Context
+
+KINDS = ("settings", "policies", "instances", "experiments")
 REWARDS = ("bernoulli", "uniform", "beta")
 
 
@@ -12,6 +15,29 @@ def settings(incomplete: str) -> list[str]:
     from weakfeedback.settings import SETTINGS
 
     return _starting(SETTINGS, incomplete)
+
+
+def kinds(incomplete: str) -> list[str]:
+    """What `list` can list."""
+    return _starting(KINDS, incomplete)
+
+
+def listed(context: Context, incomplete: str) -> list[str]:
+    """Names of the kind that was typed before."""
+    from weakfeedback.catalog import POLICIES
+    from weakfeedback.settings import SETTINGS
+
+    kind, chosen = context.params.get("kind"), context.params.get("setting")
+    settings = [setting for setting in SETTINGS.values() if not chosen or setting.name == chosen]
+    if kind == "experiments":
+        return experiments(incomplete)
+    if kind == "settings":
+        names = [setting.name for setting in settings]
+    elif kind == "policies":
+        names = [name for setting in settings for name in POLICIES[setting.name]]
+    else:
+        names = [name for setting in settings for name in setting.instance_names()]
+    return _starting(dict.fromkeys(names), incomplete)
 
 
 def players(incomplete: str) -> list[str]:

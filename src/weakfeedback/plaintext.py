@@ -26,6 +26,15 @@ def one_line(text: str, longest: int = LONGEST) -> str:
     return line if len(line) <= longest else line[: longest - 3] + "..."
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """A number of things, in words.
+
+    >>> counted(1, "stage"), counted(1200, "stage"), counted(2, "policy", "policies")
+    ('1 stage', '1,200 stages', '2 policies')
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def _hidden(one: str) -> bool:
     return unicodedata.category(one) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weakfeedback.plaintext import counted
 from weakfeedback.terminal import (
     INTERRUPTED,
     Stop,
@@ -44,7 +45,7 @@ def show_list(words: list[str], quick: bool, json: bool) -> None:
         shown.add_row(row["id"], row["place"], repeated, cost, data, row["title"])
     console().print(shown)
     total = sum(row["seconds"] for row in rows)
-    console().print(f"{len(rows)} experiments, about {clock(total)} of one core", markup=False)
+    console().print(f"{counted(len(rows), 'experiment')}, about {clock(total)} of one core", markup=False)
 
 
 def run(
@@ -84,7 +85,7 @@ def run(
             f"interrupted; what is finished is kept in {folder}: run the same command to go on", INTERRUPTED
         ) from None
     if not json:
-        words_of_time = f"{time.monotonic() - start:.0f} s, {found.played:,} chunks played"
+        words_of_time = f"{time.monotonic() - start:.0f} s, {counted(found.played, 'chunk')} played"
         console().print(words_of_time, markup=False)
     return found
 

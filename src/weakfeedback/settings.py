@@ -34,6 +34,8 @@ class Setting:
         Takes a problem; returns options that it decides, for policies that have them and unless they are given.
     listed : names
         Attributes of a problem that a list of instances shows.
+    facts : names
+        Attributes of a problem that a program should know of it: numbers, bools and words.
     describe_problem : callable
         Takes a problem; returns what a reader should know of it, as pairs of words.
     """
@@ -48,6 +50,12 @@ class Setting:
     other_problems: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
     told: Callable[[Any], dict[str, Any]] = lambda problem: {}  # noqa: ARG005
     listed: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
+
+    def facts_of(self, problem: Any) -> dict[str, Any]:
+        """What a program should know of a problem, as plain data."""
+        found: dict[str, Any] = {name: getattr(problem, name, None) for name in self.facts}
+        return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in found.items()}
 
     def sample(self, policy: str) -> tuple[Any, Any]:
         """Return a small problem that is fit for a policy, and the policy made for it."""
@@ -235,6 +243,10 @@ SETTINGS: dict[str, Setting] = {
         arguments=lambda problem: (problem.costs,),
         describe_problem=_cascade_words,
         listed=("weak_dominance", "xi", "optimal_arm"),
+        facts=(
+            *("arms", "costs", "errors", "gaps", "optimal_arm"),
+            *("weak_dominance", "xi", "strong_dominance"),
+        ),
         sample_options={"Fixed": {"arm": 0}, "Q-USS": {"price": 1.0}},
     ),
     "contextual": Setting(
@@ -244,6 +256,7 @@ SETTINGS: dict[str, Setting] = {
         default_problem=_contextual_problem,
         arguments=lambda problem: (problem.costs, problem.dimension),
         describe_problem=_contextual_words,
+        facts=("arms", "costs", "dimension", "weak_dominance_fraction"),
         sample_options={"Fixed": {"arm": 0}, "USS-PD": {"forced": 30}, "Supervised": {"forced": 30}},
     ),
     "adaptive": Setting(
@@ -273,6 +286,7 @@ SETTINGS: dict[str, Setting] = {
         default_problem=_allocation_problem,
         arguments=lambda problem: (problem.arms, problem.budget),
         describe_problem=_allocation_words,
+        facts=("arms", "budget", "outcome", "thresholds", "means", "optimal_value", "gamma"),
         sample_options={
             "CSB-SK": _SEARCH,
             "CSB-ST": _SEARCH,
@@ -298,6 +312,7 @@ SETTINGS: dict[str, Setting] = {
         default_problem=_multiplayer_problem,
         arguments=lambda problem: (problem.arms,),
         describe_problem=_multiplayer_words,
+        facts=("arms", "players", "means", "optimal_value"),
         sample_options={
             "DLC": _SEARCH,
             "DLC-LIX": _SEARCH,

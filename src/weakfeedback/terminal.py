@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
+from weakfeedback.helptext import help_text
 from weakfeedback.plaintext import one_line, visible
 
 if TYPE_CHECKING:
@@ -33,8 +34,28 @@ class Stop(Exception):
         self.status = status
 
 
+class Command(TyperCommand):
+    """A command with our help."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        formatter.write(help_text(self, ctx))
+
+
+class App(typer.Typer):
+    """An application all of whose commands have our help."""
+
+    def command(self, *args: Any, **options: Any) -> Any:
+        """Add a command."""
+        return super().command(*args, **{"cls": Command, **options})
+
+
 class Commands(TyperGroup):
     """A group of commands whose errors are one line and an exit status, never a traceback."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        formatter.write(help_text(self, ctx))
 
     def main(
         self,

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from weakfeedback.cascade import CascadeProblem
 from weakfeedback.experiments.userfile import BadFile, read_experiment
 
 TS = 'policies = ["USS-TS"]\n'
@@ -11,6 +12,7 @@ HEAD = 'setting = "cascade"\ninstance = "bsc-1"\n'
 OWN = 'setting = "cascade"\npolicies = ["USS-TS"]\nhorizon = 10\nreplications = 2\n[problem]\n'
 LAW = OWN + "outcomes = [[1, 1, 1], [1, 0, 1]]\nprobabilities = [0.5, 0.5]\ncosts = [0.1, 0.2]\n"
 BSC = OWN + "bsc = { errors = [0.4, 0.2] }\ncosts = [0.1, 0.2]\n"
+FLAT = OWN + "errors = [0.4, 0.2]\ncosts = [0.1, 0.2]\n"
 DATA = OWN + 'truth = ["a", "b"]\npredictions = [["a", "a"], ["a", "b"]]\ncosts = [0.1, 0.2]\n'
 
 CASES = {
@@ -64,6 +66,10 @@ CASES = {
     ),
     "unknown problem key": (LAW + "tradeof = 2.0", ["problem.tradeof", "did you mean tradeoff?"]),
     "key of another form": (BSC + "outcomes = [[1, 1]]", ["problem.outcomes is not a known key", "bsc"]),
+    "errors and bsc": (BSC + "errors = [0.4, 0.2]", ["problem.errors is not a known key", "bsc"]),
+    "errors and outcomes": (FLAT + "outcomes = [[1, 1]]", ["problem.outcomes is not a known key", "slip"]),
+    "errors alone": (FLAT.replace("costs = [0.1, 0.2]", ""), ["problem.costs is missing"]),
+    "errors above 1": (FLAT.replace("[0.4, 0.2]", "[0.4, 1.2]"), ["problem: errors must lie in [0, 1]", "1.2"]),
     "unknown bsc key": (BSC.replace("[0.4, 0.2]", "[0.4, 0.2], slipp = 0.1"), ["problem.bsc.slipp", "slip"]),
     "bsc not a table": (BSC.replace("{ errors = [0.4, 0.2] }", "3"), ["problem.bsc must be a table", "got 3"]),
     "bsc without errors": (BSC.replace("errors = [0.4, 0.2]", "slip = 0.1"), ["problem.bsc.errors is missing"]),
@@ -90,10 +96,17 @@ def test_a_bad_file_is_one_line_and_leaves_nothing(case, folder, call):
     assert os.listdir(folder) == ["bad.toml"]
 
 
-@pytest.mark.parametrize("text", [LAW, BSC, DATA], ids=["law", "bsc", "data"])
+@pytest.mark.parametrize("text", [LAW, BSC, FLAT, DATA], ids=["law", "bsc", "errors", "data"])
 def test_the_forms_that_the_bad_files_spoil_are_good(text, folder):
     (folder / "good.toml").write_text(text)
     assert read_experiment(folder / "good.toml").problem.arms == 2
+
+
+def test_errors_are_those_of_binary_symmetric_channels(folder):
+    for name, text in (("flat", FLAT + "slip = 0.1"), ("bsc", BSC.replace("0.2] }", "0.2], slip = 0.1 }"))):
+        (folder / f"{name}.toml").write_text(text)
+    flat, bsc = (read_experiment(folder / f"{name}.toml").problem for name in ("flat", "bsc"))
+    assert flat.digest() == bsc.digest() == CascadeProblem.bsc([0.4, 0.2], [0.1, 0.2], 0.1).digest()
 
 
 def test_files_that_cannot_be_read(folder, call):

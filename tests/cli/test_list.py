@@ -1,11 +1,13 @@
 """`list` names everything that can be used, with what is known of it."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from weakfeedback.cascade import instances
-from weakfeedback.catalog import POLICIES
+from weakfeedback.catalog import IN_SHORT, POLICIES
 
 
 @pytest.fixture
@@ -41,15 +43,84 @@ def test_instances_tell_what_is_known_of_them(found):
     assert "WEAKFEEDBACK_DATA" in rows["pima-1"]["unavailable"]
 
 
-def test_the_tables_name_everything_too(call, found):
-    result = call("list")
-    assert result.exit_code == 0
-    for kind, word in (
-        ("settings", "name"),
-        ("policies", "name"),
-        ("instances", "name"),
-        ("experiments", "id"),
-    ):
-        for row in found[kind]:
-            assert row[word] in result.stdout
-    assert "no data" in result.stdout
+def lines(call, *words):
+    """What `list` prints with these words: lines that fit a terminal."""
+    result = call("list", *words)
+    assert (result.exit_code, result.stderr) == (0, "")
+    found = result.stdout.splitlines()
+    assert max(map(len, found)) <= 80
+    assert not any(line.endswith(("…", "...")) for line in found)
+    return found
+
+
+def test_the_overview_has_a_line_for_every_setting_and_policy(call, found):
+    shown = lines(call)
+    for row in found["settings"]:
+        (line,) = [line for line in shown if line.startswith(f"  {row['name']} ")]
+        assert line.endswith(row["summary"].partition(" (")[0])
+    for setting, names in POLICIES.items():
+        first = shown.index(f"Policies: {setting}") + 1
+        for name, line in zip(names, shown[first:], strict=False):
+            assert line.split() == [name, *IN_SHORT[setting][name].split()]
+    assert "  weakfeedback list experiments 'ch2-*'             of the thesis" in shown
+
+
+@pytest.mark.parametrize("kind", ["settings", "policies", "instances", "experiments"])
+def test_a_kind_is_named_in_full(call, found, kind):
+    shown = " ".join(" ".join(lines(call, kind)).split())
+    for row in found[kind]:
+        for word in ("name", "summary", "id", "title", "place"):
+            assert row.get(word, "") in shown
+        for option in row.get("options", ()):
+            assert option in shown
+
+
+def test_policies_of_a_setting_with_their_options(call):
+    shown = lines(call, "policies", "--setting", "cascade")
+    assert shown[0] == "Policies: cascade"
+    names = [line.split()[0] for line in shown if line.startswith("  ") and line[2] != " "]
+    assert names == list(POLICIES["cascade"])
+    assert "                options: probe=0.02, memory=100" in shown
+    assert "                options: price (needed), cap=0.2" in shown
+
+
+def test_instances_by_a_pattern(call):
+    shown = lines(call, "instances", "BSC-*")
+    assert shown[2].split()[:5] == ["bsc-1", "yes", "0.0706", "0", "binary"]
+    assert [line.split()[0] for line in shown[2:-1]] == [f"bsc-{k}" for k in range(1, 6)]
+    shown = lines(call, "instances", "pima-1")
+    assert "no data" in shown[1]
+    assert shown[-1] == "Not found: the data of pima; set WEAKFEEDBACK_DATA to their folder."
+
+
+def test_experiments_by_a_pattern_and_as_data(call, found):
+    shown = lines(call, "experiments", "ch2-lower-*")
+    assert [line.split()[0] for line in shown if "ch2-" in line] == ["ch2-lower-bsc-2", "ch2-lower-bsc-4"]
+    some = json.loads(call("list", "experiments", "ch2-lower-*", "--json").stdout)
+    rows = [row for row in found["experiments"] if row["id"].startswith("ch2-lower-")]
+    assert some == {"experiments": rows}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["instance"], ["KIND must be one of settings, policies", "'instance'"]),
+        (["policies", "--setting", "cascades"], ["--setting must be one of cascade", "'cascades'"]),
+        (["policies", "USS-TX"], ["no policies called 'USS-TX'"]),
+        (["instances", "nix*", "--setting", "cascade"], ["no instances of setting cascade called 'nix*'"]),
+        (["experiments", "ch2-lower"], ["did you mean ch2-lower*?"]),
+    ],
+)
+def test_wrong_words_are_one_line(call, words, expected):
+    result = call("list", *words)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    for word in expected:
+        assert word in result.stderr
+
+
+def test_the_overview_loads_nothing_heavy():
+    code = "import sys; from weakfeedback import listing; list(listing.overview()); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "weakfeedback.catalog" in loaded
+    assert not loaded & {"numba", "scipy", "pandas", "pyarrow", "sklearn", "matplotlib", "plotly", "rich"}

@@ -90,6 +90,12 @@ def test_without_a_terminal_a_plain_summary(call):
         assert words in result.stdout
 
 
+def test_one_player_and_one_slot_are_told_in_the_singular(call):
+    result = call("radio", "--players", "1", "--channels", "2", "--max-slots", "1")
+    assert result.exit_code == 0
+    assert "1 player on 2 channels: not all settled within 1 slot," in result.stdout
+
+
 def test_ends_that_are_not_settled(call):
     result = call(*SMALL, "--max-slots", "20")
     assert result.exit_code == 0

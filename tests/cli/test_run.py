@@ -63,7 +63,9 @@ def test_one_replication_has_no_interval_and_json_says_null(small, call):
     found = json.loads(call("run", "small.toml", "--json").stdout)
     assert (found["final"][0]["low"], found["comparisons"][0]["p_value"]) == (None, None)
     assert found["page"] == "results/small/report/index.html"
-    assert call("run", "small.toml").exit_code == 0
+    shown = call("run", "small.toml")
+    assert shown.exit_code == 0
+    assert "200 rounds, 1 replication, seed 3\n" in shown.stdout
 
 
 def test_a_second_run_takes_up_finished_chunks(done, call):
@@ -82,6 +84,38 @@ def test_another_configuration_is_refused_and_changes_nothing(done, small, call)
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert "horizon is 200, not 300" in result.stderr
     assert {path: path.read_bytes() for path in done.rglob("*") if path.is_file()} == before
+
+
+def test_overwrite_takes_the_place_of_another_experiment(done, small, call):
+    small.write_text(SMALL.replace("horizon = 200", "horizon = 300"))
+    assert "or --overwrite" in call("run", "small.toml", "--out", "out").stderr
+    (done / "store" / "mine.txt").write_text("stays")
+    result = call("run", "small.toml", "--out", "out", "--overwrite")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert pd.read_parquet(done / "results.parquet")["round"].max() == 300
+    assert (done / "store" / "mine.txt").read_text() == "stays"
+    before = {path: path.stat().st_mtime_ns for path in (done / "store").iterdir()}
+    assert call("run", "small.toml", "--out", "out", "--overwrite").exit_code == 0
+    assert {path: path.stat().st_mtime_ns for path in (done / "store").iterdir()} == before  # nothing again
+
+
+def test_overwrite_removes_nothing_behind_a_link(done, small, call):
+    elsewhere = (done / "store").rename(done.parent / "elsewhere")
+    (done / "store").symlink_to(elsewhere)
+    before = sorted(elsewhere.iterdir())
+    small.write_text(SMALL.replace("horizon = 200", "horizon = 300"))
+    result = call("run", "small.toml", "--out", "out", "--overwrite")
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert "is a link" in result.stderr
+    assert sorted(elsewhere.iterdir()) == before
+
+
+def test_json_gives_numbers_of_the_problem_as_numbers(done, call):
+    problem = json.loads(call("report", "out", "--json").stdout)["problem"]
+    assert (problem["arms"], problem["optimal_arm"], problem["weak_dominance"]) == (3, 0, True)
+    assert problem["costs"] == [0.05, 0.285, 0.45]
+    assert problem["errors"] == pytest.approx([0.3937, 0.2899, 0.1358])
+    assert problem["xi"] == pytest.approx(0.07057)
 
 
 def test_report_builds_the_same_page_from_the_rows(done, call):

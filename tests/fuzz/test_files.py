@@ -35,6 +35,12 @@ FILES = {
         "problem": {"truth": [0, 1], "predictions": [[0, 0], [1, 0]], "costs": [0.1, 0.2]},
         "policies": ["USS-TS"],
     },
+    "sweep": {
+        "setting": "cascade",
+        "problem": {"errors": [0.3, 0.2], "costs": [0.1, 0.2], "slip": 0.1},
+        "policies": ["USS-UCB", {"policy": "USS-UCB", "alpha": 1.0}],
+        "sweep": {"slip": [0.05, 0.1]},
+    },
     "context": {
         "setting": "contextual",
         "problem": {

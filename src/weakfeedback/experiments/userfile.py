@@ -7,23 +7,29 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from weakfeedback.plaintext import one_line
+from weakfeedback.plaintext import counted, one_line
 from weakfeedback.settings import SETTINGS, Setting
 
+if TYPE_CHECKING:
+    from weakfeedback.ownpolicy import OwnPolicy
+
 LIMIT_ROWS = 50_000_000
+LIMIT_VALUES = 100
 NOT_AN_OPTION = ("policy", "label")
+SWEPT = ("horizon",)  # keys of the file that may be swept
 SHOWN = r"[^\p{C}\p{Zl}\p{Zp}]"  # a character that is seen, and steers nothing
 
 ALLOWED = {
     "title": "1 to 200 printable characters on one line",
     "setting": f"one of {', '.join(SETTINGS)}",
-    "instance": "the name of an instance, as in `weakfeedback list`",
+    "instance": "the name of an instance, as in `weakfeedback list instances`",
     "problem": "a table",
     "policies": "a list of at least one policy, each a name or a table with policy, label and options",
     "policies[]": "a name, or a table with policy, label and options",
@@ -36,6 +42,7 @@ ALLOWED = {
     "method": "rounds or events",
     "problem.file": "the path of a CSV or Parquet file, from where the command is run",
     "problem.bsc": "a table with errors and, if not 0.05, slip",
+    "sweep": "a table with one key and a list of values",
 }
 
 
@@ -77,6 +84,7 @@ class ExperimentFile(_Strict):
     seed: int = Field(0, ge=0)
     marks: int | list[int] = 200
     method: Literal["rounds", "events"] = "rounds"
+    sweep: dict[str, Any] | None = None
 
 
 class Law(_Strict):
@@ -113,6 +121,21 @@ class Bsc(_Strict):
         from weakfeedback.cascade import CascadeProblem
 
         return CascadeProblem.bsc(self.bsc.errors, self.costs, self.bsc.slip, self.tradeoff)
+
+
+class Errors(_Strict):
+    """The same, written flat."""
+
+    errors: Any
+    costs: Any
+    slip: Any = 0.05
+    tradeoff: Any = 1.0
+
+    def make(self) -> Any:
+        """Make the problem."""
+        from weakfeedback.cascade import CascadeProblem
+
+        return CascadeProblem.bsc(self.errors, self.costs, self.slip, self.tradeoff)
 
 
 class Data(_Strict):
@@ -252,7 +275,7 @@ class RecordedFile(Recorded):
 
 # By setting: the forms of the problem table, each with the keys that give it away; the last one is the default.
 FORMS: dict[str, list[tuple[tuple[str, ...], type[_Strict]]]] = {
-    "cascade": [(("bsc",), Bsc), (("truth", "predictions"), Data), ((), Law)],
+    "cascade": [(("bsc",), Bsc), (("errors",), Errors), (("truth", "predictions"), Data), ((), Law)],
     "contextual": [(("pair_parameters",), Realizable), ((), Context)],
     "routing": [(("truth", "predictions"), RoutingData), ((), RoutingLaw)],
     "adaptive": [(("file",), RecordedFile), ((), Recorded)],
@@ -278,14 +301,33 @@ class UserExperiment:
     marks: Any
     text: str
     method: str = "rounds"
+    own_code: bool = False  # a policy is not of this package
+    sweep: Sweep | None = None
 
 
-def read_experiment(path: str | Path) -> UserExperiment:
-    """Read and check an experiment file; raise ``BadFile`` with one line if anything is wrong with it."""
+@dataclass(frozen=True)
+class Sweep:
+    """One key of an experiment with several values, and the experiment for each of them."""
+
+    key: str
+    values: tuple[Any, ...]
+    experiments: tuple[UserExperiment, ...]
+
+
+def read_experiment(path: str | Path, allow_code: bool = False) -> UserExperiment:
+    """Read and check an experiment file; raise ``BadFile`` with one line if anything is wrong with it.
+
+    A policy called MODULE:NAME is imported, and so run, with ``allow_code`` only. Of a sweep the experiment with the
+    first value is returned; its ``sweep`` has all.
+    """
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
-        return _experiment(path.stem, text, tomllib.loads(text))
+        content = tomllib.loads(text)
+        _known_keys(content, list(ExperimentFile.model_fields), "")
+        if content.get("sweep") is None:
+            return _experiment(path.stem, text, content, allow_code)
+        return _swept(path.stem, text, content, allow_code)
     except OSError as error:
         raise BadFile(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
@@ -300,11 +342,18 @@ def read_experiment(path: str | Path) -> UserExperiment:
         raise BadFile(f"{path}: {_line(error)}") from None
 
 
-def _experiment(name: str, text: str, content: dict[str, Any]) -> UserExperiment:
+def _experiment(
+    name: str,
+    text: str,
+    content: dict[str, Any],
+    allow_code: bool,
+    place: Place | None = None,
+    times: int = 1,
+) -> UserExperiment:
+    """The experiment of a file, or one of so many ``times`` in a sweep."""
     from weakfeedback.engine.loop import refuse_events
     from weakfeedback.engine.simulate import mark_rounds
 
-    _known_keys(content, list(ExperimentFile.model_fields), "")
     file = ExperimentFile.model_validate(content)
     if file.setting not in SETTINGS:
         raise ValueError(
@@ -315,14 +364,16 @@ def _experiment(name: str, text: str, content: dict[str, Any]) -> UserExperiment
         given = "both" if file.problem is not None else "neither"
         raise ValueError(f"give either instance (a name) or a [problem] table, got {given}")
     rows = len(mark_rounds(file.marks, file.horizon)) if _small(file.marks) else LIMIT_ROWS
-    rows *= file.replications * len(file.policies)
+    rows *= file.replications * len(file.policies) * times
     if rows > LIMIT_ROWS:
+        values = f", {counted(times, 'value')}" if times > 1 else ""
         raise ValueError(
-            f"policies * replications * marks must be at most {LIMIT_ROWS:,}, got {len(file.policies)} policies, "
-            f"replications = {file.replications}, marks = {_brief(file.marks)}"
+            f"policies * replications * marks must be at most {LIMIT_ROWS:,}, got "
+            f"{counted(len(file.policies), 'policy', 'policies')}, replications = {file.replications}, "
+            f"marks = {_brief(file.marks)}{values}"
         )
     problem = setting.load(file.instance) if file.instance is not None else _problem(file)
-    policies, parameters = _policies(setting, problem, file.policies)
+    policies, parameters = _policies(setting, problem, file.policies, allow_code, place)
     if file.method == "events":
         for label, policy in policies.items():
             refuse_events(problem, label, policy)
@@ -340,16 +391,92 @@ def _experiment(name: str, text: str, content: dict[str, Any]) -> UserExperiment
         marks=file.marks,
         text=text,
         method=file.method,
+        own_code=any(_is_code(entry.policy) for entry in file.policies),
     )
+
+
+def _swept(name: str, text: str, content: dict[str, Any], allow_code: bool) -> UserExperiment:
+    """The experiments of a file with a sweep."""
+    plain = {word: value for word, value in content.items() if word != "sweep"}
+    table = content["sweep"]
+    if not isinstance(table, dict) or len(table) != 1:
+        raise ValueError(f"sweep must be {ALLOWED['sweep']}, got {_brief(table)}")
+    ((key, values),) = table.items()
+    place = one_line(f"sweep.{key}", 80)
+    if not isinstance(values, list) or not 2 <= len(values) <= LIMIT_VALUES:
+        raise ValueError(f"{place} must be a list of 2 to {LIMIT_VALUES} values, got {_brief(values)}")
+    if any(value in values[:k] for k, value in enumerate(values)):
+        raise ValueError(f"{place} must be different values, got {_brief(values)}")
+    where = _place_of(key, plain, allow_code)
+    found = []
+    for value in values:
+        try:
+            made = _experiment(name, text, where.put(value), allow_code, where, len(values))
+        except ValidationError as error:
+            raise ValueError(f"{place} = {_brief(value)}: {_first(error)}") from None
+        except ValueError as error:
+            raise ValueError(f"{place} = {_brief(value)}: {_line(error)}") from None
+        found.append(made)
+    sweep = Sweep(key, tuple(values), tuple(found))
+    return replace(found[0], sweep=sweep)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a swept value belongs: ``put`` returns the file with it; ``policies`` are those that take it."""
+
+    key: str
+    put: Callable[[Any], dict[str, Any]]
+    policies: tuple[int, ...] = ()
+
+
+def _place_of(key: str, content: dict[str, Any], allow_code: bool) -> Place:
+    """The place of a key: the horizon, an argument of the problem, or an option of policies."""
+    if key in SWEPT:
+        return Place(key, lambda value: {**content, key: value})
+    file = ExperimentFile.model_validate(content)
+    arguments = [] if file.problem is None or file.setting not in FORMS else list(_form(file).model_fields)
+    if key in arguments:
+        return Place(key, lambda value: {**content, "problem": {**content["problem"], key: value}})
+    takers = [k for k, entry in enumerate(file.policies) if _takes(file.setting, entry, key, allow_code)]
+    if not takers:
+        known = [*SWEPT, *arguments]
+        raise ValueError(
+            f"{one_line(f'sweep.{key}', 80)} is neither one of {', '.join(known)} nor an option that a policy of the "
+            f"file takes and does not set itself{_near(key, known)}"
+        )
+
+    def put(value: Any) -> dict[str, Any]:
+        entries = list(content["policies"])
+        for k in takers:
+            entries[k] = {**_as_table(entries[k]), key: value}
+        return {**content, "policies": entries}
+
+    return Place(key, put, tuple(takers))
+
+
+def _takes(setting: str, entry: PolicyEntry, option: str, allow_code: bool) -> bool:
+    """Whether a policy takes an option and does not set it itself."""
+    from weakfeedback.catalog import option_names
+
+    if option in entry.options or option in NOT_AN_OPTION:
+        return False
+    if _is_code(entry.policy):
+        return option in _own(entry.policy, allow_code).option_names()
+    return setting in SETTINGS and option in option_names(setting, entry.policy)
 
 
 def _small(marks: int | list[int]) -> bool:
     return isinstance(marks, list) or marks <= LIMIT_ROWS
 
 
-def _problem(file: ExperimentFile) -> Any:
+def _form(file: ExperimentFile) -> type[_Strict]:
     table = file.problem or {}
-    form = next(form for keys, form in FORMS[file.setting] if not keys or any(key in table for key in keys))
+    return next(form for keys, form in FORMS[file.setting] if not keys or any(key in table for key in keys))
+
+
+def _problem(file: ExperimentFile) -> Any:
+    table, form = file.problem or {}, _form(file)
     _known_keys(table, list(form.model_fields), "problem.")
     if isinstance(table.get("bsc"), dict):
         _known_keys(table["bsc"], list(Channel.model_fields), "problem.bsc.")
@@ -361,24 +488,58 @@ def _problem(file: ExperimentFile) -> Any:
         raise ValueError(f"problem: {_line(error)}") from None
 
 
-def _policies(setting: Setting, problem: Any, entries: list[PolicyEntry]) -> tuple[dict, dict]:
-    from weakfeedback.catalog import canonical_name
-
+def _policies(
+    setting: Setting, problem: Any, entries: list[PolicyEntry], allow_code: bool, place: Place | None
+) -> tuple[dict, dict]:
     policies: dict[str, Any] = {}
     parameters: dict[str, dict[str, Any]] = {}
     for k, entry in enumerate(entries):
         try:
-            name = canonical_name(setting.name, entry.policy)
-            policy = setting.make(name, problem, entry.options)
-            given = ", ".join(f"{option}={value}" for option, value in entry.options.items())
+            if _is_code(entry.policy):
+                name, policy, known = _own_policy(entry, problem, allow_code)
+            else:
+                name, policy, known = _known_policy(setting, entry, problem)
+            shown = entry.options
+            if place is not None and k in place.policies:  # labels are the same for all values
+                del shown[place.key]
+            given = ", ".join(f"{option}={value}" for option, value in shown.items())
             label = entry.label or one_line(f"{name}({given})" if given else name, 200)
         except ValueError as error:
             raise ValueError(f"policies[{k}]: {_line(error)}") from None
         if label in policies:
             raise ValueError(f"policies[{k}]: label must be different for every policy, got {label!r} twice")
         policies[label] = policy
-        parameters[label] = {"policy": name, **setting.parameters(name, problem, entry.options)}
+        parameters[label] = known
     return policies, parameters
+
+
+def _known_policy(setting: Setting, entry: PolicyEntry, problem: Any) -> tuple[str, Any, dict[str, Any]]:
+    from weakfeedback.catalog import canonical_name
+
+    name = canonical_name(setting.name, entry.policy)
+    policy = setting.make(name, problem, entry.options)
+    return name, policy, {"policy": name, **setting.parameters(name, problem, entry.options)}
+
+
+def _is_code(policy: str) -> bool:
+    """Whether a name is MODULE:NAME; no policy of this package has a colon in its name."""
+    return ":" in policy
+
+
+def _own_policy(entry: PolicyEntry, problem: Any, allow_code: bool) -> tuple[str, Any, dict[str, Any]]:
+    policy = _own(entry.policy, allow_code).make(problem, entry.options)
+    return entry.policy.rpartition(":")[2], policy, {"policy": entry.policy, **entry.options}
+
+
+def _own(words: str, allow_code: bool) -> OwnPolicy:
+    """What MODULE:NAME names, imported; refused unless code may be run."""
+    from weakfeedback.ownpolicy import OwnPolicy
+
+    if not allow_code:
+        raise ValueError(
+            f"{_brief(words)} is code that would be run: give --allow-code if you trust this file and that module"
+        )
+    return OwnPolicy(words)
 
 
 def _known_keys(table: dict[str, Any], known: list[str], prefix: str) -> None:

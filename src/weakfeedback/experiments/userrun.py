@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib.metadata
 import json
 import platform
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weakfeedback._version import __version__
 from weakfeedback.engine.results import Results
 from weakfeedback.engine.simulate import simulate
+from weakfeedback.engine.store import StoreMismatch
 from weakfeedback.report.page import Section, write_report
 
 if TYPE_CHECKING:
@@ -28,15 +30,31 @@ def run_file(
     command: str = "",
     workers: int | None = None,
     progress: bool = False,
+    overwrite: bool = False,
 ) -> tuple[Results, list[Path]]:
     """Simulate and write ``results.parquet`` and ``report/`` into ``folder``.
 
-    Finished chunks are kept in ``folder/store``: a run that was stopped goes on where it was. The results of
-    an earlier run stay as they are until the new ones are complete. Return the results and the paths
-    written, the page first.
+    Finished chunks are kept in ``folder/store``: a run that was stopped goes on where it was. Those of another
+    configuration are refused, or removed with ``overwrite``. The results of an earlier run stay as they are until
+    the new ones are complete. Return the results and the paths written, the page first.
     """
-    with ThreadPoolExecutor(workers) if workers else contextlib.nullcontext() as executor:
-        results = simulate(
+    results = play(experiment, folder, command, workers, progress, overwrite)
+    results.save(folder / ROWS)
+    return results, report(results, folder)
+
+
+def play(
+    experiment: UserExperiment,
+    folder: Path,
+    command: str,
+    workers: int | None,
+    progress: bool,
+    overwrite: bool,
+) -> Results:
+    """Simulate, with finished chunks in ``folder/store``."""
+
+    def simulated() -> Results:
+        return simulate(
             experiment.problem,
             experiment.policies,
             horizon=experiment.horizon,
@@ -48,14 +66,32 @@ def run_file(
             progress=progress,
             method=experiment.method,
         )
-    results = _labelled(results, experiment, command)
-    results.save(folder / ROWS)
-    return results, report(results, folder)
+
+    with ThreadPoolExecutor(workers) if workers else contextlib.nullcontext() as executor:
+        try:
+            results = simulated()
+        except StoreMismatch:
+            if not overwrite:
+                raise
+            _remove_chunks(folder / CHUNKS)
+            results = simulated()
+    return _labelled(results, experiment, command)
+
+
+def _remove_chunks(store: Path) -> None:
+    """Remove what a store writes, and nothing else; one that leads elsewhere is left alone."""
+    if store.is_symlink():
+        raise OSError(errno.ELOOP, "is a link to another place: remove it", str(store))
+    for path in (store / "store.json", *store.glob("*.parquet")):
+        path.unlink(missing_ok=True)
 
 
 def _labelled(results: Results, experiment: UserExperiment, command: str) -> Results:
     """The results with all that a reader of the rows or the page must know of the experiment."""
-    parameters = {label: json.dumps(found, sort_keys=True) for label, found in experiment.parameters.items()}
+    parameters = {
+        label: json.dumps(found, sort_keys=True, default=str)
+        for label, found in experiment.parameters.items()
+    }
     labels: dict[str, Any] = {
         "experiment": experiment.name,
         "instance": experiment.instance or "own",
@@ -66,6 +102,7 @@ def _labelled(results: Results, experiment: UserExperiment, command: str) -> Res
         "title": experiment.title,
         "instance": experiment.instance,
         "description": experiment.setting.describe_problem(experiment.problem),
+        "facts": experiment.setting.facts_of(experiment.problem),
         "command": command,
         "file": experiment.text,
         "versions": versions(),
@@ -85,8 +122,12 @@ def rebuild(folder: Path) -> tuple[Results, list[Path]]:
 def report(results: Results, folder: Path) -> list[Path]:
     """Write the page and the figures of some results into ``folder/report``."""
     title = results.about.get("title", folder.resolve().name)
-    key = re.sub(r"[^\w.-]+", "-", results.about.get("experiment", "results")).strip("-._") or "results"
-    return write_report(folder / PAGE, title, [Section(key, title, results)])
+    return write_report(folder / PAGE, title, [Section(key_of(results), title, results)])
+
+
+def key_of(results: Results) -> str:
+    """The name of the experiment as a name of files."""
+    return re.sub(r"[^\w.-]+", "-", results.about.get("experiment", "results")).strip("-._") or "results"
 
 
 def versions() -> dict[str, str]:

@@ -65,6 +65,8 @@ class Section:
         Deviations from the printed algorithm with their reasons, and other remarks.
     measures : tuple of str
         What is drawn, one figure each; the tables show the first.
+    leading : figures that come before these
+        Each a key, a figure as in ``figures.py``, and the words under it.
     """
 
     key: str
@@ -75,6 +77,7 @@ class Section:
     notes: Sequence[str] = ()
     measures: Sequence[str] = ("regret",)
     links: Sequence[tuple[str, str]] = field(default=())
+    leading: Sequence[tuple[str, dict[str, Any], str]] = ()
 
     def __post_init__(self) -> None:
         if not self.key or self.key[0] in "._" or not all(c.isalnum() or c in "-_." for c in self.key):
@@ -158,7 +161,7 @@ def section_view(section: Section, gallery: Gallery, points: int = MOST_POINTS) 
     absent = {"description": [], "command": "", "file": "", "versions": {}, "instance": "", "method": ""}
     measure = section.measures[0]
     final = tables.final_rows(section.results, measure)
-    figures = []
+    figures = [gallery.add(*one) for one in section.leading]
     for k, drawn in enumerate(section.measures):
         words = f"Mean {drawn} over rounds, with 95 % bands"
         key = section.key if k == 0 else f"{section.key}-{drawn.replace('_', '-')}"

@@ -19,6 +19,7 @@ from weakfeedback.apps.radio.run import (
 )
 from weakfeedback.catalog import canonical_name, make_policy
 from weakfeedback.multiplayer.problem import MultiplayerProblem
+from weakfeedback.plaintext import counted
 from weakfeedback.terminal import FAILED, INTERRUPTED, Stop, console, print_json
 from weakfeedback.validate import integer, number
 
@@ -130,13 +131,12 @@ def show(report: RadioReport, out: Any) -> None:
     out.print(f"{report.policy}({options}), seed {report.seed}")
     ends = {
         "settled": f"all settled in slot {report.slots}",
-        "max-slots": f"not all settled within {report.slots} slots",
-        "max-seconds": f"not all settled when time was up, after {report.slots} slots",
+        "max-slots": f"not all settled within {counted(report.slots, 'slot')}",
+        "max-seconds": f"not all settled when time was up, after {counted(report.slots, 'slot')}",
     }
     speed = report.slots / report.seconds if report.seconds > 0 else 0.0
-    out.print(
-        f"{problem.players} players on {problem.arms} channels: {ends[report.ended]}, {speed:.0f} slots/s"
-    )
+    who = f"{counted(problem.players, 'player')} on {counted(problem.arms, 'channel')}"
+    out.print(f"{who}: {ends[report.ended]}, {speed:.0f} slots/s")
     for n, seat in enumerate(report.seats):
         where = "not settled" if seat is None else f"channel {seat:>3}  mean {report.mean_of(seat):.3f}"
         when = f"  since slot {report.settled_at[n]}" if seat is not None else ""
