@@ -32,7 +32,7 @@ def test_both_ways_are_measured_and_the_better_one_judged(found):
 
 def test_a_call_is_compared_with_its_parts(found):
     call = found["calls"]["Cascade K=3"]
-    assert call["switches"] > 5
+    assert 5 < call["switches"] < 20
     assert call["to_by_hand"] > 0.2
     assert f"{call['switches']} switches" in live.text(found)
 
@@ -70,6 +70,11 @@ def test_every_work_can_be_done(make):
     step = make()
     for t in range(3):
         step(t)
+
+
+def test_the_switches_of_a_call_do_not_grow_with_its_stages():
+    few, many = (live.switches(live.called(arms, False)) for arms in (3, 20))
+    assert few == many
 
 
 LIVE = [job for job in jobs() if job[1] != "Supervised"]

@@ -33,7 +33,7 @@ from weakfeedback.live.ledger import (
 )
 from weakfeedback.live.metrics import far_matrix, toss
 from weakfeedback.live.rounds import Answer, Decision, RoundRecord
-from weakfeedback.live.stages import Rows, make_stages
+from weakfeedback.live.stages import Rows, call_each, make_stages
 from weakfeedback.live.storage import StateError
 from weakfeedback.validate import brief, integer, number, vector
 
@@ -141,8 +141,7 @@ class Staged(Live):
         try:
             id, decided = self._decide(*context, opened=opened)
             arm = arm_of(decided)
-            for stage in self._stages[: arm + 1]:
-                outputs.append(stage.one(x, outputs))
+            call_each(self._stages[: arm + 1], x, outputs)
             record = self._compared(id, arm, outputs)
             if self._asker is not None and self._wants(record):
                 self._buy(record, self._asker.ask(x, record.labels))
