@@ -4,11 +4,13 @@ Every change takes the same way. Under the lock a `Change` is announced, with wh
 decides or learns; then the change gets its steps, and this one assignment is what commits it; the steps are taken.
 Whatever exception arrives, and at whatever bytecode, the next one who holds the lock finds the announced change and
 either undoes it (no steps yet) or takes its steps again. Both can be repeated, so an exception there does no harm.
+A signal handler that uses the object in the middle of a change holds the lock too, and is refused.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import warnings
 import weakref
@@ -16,6 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
@@ -183,10 +186,10 @@ class Live:
         with self._ledger.lock:
             if self._change is not None:
                 self._recover()
-            id = self._ledger.reserved() if self._ledger.waiting else self._ledger.next
             backup = self._driver.backup() if self.choosing_learns else None
             change = self._change = Change(backup, self._rng.bit_generator.state)
             try:
+                id = self._ledger.reserved() if self._ledger.waiting else self._ledger.next
                 decided, record = self._choose(*context)
                 steps: list[Step] = [
                     (self._ledger.waiting.__setitem__, (id, decided)),
@@ -262,6 +265,10 @@ class Live:
         change = self._change
         if change is None:
             return
+        if _is_under_way(change, sys._getframe(1)):
+            raise RuntimeError(
+                f"this {self.kind} was used by a signal handler that interrupted its use: try again later"
+            )
         if change.steps is not None:
             self._commit(change, change.steps)
             return
@@ -590,6 +597,16 @@ class _ClosedLock:
 
     def __exit__(self, *error: object) -> None:
         pass
+
+
+def _is_under_way(change: Change, caller: FrameType) -> bool:
+    """Whether a call further down this stack makes the change: it will go on, so that nobody else may end it."""
+    frame = caller.f_back  # the caller itself may be the one who makes it, and has caught an exception
+    while frame is not None:
+        if "change" in frame.f_code.co_varnames and frame.f_locals.get("change") is change:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _add_last(ids: list[int], id: int) -> None:
