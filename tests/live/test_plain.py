@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from weakfeedback.live.tally import Tally, pairs_compared
 
 from weakfeedback import Cascade, ContextualCascade
 from weakfeedback.cascade import UssTs
@@ -16,7 +17,6 @@ from weakfeedback.live import Costed, FeedbackConflict
 from weakfeedback.live import ledger as ledgers
 from weakfeedback.live.ledger import fingerprint, plain_content
 from weakfeedback.live.report import Record, explanation
-from weakfeedback.live.tally import Tally, pairs_compared
 
 # what a stage may say: plain labels short and long, equal ones of other types, costs of their own, no labels at all
 PLAIN = [
