@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 from tests.fuzz.values import COSTS, NUMBERS, ODD, PROBABILITIES, fuzz, mostly, sizes
 
-from weakfeedback import Allocator, Cascade, ContextualCascade, Player
+from weakfeedback import Allocator, Cascade, ContextualCascade, Player, Router
 from weakfeedback.allocation import AllocationProblem, knapsack
 from weakfeedback.cascade import CascadeProblem
 from weakfeedback.catalog import POLICIES
@@ -187,6 +187,9 @@ OWN = st.sampled_from([len, str, int, max, (lambda x: 1), print])
 LIVE = {
     "stages": st.lists(OWN, min_size=1, max_size=4),
     "stage_costs": st.lists(st.floats(0.0, 9.0), min_size=1, max_size=4),
+    "models": st.lists(OWN, min_size=1, max_size=4),
+    "prices": st.lists(st.floats(0.0, 9.0), min_size=1, max_size=4).map(sorted),
+    "metric": st.none(),
     "error_cost": st.floats(0.1, 99.0),
     "seed": st.one_of(st.integers(0, 9), st.none()),
     "combine": st.none(),
@@ -200,6 +203,7 @@ NAMES = {
     for kind, setting in (
         (Cascade, "cascade"),
         (ContextualCascade, "contextual"),
+        (Router, "routing"),
         (Allocator, "allocation"),
         (Player, "multiplayer"),
     )
@@ -232,5 +236,6 @@ def test_odd_policies_are_refused(examples):
     def check(policy):
         made(Cascade, {"stages": [len], "stage_costs": [1], "policy": policy})
         made(ContextualCascade, {"stages": [len], "stage_costs": [1], "policy": policy})
+        made(Router, {"models": [len], "prices": [1], "policy": policy})
         made(Allocator, {"arms": 2, "budget": 1, "policy": policy})
         made(Player, {"arms": 2, "policy": policy})

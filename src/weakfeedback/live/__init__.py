@@ -10,6 +10,8 @@ from weakfeedback.live.ledger import FeedbackConflict, PendingDecision, UnknownD
 from weakfeedback.live.player import Player, WrongSlot
 from weakfeedback.live.player_report import PlayerReport
 from weakfeedback.live.report import CascadeReport
+from weakfeedback.live.router import Router, RouterAnswer, RouterDecision
+from weakfeedback.live.router_report import RouterReport
 from weakfeedback.live.storage import StateError
 
 __all__ = [
@@ -29,6 +31,10 @@ __all__ = [
     "PendingDecision",
     "Player",
     "PlayerReport",
+    "Router",
+    "RouterAnswer",
+    "RouterDecision",
+    "RouterReport",
     "StateError",
     "UnknownDecision",
     "WrongSlot",

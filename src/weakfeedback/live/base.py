@@ -453,7 +453,7 @@ class Live:
                 check_decision(event, made, id, same, where)
                 check_decision(event, found, expected, same, where)
                 if found != expected:
-                    self._ledger.enter(made, self._decoded(body))
+                    self._let_stand(made, body)
             elif event.kind == "feedback":
                 lesson = self._lesson_of(id, self._ledger.decided(id), body)
                 self._learn([lesson])
@@ -471,6 +471,10 @@ class Live:
                 raise
             words = f"{where}: event {event.seq} ({event.kind}) cannot be applied: {error}"
             raise JournalError(words) from None
+
+    def _let_stand(self, id: int, body: dict[str, Any]) -> None:
+        """Keep a decision as the journal has it, where another version of the package would decide otherwise."""
+        self._ledger.enter(id, self._decoded(body))
 
     def _apply_other(self, kind: str, body: dict[str, Any]) -> None:
         raise ValueError(f"there is no kind of event {kind!r:.40}")

@@ -29,7 +29,7 @@ SNAPSHOT = 10_000  # events from one snapshot to the next
 LOOK = 60.0  # seconds from one search for expired decisions to the next
 SQLITE = b"SQLite format 3\0"  # how such a file begins
 FREE = ("timeout", "compiled", "remember", "keep_outputs")  # arguments that may differ from run to run
-PRICES = ("stage_costs", "error_cost")
+PRICES = ("stage_costs", "prices", "error_cost")
 
 
 class Journal:
@@ -229,12 +229,11 @@ def _resume(live: Live, given: dict[str, Any]) -> None:
         live._skip_ids(live._every if live._every > 1 else 0, journal.every)
     prices = {name: given[name] for name in PRICES if name in given}
     if prices:
-        stated = {"stage_costs": live._stage_costs.tolist(), "error_cost": live._error_cost}  # type: ignore[attr-defined]
-        wanted = {**stated, **prices}
-        if [float(x) for x in wanted["stage_costs"]] != stated["stage_costs"] or float(
-            wanted["error_cost"]
-        ) != stated["error_cost"]:
-            live.recost(wanted["stage_costs"], wanted["error_cost"])  # type: ignore[attr-defined]
+        stated, error = live._stage_costs.tolist(), live._error_cost  # type: ignore[attr-defined]
+        wanted = next((prices[name] for name in PRICES[:2] if name in prices), stated)
+        wanted_error = prices.get("error_cost", error)
+        if [float(x) for x in wanted] != stated or float(wanted_error) != error:
+            live.recost(wanted, wanted_error)  # type: ignore[attr-defined]
     if journal.pending_ttl is not None:
         live.expire(journal.pending_ttl)
 

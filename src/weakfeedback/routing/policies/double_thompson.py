@@ -114,6 +114,12 @@ class DoubleThompson:
         else:
             self.F[i, j] += 1.0
 
+    def warm_pairs(self, differ):
+        """Learn from a sample that all models have seen, outside of any round: ``differ[i, j]`` for i < j."""
+        for i in range(self.K):
+            for j in range(i + 1, self.K):
+                self.count(i, j, differ[i, j])
+
     def cancel(self, call):
         """Nothing is kept of what is under way."""
 

@@ -51,6 +51,9 @@ class FixedModel:
     def update_pairs(self, call, differ, rng):
         """Learn nothing."""
 
+    def warm_pairs(self, differ):
+        """Learn nothing."""
+
     def cancel(self, call):
         """Nothing is under way."""
 

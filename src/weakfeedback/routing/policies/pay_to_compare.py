@@ -219,6 +219,12 @@ class PayToCompare:
             self.D[i, j] += 1.0
         self.weigh(i, j)
 
+    def warm_pairs(self, differ):
+        """Learn from a sample that all models have seen, outside of any round: ``differ[i, j]`` for i < j."""
+        for i in range(self.K):
+            for j in range(i + 1, self.K):
+                self.add(i, j, differ[i, j])
+
     def cancel(self, call):
         """Free what a round that was not answered had under way; the round and its money stay counted."""
         for i in range(self.K):

@@ -1,0 +1,877 @@
+"""Models that can be called alone, in use: pay for a comparison only while it is worth its price, without labels."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from weakfeedback.catalog import make_policy
+from weakfeedback.decisions import checked_call
+from weakfeedback.live import storage
+from weakfeedback.live.base import (
+    Change,
+    DurabilityWarning,
+    Live,
+    Step,
+    _add_last,
+    remade,
+    saved_policy,
+)
+from weakfeedback.live.driver import Examples
+from weakfeedback.live.journalled import is_journal, read_journal
+from weakfeedback.live.labels import Costed, costs_of, differences, labels_of, lent, output_list, short
+from weakfeedback.live.ledger import (
+    Content,
+    PendingDecision,
+    UnknownDecision,
+    content_of,
+    digest_of,
+    fingerprint,
+)
+from weakfeedback.live.metrics import Metric, distances, far_matrix, refuse_closeness, refuse_tolerance, toss
+from weakfeedback.live.router_report import Known, RouterCounts, RouterReport, explanation, make_router_report
+from weakfeedback.live.staged import EXPLAINED, stop_by_means
+from weakfeedback.live.stages import Rows, Stage, make_stages
+from weakfeedback.live.storage import StateError
+from weakfeedback.routing.policies.pay_to_compare import PayToCompare
+from weakfeedback.routing.prices import model_prices
+from weakfeedback.validate import brief, integer, number
+
+METHODS = ("select", "start", "update_pairs", "cancel")
+ALONE = 100  # decisions of one model alone that can still be cancelled
+STATE: dict[str, type | tuple[type, ...]] = {
+    "core": dict,
+    "counts": dict,
+    "prices": list,
+    "error_cost": (int, float),
+    "timeout": (int, float, type(None)),
+    "compare": bool,
+    "metric": bool,
+    "alone": list,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RouterDecision:
+    """Call the models of ``call`` and use the answer of ``answer``, the last of them.
+
+    If there are several, give their outputs, in this order, as feedback under ``id``; one alone needs no feedback.
+    """
+
+    id: int
+    call: tuple[int, ...]
+    answer: int
+
+
+@dataclass(frozen=True, slots=True)
+class RouterAnswer:
+    """The answer to one sample, the model that gave it, and what the calls cost in all.
+
+    ``outputs`` are the labels of the models of ``call``, None for those in ``failed``, which has their exceptions.
+    A model that fails beside the one that answers spoils the comparison, not the answer.
+    """
+
+    label: Any
+    model: int
+    cost: float
+    call: tuple[int, ...]
+    outputs: tuple[Any, ...]
+    id: int
+    failed: dict[int, Exception] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Lesson:
+    """What the outputs of one comparison teach."""
+
+    id: int
+    call: tuple[int, ...]
+    content: Content
+    differ: np.ndarray | None  # by models; None while coins are still to be tossed
+    far: np.ndarray | None  # how far apart the outputs are, in the order of ``call``, where a metric tells
+
+
+class Router(Live):
+    """Models of rising price that can be called alone; learns which one to trust, and compares only while that pays.
+
+    Every decision calls a set of models, mostly one. The last of them answers, and is known before any call. What
+    is learned is how often two models differ. With the policy "Pay-to-compare" two things are certain: never more
+    money than the last model alone, plus 5 %, plus 50 calls, whatever the models answer; and, up to errors of
+    estimation, money plus errors at most 5 % above those of always calling the last model.
+
+    Safe to use from several threads. No lock is held while a model, ``compare`` or ``metric`` runs. Memory does not
+    grow with the number of rounds.
+
+    Parameters
+    ----------
+    models : K callables or fitted classifiers, or their number
+        From the cheapest to the dearest. A callable takes one sample and returns a label of any type, or
+        ``Costed(label, cost)``. A number stands for so many models that run elsewhere: then use `decide` and
+        `feedback`.
+    prices : K non-decreasing numbers >= 0, the last > 0
+        What a call of each model alone costs, in money of your choice.
+    error_cost : number > 0
+        What a wrong answer costs, in the same money.
+    policy : name or policy object
+        "Pay-to-compare", "Double-Thompson" or "Fixed-model" with their options, or an object made for
+        ``prices / error_cost``, which belongs to the router from then on.
+    seed : integer >= 0, SeedSequence or Generator, optional
+        Of the policy's generator; Pay-to-compare draws nothing, unless there is a ``metric``.
+    compare, metric : callables, optional
+        As for `Cascade`: when two answers count as the same, or how far apart they are.
+    timeout, compiled, remember
+        As for `Cascade`.
+
+    Examples
+    --------
+    Two models that differ on one sample in ten; the second costs a fifth of an error more.
+
+    >>> router = Router([lambda x: x > 2, lambda x: x > 3], prices=[1, 20], error_cost=100)
+    >>> answers = [router(x % 10) for x in range(1000)]
+    >>> router.settled(), router.comparisons, sum(len(answer.call) == 1 for answer in answers)
+    (0, 29, 971)
+    """
+
+    kind = "Router"
+    setting = "routing"
+    code: ClassVar[tuple[str, ...]] = ("models", "compare", "metric", "policy")
+    choosing_learns = True  # a decision is counted: its price, and what is under way
+
+    def __init__(
+        self,
+        models: Sequence[Any] | int,
+        prices: Any,
+        error_cost: float = 1.0,
+        policy: Any = "Pay-to-compare",
+        seed: Any = None,
+        *,
+        compare: Callable[[Any, Any], Any] | None = None,
+        metric: Metric | None = None,
+        timeout: float | None = None,
+        compiled: bool = False,
+        remember: int | None = None,
+        **options: Any,
+    ) -> None:
+        self._timeout = None if timeout is None else number("timeout", timeout, above=0.0)
+        self._targets = models
+        self._models = _models(models, self._timeout)
+        self._set_prices(*self._checked_prices(prices, error_cost))
+        refuse_tolerance(options, compare)
+        for name, function in (("compare", compare), ("metric", metric)):
+            if function is not None and not callable(function):
+                raise ValueError(f"{name} must be a callable or None, got {short(function)}")
+        if compare is not None and metric is not None:
+            raise ValueError("metric must not be given together with compare: one of them says what differs")
+        self._compare, self._metric = compare, metric
+        self._proven = compare is None  # that ``compare`` is no tolerance
+        self._records: OrderedDict[int, Known] = OrderedDict()
+        self._alone: OrderedDict[int, int] = OrderedDict()  # decisions of one model, the latest last
+        costs = self._costs
+        make = lambda name, **o: make_policy("routing", name, costs, **o)  # noqa: E731
+        super().__init__(policy, make, METHODS, seed, options, compiled, remember)
+        self._check_policy()
+        self._counts: RouterCounts = RouterCounts.of(self._prices)
+
+    def _checked_prices(self, prices: Any, error_cost: Any) -> tuple[np.ndarray, float]:
+        """Return prices for these models and the price of an error."""
+        found, error = model_prices(prices), number("error_cost", error_cost, above=0.0)
+        if found.size != len(self._models):
+            raise ValueError(f"prices must be {len(self._models)} numbers, one per model, got {found.size}")
+        with np.errstate(over="ignore", under="ignore"):
+            costs = found / error
+        if not np.isfinite(costs).all() or costs[-1] <= 0.0:
+            raise ValueError(f"prices / error_cost must be finite and end above 0, got error_cost={error!r}")
+        return found, error
+
+    def _set_prices(self, prices: np.ndarray, error_cost: float) -> None:
+        self._stage_costs, self._prices, self._error_cost = prices, prices.tolist(), error_cost
+        self._costs = prices / error_cost
+
+    def __repr__(self) -> str:
+        count = len(self._models)
+        models = "1 model" if count == 1 else f"{count} models"
+        return f"<Router of {models}, {self._label}, {self.rounds} rounds>"
+
+    def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
+        call, differ = lent(np.zeros(1, dtype=np.bool_)), lent(np.zeros((1, 1), dtype=np.bool_))
+        examples: dict[str, tuple[Any, ...]] = {
+            "select": (),
+            "start": (call,),
+            "update_pairs": (call, differ),
+            "cancel": (call,),
+        }
+        undrawn = ["cancel"]
+        for name, example in (("reprice", lent(np.zeros(1))), ("warm_pairs", differ)):
+            if callable(getattr(policy, name, None)):
+                examples[name] = (example,)
+                undrawn.append(name)
+        return examples, tuple(undrawn)
+
+    def _bind(self) -> None:
+        method = self._driver.method
+        self._select, self._begin = method("select"), method("start")
+        self._update, self._free = method("update_pairs"), method("cancel")
+
+    # -- what can be seen
+
+    @property
+    def rounds(self) -> int:
+        """The number of decisions made and not cancelled."""
+        with self._ledger.lock:
+            self._recover()
+            return self._counts.decided - self._counts.cancelled
+
+    @property
+    def comparisons(self) -> int:
+        """The number of feedbacks accepted so far."""
+        with self._ledger.lock:
+            self._recover()
+            return self._ledger.rounds
+
+    # -- one sample at a time
+
+    def __call__(self, x: Any) -> RouterAnswer:
+        """Answer for one sample.
+
+        If the answering model raises, the decision is cancelled and nothing is learned from it. If another one
+        raises, the comparison is cancelled and the answer stands.
+        """
+        for model in self._models:
+            if model.asynchronous:
+                raise ValueError(f"models[{model.index}] is asynchronous: use `await router.acall(x)`")
+        self._refuse_elsewhere()
+        opened, outputs = list[int](), dict[int, Any]()
+        try:
+            id, call = self._decide(opened=opened)
+            outputs[call[-1]] = self._models[call[-1]].one(x, ())
+            failed: dict[int, Exception] = {}
+            for k in call[:-1]:
+                try:
+                    outputs[k] = self._models[k].one(x, ())
+                except Exception as error:
+                    failed[k] = error
+            self._learn_answers(id, call, outputs, failed)
+        except BaseException:
+            self._abandon(opened, outputs)
+            raise
+        if self._log is not None:
+            self._acknowledge_paid()
+        return self._made_answer(id, call, outputs, failed)
+
+    async def acall(self, x: Any) -> RouterAnswer:
+        """Answer for one sample, all models of the decision at once; those that are not asynchronous run in threads."""
+        self._refuse_elsewhere()
+        opened, outputs = list[int](), dict[int, Any]()
+        tasks: dict[int, asyncio.Task[Any]] = {}
+        try:
+            id, call = self._decide(opened=opened)
+            for k in call:
+                tasks[k] = asyncio.ensure_future(self._models[k].one_async(x, ()))
+            outputs[call[-1]] = await tasks[call[-1]]
+            failed: dict[int, Exception] = {}
+            for k in call[:-1]:
+                try:
+                    outputs[k] = await tasks[k]
+                except Exception as error:
+                    failed[k] = error
+            self._learn_answers(id, call, outputs, failed)
+        except BaseException:
+            for task in tasks.values():
+                task.cancel()
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+            self._abandon(opened, outputs)
+            raise
+        if self._log is not None:
+            await asyncio.to_thread(self._acknowledge_paid)
+        return self._made_answer(id, call, outputs, failed)
+
+    def _learn_answers(
+        self, id: int, call: tuple[int, ...], outputs: dict[int, Any], failed: dict[int, Exception]
+    ) -> None:
+        if len(call) == 1:
+            return
+        if failed:
+            self._close([id], self._paid(outputs), reason="a model failed")
+            return
+        given = [outputs[k] for k in call]
+        self._learn([self._compared(id, call, given, content_of(given))])
+
+    def _made_answer(
+        self, id: int, call: tuple[int, ...], outputs: dict[int, Any], failed: dict[int, Exception]
+    ) -> RouterAnswer:
+        labels = tuple(labels_of([outputs.get(k) for k in call]))
+        return RouterAnswer(labels[-1], call[-1], self._paid(outputs), call, labels, id, failed)
+
+    def _paid(self, outputs: dict[int, Any]) -> float:
+        return sum(costs_of(list(outputs.values()), [self._prices[k] for k in outputs]))
+
+    def _abandon(self, ids: list[int], outputs: dict[int, Any]) -> None:
+        """Cancel a decision whose round failed; what was paid for it is not forgotten."""
+        with self._ledger.lock:
+            self._recover()  # which completes the list, if the decision was interrupted
+        self._close(ids, self._paid(outputs), reason="the round failed")
+        with suppress(OSError):  # what made the round fail is what the caller must hear
+            self._acknowledge()
+
+    def _acknowledge_paid(self) -> None:
+        """Wait for the journal; an answer that was paid for is returned even if the disk is full."""
+        try:
+            self._acknowledge()
+        except OSError as error:
+            warnings.warn(
+                f"the round is counted in memory only, the journal could not be written: {error}",
+                DurabilityWarning,
+                stacklevel=3,
+            )
+
+    # -- by hand
+
+    def decide(self) -> RouterDecision:
+        """Decide for one sample: which models to call, and whose answer counts."""
+        id, call = self._decide()
+        if self._log is not None:
+            self._give_out(id)
+        return RouterDecision(id, call, call[-1])
+
+    def feedback(self, id: int, outputs: Sequence[Any]) -> str:
+        """Learn the outputs of the models of a decision, in the order of its ``call``, at any time and in any order.
+
+        Return "accepted", or "duplicate" if the same was said before. Raise `FeedbackConflict`, `UnknownDecision`
+        (also for one model alone, which waits for no feedback) or ValueError, and then nothing has changed.
+        """
+        given = output_list("outputs", outputs)
+        content = content_of(given)
+        call = self._awaited(id, content)
+        if call is None:
+            return "duplicate"
+        return self._settle(self._compared(int(id), call, given, content))
+
+    def feedback_pairs(
+        self,
+        id: int,
+        differ: Sequence[tuple[int, int]],
+        *,
+        far: Sequence[float] | None = None,
+        digest: str | None = None,
+    ) -> str:
+        """Learn a comparison that was made elsewhere: ``differ`` has the pairs of models (i, j), i < j, that differed.
+
+        ``far`` is for a router with a ``metric``, instead of ``differ``: the distances of the pairs of ``call``, in the
+        order (first, second), (first, third), .... ``digest`` tells a repeated answer from a contradiction. Return
+        and raise as `feedback` does.
+        """
+        if digest is not None and not isinstance(digest, str):
+            raise ValueError(f"digest must be a string or None, got {brief(digest)}")
+        content = fingerprint(["pairs", output_list("differ", differ), far]) if digest is None else digest
+        call = self._awaited(id, content)
+        if call is None:
+            return "duplicate"
+        return self._settle(self._lesson_of_pairs(int(id), call, differ, far, content))
+
+    def _awaited(self, id: int, content: Content) -> tuple[int, ...] | None:
+        """Return the models of a pending decision; None, once it is on disk, if it was answered with this."""
+        with self._ledger.lock:
+            self._recover()
+            try:
+                call = self._ledger.awaited(id, content)
+            except UnknownDecision:
+                if not 1 <= id < self._ledger.next:
+                    raise
+                raise UnknownDecision(
+                    f"decision {id} waits for no feedback: it called one model alone, or was cancelled"
+                ) from None
+        if call is None:
+            self._acknowledge()
+        return call
+
+    def _settle(self, lesson: Lesson) -> str:
+        """Learn a comparison, unless another thread was faster."""
+        with self._ledger.lock:
+            self._recover()
+            duplicate = self._ledger.awaited(lesson.id, lesson.content) is None
+            if not duplicate:
+                self._learn([lesson])
+        self._acknowledge()
+        return "duplicate" if duplicate else "accepted"
+
+    def warm_start(self, outputs: Any) -> int:
+        """Learn from logs in which all models ran: ``outputs`` has a row of K labels per sample.
+
+        Return the number of rows learned. They are comparisons, no rounds, and cost nothing. The samples must be like
+        those to come; picked ones teach wrong disagreements.
+        """
+        table, K = Rows(outputs, "outputs"), len(self._models)
+        found, digests = [], []
+        for row in range(table.size):
+            given = output_list(f"outputs[{row}]", table[row])
+            if len(given) != K:
+                raise ValueError(f"outputs[{row}] must be {K} labels, one per model, got {short(given)}")
+            found.append(self._difference(labels_of(given)))
+            digests.append(fingerprint(given))
+        call = ("warm_start", fingerprint(digests))
+        if self._settle_debt(call):
+            return len(found)
+        self._learn_warm(found)
+        self._acknowledge(call)
+        return len(found)
+
+    def _learn_warm(self, found: list[tuple[np.ndarray | None, np.ndarray | None]]) -> None:
+        if not callable(getattr(self._driver.policy, "warm_pairs", None)):
+            raise ValueError(f"warm_start is not for {self._label}, which has no warm_pairs()")
+        warm, everybody = self._driver.method("warm_pairs"), tuple(range(len(self._models)))
+        with self._ledger.lock:
+            self._recover()
+            if not self._delay_safe and self._ledger.pending:
+                raise PendingDecision("a decision is open, and this policy learns in order: answer it first")
+            change = self._change = Change(self._driver.backup(), self._rng.bit_generator.state)
+            try:
+                counts, tossed = self._counts, []
+                for differ, far in found:
+                    known = toss(far, self._rng) if differ is None else differ  # type: ignore[arg-type]
+                    warm(known)
+                    counts = counts.after_comparison(everybody, known, learned=0)
+                    tossed.append(known)
+                steps: list[Step] = [(self._set_counts, (counts,))]
+                if self._log is not None:
+                    body: dict[str, Any] = {"differ": [np.argwhere(differ).tolist() for differ in tossed]}
+                    fars = [far for _, far in found if far is not None]
+                    if fars:
+                        body["far"] = [far[np.triu_indices(len(far), 1)].tolist() for far in fars]
+                    steps.append(self._noted("warm", None, body))
+                self._commit(change, steps)
+            except BaseException as error:
+                self._recover()
+                self._tell_borrower(error)
+                raise
+
+    def recost(self, prices: Any, error_cost: float) -> None:
+        """Go on with new prices; what was counted stays, and the bound on the money begins anew for this period."""
+        found, error = self._checked_prices(prices, error_cost)
+        policy = self._driver.policy
+        if not getattr(policy, "recostable", False) or not callable(getattr(policy, "reprice", None)):
+            raise ValueError(f"recost is not for {self._label}: what it has learned depends on the prices")
+        with self._ledger.lock:
+            self._recover()
+            change = self._change = Change(self._driver.backup(), None)
+            try:
+                self._driver.method("reprice")(lent(found / error))
+                steps: list[Step] = [
+                    (self._set_prices, (found, error)),
+                    (self._set_counts, (self._counts.after_recost(found.tolist()),)),
+                ]
+                if self._log is not None:
+                    body = {"stage_costs": found.tolist(), "error_cost": error}
+                    steps.append(self._noted("recost", None, body))
+                self._commit(change, steps)
+            except BaseException:
+                self._recover()
+                raise
+        self._acknowledge()
+
+    # -- what was learned
+
+    def settled(self) -> int:
+        """Return the model that the policy trusts now."""
+        with self._ledger.lock:
+            self._recover()
+            return self._settled()
+
+    def _settled(self) -> int:
+        policy = self._driver.write_back()
+        known = getattr(policy, "settled", None)
+        if callable(known):
+            return int(known())
+        return stop_by_means(self._costs, self._counts.differed, self._counts.compared)
+
+    def report(self) -> RouterReport:
+        """Return what was seen, spent and saved so far; ``print`` it for a table."""
+        with self._ledger.lock:
+            self._recover()
+            settled, pending = self._settled(), len(self._ledger.pending)
+            policy = self._driver.policy
+            return make_router_report(
+                self._label, self._prices, self._error_cost, pending, settled, policy, self._counts
+            )
+
+    def explain(self, id: int) -> str:
+        """Say in words, and in money, why these models were called, for the last 1000 decisions of this object."""
+        with self._ledger.lock:
+            self._recover()
+            known = self._records.get(integer("id", id, 0))
+        if known is None:
+            raise UnknownDecision(
+                f"decision {id} cannot be explained: this is kept for the last {EXPLAINED} decisions, and not saved"
+            )
+        return explanation(int(id), known, self._label)
+
+    # -- how a round is decided, learned and taken back
+
+    def _decide(  # type: ignore[override]
+        self, logged: tuple[int, ...] | None = None, *, opened: list[int] | None = None
+    ) -> tuple[int, tuple[int, ...]]:
+        """Let the policy decide, and count the decision; several models wait for feedback, one alone does not.
+
+        With ``logged`` that is what is played, and what the policy would have chosen is returned.
+        """
+        with self._ledger.lock:
+            self._recover()
+            self._ledger.ensure_room()
+            change = self._change = Change(self._driver.backup(), self._rng.bit_generator.state)
+            try:
+                known = self._known()
+                chosen = self._choose()
+                call = chosen if logged is None else logged
+                self._begin(self._bools(call), self._rng)
+                id = self._ledger.next
+                steps: list[Step] = [(self._ledger.enter, (id, call))]
+                if len(call) == 1:
+                    steps = [(self._ledger.skip_to, (id + 1,)), (self._keep_alone, (id, call[0]))]
+                steps.append((self._set_counts, (self._counts.after_decision(call, self._prices),)))
+                steps.append((self._keep_record, (id, known._replace(call=call))))
+                if opened is not None:
+                    steps.append((_add_last, (opened, id)))
+                if self._log is not None:
+                    steps.append(self._noted("decide", id, self._decision_event(call)))
+                self._commit(change, steps)
+            except BaseException as error:
+                self._recover()
+                self._tell_borrower(error)
+                raise
+        return id, chosen
+
+    def _choose(self) -> tuple[int, ...]:
+        call = checked_call(self._driver.policy, self._select(self._rng), len(self._models))
+        return tuple(np.flatnonzero(call).tolist())
+
+    def _bools(self, call: tuple[int, ...]) -> np.ndarray:
+        found = np.zeros(len(self._models), dtype=np.bool_)
+        found[list(call)] = True
+        return lent(found)
+
+    def _known(self) -> Known:
+        """Return what explains the next decision, of a policy that looks ahead also what it expects."""
+        settled, policy = self._settled(), self._driver.policy  # which is now up to date
+        ahead, evidence = None, None
+        if isinstance(policy, PayToCompare):
+            ahead, evidence = float(policy.ahead()), (policy.D.copy(), policy.N.copy())
+        rho = float(getattr(policy, "rho", 0.0))
+        return Known((), self._counts, self._prices, self._error_cost, settled, ahead, rho, evidence)
+
+    def _keep_alone(self, id: int, model: int) -> None:
+        self._alone[id] = model
+        while len(self._alone) > ALONE:
+            self._alone.popitem(last=False)
+
+    def _keep_record(self, id: int, record: Known) -> None:
+        self._records[id] = record
+        while len(self._records) > EXPLAINED:
+            self._records.popitem(last=False)
+
+    def _compared(self, id: int, call: tuple[int, ...], outputs: list[Any], content: Content) -> Lesson:
+        """Return what outputs teach; ValueError if they cannot be compared."""
+        if len(outputs) != len(call):
+            raise ValueError(
+                f"outputs must be {len(call)} in number, of the models {', '.join(map(str, call))}, "
+                f"got {len(outputs)}: {short(outputs)}"
+            )
+        differ, far = self._difference(labels_of(outputs))
+        return Lesson(id, call, content, None if differ is None else self._by_models(call, differ), far)
+
+    def _lesson_of_pairs(
+        self, id: int, call: tuple[int, ...], differ: Any, far: Any, content: Content
+    ) -> Lesson:
+        pairs = output_list("differ", differ)
+        if (self._metric is not None) != (far is not None) or (far is not None and pairs):
+            raise ValueError(
+                "far must be given for a router with a metric, and differ be empty, else left out"
+            )
+        if far is not None:
+            return Lesson(id, call, content, None, far_matrix(far, len(call) - 1))
+        matrix = np.zeros((len(self._models), len(self._models)), dtype=np.bool_)
+        for pair in pairs:
+            known = isinstance(pair, (tuple, list)) and len(pair) == 2 and all(type(k) is int for k in pair)
+            if not known or pair[0] >= pair[1] or not set(pair) <= set(call):
+                raise ValueError(
+                    f"differ must be pairs (i, j), i < j, of the models {call}, got {short(pair)}"
+                )
+            matrix[pair[0], pair[1]] = True
+        return Lesson(id, call, content, lent(matrix), None)
+
+    def _difference(self, answers: list[Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Return which pairs of answers differ, or, with a metric, how far they are apart."""
+        if self._metric is not None:
+            return None, distances(answers, self._metric)
+        differ = differences(answers, self._compare)
+        if not self._proven and self._compare is not None:
+            self._proven = refuse_closeness(answers, self._compare)
+        return differ, None
+
+    def _by_models(self, call: tuple[int, ...], differ: np.ndarray) -> np.ndarray:
+        """Return a matrix by models from one in the order of the call."""
+        matrix = np.zeros((len(self._models), len(self._models)), dtype=np.bool_)
+        matrix[np.ix_(call, call)] = differ
+        return lent(matrix)
+
+    def _teach(self, decided: tuple[int, ...], lesson: Lesson) -> None:
+        if lesson.differ is None:
+            lesson.differ = self._by_models(decided, toss(lesson.far, self._rng))  # type: ignore[arg-type]
+        self._update(self._bools(decided), lesson.differ, self._rng)
+
+    def _counted(self, counts: RouterCounts, decided: tuple[int, ...], lesson: Lesson) -> RouterCounts:
+        return counts.after_comparison(decided, lesson.differ)  # type: ignore[arg-type]
+
+    def _close(self, ids: Iterable[int], cost: float, kind: str = "cancel", reason: str = "") -> list[int]:
+        """Cancel those of the decisions that are pending, or of one model and recent; ``cost`` was spent on each.
+
+        What was under way is free again; the round and its money stay counted.
+        """
+        with self._ledger.lock:
+            self._recover()
+            found = []
+            for id in ids:
+                call: tuple[int, ...] | None = None
+                try:
+                    call = self._ledger.decided(id)
+                except UnknownDecision:
+                    if id not in self._alone:
+                        continue
+                change = self._change = Change(self._driver.backup(), None)
+                try:
+                    steps: list[Step] = [(self._set_counts, (self._counts.after_cancel(cost),))]
+                    if call is None:
+                        steps.append((self._alone.pop, (id, None)))
+                    else:
+                        self._free(self._bools(call))
+                    steps.append((self._ledger.drop, (id,)))
+                    if self._log is not None:
+                        body = {"cost": cost, "reason": reason} if kind == "cancel" else {}
+                        steps.append(self._noted(kind, id, body))
+                    self._commit(change, steps)
+                except BaseException:
+                    self._recover()
+                    raise
+                found.append(id)
+            return found
+
+    def cancel(self, id: int, cost: float = 0.0) -> None:
+        """Take a decision back that waits for feedback, or one of the last 100 that called one model alone.
+
+        What it had under way is free again. Its price stays counted, and ``cost`` is shown as wasted in the report.
+        """
+        spent = number("cost", cost, at_least=0.0)
+        if self._settle_debt(("cancel", id)):
+            return
+        with self._ledger.lock:
+            self._recover()
+            if not (type(id) is int and id in self._alone):
+                self._ledger.decided(id)
+            self._close([int(id)], spent)
+        self._acknowledge(("cancel", id))
+
+    # -- events of the journal
+
+    def _decision_event(self, decided: tuple[int, ...]) -> dict[str, Any]:
+        return {"call": list(decided), "answer": decided[-1]}
+
+    def _answer_event(self, decided: Any, lesson: Lesson) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "differ": np.argwhere(lesson.differ).tolist(),  # type: ignore[arg-type]
+            "digest": digest_of(lesson.content),
+        }
+        if lesson.far is not None:
+            body["far"] = lesson.far[np.triu_indices(len(lesson.far), 1)].tolist()
+        return body
+
+    def _context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
+        return (self._decoded(body),)
+
+    def _decoded(self, body: dict[str, Any]) -> tuple[int, ...]:
+        return self._checked_models(body["call"])
+
+    def _let_stand(self, id: int, body: dict[str, Any]) -> None:
+        """Nothing to do: what the journal has was played."""
+
+    def _lesson_of(self, id: int, decided: tuple[int, ...], body: dict[str, Any]) -> Lesson:
+        far = body.get("far")
+        return self._lesson_of_pairs(
+            id, decided, () if far is not None else body["differ"], far, body["digest"]
+        )
+
+    def _apply_other(self, kind: str, body: dict[str, Any]) -> None:
+        if kind == "recost":
+            self.recost(body["stage_costs"], body["error_cost"])
+        elif kind == "warm":
+            everybody = tuple(range(len(self._models)))
+            if "far" in body:
+                self._learn_warm([(None, far_matrix(far, len(everybody) - 1)) for far in body["far"]])
+                return
+            lessons = [self._lesson_of_pairs(0, everybody, pairs, None, "") for pairs in body["differ"]]
+            self._learn_warm([(lesson.differ, None) for lesson in lessons])
+        else:
+            super()._apply_other(kind, body)
+
+    def _code(self) -> dict[str, Any]:
+        return {
+            **super()._code(),
+            "models": self._targets,
+            "compare": self._compare,
+            "metric": self._metric,
+        }
+
+    # -- saving
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        models: Sequence[Any] | int,
+        *,
+        policy: Any = None,
+        compare: Callable[[Any, Any], Any] | None = None,
+        metric: Metric | None = None,
+        compiled: bool = False,
+    ) -> Router:
+        """Return the router that was saved to ``path``; it decides as if it had never stopped.
+
+        The models, ``compare`` and ``metric`` are code, and not in the file: give them again. So is a policy of your
+        own: give a fresh object. A file that cannot be used raises `StateError`.
+        """
+        functions = {"compare": compare, "metric": metric}
+        if is_journal(path):
+            code = {**functions, "models": models, "policy": policy, "compiled": compiled}
+            return read_journal(cls, path, code)
+        body = storage.read(path, cls.kind)
+        return cls._made_again(body, models, policy, functions, compiled, str(path))
+
+    @classmethod
+    def from_state(
+        cls,
+        state: dict[str, Any],
+        models: Sequence[Any] | int | None = None,
+        *,
+        policy: Any = None,
+        compare: Callable[[Any, Any], Any] | None = None,
+        metric: Metric | None = None,
+        compiled: bool = False,
+    ) -> Router:
+        """Return the router that gave ``state``; without ``models`` they run elsewhere. See `load`."""
+        body = storage.checked_copy(state)
+        if models is None:
+            models = len(body.get("prices", ()))
+        functions = {"compare": compare, "metric": metric}
+        return cls._made_again(body, models, policy, functions, compiled, "the state")
+
+    @classmethod
+    def _made_again(
+        cls,
+        body: dict[str, Any],
+        models: Any,
+        policy: Any,
+        functions: dict[str, Any],
+        compiled: bool,
+        where: str,
+    ) -> Router:
+        storage.require("state", body, STATE)
+        given = len(_models(models, None))
+        if given != len(body["prices"]):
+            raise ValueError(f"models must be {len(body['prices'])}, as {where} holds, got {given}")
+        for name, function in functions.items():
+            if (function is not None) != body[name]:
+                was = "with" if body[name] else "without"
+                raise ValueError(f"{name} must be given if and only if it was: {where} was saved {was} it")
+        chosen, options = saved_policy(body["core"], policy)
+        options |= {**functions, "timeout": body["timeout"], "seed": 0, "compiled": compiled}
+        router = remade(lambda: cls(models, body["prices"], body["error_cost"], chosen, **options))
+        remade(lambda: router._restore(body))
+        return router
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "prices": self._stage_costs.tolist(),
+            "error_cost": self._error_cost,
+            "timeout": self._timeout,
+            "compare": self._compare is not None,
+            "metric": self._metric is not None,
+            "counts": self._counts.state(),
+            "alone": [[id, model] for id, model in self._alone.items()],
+        }
+
+    def _check_state(self, body: dict[str, Any]) -> None:
+        super()._check_state(body)
+        counts = RouterCounts.from_state(len(self._models), body["counts"])
+        if counts.learned != body["core"]["ledger"]["rounds"]:
+            raise StateError("the counts contradict the ledger")
+
+    def _restore(self, body: dict[str, Any]) -> None:
+        self._restore_core(body["core"])
+        self._check_policy()
+        self._counts = RouterCounts.from_state(len(self._models), body["counts"])
+        if self._counts.learned != self._ledger.rounds:
+            raise StateError("the counts contradict the ledger")
+        for item in body["alone"]:
+            if not isinstance(item, list) or len(item) != 2:
+                raise StateError("alone must be pairs of a decision and a model")
+            id = integer("id", item[0], 1, self._ledger.next - 1)
+            self._keep_alone(id, integer("model", item[1], 0, len(self._models) - 1))
+
+    def _encode_decision(self, decided: tuple[int, ...]) -> list[int]:
+        return list(decided)
+
+    def _decode_decision(self, data: Any) -> tuple[int, ...]:
+        call = self._checked_models(data)
+        if len(call) < 2:
+            raise StateError("a decision of one model alone waits for no feedback")
+        return call
+
+    # -- checks
+
+    def _checked_models(self, data: Any) -> tuple[int, ...]:
+        """Return models in increasing order, at least one."""
+        if not isinstance(data, list) or not data:
+            raise ValueError(f"call must be a list of models, got {short(data)}")
+        call = tuple(integer("a model of call", k, 0, len(self._models) - 1) for k in data)
+        if list(call) != sorted(set(call)):
+            raise ValueError(f"call must be increasing, got {short(data)}")
+        return call
+
+    def _check_policy(self) -> None:
+        """Refuse a policy object that was made for other prices."""
+        policy, costs = self._driver.policy, self._costs
+        built, size = getattr(policy, "c", None), getattr(policy, "K", costs.size)
+        fits = size == costs.size and (built is None or np.shape(built) == costs.shape)
+        if not fits or (built is not None and not np.allclose(built, costs, rtol=1e-9, atol=1e-12)):
+            got = f"{size} models" if built is None else np.asarray(built).tolist()
+            raise ValueError(
+                f"policy must be made for prices / error_cost = {costs.tolist()}, got one for {got}"
+            )
+
+    def _refuse_elsewhere(self) -> None:
+        if self._models[0].elsewhere:
+            raise ValueError("the models run elsewhere: use decide() and feedback(), not a call")
+
+
+class Model(Stage):
+    """A stage that is called a model."""
+
+    def _too_late(self) -> TimeoutError:
+        return TimeoutError(f"models[{self.index}] took longer than {self._timeout:g} s")
+
+
+def _models(models: Any, timeout: float | None) -> list[Any]:
+    """Return the models, checked; a number stands for so many that run elsewhere."""
+    try:
+        made = make_stages(models, timeout)
+        return made if made[0].elsewhere else [Model(k, model, timeout) for k, model in enumerate(models)]
+    except ValueError as error:
+        raise ValueError(str(error).replace("stages", "models")) from None
+
+
+__all__ = ["Costed", "Router", "RouterAnswer", "RouterDecision", "RouterReport"]

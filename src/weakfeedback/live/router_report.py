@@ -1,0 +1,308 @@
+"""What a router has counted, learned and spent, in numbers and in words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weakfeedback.live import storage
+from weakfeedback.live.report import counted, money, percent, plain, wilson
+from weakfeedback.live.storage import StateError
+from weakfeedback.routing.tails import below, mean_excess
+
+ARRAYS = ("differed", "compared", "calls", "answers")
+SUMS = ("spent", "alone", "allowed", "wasted")
+
+
+class RouterCounts(NamedTuple):
+    """Counts for K models. They are never changed: a decision or an answer makes new ones."""
+
+    differed: np.ndarray  # pairs i < j whose answers differed
+    compared: np.ndarray  # how often they were compared
+    calls: tuple[int, ...]
+    answers: tuple[int, ...]
+    cancelled: int = 0
+    learned: int = 0  # comparisons
+    asked: int = 0  # decisions that called several models, cancelled or not
+    spent: float = 0.0  # at stated prices, on all decisions
+    alone: float = 0.0  # what the last model alone would have cost
+    allowed: float = 0.0  # the price of the last model, once for every period of prices
+    wasted: float = 0.0  # what the owner says was spent on cancelled decisions
+
+    @classmethod
+    def of(cls, prices: list[float]) -> RouterCounts:
+        """Return the counts before the first decision."""
+        size = len(prices)
+        square = np.zeros((size, size), dtype=np.int64)
+        return cls(square, square, (0,) * size, (0,) * size, allowed=prices[-1])
+
+    @property
+    def decided(self) -> int:
+        """All decisions, cancelled or not."""
+        return sum(self.answers)
+
+    def after_decision(self, call: tuple[int, ...], prices: list[float]) -> RouterCounts:
+        """Count a decision to call these models."""
+        calls = tuple(n + (k in call) for k, n in enumerate(self.calls))
+        answers = tuple(n + (k == call[-1]) for k, n in enumerate(self.answers))
+        spent = self.spent + sum(prices[k] for k in call)
+        asked = self.asked + (len(call) > 1)
+        return self._replace(
+            calls=calls, answers=answers, spent=spent, asked=asked, alone=self.alone + prices[-1]
+        )
+
+    def after_comparison(self, call: tuple[int, ...], differ: np.ndarray, learned: int = 1) -> RouterCounts:
+        """Count what the answers of these models showed; ``differ`` is by models."""
+        compared = self.compared.copy()
+        compared[np.ix_(call, call)] += np.triu(np.ones((len(call), len(call)), dtype=np.int64), 1)
+        return self._replace(
+            differed=self.differed + differ, compared=compared, learned=self.learned + learned
+        )
+
+    def after_cancel(self, cost: float) -> RouterCounts:
+        """Count a decision that was taken back; its money stays counted."""
+        return self._replace(cancelled=self.cancelled + 1, wasted=self.wasted + cost)
+
+    def after_recost(self, prices: list[float]) -> RouterCounts:
+        """Count a new period of prices."""
+        return self._replace(allowed=self.allowed + prices[-1])
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        arrays = {name: np.array(getattr(self, name), dtype=np.int64) for name in ARRAYS}
+        encoded = {name: storage.encode(value) for name, value in arrays.items()}
+        whole = {name: getattr(self, name) for name in ("cancelled", "learned", "asked")}
+        return {**encoded, **whole, **{name: getattr(self, name) for name in SUMS}}
+
+    @classmethod
+    def from_state(cls, models: int, state: Any) -> RouterCounts:
+        """Return the counts that gave ``state``, or raise `StateError`."""
+        whole = ("cancelled", "learned", "asked")
+        if not isinstance(state, dict) or set(state) != {*ARRAYS, *SUMS, *whole}:
+            raise StateError(f"the counts must hold exactly: {', '.join((*ARRAYS, *whole, *SUMS))}")
+        square = np.zeros((models, models), dtype=np.int64)
+        differed, compared = (storage.restored(name, square, state[name]) for name in ARRAYS[:2])
+        calls, answers = (storage.restored(name, square[0], state[name]) for name in ARRAYS[2:])
+        cancelled, learned, asked = (storage.restored(name, 0, state[name]) for name in whole)
+        sums = [storage.restored(name, 0.0, state[name]) for name in SUMS]
+        sound = (
+            (differed >= 0).all()
+            and (differed <= compared).all()
+            and not np.tril(compared).any()
+            and (answers >= 0).all()
+            and (answers <= calls).all()
+            and 0 <= cancelled <= answers.sum()
+            and 0 <= learned <= asked <= answers.sum()
+            and all(0.0 <= value < math.inf for value in sums)
+        )
+        if not sound:
+            raise StateError("the counts contradict each other")
+        return cls(
+            differed,
+            compared,
+            tuple(calls.tolist()),
+            tuple(answers.tolist()),
+            cancelled,
+            learned,
+            asked,
+            *sums,
+        )
+
+
+@dataclass(frozen=True)
+class RouterReport:
+    """What a router has seen and spent. ``print`` it for a table.
+
+    Attributes
+    ----------
+    rounds, comparisons, pending : int
+        Decisions made and not cancelled; feedbacks accepted; comparisons that still wait for theirs.
+    settled : int
+        The model that the policy trusts now.
+    compared_share : float
+        Share of the decisions that called several models, NaN before the first.
+    calls, answers : K integers
+        How often each model was called, and how often its answer counted; cancelled decisions included.
+    disagreement, compared, intervals : K x K, K x K and K x K x 2 arrays
+        How often the answers of two models differed (NaN: never compared), of how many comparisons, the rows of a warm
+        start included, and the 95 % Wilson interval.
+    spent : float
+        What all decisions cost at stated prices, cancelled ones included.
+    last_alone, saved_alone : float
+        What the last model alone would have cost, and what was saved against it; negative if that had been cheaper.
+    bound : float
+        The most that ``spent`` can be whatever the models answer; infinite for a policy that has no such bound.
+    wasted : float
+        What was spent on cancelled decisions, as far as it was told.
+    guarantees : texts
+        What is certain, in words.
+    """
+
+    policy: str
+    prices: np.ndarray
+    error_cost: float
+    rounds: int
+    comparisons: int
+    pending: int
+    settled: int
+    compared_share: float
+    calls: tuple[int, ...]
+    answers: tuple[int, ...]
+    disagreement: np.ndarray
+    compared: np.ndarray
+    intervals: np.ndarray
+    spent: float
+    last_alone: float
+    saved_alone: float
+    bound: float
+    wasted: float
+    guarantees: tuple[str, ...]
+
+    def __str__(self) -> str:
+        size = len(self.prices)
+        lines = [
+            f"Router of {counted(size, 'model')}, {self.policy}: {counted(self.rounds, 'round')}, "
+            f"{counted(self.comparisons, 'comparison')} learned, {self.pending} pending",
+            f"settled on model {self.settled}; {percent(self.compared_share)} of the decisions called several models",
+            "",
+            f"{'model':>5}  {'price':>10}  {'called':>8}  {'answered':>8}",
+        ]
+        for k, price in enumerate(self.prices):
+            lines.append(f"{k:>5}  {money(price):>10}  {self.calls[k]:>8}  {self.answers[k]:>8}")
+        lines += ["", *self._pairs(), "", *self._money(), *self.guarantees]
+        return "\n".join(lines)
+
+    def _pairs(self) -> list[str]:
+        size = len(self.prices)
+        lines = []
+        for i in range(size):
+            for j in range(i + 1, size):
+                if not self.compared[i, j]:
+                    lines.append(f"models {i} and {j}: never compared")
+                    continue
+                low, high = self.intervals[i, j]
+                lines.append(
+                    f"models {i} and {j} differed in {percent(self.disagreement[i, j])} of "
+                    f"{counted(int(self.compared[i, j]), 'comparison')} ({percent(low)} to {percent(high)})"
+                )
+        return lines or ["one model: nothing to compare"]
+
+    def _money(self) -> list[str]:
+        share = f" ({percent(abs(self.saved_alone) / self.last_alone)})" if self.last_alone > 0.0 else ""
+        word = "saved" if self.saved_alone >= 0.0 else "lost"
+        lines = [
+            f"spent {money(self.spent)}; the last model alone would have cost {money(self.last_alone)}: "
+            f"{word} {money(abs(self.saved_alone))}{share} against it"
+        ]
+        if self.wasted > 0.0:
+            lines.append(f"spent on cancelled decisions: {money(self.wasted)}")
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON data: arrays are lists, NaN and infinity are None."""
+        return {item.name: plain(getattr(self, item.name)) for item in fields(self)}
+
+
+def make_router_report(
+    label: str,
+    prices: list[float],
+    error_cost: float,
+    pending: int,
+    settled: int,
+    policy: Any,
+    tally: RouterCounts,
+) -> RouterReport:
+    """Return the report on what was counted."""
+    size = len(prices)
+    disagreement, intervals = np.zeros((size, size)), np.zeros((size, size, 2))
+    for i in range(size):
+        for j in range(i + 1, size):
+            count, tries = int(tally.differed[i, j]), int(tally.compared[i, j])
+            disagreement[i, j] = disagreement[j, i] = count / tries if tries else math.nan
+            intervals[i, j] = intervals[j, i] = wilson(count, tries)
+    bound = math.inf
+    if hasattr(policy, "overspend") and hasattr(policy, "allowance"):
+        bound = (1.0 + policy.overspend) * tally.alone + policy.allowance * tally.allowed
+    return RouterReport(
+        policy=label,
+        prices=np.array(prices),
+        error_cost=error_cost,
+        rounds=tally.decided - tally.cancelled,
+        comparisons=tally.learned,
+        pending=pending,
+        settled=settled,
+        compared_share=tally.asked / tally.decided if tally.decided else math.nan,
+        calls=tally.calls,
+        answers=tally.answers,
+        disagreement=disagreement,
+        compared=tally.compared + tally.compared.T,
+        intervals=intervals,
+        spent=tally.spent,
+        last_alone=tally.alone,
+        saved_alone=tally.alone - tally.spent,
+        bound=bound,
+        wasted=tally.wasted,
+        guarantees=_guarantees(policy, bound),
+    )
+
+
+def _guarantees(policy: Any, bound: float) -> tuple[str, ...]:
+    dominance = "Whether a cheaper model would be better still cannot be told without labels."
+    if math.isinf(bound) or not hasattr(policy, "rho"):
+        return (f"No bound on the money or on the loss is known for {type(policy).__name__}.", dominance)
+    return (
+        f"Money: at most {money(bound)} so far whatever the models answer: the last model alone, plus "
+        f"{percent(policy.overspend)}, plus {policy.allowance:g} calls of it for each period of prices.",
+        f"Loss: up to errors of estimation, money plus errors are at most {percent(policy.rho)} above those of always "
+        f"calling the last model, or any model dearer than the settled one. {dominance}",
+    )
+
+
+class Known(NamedTuple):
+    """What was known when a decision was made."""
+
+    call: tuple[int, ...]
+    counts: RouterCounts
+    prices: list[float]
+    error_cost: float
+    settled: int
+    ahead: float | None  # rounds, for a rule that looks ahead
+    rho: float
+    evidence: tuple[np.ndarray, np.ndarray] | None  # of such a rule, as far as it has not faded: D and N
+
+
+def explanation(id: int, known: Known, label: str) -> str:
+    """Say in words, and in money, why these models were called."""
+    names = [f"model {k}" for k in known.call]
+    called = names[0] + " alone" if len(names) == 1 else " and ".join([", ".join(names[:-1]), names[-1]])
+    lines = [
+        f"Decision {id}: called {called}, answered by {names[-1]} ({label}); settled on model {known.settled}."
+    ]
+    pairs = [(i, j) for i in range(len(known.prices)) for j in range(i + 1, len(known.prices))]
+    for i, j in pairs:
+        if known.settled in (i, j) or {i, j} <= set(known.call):
+            lines.append(_pair(known, i, j))
+    return "\n".join(lines)
+
+
+def _pair(known: Known, i: int, j: int) -> str:
+    count, tries = int(known.counts.differed[i, j]), int(known.counts.compared[i, j])
+    extra = known.prices[j] - known.prices[i]
+    seen = f"differed {count} of {tries} times" if tries else "were never compared"
+    text = f"Models {i} and {j} {seen}; model {j} costs {money(extra)} more"
+    if known.ahead is None or known.evidence is None:
+        return text + "."
+    differed, compared = (float(counts[i, j]) for counts in known.evidence)
+    d, s, f = extra / known.error_cost, 1.0 + differed, 1.0 + compared - differed
+    cheap = mean_excess(s, f, min(1.0, d + known.rho * known.prices[j] / known.error_cost))
+    dear = below(s, f, min(1.0, d)) * d
+    trusted = j if cheap > dear else i
+    loss = min(cheap, dear) * known.error_cost * max(known.ahead, 0.0)
+    spent = tries * (known.prices[j] if trusted == i else known.prices[i])
+    return (
+        f"{text}. Of the two model {trusted} is trusted; if that is wrong it is expected to cost {money(loss)} over "
+        f"the next {known.ahead:.0f} requests; {counted(tries, 'comparison')} of the pair cost {money(spent)}."
+    )
