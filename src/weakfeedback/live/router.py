@@ -172,7 +172,6 @@ class Router(Live):
             raise ValueError("metric must not be given together with compare: one of them says what differs")
         self._compare, self._metric = compare, metric
         self._proven = compare is None  # that ``compare`` is no tolerance
-        self._records: OrderedDict[int, Known] = OrderedDict()
         self._alone: OrderedDict[int, int] = OrderedDict()  # decisions of one model, the latest last
         costs = self._costs
         make = lambda name, **o: make_policy("routing", name, costs, **o)  # noqa: E731
@@ -527,7 +526,7 @@ class Router(Live):
             change = self._change = Change(self._driver.backup(), self._rng.bit_generator.state)
             try:
                 known = self._known()
-                chosen = self._choose()
+                chosen = self._chosen()
                 call = chosen if logged is None else logged
                 self._begin(self._bools(call), self._rng)
                 id = self._ledger.next
@@ -547,7 +546,7 @@ class Router(Live):
                 raise
         return id, chosen
 
-    def _choose(self) -> tuple[int, ...]:
+    def _chosen(self) -> tuple[int, ...]:
         call = checked_call(self._driver.policy, self._select(self._rng), len(self._models))
         return tuple(np.flatnonzero(call).tolist())
 
@@ -620,13 +619,11 @@ class Router(Live):
         matrix[np.ix_(call, call)] = differ
         return lent(matrix)
 
-    def _teach(self, decided: tuple[int, ...], lesson: Lesson) -> None:
+    def _teach(self, decided: tuple[int, ...], lesson: Lesson, counts: RouterCounts) -> RouterCounts:
         if lesson.differ is None:
             lesson.differ = self._by_models(decided, toss(lesson.far, self._rng))  # type: ignore[arg-type]
         self._update(self._bools(decided), lesson.differ, self._rng)
-
-    def _counted(self, counts: RouterCounts, decided: tuple[int, ...], lesson: Lesson) -> RouterCounts:
-        return counts.after_comparison(decided, lesson.differ)  # type: ignore[arg-type]
+        return counts.after_comparison(decided, lesson.differ)
 
     def _close(self, ids: Iterable[int], cost: float, kind: str = "cancel", reason: str = "") -> list[int]:
         """Cancel those of the decisions that are pending, or of one model and recent; ``cost`` was spent on each.
