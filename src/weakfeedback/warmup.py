@@ -33,8 +33,8 @@ class Compilation:
 def jobs(policy: str | None = None, setting: str | None = None) -> list[tuple[str, str]]:
     """Every setting with each of its policies, or those of one name and one setting.
 
-    >>> jobs("fixed"), jobs("uss-ts", "cascade")
-    ([('cascade', 'Fixed'), ('contextual', 'Fixed')], [('cascade', 'USS-TS')])
+    >>> jobs("random"), jobs("uss-ts", "cascade")
+    ([('cascade', 'Random'), ('contextual', 'Random')], [('cascade', 'USS-TS')])
     """
     from weakfeedback.catalog import POLICIES, canonical_name, find_name
 
@@ -86,7 +86,7 @@ def compile_policy(setting: str, policy: str) -> Compilation:
 
 
 def live_object(setting: str, policy: str, compiled: bool, seed: int = 0) -> Any:
-    """Return a live object on the default problem of a setting; None for a policy that is not for live use."""
+    """Return a live object on the default problem of a setting; None for a policy, or setting, that has none."""
     import numpy as np
 
     from weakfeedback.catalog import policy_class
@@ -103,7 +103,7 @@ def live_object(setting: str, policy: str, compiled: bool, seed: int = 0) -> Any
         return kind(problem.arms, np.diff(problem.costs, prepend=0.0), policy=policy, **given)
     if setting == "allocation":
         return Allocator(problem.arms, problem.budget, policy, problem.outcome, **given)
-    return Player(problem.arms, policy, **given)
+    return Player(problem.arms, policy, **given) if setting == "multiplayer" else None
 
 
 def _ignore_interrupts() -> None:
