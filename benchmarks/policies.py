@@ -39,6 +39,13 @@ def step_of(setting: str, live: Any) -> Callable[[int], None]:
             decision = live.decide(contexts[t % 512])
             live.feedback(decision.id, labels[t % 512][: decision.arm + 1])
 
+    elif setting == "routing":
+
+        def step(t: int) -> None:
+            decision = live.decide()
+            if len(decision.call) > 1:
+                live.feedback(decision.id, [labels[t % 512][model] for model in decision.call])
+
     elif setting == "allocation":
         chances = rng.random((512, 4)) < [0.9, 0.7, 0.5, 0.3]
         rewards = live.report().setting == "reward"

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.fuzz.values import COSTS, NUMBERS, ODD, PROBABILITIES, fuzz, mostly, sizes
 
 from weakfeedback import Allocator, Cascade, ContextualCascade, Player, Router
+from weakfeedback.adaptive.policies.uss_a import JUDGES
 from weakfeedback.allocation import AllocationProblem, knapsack
 from weakfeedback.cascade import CascadeProblem
 from weakfeedback.catalog import POLICIES
@@ -143,6 +144,17 @@ def play_routing(policy, rng):
         assert 0 <= policy.settled() < policy.K
 
 
+def play_adaptive(policy, rng):
+    if getattr(policy, "judge", 0) == JUDGES.index("calibrated"):
+        return  # which needs labels first
+    for _ in range(8):
+        outputs, scores = rng.integers(2, size=policy.K), rng.random(policy.K)
+        arm = 0
+        while arm < policy.K - 1 and policy.go_on(arm, outputs[: arm + 1], scores[: arm + 1], rng):
+            arm += 1
+        policy.update(arm, outputs[: arm + 1], scores[: arm + 1], np.zeros(0), rng)
+
+
 def play_allocation(policy, rng):
     for _ in range(8):
         allocation = policy.select(rng)
@@ -163,6 +175,7 @@ def play_alone(policy, rng):
 PLAY = {
     "cascade": play_cascade,
     "contextual": play_contextual,
+    "adaptive": play_adaptive,
     "routing": play_routing,
     "allocation": play_allocation,
     "multiplayer": play_alone,

@@ -10,6 +10,7 @@ from weakfeedback.knapsack import CELLS, branch_and_bound, fill_levels
 from weakfeedback.validate import MOST_ARMS, brief, limited, number
 
 NODES = 3000  # of the knapsack's search tree, before dynamic programming over the levels takes over
+LEAST = 1e-300  # a thousandth of this is still a number
 WORTH = 1e-6  # an arm is probed if it is expected to gain more
 REST = 0.001 * (1.0 + SLACK)  # what the .999-quantile leaves; the slack settles exact ties
 LEVELS = 256  # at most so many levels with zeros are kept for each arm
@@ -302,6 +303,8 @@ def default_step(budget):
     >>> default_step(3.0), default_step(15.0), default_step(0.065)
     (0.001, 0.01, 1e-05)
     """
+    if budget < LEAST:
+        raise ValueError(f"budget must be at least {LEAST:g}, or step be given, got {budget:g}")
     return 10.0 ** (math.floor(math.log10(budget * (1.0 + SLACK))) - 3)
 
 
