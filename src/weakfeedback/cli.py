@@ -391,8 +391,14 @@ def radio(
     ] = "dlc-lix",
     means: Annotated[
         list[str] | None,
-        typer.Option(metavar="M ...", help="The channels' means; from 0.9 down to 0.1 by default."),
+        typer.Option(
+            metavar="M ...", help="Each channel's mean, in this order; 0.9 to 0.1, shuffled, by default."
+        ),
     ] = None,
+    shuffle: Annotated[
+        bool,
+        typer.Option("--shuffle", help="Give the means to the channels in an order drawn from the seed."),
+    ] = False,
     rewards: Annotated[
         str,
         typer.Option(metavar="NAME", help="bernoulli, uniform or beta.", autocompletion=completion.rewards),
@@ -412,7 +418,8 @@ def radio(
     """Run players as processes of their own that share channels over loopback sockets.
 
     A player sends her choice and hears slot number, reward and collision; nothing else crosses. With the same seed
-    and options she chooses what she chooses in a simulation. The run ends when all have settled.
+    and options she chooses what she chooses in a simulation. The run ends when all have settled. On a terminal the
+    air is drawn while they play; elsewhere a line is printed now and then.
 
     Examples:
 
@@ -426,7 +433,7 @@ def radio(
         raise Stop(f"{more[0]!r}: means are given with --means; see `weakfeedback radio --help`")
     numbers = [*(means or ()), *(more or ())]
     command.radio(
-        players, channels, policy, seed, numbers, rewards, option or [], max_slots, max_seconds, json
+        players, channels, policy, seed, numbers, shuffle, rewards, option or [], max_slots, max_seconds, json
     )
 
 
