@@ -29,10 +29,8 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 
 demo: $(READY)
-	@echo "A cascade of three classifiers learns, without labels, which one is worth its cost:"
-	@$(BIN)/python examples/first_cascade.py
-	@echo "Now four policies on the same worlds (the first run compiles them):"
-	@$(BIN)/python -m weakfeedback run examples/breast_cancer.toml --out out/demo
+	@$(BIN)/python -m weakfeedback demo --out out/demo
+	@echo "From now on: $(BIN)/weakfeedback list (or first '. $(BIN)/activate', then weakfeedback list)"
 
 lint: $(READY)
 	@$(BIN)/ruff check .

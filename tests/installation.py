@@ -119,6 +119,10 @@ def check(python, wheel, sdist, end, folder):
     use = [
         ([inside, "smoke.py"], {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")}),
         ([str(venv / "bin" / "weakfeedback"), "list", "--json"], os.environ),
+        (
+            [str(venv / "bin" / "weakfeedback"), "demo"],
+            {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")},
+        ),
     ]
     start = [
         ([python, "-m", "venv", str(venv)], os.environ),

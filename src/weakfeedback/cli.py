@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +24,9 @@ from weakfeedback.terminal import (
     show_traceback,
     writing_to,
 )
+
+if TYPE_CHECKING:
+    from weakfeedback.experiments.userfile import UserExperiment
 
 app = App(
     cls=Commands,
@@ -62,6 +65,7 @@ def start(
 
     Examples:
 
+    weakfeedback demo
     weakfeedback list
     weakfeedback run experiment.toml --out results/first
     weakfeedback reproduce --quick
@@ -173,11 +177,7 @@ def run(
     [sweep]
     horizon = [1000, 10000]
     """
-    from weakfeedback.engine.store import StoreError, StoreMismatch
     from weakfeedback.experiments.userfile import BadFile, read_experiment
-    from weakfeedback.experiments.userrun import CHUNKS, run_file
-    from weakfeedback.experiments.usersweep import VALUES, run_sweep
-    from weakfeedback.terminal import make_writable, tidy_warnings
 
     try:
         experiment = read_experiment(file, allow_code)
@@ -186,16 +186,26 @@ def run(
     folder = out if out is not None else Path("results") / experiment.name
     command = shlex.join(["weakfeedback", "run", str(file), "--out", str(folder)])
     command += " --allow-code" if experiment.own_code else ""
-    results: Any
-    ways: dict[str, Any] = {"workers": workers, "progress": not json, "overwrite": overwrite}
+    results, paths = _run(
+        experiment, folder, command, workers=workers, progress=not json, overwrite=overwrite
+    )
+    _tell(results, folder, paths, json)
+
+
+def _run(experiment: UserExperiment, folder: Path, command: str, **ways: Any) -> tuple[Any, list[Path]]:
+    """Run an experiment; every mistake ends in one line."""
+    from weakfeedback.engine.store import StoreError, StoreMismatch
+    from weakfeedback.experiments.userrun import CHUNKS, run_file
+    from weakfeedback.experiments.usersweep import VALUES, run_sweep
+    from weakfeedback.terminal import make_writable, tidy_warnings
+
     try:
         with tidy_warnings(), writing_to(folder):
             if experiment.sweep is None:
                 make_writable(folder / CHUNKS)
-                results, paths = run_file(experiment, folder, command, **ways)
-            else:
-                make_writable(folder / VALUES)
-                results, paths = run_sweep(experiment.sweep, folder, command, **ways)
+                return run_file(experiment, folder, command, **ways)
+            make_writable(folder / VALUES)
+            return run_sweep(experiment.sweep, folder, command, **ways)
     except StoreMismatch as error:
         raise Stop(f"{error} with --out, or --overwrite") from None
     except StoreError as error:
@@ -209,10 +219,41 @@ def run(
             raise
         show_traceback()
         raise Stop(
-            f"{file}: {type(error).__name__}: {error}; `weakfeedback check` tells what is wrong with a policy",
+            f"{experiment.name}.toml: {type(error).__name__}: {error}; `weakfeedback check` tells what is wrong "
+            "with a policy",
             FAILED,
         ) from None
-    _tell(results, folder, paths, json)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path("results/demo"),
+    workers: Workers = None,
+) -> None:
+    """See it work: a cascade that learns without labels, and four policies compared on a page.
+
+    Needs no data and no file: both examples come with the package. The first run compiles the policies.
+
+    Examples:
+
+    weakfeedback demo
+    weakfeedback demo --out results/demo
+    """
+    from weakfeedback.demo import COMPARISON, examples_folder, show_cascade
+    from weakfeedback.experiments.userfile import read_experiment
+    from weakfeedback.terminal import make_writable
+
+    with writing_to(out):
+        make_writable(out)
+        folder = examples_folder()
+    say("A cascade of three classifiers learns, without labels, which one is worth its cost:\n")
+    show_cascade()
+    say("\nNow four policies on the same worlds (the first run compiles them):\n")
+    experiment = read_experiment(folder / COMPARISON)
+    command = shlex.join(["weakfeedback", "demo", "--out", str(out)])
+    results, paths = _run(experiment, out, command, workers=workers, progress=True, overwrite=True)
+    _tell(results, out, paths, json=False)
+    say(f"\nOpen {paths[0]} in a browser. More to run and to change: {folder}")
 
 
 @app.command()
@@ -391,8 +432,14 @@ def radio(
     ] = "dlc-lix",
     means: Annotated[
         list[str] | None,
-        typer.Option(metavar="M ...", help="The channels' means; from 0.9 down to 0.1 by default."),
+        typer.Option(
+            metavar="M ...", help="Each channel's mean, in this order; 0.9 to 0.1, shuffled, by default."
+        ),
     ] = None,
+    shuffle: Annotated[
+        bool,
+        typer.Option("--shuffle", help="Give the means to the channels in an order drawn from the seed."),
+    ] = False,
     rewards: Annotated[
         str,
         typer.Option(metavar="NAME", help="bernoulli, uniform or beta.", autocompletion=completion.rewards),
@@ -412,7 +459,8 @@ def radio(
     """Run players as processes of their own that share channels over loopback sockets.
 
     A player sends her choice and hears slot number, reward and collision; nothing else crosses. With the same seed
-    and options she chooses what she chooses in a simulation. The run ends when all have settled.
+    and options she chooses what she chooses in a simulation. The run ends when all have settled. On a terminal the
+    air is drawn while they play; elsewhere a line is printed now and then.
 
     Examples:
 
@@ -426,7 +474,7 @@ def radio(
         raise Stop(f"{more[0]!r}: means are given with --means; see `weakfeedback radio --help`")
     numbers = [*(means or ()), *(more or ())]
     command.radio(
-        players, channels, policy, seed, numbers, rewards, option or [], max_slots, max_seconds, json
+        players, channels, policy, seed, numbers, shuffle, rewards, option or [], max_slots, max_seconds, json
     )
 
 

@@ -73,7 +73,7 @@ def test_anything_else_is_status_1_with_a_hint(call, monkeypatch):
     def broken():
         raise RuntimeError("the roof\nfell in")
 
-    monkeypatch.setattr(listing, "everything", broken)
+    monkeypatch.setattr(listing, "overview", broken)
     result = call("list")
     assert (result.exit_code, result.stdout) == (1, "")
     first, hint = result.stderr.splitlines()
@@ -87,7 +87,7 @@ def test_interrupting_any_command_is_status_130(call, monkeypatch):
     def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(listing, "everything", interrupted)
+    monkeypatch.setattr(listing, "overview", interrupted)
     result = call("list")
     assert (result.exit_code, result.stderr) == (130, "weakfeedback: interrupted\n")
 

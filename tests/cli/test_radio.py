@@ -2,12 +2,15 @@
 
 import json
 import os
+import re
 import sys
 
 import pytest
 from tests.processes import PATIENCE, started
 
 from weakfeedback import simulate
+from weakfeedback.apps.radio import view
+from weakfeedback.apps.radio.air import Air
 from weakfeedback.multiplayer import Dlc, MultiplayerProblem
 
 SMALL = ["radio", "--players", "2", "--channels", "4"]
@@ -61,7 +64,7 @@ def test_json_has_the_measures_of_the_simulation(call):
     found = json.loads(result.stdout)
     assert found["ended"] == "settled"
     assert found["options"] == {"epsilon": 0.5, "delta": 0.05, "alarm": False, "tolerance": "eps"}
-    problem = MultiplayerProblem([0.2, 0.8, 0.6, 0.4], 2)
+    problem = MultiplayerProblem([0.2, 0.8, 0.6, 0.4], 2, shuffle=False)
     policy = Dlc(4, epsilon=0.5, delta=0.05, tolerance="eps")
     slots = found["slots"]
     frame = simulate(
@@ -72,8 +75,41 @@ def test_json_has_the_measures_of_the_simulation(call):
     seats = [player["channel"] for player in found["by_player"]]
     assert len(set(seats)) == found["settled_players"] == 2
     assert [player["mean"] for player in found["by_player"]] == [found["means"][seat] for seat in seats]
-    assert sorted(found["means"]) == [0.2, 0.4, 0.6, 0.8]
+    assert found["means"] == [0.2, 0.8, 0.6, 0.4]
     assert (sum(player["mean"] for player in found["by_player"]) == 1.4) == bool(found["optimal"])
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_means_are_shuffled_when_asked_to(call, seed):
+    """The order is that of the simulation with this seed; that of the other seed is another."""
+    words = ["--means", "0.9", "0.2", "0.6", "0.4", "--max-slots", "3", "--seed", str(seed), "--json"]
+    assert json.loads(call(*SMALL, *words).stdout)["means"] == [0.9, 0.2, 0.6, 0.4]
+    orders = []
+    for one in (0, 1):
+        with Air(MultiplayerProblem([0.9, 0.2, 0.6, 0.4], 2, shuffle=True), one) as air:
+            orders.append(air.order)
+    assert orders[0].tolist() != orders[1].tolist()
+    shuffled = json.loads(call(*SMALL, *words, "--shuffle").stdout)["means"]
+    assert shuffled == [[0.9, 0.2, 0.6, 0.4][k] for k in orders[seed]]
+
+
+def test_a_pipe_shows_life(call, monkeypatch):
+    monkeypatch.setattr(view, "SOON", 0.05)
+    monkeypatch.setattr(view, "PERIOD", 0.05)
+    equal = ["--means", "0.5,0.5,0.5,0.5", "--option", "epsilon=0", "--max-seconds", "1"]
+    shown = call(*SMALL, *equal).stdout.splitlines()
+    assert shown[0] == "starting 2 players on 4 channels"
+    lines = [
+        line
+        for line in shown
+        if re.fullmatch(r"slot \d+   collisions \d+   settled \d of 2   \d+ slots/s", line)
+    ]
+    slots = [int(line.split()[1]) for line in lines]
+    assert len(slots) >= 3
+    assert slots == sorted(slots)
+    assert slots[-1] > slots[0]
+    assert shown.index(lines[-1]) < shown.index(next(line for line in shown if "not all settled" in line))
+    assert json.loads(call(*SMALL, *equal, "--json").stdout)["ended"] == "max-seconds"
 
 
 def problem_counts(problem):

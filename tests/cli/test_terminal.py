@@ -101,6 +101,11 @@ done
 """
 TYPED = {
     "rep": ["reproduce", "report"],
+    "de": ["demo"],
+    "list in": ["instances"],
+    "list policies USS-TS-": ["USS-TS-joint", "USS-TS-drift"],
+    "list instances bsc-1": ["bsc-1"],
+    "list experiments ch2-lower-": ["ch2-lower-bsc-2", "ch2-lower-bsc-4"],
     "radio --policy dlc": ["dlc", "dlc-lix"],
     "radio --rewards b": ["bernoulli", "beta"],
     "check m:f --setting c": ["cascade", "contextual"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from weakfeedback.apps.radio.run import (
 from weakfeedback.catalog import canonical_name, make_policy
 from weakfeedback.multiplayer.problem import MultiplayerProblem
 from weakfeedback.plaintext import counted
-from weakfeedback.terminal import FAILED, INTERRUPTED, Stop, console, print_json
+from weakfeedback.terminal import FAILED, INTERRUPTED, Stop, console, print_json, say
 from weakfeedback.validate import integer, number
 
 
@@ -30,6 +31,7 @@ def radio(
     policy: str,
     seed: int,
     means: list[str],
+    shuffle: bool,
     rewards: str,
     words: list[str],
     max_slots: int,
@@ -38,7 +40,7 @@ def radio(
 ) -> None:
     """Run the radio and print what came of it."""
     try:
-        problem = make_problem(players, channels, means, rewards)
+        problem = make_problem(players, channels, means, shuffle, rewards)
         name = canonical_name("multiplayer", policy)
         integer("--seed", seed, 0)
         integer("--max-slots", max_slots, 1, MAX_SLOTS)
@@ -48,11 +50,15 @@ def radio(
     except ValueError as error:
         raise Stop(str(error)) from None
     out = console()
-    watch = None
-    if out.is_terminal and not json:
-        from weakfeedback.apps.radio.view import on_terminal
+    watch: Callable[[Any, Any], Any] | None = None
+    if not json:
+        from weakfeedback.apps.radio.view import in_lines, on_terminal
 
-        watch = functools.partial(on_terminal, out)
+        if out.is_terminal:
+            watch = functools.partial(on_terminal, out)
+        else:
+            say(f"starting {counted(players, 'player')} on {counted(channels, 'channel')}")
+            watch = in_lines
     try:
         report = play_radio(problem, name, seed, max_slots, max_seconds, watch, **options)
     except RadioError as error:
@@ -67,8 +73,10 @@ def radio(
         raise Stop(f"stopped after --max-seconds {max_seconds:g}: not all players had settled", FAILED)
 
 
-def make_problem(players: int, channels: int, means: list[str], rewards: str) -> MultiplayerProblem:
-    """The problem: by default the means go down from 0.9 to 0.1 in equal steps."""
+def make_problem(
+    players: int, channels: int, means: list[str], shuffle: bool, rewards: str
+) -> MultiplayerProblem:
+    """The problem: the means in the order given; by default they go from 0.9 to 0.1 in equal steps, shuffled."""
     integer("--channels", channels, 2, MAX_CHANNELS)
     integer("--players", players, 1, min(MAX_PLAYERS, channels))
     if not means:
@@ -78,7 +86,7 @@ def make_problem(players: int, channels: int, means: list[str], rewards: str) ->
         raise ValueError(
             f"--means must be {channels} numbers in [0, 1], one for each channel, got {len(numbers)}"
         )
-    return MultiplayerProblem(numbers, players, rewards=rewards)
+    return MultiplayerProblem(numbers, players, shuffle=shuffle, rewards=rewards)
 
 
 def parse_means(words: list[str]) -> list[float]:

@@ -1,8 +1,9 @@
-"""A live view of the air for a terminal: who is where, and how often they met."""
+"""A live view of the air: who is where, and how often they met. On a terminal a picture, elsewhere a line at times."""
 
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weakfeedback.apps.radio.wire import IDLE
+from weakfeedback.terminal import say
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from weakfeedback.apps.radio.crew import Crew
 
 REFRESH = 8  # times a second
+SOON, PERIOD = 1.0, 5.0  # seconds before the first line, and between lines
 
 
 class View:
@@ -36,12 +39,7 @@ class View:
         return Group(self._headline(), channels(arms, self._air.problem.arms), self._players(arms))
 
     def _headline(self) -> Text:
-        slots, spent = self._air.slots, max(time.monotonic() - self._start, 1e-9)
-        seated = sum(device.settled for device in self._crew.devices)
-        return Text(
-            f"slot {slots}   collisions {self._air.collisions}   "
-            f"settled {seated} of {len(self._crew.devices)}   {slots / spent:.0f} slots/s"
-        )
+        return Text(headline(self._air, self._crew, self._start))
 
     def _players(self, arms: list[int]) -> Table:
         table = Table(box=None, pad_edge=False)
@@ -51,6 +49,16 @@ class View:
             style = "green" if device.settled else ""
             table.add_row(str(n), "idle" if arm == IDLE else str(arm), device.phase, style=style)
         return table
+
+
+def headline(air: Air, crew: Crew, start: float) -> str:
+    """How far it is, in a line; ``start`` is when it began."""
+    slots, spent = air.slots, max(time.monotonic() - start, 1e-9)
+    seated = sum(device.settled for device in crew.devices)
+    return (
+        f"slot {slots}   collisions {air.collisions}   "
+        f"settled {seated} of {len(crew.devices)}   {slots / spent:.0f} slots/s"
+    )
 
 
 def channels(arms: list[int], count: int) -> Text:
@@ -72,3 +80,23 @@ def on_terminal(console: Console, air: Air, crew: Crew) -> Any:
     """Draw while the players play; the last picture is taken away."""
     with Live(View(air, crew), console=console, refresh_per_second=REFRESH, transient=True):
         yield
+
+
+@contextlib.contextmanager
+def in_lines(air: Air, crew: Crew) -> Any:
+    """Print a line now and then while the players play, the first one soon."""
+    start, done = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        pause = SOON
+        while not done.wait(pause):
+            say(headline(air, crew, start))
+            pause = PERIOD
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()
