@@ -16,6 +16,7 @@ from weakfeedback.experiments.beyond_families import DISTRIBUTIONS, FAMILIES, SE
 from weakfeedback.experiments.random_cascades import random_problems
 from weakfeedback.experiments.registry import chapters, choose
 from weakfeedback.multiplayer import instances as players
+from weakfeedback.routing import instances as routes
 
 ONE = "beyond-cascade-bsc-1"
 
@@ -124,6 +125,10 @@ def test_every_new_policy_meets_every_instance_of_its_setting():
         assert KNOWN in experiment.policies
     for name in contexts.names():
         assert "USS-PD-TS" in INSTANCES[f"beyond-contextual-{name}"].policies
+    for name in routes.names():
+        experiment = INSTANCES[f"beyond-routing-{name}"]
+        assert {"Pay-to-compare", "Double-Thompson"} <= set(experiment.policies)
+        assert experiment.problem()[0].digest() == routes.load(name).digest()
     for name in players.names():
         assert {"DPE1", EARLY, EARLY_N} <= set(INSTANCES[f"beyond-players-{name}"].policies)
     seen = {label for experiment in beyond.EXPERIMENTS.values() for label in experiment.policies}

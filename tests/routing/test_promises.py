@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.routing.laws import random_law
+from tests.routing.laws import copula_world, random_law
 
 from weakfeedback import simulate
 from weakfeedback.routing import FixedModel, PayToCompare, RoutingProblem
@@ -327,3 +327,22 @@ def test_memory_follows_one_change_both_ways(up):
     without = np.mean([change(None, up, seed) for seed in range(6)])
     assert with_memory < 1.105
     assert without > with_memory + 0.05
+
+
+def test_random_worlds_under_weak_dominance_cost_little_more_than_the_best_model():
+    """Weak dominance, margin at least .02, 5000 rounds: on 300 worlds the mean ratio was 1.017 and the worst 1.16.
+
+    Here 24 worlds of one fixed seed, 20 runs each. The ratios of worlds deviate by .024, the mean of 24 by .005: with
+    fresh seeds a mean above 1.035 comes in about 1 of 10,000. The worst world of 24 has no such law (one of 300 was
+    above 1.13); the seed is fixed.
+    """
+    rng, ratios = np.random.default_rng(31), []
+    while len(ratios) < 24:
+        problem = copula_world(rng)
+        if problem.weak_dominance and problem.margin >= 0.02:
+            policies = {"pay": PayToCompare(problem.prices)}
+            results = simulate(problem, policies, horizon=5000, replications=20, seed=2, marks=1)
+            best = 5000 * problem.total_costs[problem.optimal_arm]
+            ratios.append(1 + results.final()["mean"]["pay"] / best)
+    assert np.mean(ratios) <= 1.035
+    assert max(ratios) <= 1.13

@@ -70,8 +70,8 @@ def describe(name: str) -> Instance:
     raise ValueError(f"instance {name!r} is not known; {allowed}")
 
 
-def load(name: str) -> RoutingProblem:
-    """Return the problem of that name.
+def load(name: str, data: Any = None) -> RoutingProblem:  # noqa: ARG001
+    """Return the problem of that name; ``data``, a folder, is not needed by any.
 
     >>> load("prices-1-10")
     RoutingProblem(arms=2, optimal_arm=0, weak_dominance=True, xi=0.1)
