@@ -16,7 +16,7 @@ def threshold_vector(value: Any, size: int) -> np.ndarray:
     """One threshold per stage but the last; minus infinity stops always, plus infinity never."""
     try:
         found = np.array(value, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = np.full(size + 1, np.nan)
     if found.shape != (size,) or np.isnan(found).any():
         raise ValueError(
