@@ -31,7 +31,7 @@ Row = list[float | str]
 
 def facts(problem: Any) -> dict[str, Any]:
     """The price of all stages, and what the best fixed arm costs a round."""
-    return {"price": round(float(problem.cumulative[-1]), 10), "fixed": float(problem.fixed_costs.min())}
+    return {"price": round(float(problem.cumulative[-1]), 6), "fixed": float(problem.fixed_costs.min())}
 
 
 def _experiment(name: str) -> Experiment:
