@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.fuzz.values import COSTS, NUMBERS, ODD, PROBABILITIES, fuzz, mostly, sizes
 
 from weakfeedback import Allocator, Cascade, ContextualCascade, Player
+from weakfeedback.adaptive import AdaptiveProblem
 from weakfeedback.allocation import AllocationProblem, knapsack
 from weakfeedback.cascade import CascadeProblem
 from weakfeedback.catalog import POLICIES
@@ -37,7 +38,12 @@ LIKELY = {
     "served": st.sampled_from(["wait", "keep"]),
     "transfer": st.sampled_from(["exact", "eps/2"]),
     "bonus": st.sampled_from(["alpha", "beta"]),
-    "labels": st.sampled_from(["random", "thresholded"]),
+    "labels": st.sampled_from(["random", "thresholded", 2, 5]),
+    "judge": st.sampled_from(["last", "score", "calibrated"]),
+    "memory": st.integers(16, 40),
+    "outputs": st.lists(st.lists(st.integers(0, 2), min_size=2, max_size=2), min_size=2, max_size=4),
+    "scores": st.lists(st.lists(PROBABILITIES, min_size=2, max_size=2), min_size=2, max_size=4),
+    "chances": st.lists(st.lists(PROBABILITIES, min_size=2, max_size=2), min_size=2, max_size=4),
     "regret": st.sampled_from(["signed", "absolute"]),
     "horizon": st.integers(1, 1000),
     "learning_rounds": st.integers(1, 100),
@@ -66,6 +72,7 @@ PROBLEMS = {
     "ContextualProblem": ContextualProblem,
     "RealizableProblem": RealizableProblem,
     "QuadraticFeatures": QuadraticFeatures,
+    "AdaptiveProblem": AdaptiveProblem,
     "AllocationProblem": AllocationProblem,
     "MultiplayerProblem": MultiplayerProblem,
     "knapsack": knapsack,
@@ -126,6 +133,23 @@ def play_contextual(policy, rng):
         policy.update(phi, arm, rng.integers(2, size=arm + 1), rng, **told)
 
 
+def play_adaptive(policy, rng):
+    if hasattr(policy, "calibrate"):
+        policy.calibrate(
+            rng.integers(3, size=(6, policy.K)), rng.random((6, policy.K)), rng.integers(3, size=6)
+        )
+    for _ in range(20):
+        outputs, scores = rng.integers(3, size=policy.K), rng.random(policy.K)
+        arm = 0
+        while arm < policy.K - 1:
+            more = policy.go_on(arm, outputs[: arm + 1], scores[: arm + 1], rng)
+            assert type(more) is bool
+            if not more:
+                break
+            arm += 1
+        policy.update(arm, outputs[: arm + 1], scores[: arm + 1], np.zeros(0), rng)
+
+
 def play_allocation(policy, rng):
     for _ in range(8):
         allocation = policy.select(rng)
@@ -146,6 +170,7 @@ def play_alone(policy, rng):
 PLAY = {
     "cascade": play_cascade,
     "contextual": play_contextual,
+    "adaptive": play_adaptive,
     "allocation": play_allocation,
     "multiplayer": play_alone,
 }
