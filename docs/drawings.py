@@ -124,6 +124,32 @@ def cascade(context=False):
     return d
 
 
+def adaptive():
+    """Stages one after the other; after each the policy looks at answer and score and decides."""
+    d = Drawing(540, 372, "who sees what in a cascade that stops within the round")
+    d.text(16, 30, "One round; the policy decides after every answer", "title")
+    words = [("stage 1", "answer, score"), ("stage 2", "answer, score"), ("stage 3", "not run")]
+    for k, (name, note) in enumerate(words):
+        x = 16 + 188 * k
+        d.box(x, 56, 124, 64, "seen" if k < 2 else "hidden", name, note)
+        d.text(
+            x + 62, 144, "c1 is paid" if k == 0 else "c2 is paid" if k == 1 else "not paid", "small middle"
+        )
+        if k < 2:
+            d.arrow(x + 62, 152, x + 62, 176)
+            d.box(x, 180, 124, 46, "choice", "good enough?")
+    d.text(156, 208, "no", "small")
+    d.arrow(144, 190, 200, 122)
+    d.text(344, 208, "yes: stop", "small")
+    d.box(418, 180, 100, 46, "hidden", "truth Y")
+    d.text(468, 248, "never shown", "small middle")
+    d.text(16, 264, "The answer of the round is that of stage 2.", "small")
+    legend(d, 288, choice=True)
+    d.text(16, 334, "Learned: what going on brings, given the answers and scores so far,", "small")
+    d.text(16, 352, "as the last stage judges it in the rounds that reach it.", "small")
+    return d
+
+
 def routing():
     """Models 1 and 3 are called; model 2 is not; the truth is never shown."""
     d = Drawing(540, 330, "who sees what when models are called alone")
@@ -207,6 +233,7 @@ def main():
     drawings = {
         "cascade": cascade(),
         "contextual": cascade(context=True),
+        "adaptive": adaptive(),
         "routing": routing(),
         "allocation": allocation(),
         "multiplayer": multiplayer(),

@@ -171,6 +171,7 @@ def test_calibration_needs_labels_first_and_fits_again():
         (([[0, 1, 1]], [[0.5, 0.5, 1.5]], [0]), "from 0 to 1"),
         (([[0, 1, 1]], [[0.5, 0.5]], [0]), "scores must be numbers of shape"),
         (([[0, 1, 1]], None, [0, 1]), "truth must be 1 integers"),
+        (([[0, 1], [1]], None, [0, 1]), "outputs must be integers"),
     ],
 )
 def test_wrong_calibration_is_refused(arguments, message):
@@ -241,7 +242,8 @@ def test_chances_are_checked_and_may_be_none():
         (lambda: UssNext([0.1], scale=-1), "scale"),
         (lambda: Thresholds([0.1, 0.2], [0.5, 0.5]), "thresholds must be 1 numbers"),
         (lambda: Thresholds([0.1, 0.2], [np.nan]), "thresholds must be 1 numbers"),
-        (lambda: Thresholds([0.1, 0.2], "high"), "thresholds must be 1 numbers"),
+        (lambda: Thresholds([0.1, 0.2], "high"), "thresholds must be numbers, got 'high'"),
+        (lambda: Thresholds([0.1, 0.2], [1j]), "thresholds must be numbers"),
         (lambda: FixedArm([0.1, 0.2], 2), "arm must be an integer from 0 to 1"),
     ],
 )

@@ -10,6 +10,7 @@ from tests.adaptive.following import random_table
 
 from weakfeedback import simulate
 from weakfeedback.adaptive import AdaptiveProblem, FixedArm, Thresholds, instances
+from weakfeedback.experiments import beyond, beyond_adaptive
 
 TRUTH, OUTPUTS = [0, 1, 1, 1], [[0, 0], [1, 1], [1, 1], [0, 1]]
 SCORES = [[0.9, 1.0], [0.9, 1.0], [0.9, 1.0], [0.6, 1.0]]
@@ -160,3 +161,34 @@ def test_names_are_answered():
         instances.describe("zzzz")
     assert instances.describe("pima-adaptive-1").unavailable("/nowhere") != ""
     assert not instances.describe("heart-adaptive-1").available("/nowhere")
+
+
+class Played:
+    """Results in which every policy pays the same multiple of the best fixed arm."""
+
+    def __init__(self, facts, factor):
+        self.about = {"facts": facts, "horizon": 100}
+        self.factor = factor
+
+    def values(self, label, measure):
+        assert measure == "total_cost"
+        more = 2.0 if label == "Agreement" else 1.0
+        return np.full((3, 4), 100 * self.about["facts"]["fixed"] * self.factor * more)
+
+
+def test_the_table_of_ratios():
+    problem = instances.load("wine-adaptive-1")
+    assert beyond_adaptive.facts(problem) == {"price": 0.02, "fixed": problem.fixed_costs.min()}
+    low, high = {"price": 0.1, "fixed": 0.5}, {"price": 0.2, "fixed": 0.3}
+    run = {
+        "beyond-adaptive-bc-1": Played(low, 0.5),
+        "beyond-adaptive-bc-2": Played(low, 0.98),
+        "beyond-adaptive-bc-4": Played(high, 0.9),
+    }
+    rows = {row[0]: row[1:] for row in beyond_adaptive.tally(run)}
+    assert len(rows) == 2 * len(beyond_adaptive.POLICIES)
+    assert rows["USS-A, score, prices up to 0.1"] == pytest.approx([2, 2, 0.7, 0.98])
+    assert rows["USS-A, score, prices above 0.1"] == pytest.approx([1, 1, 0.9, 0.9])
+    assert rows["Agreement, prices up to 0.1"] == pytest.approx([2, 0, 1.4, 1.96])
+    assert set(beyond_adaptive.ADAPTIVE) <= set(beyond.EXPERIMENTS)
+    assert beyond_adaptive.TABLE in beyond.TABLES

@@ -22,7 +22,7 @@ from weakfeedback.experiments.registry import choose
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-SETTINGS = ("cascade", "contextual", "routing", "allocation", "multiplayer")
+SETTINGS = ("cascade", "contextual", "adaptive", "routing", "allocation", "multiplayer")
 SETTING_HEADINGS = [
     *(
         "Setting",
@@ -70,7 +70,10 @@ def test_every_policy_of_the_catalogue_has_a_page():
             assert f"{{py:class}}`weakfeedback.{setting}.{cls.__name__}`" in pages, name
 
 
-BEYOND = ("uss-ts-joint", "uss-ts-drift", "q-uss", "uss-pd-ts", "csb-ts", "csb-ts-same", "dlc-lix-early")
+BEYOND = (
+    *("uss-ts-joint", "uss-ts-drift", "q-uss", "uss-pd-ts", "uss-a", "uss-next"),
+    *("csb-ts", "csb-ts-same", "dlc-lix-early"),
+)
 
 
 @pytest.mark.parametrize("name", BEYOND)

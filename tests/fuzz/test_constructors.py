@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.fuzz.values import COSTS, NUMBERS, ODD, PROBABILITIES, fuzz, mostly, sizes
 
 from weakfeedback import Allocator, Cascade, ContextualCascade, Player, Router
-from weakfeedback.adaptive.policies.uss_a import JUDGES
+from weakfeedback.adaptive import AdaptiveProblem
 from weakfeedback.allocation import AllocationProblem, knapsack
 from weakfeedback.cascade import CascadeProblem
 from weakfeedback.catalog import POLICIES
@@ -43,7 +43,12 @@ LIKELY = {
     "served": st.sampled_from(["wait", "keep"]),
     "transfer": st.sampled_from(["exact", "eps/2"]),
     "bonus": st.sampled_from(["alpha", "beta"]),
-    "labels": st.sampled_from(["random", "thresholded"]),
+    "labels": st.sampled_from(["random", "thresholded", 2, 5]),
+    "judge": st.sampled_from(["last", "score", "calibrated"]),
+    "memory": st.integers(16, 40),
+    "outputs": st.lists(st.lists(st.integers(0, 2), min_size=2, max_size=2), min_size=2, max_size=4),
+    "scores": st.lists(st.lists(PROBABILITIES, min_size=2, max_size=2), min_size=2, max_size=4),
+    "chances": st.lists(st.lists(PROBABILITIES, min_size=2, max_size=2), min_size=2, max_size=4),
     "regret": st.sampled_from(["signed", "absolute"]),
     "horizon": st.integers(1, 1000),
     "learning_rounds": st.integers(1, 100),
@@ -72,6 +77,7 @@ PROBLEMS = {
     "ContextualProblem": ContextualProblem,
     "RealizableProblem": RealizableProblem,
     "QuadraticFeatures": QuadraticFeatures,
+    "AdaptiveProblem": AdaptiveProblem,
     "RoutingProblem": RoutingProblem,
     "RoutingProblem.from_predictions": RoutingProblem.from_predictions,
     "AllocationProblem": AllocationProblem,
@@ -145,12 +151,18 @@ def play_routing(policy, rng):
 
 
 def play_adaptive(policy, rng):
-    if getattr(policy, "judge", 0) == JUDGES.index("calibrated"):
-        return  # which needs labels first
-    for _ in range(8):
-        outputs, scores = rng.integers(2, size=policy.K), rng.random(policy.K)
+    if hasattr(policy, "calibrate"):
+        policy.calibrate(
+            rng.integers(3, size=(6, policy.K)), rng.random((6, policy.K)), rng.integers(3, size=6)
+        )
+    for _ in range(20):
+        outputs, scores = rng.integers(3, size=policy.K), rng.random(policy.K)
         arm = 0
-        while arm < policy.K - 1 and policy.go_on(arm, outputs[: arm + 1], scores[: arm + 1], rng):
+        while arm < policy.K - 1:
+            more = policy.go_on(arm, outputs[: arm + 1], scores[: arm + 1], rng)
+            assert type(more) is bool
+            if not more:
+                break
             arm += 1
         policy.update(arm, outputs[: arm + 1], scores[: arm + 1], np.zeros(0), rng)
 

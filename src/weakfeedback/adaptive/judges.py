@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.validate import brief
+from weakfeedback.adaptive.arguments import real_numbers
+from weakfeedback.validate import brief, plain
 
 RIDGE = 0.3
 
@@ -17,7 +18,7 @@ def calibration(
     Return the labels met, the weights of (1, logit(score) / 2, share of earlier stages that agree), and eta: how often,
     when the last stage is wrong and an earlier one differs from it, an earlier one is right.
     """
-    answers, target = np.asarray(outputs), np.asarray(truth)
+    answers, target = _labels("outputs", outputs), _labels("truth", truth)
     if answers.ndim != 2 or answers.shape[1] != stages or answers.dtype.kind not in "biu" or len(answers) < 1:
         raise ValueError(f"outputs must be integers of shape (n, {stages}), got {brief(outputs)}")
     if target.shape != (len(answers),) or target.dtype.kind not in "biu":
@@ -35,8 +36,15 @@ def calibration(
     return sorted({int(one) for one in answers.flat} | {int(one) for one in target}), weights, float(eta)
 
 
+def _labels(name: str, values: Any) -> np.ndarray:
+    try:
+        return np.asarray(plain(values))
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be integers, got {brief(values)}") from None
+
+
 def _last(scores: Any, shape: tuple[int, ...]) -> np.ndarray:
-    found = np.asarray(scores, dtype=float)
+    found = real_numbers("scores", scores)
     if found.shape != shape:
         raise ValueError(f"scores must be numbers of shape {shape}, got {brief(scores)}")
     known = found[:, -1][~np.isnan(found[:, -1])]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.adaptive.arguments import stage_costs, threshold_vector
+from weakfeedback.adaptive.arguments import real_numbers, stage_costs, threshold_vector
 from weakfeedback.adaptive.rules import BestRule, best_rule, best_thresholds, threshold_stops
 from weakfeedback.validate import brief, plain
 
@@ -258,7 +258,7 @@ def _scores(values: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Scores as floats; NaN everywhere if there are none."""
     if values is None:
         return np.full(shape, np.nan)
-    found = _numbers("scores", values)
+    found = real_numbers("scores", values)
     if found.shape != shape or np.isinf(found).any():
         raise ValueError(f"scores must be finite numbers (or NaN) of shape {shape}, got {brief(values)}")
     return np.ascontiguousarray(found)
@@ -272,8 +272,8 @@ def _chances(values: Any, known: list[Any], answers: np.ndarray) -> np.ndarray:
         missing = [label for label in known if label not in values]
         if missing:
             raise ValueError(f"chances must have all labels that occur, {brief(missing[0])} is missing")
-        values = np.column_stack([_numbers("chances", values[label]) for label in known])
-    table = _numbers("chances", values)
+        values = np.column_stack([real_numbers("chances", values[label]) for label in known])
+    table = real_numbers("chances", values)
     shape = (len(answers), len(known))
     if table.shape != shape or not ((table >= 0.0) & (table <= 1.0)).all():
         raise ValueError(
@@ -281,12 +281,3 @@ def _chances(values: Any, known: list[Any], answers: np.ndarray) -> np.ndarray:
             f"got shape {table.shape} with values {brief(values)}"
         )
     return np.ascontiguousarray(np.take_along_axis(table, answers, axis=1))
-
-
-def _numbers(name: str, values: Any) -> np.ndarray:
-    try:
-        if np.asarray(plain(values)).dtype.kind not in "biufO":
-            raise TypeError
-        return np.array(values, dtype=float)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be numbers, got {brief(values)}") from None

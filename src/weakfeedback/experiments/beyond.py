@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from weakfeedback.experiments import beyond_tables
+from weakfeedback.experiments.beyond_adaptive import ADAPTIVE, TABLE
 from weakfeedback.experiments.beyond_experiments import INSTANCES
 from weakfeedback.experiments.beyond_families import FAMILIES
-from weakfeedback.experiments.beyond_tables import TABLES
 from weakfeedback.experiments.model import Claim
 
 NUMBER = 6
 NAMES = ("beyond",)
 HEADING = "Beyond the thesis"
 TITLE = "Policies that decide better, and where they do not"
-EXPERIMENTS = {**INSTANCES, **FAMILIES}
+EXPERIMENTS = {**INSTANCES, **FAMILIES, **ADAPTIVE}
+TABLES = (*beyond_tables.TABLES, TABLE)
 CLAIMS: tuple[Claim, ...] = ()
 
 __all__ = ["CLAIMS", "EXPERIMENTS", "HEADING", "NAMES", "NUMBER", "TABLES", "TITLE"]

@@ -29,7 +29,7 @@ class Experiment:
     place : str
         The figure, table or passage of the thesis it belongs to.
     setting : str
-        "cascade", "contextual", "routing", "allocation" or "multiplayer".
+        "cascade", "contextual", "adaptive", "routing", "allocation" or "multiplayer".
     instance : str
         The name of an instance of the setting; or "" when ``make`` makes the problem.
     make : function () -> problem, optional
