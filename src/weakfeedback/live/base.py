@@ -265,6 +265,8 @@ class Live:
         change = self._change
         if change is None:
             return
+        if isinstance(change, _Closed):
+            raise RuntimeError(change.words)
         if _is_under_way(change, sys._getframe(1)):
             raise RuntimeError(
                 f"this {self.kind} was used by a signal handler that interrupted its use: try again later"
@@ -327,6 +329,8 @@ class Live:
             self._owed = call
             raise
         self._owed = None
+        if isinstance(self._change, _Closed):  # by another thread, meanwhile
+            return
         if journal.wants_snapshot():
             with suppress(OSError):  # never needed
                 journal.snapshot(self)
@@ -379,16 +383,34 @@ class Live:
         return opened(cls, path, arguments, named, every, pending_ttl)
 
     def close(self) -> None:
-        """Close the journal, if there is one: the object cannot be used any more, and the file can be opened again."""
+        """Close the journal, if there is one: the object cannot be used any more, and the file can be opened again.
+
+        If the disk refuses what it has not taken yet, that is lost: OSError, and the journal is closed all the same.
+        """
         journal = self._journal
         if journal is None:
             return
-        with suppress(OSError):
-            journal.snapshot(self)
-        with self._ledger.lock:
-            self._ledger.lock = _ClosedLock(self.kind, str(journal.store.path))
+        if not isinstance(self._change, _Closed):  # or the last call of close was interrupted
+            with self._ledger.lock:
+                self._recover()  # refused to a signal handler, and to a fork
+        try:
+            if not isinstance(self._change, _Closed):
+                self._finish(journal, f"this {self.kind} was closed: open {journal.store.path} again")
+            journal.log.flush()  # what other threads have done since, and wait for
+        finally:
+            journal.store.close()
             self._journal = self._log = None
-        journal.store.close()
+
+    def _finish(self, journal: Any, words: str) -> None:
+        """Take a last snapshot, and change nothing more."""
+        try:
+            with suppress(OSError):  # never needed
+                journal.snapshot(self)
+        finally:
+            with self._ledger.lock:
+                self._recover()
+                self._change = _Closed(words)  # for threads that wait for the lock already
+                self._ledger.lock = _ClosedLock(words)
 
     def __enter__(self: Self) -> Self:
         return self
@@ -586,11 +608,21 @@ class Live:
         self.__copy__()
 
 
+class _Closed(Change):
+    """The last change of an object: nothing comes after it."""
+
+    __slots__ = ("words",)
+
+    def __init__(self, words: str) -> None:
+        super().__init__(None, None)
+        self.words = words
+
+
 class _ClosedLock:
     """Stands for the lock of an object that was closed."""
 
-    def __init__(self, kind: str, path: str) -> None:
-        self._message = f"this {kind} was closed: open {path} again"
+    def __init__(self, words: str) -> None:
+        self._message = words
 
     def __enter__(self) -> NoReturn:
         raise RuntimeError(self._message)

@@ -78,7 +78,8 @@ class Journal:
     def snapshot(self, live: Live) -> None:
         """Store the state of the object, so that recovery can begin there."""
         with live._ledger.lock:
-            seq, body = self.log.last_seq, self.picture(live)
+            body = self.picture(live)  # first, as this may finish a change that was interrupted, and queue its event
+            seq = self.log.last_seq
         self.log.flush(seq)
         if seq > self._pictured:
             self.store.add_snapshot(self.learner, seq, time.time_ns() // 1000, body)
