@@ -624,3 +624,20 @@ def test_files_of_another_origin_stay_where_they_are(tmp_path):
     with pytest.raises(JournalError):
         Player.open(path, 3, seed=1)
     assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("paid", [False, True])
+def test_a_round_that_new_prices_overtake_is_counted_as_the_journal_has_it(path, paid):
+    def compare(a, b):
+        if cascade.report().error_cost != 100.0:
+            cascade.recost([10, 20, 40], 100)  # as another thread may, between the stages and the learning
+        return a == b
+
+    outputs = [Costed(0, 0.5), 1, 1] if paid else [0, 1, 1]
+    with Cascade.open(path, 3, [1, 2, 3], 10, seed=0, compare=compare) as cascade:
+        decision = cascade.decide()
+        while decision.arm != 1:
+            decision = cascade.decide()
+        cascade.feedback(decision.id, outputs[: decision.arm + 1])
+        assert cascade.report().error_cost == 100.0
+        assert Cascade.load(path, 3, compare=compare).state() == cascade.state()
