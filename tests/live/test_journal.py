@@ -641,3 +641,32 @@ def test_a_round_that_new_prices_overtake_is_counted_as_the_journal_has_it(path,
         cascade.feedback(decision.id, outputs[: decision.arm + 1])
         assert cascade.report().error_cost == 100.0
         assert Cascade.load(path, 3, compare=compare).state() == cascade.state()
+
+
+def test_what_a_full_disk_has_left_undone_is_not_done_twice_even_if_others_wrote_it(path, monkeypatch):
+    with Cascade.open(path, 3, [1, 2, 3], 10, seed=0) as cascade:
+        decision = cascade.decide()
+        with Full(monkeypatch):
+            with pytest.raises(OSError):
+                cascade.warm_start([[0, 1, 1]] * 5)
+            with pytest.raises(OSError):
+                cascade.cancel(decision.id, 2.0)
+        cascade.decide()  # writes all
+        assert cascade.warm_start([[0, 1, 1]] * 5) == 5
+        cascade.cancel(decision.id, 2.0)
+        report = cascade.report()
+        assert (report.comparisons[0, 1], report.wasted) == (5, 2.0)
+        assert cascade.warm_start([[0, 1, 1]] * 5) == 5  # this one is new
+        assert cascade.report().comparisons[0, 1] == 10
+        with pytest.raises(UnknownDecision):
+            cascade.cancel(decision.id, 2.0)
+
+
+def test_a_player_who_goes_on_after_a_full_disk_repeats_nothing(path, monkeypatch):
+    with Player.open(path, 3, seed=0) as player:
+        player.choose()
+        with Full(monkeypatch), pytest.raises(OSError):
+            player.observe(0.0, False)
+        player.choose()
+        player.observe(0.0, False)
+        assert player.slot == 2

@@ -106,7 +106,7 @@ class Live:
         self._log: Any = None  # of the journal
         self._journal: Any = None
         self._every = 1  # of the journal that this object was recovered from
-        self._owed: Any = None  # the call that a failing disk has left unwritten
+        self._owed: set[Any] = set()  # the calls that a failing disk has left unwritten
         self._compiled = compiled
         self._drive(chosen)
         _alive.add(self)
@@ -300,13 +300,14 @@ class Live:
     def cancel(self, id: int, cost: float = 0.0) -> None:
         """Take a pending decision back: nothing is learned from it. ``cost`` was spent on it all the same."""
         spent = number("cost", cost, at_least=0.0)
-        if self._settle_debt(("cancel", id)):
+        call = ("cancel", str(id))
+        if self._settle_debt(call):
             return
         with self._ledger.lock:
             self._recover()
             self._ledger.decided(id)
             self._close([int(id)], spent)
-        self._acknowledge(("cancel", id))
+        self._acknowledge(call)
 
     # -- the journal
 
@@ -326,9 +327,10 @@ class Live:
         try:
             journal.flush()
         except OSError:
-            self._owed = call
+            if call is not None:
+                self._owed.add(call)
             raise
-        self._owed = None
+        self._owed.discard(call)
         if isinstance(self._change, _Closed):  # by another thread, meanwhile
             return
         if journal.wants_snapshot():
@@ -339,7 +341,7 @@ class Live:
 
     def _settle_debt(self, call: Any) -> bool:
         """Whether this call repeats one that was done but could not be written, and is written now."""
-        if self._owed is None or self._owed != call:
+        if not self._owed or call not in self._owed:
             return False
         self._acknowledge(call)
         return True
