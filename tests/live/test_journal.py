@@ -670,3 +670,13 @@ def test_a_player_who_goes_on_after_a_full_disk_repeats_nothing(path, monkeypatc
         player.choose()
         player.observe(0.0, False)
         assert player.slot == 2
+
+
+def test_a_state_is_not_saved_over_a_journal(path):
+    with Cascade.open(path, 3, [1, 2, 3], 10, seed=0) as cascade:
+        cascade.decide()
+        with pytest.raises(ValueError, match="path must not be a journal"):
+            cascade.save(path)
+        cascade.decide()
+    with Cascade.open(path, 3) as cascade:
+        assert cascade.pending == [1, 2]

@@ -547,8 +547,12 @@ class Live:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state to ``path``, atomically. What is loaded decides as this object would have.
 
-        A state that could not be loaded again is refused, and the file stays as it was.
+        A state that could not be loaded again is refused, and so is the path of a journal; the file stays as it was.
         """
+        from weakfeedback.live.journalled import is_journal
+
+        if is_journal(path):
+            raise ValueError(f"path must not be a journal, which holds more than a state, got {str(path)!r}")
         with self._saving:  # so that the state written last is the one taken last
             body = self.state()
             try:
