@@ -9,6 +9,7 @@ import threading
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.live.killed import kind_of
 from tests.live.kinds import BY_ID, KINDS, STAGES, learned, play, state
@@ -680,3 +681,31 @@ def test_a_state_is_not_saved_over_a_journal(path):
         cascade.decide()
     with Cascade.open(path, 3) as cascade:
         assert cascade.pending == [1, 2]
+
+
+def test_arguments_that_may_differ_are_taken_on_recovery_or_refused_in_words(path):
+    stages = [lambda x: 0] * 3
+    seed = np.random.SeedSequence(1)
+    Cascade.open(path, stages, [1, 2, 3], 10, seed=seed).close()
+    with Cascade.open(path, stages, [1, 2, 3], 10, seed=seed, timeout=2.0) as cascade:
+        assert cascade.state()["timeout"] == 2.0
+        assert cascade(1).label == 0
+    wrong = {
+        "stage_costs": [5, [1, 2, "x"], "abc", [1, 2]],
+        "error_cost": ["a", None, -1],
+        "timeout": [-1, "x"],
+        "remember": [-1],
+        "compiled": [3],
+        "seed": [1, "x"],
+    }
+    for name, values in wrong.items():
+        for value in values:
+            with pytest.raises(ValueError, match=f"^{name} must be "):
+                Cascade.open(path, stages, **{name: value})
+    Cascade.open(path, stages).close()
+
+
+def test_a_seed_that_no_journal_holds_is_not_taken_for_the_one_it_has(path):
+    Cascade.open(path, 3, [1, 2, 3], 10, seed=4).close()
+    with pytest.raises(ValueError, match="^seed must be 4, as in"):
+        Cascade.open(path, 3, seed=np.random.SeedSequence(4))
