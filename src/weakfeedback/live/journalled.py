@@ -20,6 +20,7 @@ import numpy as np
 from weakfeedback._version import __version__
 from weakfeedback.journal import Event, JournalError, Log, SqliteStore
 from weakfeedback.journal.events import ENDS, Row
+from weakfeedback.journal.sqlite import MAGIC, start_of
 from weakfeedback.live import storage
 from weakfeedback.validate import brief, integer, number, vector
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 NAME = "main"
 SNAPSHOT = 10_000  # events from one snapshot to the next
 LOOK = 60.0  # seconds from one search for expired decisions to the next
-SQLITE = b"SQLite format 3\0"  # how such a file begins
 FREE = ("timeout", "compiled", "remember", "keep_outputs")  # arguments that may differ from run to run
 SEEDS = (np.random.SeedSequence, np.random.Generator)  # that a journal does not hold
 PRICES = ("stage_costs", "error_cost")
@@ -182,8 +182,7 @@ def read_journal(cls: type[Live], path: str | os.PathLike[str], code: dict[str, 
 def is_journal(path: str | os.PathLike[str]) -> bool:
     """Whether a file begins as a store does."""
     try:
-        with open(path, "rb") as stream:
-            return stream.read(len(SQLITE)) == SQLITE
+        return start_of(path) == MAGIC
     except OSError:
         return False
 
