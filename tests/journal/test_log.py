@@ -396,3 +396,17 @@ def test_a_handler_that_comes_back_into_the_store_is_told_so(store):
 
     assert turn.run(inside) == 5
     in_thread(lambda: turn.run(lambda: None))
+
+
+def test_times_do_not_decrease_within_events_that_are_prepared_together(tmp_path, monkeypatch):
+    with SqliteStore.open(tmp_path / "runs.db") as store:
+        log = Log(store, store.create_learner("triage", at=0))
+        log.append("create", {})
+        clock = iter([5_000_000_000_000_000_000, 4_999_999_999_000_000_000])  # it steps back between the two
+        monkeypatch.setattr("weakfeedback.journal.log.time.time_ns", lambda: next(clock))
+        rows = [log.prepare("decide", {}, decision=n, ahead=n) for n in range(2)]
+        for row in rows:
+            log.put(row)
+        log.flush()
+        first, second = (event.at for event in store.events(log.learner, after=0))
+        assert first == second

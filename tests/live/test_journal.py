@@ -9,6 +9,7 @@ import threading
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.live.killed import kind_of
 from tests.live.kinds import BY_ID, KINDS, STAGES, learned, play, state
@@ -624,3 +625,87 @@ def test_files_of_another_origin_stay_where_they_are(tmp_path):
     with pytest.raises(JournalError):
         Player.open(path, 3, seed=1)
     assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("paid", [False, True])
+def test_a_round_that_new_prices_overtake_is_counted_as_the_journal_has_it(path, paid):
+    def compare(a, b):
+        if cascade.report().error_cost != 100.0:
+            cascade.recost([10, 20, 40], 100)  # as another thread may, between the stages and the learning
+        return a == b
+
+    outputs = [Costed(0, 0.5), 1, 1] if paid else [0, 1, 1]
+    with Cascade.open(path, 3, [1, 2, 3], 10, seed=0, compare=compare) as cascade:
+        decision = cascade.decide()
+        while decision.arm != 1:
+            decision = cascade.decide()
+        cascade.feedback(decision.id, outputs[: decision.arm + 1])
+        assert cascade.report().error_cost == 100.0
+        assert Cascade.load(path, 3, compare=compare).state() == cascade.state()
+
+
+def test_what_a_full_disk_has_left_undone_is_not_done_twice_even_if_others_wrote_it(path, monkeypatch):
+    with Cascade.open(path, 3, [1, 2, 3], 10, seed=0) as cascade:
+        decision = cascade.decide()
+        with Full(monkeypatch):
+            with pytest.raises(OSError):
+                cascade.warm_start([[0, 1, 1]] * 5)
+            with pytest.raises(OSError):
+                cascade.cancel(decision.id, 2.0)
+        cascade.decide()  # writes all
+        assert cascade.warm_start([[0, 1, 1]] * 5) == 5
+        cascade.cancel(decision.id, 2.0)
+        report = cascade.report()
+        assert (report.comparisons[0, 1], report.wasted) == (5, 2.0)
+        assert cascade.warm_start([[0, 1, 1]] * 5) == 5  # this one is new
+        assert cascade.report().comparisons[0, 1] == 10
+        with pytest.raises(UnknownDecision):
+            cascade.cancel(decision.id, 2.0)
+
+
+def test_a_player_who_goes_on_after_a_full_disk_repeats_nothing(path, monkeypatch):
+    with Player.open(path, 3, seed=0) as player:
+        player.choose()
+        with Full(monkeypatch), pytest.raises(OSError):
+            player.observe(0.0, False)
+        player.choose()
+        player.observe(0.0, False)
+        assert player.slot == 2
+
+
+def test_a_state_is_not_saved_over_a_journal(path):
+    with Cascade.open(path, 3, [1, 2, 3], 10, seed=0) as cascade:
+        cascade.decide()
+        with pytest.raises(ValueError, match="path must not be a journal"):
+            cascade.save(path)
+        cascade.decide()
+    with Cascade.open(path, 3) as cascade:
+        assert cascade.pending == [1, 2]
+
+
+def test_arguments_that_may_differ_are_taken_on_recovery_or_refused_in_words(path):
+    stages = [lambda x: 0] * 3
+    seed = np.random.SeedSequence(1)
+    Cascade.open(path, stages, [1, 2, 3], 10, seed=seed).close()
+    with Cascade.open(path, stages, [1, 2, 3], 10, seed=seed, timeout=2.0) as cascade:
+        assert cascade.state()["timeout"] == 2.0
+        assert cascade(1).label == 0
+    wrong = {
+        "stage_costs": [5, [1, 2, "x"], "abc", [1, 2]],
+        "error_cost": ["a", None, -1],
+        "timeout": [-1, "x"],
+        "remember": [-1],
+        "compiled": [3],
+        "seed": [1, "x"],
+    }
+    for name, values in wrong.items():
+        for value in values:
+            with pytest.raises(ValueError, match=f"^{name} must be "):
+                Cascade.open(path, stages, **{name: value})
+    Cascade.open(path, stages).close()
+
+
+def test_a_seed_that_no_journal_holds_is_not_taken_for_the_one_it_has(path):
+    Cascade.open(path, 3, [1, 2, 3], 10, seed=4).close()
+    with pytest.raises(ValueError, match="^seed must be 4, as in"):
+        Cascade.open(path, 3, seed=np.random.SeedSequence(4))

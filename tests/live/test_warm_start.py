@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from weakfeedback.live import Cascade, majority
+from weakfeedback.live import Cascade, ContextualCascade, majority
 
 
 def nothing(x):
@@ -38,3 +38,11 @@ def test_a_wrong_row_in_the_logs_teaches_nothing_at_all(logs):
     with pytest.raises(ValueError):
         cascade.warm_start(logs)
     assert (cascade._core(), cascade._state()) == before
+
+
+def test_a_refused_warm_start_does_not_fix_the_number_of_features():
+    cascade = ContextualCascade(2, [1, 2], 10, seed=0)
+    with pytest.raises(ValueError, match=r"outputs\[0\] must be 2 labels"):
+        cascade.warm_start([[0.1, 0.2, 0.3]], [[0]])
+    assert cascade.policy is None
+    assert cascade.decide([0.1, 0.2]).id == 1

@@ -44,6 +44,7 @@ class Log:
         self._stored = store.last(learner)  # seq and at of the last event known to be in the store
         self._synced = self._stored[0]  # up to here it survives a loss of power, as far as is known
         self._unsure = False  # a transaction was begun, and its end was not seen
+        self._latest = self._stored[1]  # the time of the last event that was prepared
         self._failures = 0
         self._failure: Exception | None = None
 
@@ -81,9 +82,9 @@ class Log:
         Whoever must not fail between two steps makes the row first: ``put`` refuses nothing.
         """
         check_process(self._pid)
-        last, before = self._tail()
-        at = max(time.time_ns() // 1000, before)
-        return make_row(self.learner, last + 1 + ahead, at, kind, decision, key, body)
+        last, _ = self._tail()
+        self._latest = max(time.time_ns() // 1000, self._latest)
+        return make_row(self.learner, last + 1 + ahead, self._latest, kind, decision, key, body)
 
     def put(self, row: Row) -> None:
         """Queue a row that ``prepare`` made; the second time nothing is done."""

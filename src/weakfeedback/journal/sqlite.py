@@ -31,6 +31,7 @@ from weakfeedback.journal.events import (
     LARGEST,
     Event,
     JournalError,
+    OwnedElsewhere,
     Row,
     SecondEnd,
     SecondKey,
@@ -49,6 +50,7 @@ from weakfeedback.journal.turn import Turn
 T = TypeVar("T")
 
 SCHEMA = 1
+MAGIC = b"SQLite format 3\0"  # how an SQLite file begins
 KEPT_SNAPSHOTS = 3
 _PAGE = 1000  # events read at once
 _TABLES = {
@@ -111,7 +113,7 @@ class SqliteStore:
             create: make the file if it is missing, readable by its owner alone.
 
         Raises:
-            OwnedElsewhere: another process, or this one, has it open already.
+            OwnedElsewhere: another process, or this one, has it open already, or had when this one was forked.
             JournalError: the file is not a store, damaged, of a later version, or on a network file system.
             FileNotFoundError: it does not exist and may not be made.
         """
@@ -120,6 +122,7 @@ class SqliteStore:
         try:
             _look_at(file, must_exist=read_only or not create)
             if not read_only:
+                _refuse_inherited(file)
                 owner = Owner(file)
                 if not file.exists():
                     _make(file)
@@ -659,20 +662,31 @@ class SqliteStore:
         self._set_meta("package", __version__)
 
 
+def start_of(path: str | os.PathLike[str]) -> bytes:
+    """The first bytes of a file, as many as `MAGIC` has. One that this process has open as a store is not touched.
+
+    To close a file lets go of all locks that the process has on it, those of SQLite among them. The next program that
+    reads the store would then take itself for the last one and remove the log into which this process still writes.
+    """
+    place = _identity(Path(path))
+    if place is not None and any(store._file == place for store in list(_stores)):
+        return MAGIC
+    with open(path, "rb") as stream:
+        return stream.read(len(MAGIC))
+
+
 def _look_at(file: Path, must_exist: bool) -> None:
     """Refuse what is not a store without touching it."""
     system = network_file_system(file)
     if system is not None:
         raise JournalError(f"{file} lies on a network file system ({system}), where locks cannot be trusted")
     try:
-        with open(file, "rb") as stream:
-            start = stream.read(16)
-            names = os.fstat(stream.fileno()).st_nlink
+        start, names = start_of(file), os.stat(file).st_nlink
     except FileNotFoundError:
         if must_exist:
             raise FileNotFoundError(errno.ENOENT, "there is no store", str(file)) from None
         return
-    if start and start != b"SQLite format 3\0":
+    if start and start != MAGIC:
         raise JournalError(f"{file} is not a store: it is not an SQLite file")
     if names > 1:
         raise JournalError(
@@ -781,6 +795,20 @@ def _translated(file: Path, problem: sqlite3.Error) -> Exception:
     return JournalError(f"{file} is damaged: {text}")
 
 
+def _refuse_inherited(file: Path) -> None:
+    """Refuse a file that was open when this process was forked.
+
+    SQLite would take the locks of the parent for its own and set none. Any other program that reads the store would
+    then remove the log into which this process writes.
+    """
+    if _identity(file) in _inherited:
+        raise OwnedElsewhere(
+            f"{file} was in use when process {os.getpid()} was forked, which can therefore not own it: "
+            "open it in a process that was started anew"
+        )
+
+
+_inherited: set[tuple[int, int] | None] = set()  # files that were open when this process was forked
 _stores: "weakref.WeakSet[SqliteStore]" = weakref.WeakSet()
 
 
@@ -792,6 +820,7 @@ def _never_close_in_the_child() -> None:
     """
     for store in list(_stores):
         if store._connection is not None:
+            _inherited.add(store._file)
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(store._connection))
 
 

@@ -106,7 +106,7 @@ class Live:
         self._log: Any = None  # of the journal
         self._journal: Any = None
         self._every = 1  # of the journal that this object was recovered from
-        self._owed: Any = None  # the call that a failing disk has left unwritten
+        self._owed: set[Any] = set()  # the calls that a failing disk has left unwritten
         self._compiled = compiled
         self._drive(chosen)
         _alive.add(self)
@@ -265,6 +265,8 @@ class Live:
         change = self._change
         if change is None:
             return
+        if isinstance(change, _Closed):
+            raise RuntimeError(change.words)
         if _is_under_way(change, sys._getframe(1)):
             raise RuntimeError(
                 f"this {self.kind} was used by a signal handler that interrupted its use: try again later"
@@ -298,13 +300,14 @@ class Live:
     def cancel(self, id: int, cost: float = 0.0) -> None:
         """Take a pending decision back: nothing is learned from it. ``cost`` was spent on it all the same."""
         spent = number("cost", cost, at_least=0.0)
-        if self._settle_debt(("cancel", id)):
+        call = ("cancel", str(id))
+        if self._settle_debt(call):
             return
         with self._ledger.lock:
             self._recover()
             self._ledger.decided(id)
             self._close([int(id)], spent)
-        self._acknowledge(("cancel", id))
+        self._acknowledge(call)
 
     # -- the journal
 
@@ -324,9 +327,12 @@ class Live:
         try:
             journal.flush()
         except OSError:
-            self._owed = call
+            if call is not None:
+                self._owed.add(call)
             raise
-        self._owed = None
+        self._owed.discard(call)
+        if isinstance(self._change, _Closed):  # by another thread, meanwhile
+            return
         if journal.wants_snapshot():
             with suppress(OSError):  # never needed
                 journal.snapshot(self)
@@ -335,7 +341,7 @@ class Live:
 
     def _settle_debt(self, call: Any) -> bool:
         """Whether this call repeats one that was done but could not be written, and is written now."""
-        if self._owed is None or self._owed != call:
+        if not self._owed or call not in self._owed:
             return False
         self._acknowledge(call)
         return True
@@ -379,16 +385,34 @@ class Live:
         return opened(cls, path, arguments, named, every, pending_ttl)
 
     def close(self) -> None:
-        """Close the journal, if there is one: the object cannot be used any more, and the file can be opened again."""
+        """Close the journal, if there is one: the object cannot be used any more, and the file can be opened again.
+
+        If the disk refuses what it has not taken yet, that is lost: OSError, and the journal is closed all the same.
+        """
         journal = self._journal
         if journal is None:
             return
-        with suppress(OSError):
-            journal.snapshot(self)
-        with self._ledger.lock:
-            self._ledger.lock = _ClosedLock(self.kind, str(journal.store.path))
+        if not isinstance(self._change, _Closed):  # or the last call of close was interrupted
+            with self._ledger.lock:
+                self._recover()  # refused to a signal handler, and to a fork
+        try:
+            if not isinstance(self._change, _Closed):
+                self._finish(journal, f"this {self.kind} was closed: open {journal.store.path} again")
+            journal.log.flush()  # what other threads have done since, and wait for
+        finally:
+            journal.store.close()
             self._journal = self._log = None
-        journal.store.close()
+
+    def _finish(self, journal: Any, words: str) -> None:
+        """Take a last snapshot, and change nothing more."""
+        try:
+            with suppress(OSError):  # never needed
+                journal.snapshot(self)
+        finally:
+            with self._ledger.lock:
+                self._recover()
+                self._change = _Closed(words)  # for threads that wait for the lock already
+                self._ledger.lock = _ClosedLock(words)
 
     def __enter__(self: Self) -> Self:
         return self
@@ -527,8 +551,12 @@ class Live:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state to ``path``, atomically. What is loaded decides as this object would have.
 
-        A state that could not be loaded again is refused, and the file stays as it was.
+        A state that could not be loaded again is refused, and so is the path of a journal; the file stays as it was.
         """
+        from weakfeedback.live.journalled import is_journal
+
+        if is_journal(path):
+            raise ValueError(f"path must not be a journal, which holds more than a state, got {str(path)!r}")
         with self._saving:  # so that the state written last is the one taken last
             body = self.state()
             try:
@@ -590,11 +618,21 @@ class Live:
         self.__copy__()
 
 
+class _Closed(Change):
+    """The last change of an object: nothing comes after it."""
+
+    __slots__ = ("words",)
+
+    def __init__(self, words: str) -> None:
+        super().__init__(None, None)
+        self.words = words
+
+
 class _ClosedLock:
     """Stands for the lock of an object that was closed."""
 
-    def __init__(self, kind: str, path: str) -> None:
-        self._message = f"this {kind} was closed: open {path} again"
+    def __init__(self, words: str) -> None:
+        self._message = words
 
     def __enter__(self) -> NoReturn:
         raise RuntimeError(self._message)

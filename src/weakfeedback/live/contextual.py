@@ -182,12 +182,14 @@ class ContextualCascade(Staged):
 
         Return the number of rows learned. They count as comparisons, not as rounds, and cost nothing.
         """
-        contexts = self._many("X", X, None, None)
-        if contexts:
-            with self._ledger.lock:
-                self._recover()
-                self._fix(*contexts[0])
-        return self._warm_start(outputs, [(phi,) for _, phi in contexts])
+        return self._warm_start(outputs, self._many("X", X, None, None))
+
+    def _learn_warm(self, found: list[tuple[Any, Any]], contexts: Sequence[Any] | None) -> None:
+        with self._ledger.lock:
+            self._recover()
+            for inputs, phi in contexts or ():
+                self._fix(inputs, phi)
+            super()._learn_warm(found, [(phi,) for _, phi in contexts or ()])
 
     # -- what was learned
 
@@ -370,11 +372,9 @@ class ContextualCascade(Staged):
     ) -> dict[str, Any]:
         return {**super()._warm_event(tossed, found, contexts), "inputs": self._contexts.inputs}
 
-    def _warm_contexts(self, body: dict[str, Any]) -> list[tuple[np.ndarray]]:
-        contexts = [(lent(vector("phi", phi)),) for phi in body["phi"]]
-        if contexts:
-            self._fix(integer("inputs", body["inputs"], 1), contexts[0][0])
-        return contexts
+    def _warm_contexts(self, body: dict[str, Any]) -> list[tuple[int, np.ndarray]]:
+        inputs = integer("inputs", body["inputs"], 1) if body["phi"] else 0
+        return [(inputs, lent(vector("phi", phi))) for phi in body["phi"]]
 
     def _code(self) -> dict[str, Any]:
         own = self._contexts.state()["map"]

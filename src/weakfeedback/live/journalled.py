@@ -15,11 +15,14 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from weakfeedback._version import __version__
 from weakfeedback.journal import Event, JournalError, Log, SqliteStore
 from weakfeedback.journal.events import ENDS, Row
+from weakfeedback.journal.sqlite import MAGIC, start_of
 from weakfeedback.live import storage
-from weakfeedback.validate import brief, integer, number
+from weakfeedback.validate import brief, integer, number, vector
 
 if TYPE_CHECKING:
     from weakfeedback.live.base import Live
@@ -27,8 +30,8 @@ if TYPE_CHECKING:
 NAME = "main"
 SNAPSHOT = 10_000  # events from one snapshot to the next
 LOOK = 60.0  # seconds from one search for expired decisions to the next
-SQLITE = b"SQLite format 3\0"  # how such a file begins
 FREE = ("timeout", "compiled", "remember", "keep_outputs")  # arguments that may differ from run to run
+SEEDS = (np.random.SeedSequence, np.random.Generator)  # that a journal does not hold
 PRICES = ("stage_costs", "prices", "error_cost")
 
 
@@ -78,7 +81,10 @@ class Journal:
     def snapshot(self, live: Live) -> None:
         """Store the state of the object, so that recovery can begin there."""
         with live._ledger.lock:
-            seq, body = self.log.last_seq, self.picture(live)
+            body = self.picture(
+                live
+            )  # first, as this may finish a change that was interrupted, and queue its event
+            seq = self.log.last_seq
         self.log.flush(seq)
         if seq > self._pictured:
             self.store.add_snapshot(self.learner, seq, time.time_ns() // 1000, body)
@@ -178,8 +184,7 @@ def read_journal(cls: type[Live], path: str | os.PathLike[str], code: dict[str, 
 def is_journal(path: str | os.PathLike[str]) -> bool:
     """Whether a file begins as a store does."""
     try:
-        with open(path, "rb") as stream:
-            return stream.read(len(SQLITE)) == SQLITE
+        return start_of(path) == MAGIC
     except OSError:
         return False
 
@@ -203,6 +208,8 @@ def _recovered(cls: type[Live], store: Any, learners: list[Any], given: dict[str
     for words in damaged:
         warnings.warn(f"{where}: a snapshot is damaged and was not used: {words}", stacklevel=4)
     _check_given(cls, given, body["state"], body["seed"], where)
+    if given.get("timeout") is not None and "timeout" in body["state"]:
+        body["state"]["timeout"] = given["timeout"]
     code = {name: value for name, value in given.items() if name in cls.code or name == "compiled"}
     if isinstance(code.get("policy"), str):
         del code["policy"]
@@ -227,7 +234,7 @@ def _resume(live: Live, given: dict[str, Any]) -> None:
     if live._every > 1 or journal.every != live._every:
         # with a loss of power the last decisions may be gone from the journal, and their ids known to somebody
         live._skip_ids(live._every if live._every > 1 else 0, journal.every)
-    prices = {name: given[name] for name in PRICES if name in given}
+    prices = {name: given[name] for name in PRICES if given.get(name) is not None}
     if prices:
         stated, error = live._stage_costs.tolist(), live._error_cost  # type: ignore[attr-defined]
         wanted = next((prices[name] for name in PRICES[:2] if name in prices), stated)
@@ -254,10 +261,13 @@ def _check_given(
 ) -> None:
     """Refuse arguments that contradict the journal; prices may change, and code is given anew."""
     stored, fields = {"seed": seed, **cls._arguments_of(state)}, state["core"]["fields"]
+    _check_free(given)
     for name, value in given.items():
         named = name == "policy" and isinstance(value, str)
         if value is None or name in FREE or name in PRICES or (name in cls.code and not named):
             continue
+        if name == "seed" and seed is None and isinstance(value, SEEDS):
+            continue  # the journal has the generator that was made of it
         if name in stored:
             known = stored[name]
         elif name in fields:  # an option that was left at its default
@@ -267,9 +277,31 @@ def _check_given(
         if named:
             same = isinstance(known, str) and value.lower() == known.lower()
         else:
-            same = storage.encode(value) == storage.encode(known)
+            same = _is_same(value, known)
         if not same:
             raise ValueError(f"{name} must be {brief(known)}, as in {where}, or left out, got {brief(value)}")
+
+
+def _check_free(given: dict[str, Any]) -> None:
+    """Refuse values that could not be taken; of prices `recost` says the rest."""
+    named = {name: value for name, value in given.items() if value is not None}
+    if "stage_costs" in named:
+        vector("stage_costs", named["stage_costs"], at_least=0.0)
+    if "error_cost" in given:
+        number("error_cost", given["error_cost"], above=0.0)
+    if "timeout" in named:
+        given["timeout"] = number("timeout", named["timeout"], above=0.0)
+    if "remember" in named:
+        integer("remember", named["remember"], 0)
+    if not isinstance(given.get("compiled", False), bool):
+        raise ValueError(f"compiled must be True or False, got {brief(given['compiled'])}")
+
+
+def _is_same(value: Any, known: Any) -> bool:
+    try:
+        return bool(storage.encode(value) == storage.encode(known))
+    except ValueError:  # it is nothing that a journal could hold
+        return False
 
 
 def check_decision(event: Event, found: Any, expected: Any, same: bool, where: str) -> None:

@@ -129,6 +129,8 @@ class Player(Live):
         with self._ledger.lock:
             self._recover()
             waiting = self._ledger.pending
+            if not waiting:
+                self._owed.clear()  # whoever goes on repeats nothing
             arm = self._ledger.decided(waiting[0]) if waiting else self._decide()[1]
         self._acknowledge()
         return arm

@@ -351,6 +351,11 @@ class Staged(Live):
 
     def _teach(self, decided: Any, record: RoundRecord, counts: Counts) -> Counts:
         arm, differ = record.arm, record.differ
+        # In the order of the events: there may have been a recost since the answers were compared.
+        if record.costs is None:
+            record.cost, record.last = self._spends[arm], self._last
+        else:
+            record.last = self._last_paid(record.costs)
         if differ is None:
             differ = record.differ = toss(record.far, self._rng)  # type: ignore[arg-type]
         if record.right is not None:
