@@ -707,5 +707,5 @@ def test_arguments_that_may_differ_are_taken_on_recovery_or_refused_in_words(pat
 
 def test_a_seed_that_no_journal_holds_is_not_taken_for_the_one_it_has(path):
     Cascade.open(path, 3, [1, 2, 3], 10, seed=4).close()
-    with pytest.raises(ValueError, match="^seed must be 4, as in"):
+    with pytest.raises(ValueError, match=r"^seed must be 4, as in"):
         Cascade.open(path, 3, seed=np.random.SeedSequence(4))
