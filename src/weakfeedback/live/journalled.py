@@ -81,7 +81,9 @@ class Journal:
     def snapshot(self, live: Live) -> None:
         """Store the state of the object, so that recovery can begin there."""
         with live._ledger.lock:
-            body = self.picture(live)  # first, as this may finish a change that was interrupted, and queue its event
+            body = self.picture(
+                live
+            )  # first, as this may finish a change that was interrupted, and queue its event
             seq = self.log.last_seq
         self.log.flush(seq)
         if seq > self._pictured:
