@@ -8,11 +8,12 @@ import json
 import math
 import os
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -72,7 +73,7 @@ class Commands(TyperGroup):
         )
         if not standalone_mode:
             return run()
-        sys.exit(self._status(run))
+        return _leave(self._status(run))
 
     def _status(self, run: Callable[[], Any]) -> int:
         try:
@@ -94,6 +95,17 @@ class Commands(TyperGroup):
         if status == INTERRUPTED:
             _complain("interrupted")
         return status if isinstance(status, int) else DONE
+
+
+def _leave(status: int) -> NoReturn:
+    """End the process; at once if it was interrupted and a thread goes on that nobody can stop."""
+    others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
+    if status == INTERRUPTED and any(not thread.daemon for thread in others):
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def _wrong_use(error: Any) -> int:

@@ -2,9 +2,14 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
 
 import pandas as pd
 import pytest
+from tests.processes import PATIENCE, started
 
 from weakfeedback import simulate
 from weakfeedback.cascade import FixedArm, instances
@@ -127,3 +132,30 @@ def test_code_that_fails_in_a_round_ends_with_one_line(mine, folder, call):
     result = call("run", "mine.toml", "--out", "out", "--allow-code", "--json")
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (1, "", 1)
     assert "mine.toml: ZeroDivisionError: of mine; `weakfeedback check`" in result.stderr
+
+
+ENDLESS = """
+class Endless:
+    def __init__(self, problem):
+        self.K = problem.arms
+        self.notes = {}  # so that it runs in the interpreter
+
+    def select(self, rng):
+        while True:
+            self.notes["round"] = 1
+
+    def update(self, arm, outputs, rng):
+        pass
+"""
+
+
+def test_one_interrupt_ends_a_policy_that_never_returns(folder):
+    """It is played in a thread, which nobody can stop: the process ends without it."""
+    (folder / "endless.py").write_text(ENDLESS)
+    (folder / "endless.toml").write_text(HEAD + 'policies = ["endless:Endless"]\n')
+    words = [sys.executable, "-m", "weakfeedback", "run", "endless.toml", "--allow-code", "--workers", "2"]
+    with started(words, cwd=folder, stderr=subprocess.PIPE, text=True) as child:
+        assert "runs in the interpreter" in child.stderr.readline()
+        time.sleep(1.0)
+        child.send_signal(signal.SIGINT)
+        assert child.wait(timeout=PATIENCE) == 130

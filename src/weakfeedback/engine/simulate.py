@@ -4,8 +4,8 @@ import contextlib
 import os
 import pickle
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed, wait
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from weakfeedback.plaintext import visible
 from weakfeedback.validate import brief
 
 __all__ = ["InterpretedWarning", "mark_rounds", "play", "simulate"]
+PATIENCE = 5.0  # seconds for players that were told to stop
 
 
 def simulate(
@@ -78,12 +79,13 @@ def play(plan: Plan, executor: Executor | None = None, progress: bool = False) -
     if executor is not None and not callable(getattr(executor, "submit", None)):
         raise ValueError(f"executor must be a concurrent.futures.Executor or None, got {brief(executor)}")
     missing = plan.missing
+    futures: dict[Future, int] = {}
     with contextlib.ExitStack() as stack:
         advance = stack.enter_context(_progress(plan.tasks, missing, progress))
         if executor is None:
             executor = ThreadPoolExecutor(max_workers=os.cpu_count() or 1)
-            stack.callback(executor.shutdown, wait=True, cancel_futures=True)
-        futures: dict[Future, int] = {executor.submit(run, plan.task(k)): k for k in missing}
+            stack.callback(leave, executor, futures)
+        futures.update({executor.submit(run, plan.task(k)): k for k in missing})
         try:
             for future in as_completed(futures):
                 k = futures[future]
@@ -92,11 +94,19 @@ def play(plan: Plan, executor: Executor | None = None, progress: bool = False) -
                 advance(plan.tasks[k])
         except BaseException:
             plan.stop()
+            for future in futures:
+                future.cancel()
+            wait(futures, timeout=PATIENCE)
             raise
         finally:
             for future in futures:
                 future.cancel()
             _keep_finished(plan, futures)
+
+
+def leave(executor: Executor, futures: Iterable[Future]) -> None:
+    """End an executor; a policy that never returns cannot be stopped, and is left behind in its thread."""
+    executor.shutdown(wait=all(future.done() for future in futures), cancel_futures=True)
 
 
 def _keep_finished(plan: Plan, futures: dict[Future, int]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import importlib.metadata
 import json
@@ -67,14 +66,17 @@ def play(
             method=experiment.method,
         )
 
-    with ThreadPoolExecutor(workers) if workers else contextlib.nullcontext() as executor:
-        try:
-            results = simulated()
-        except StoreMismatch:
-            if not overwrite:
-                raise
-            _remove_chunks(folder / CHUNKS)
-            results = simulated()
+    executor = ThreadPoolExecutor(workers) if workers else None
+    try:
+        results = simulated()
+    except StoreMismatch:
+        if not overwrite:
+            raise
+        _remove_chunks(folder / CHUNKS)
+        results = simulated()
+    finally:
+        if executor is not None:
+            executor.shutdown(wait=False, cancel_futures=True)  # a policy that never returns is left behind
     return _labelled(results, experiment, command)
 
 
