@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from tests.live.kinds import KINDS
 
 from weakfeedback import Cascade
 from weakfeedback.journal import SqliteStore
@@ -136,3 +137,10 @@ def test_what_cannot_be_pictured_does_not_keep_the_journal_open(path):
     with pytest.raises(ValueError, match="JSON"):
         cascade.close()
     Cascade.open(path, 3)._journal.store.close()
+
+
+@pytest.mark.parametrize("name", list(KINDS))
+def test_a_closed_object_can_still_be_shown(name, tmp_path):
+    thing = KINDS[name].open(tmp_path / "j.db")
+    thing.close()
+    assert repr(thing).startswith(f"<{name} of")

@@ -302,3 +302,13 @@ def test_no_file_and_no_folder(tmp_path):
         storage.read(tmp_path / "none.json", "Thing")
     with pytest.raises(FileNotFoundError):
         storage.write(tmp_path / "none" / "state.json", "Thing", BODY)
+
+
+def test_fields_that_share_memory_are_refused():
+    class Shares:
+        def __init__(self):
+            self.table = np.zeros((3, 3))
+            self.row = self.table[0]
+
+    with pytest.raises(ValueError, match="the fields table and row of Shares share memory"):
+        storage.encode_fields(Shares())

@@ -19,6 +19,7 @@ from weakfeedback.live.driver import Examples
 from weakfeedback.live.journalled import is_journal, read_journal
 from weakfeedback.live.labels import lent, short
 from weakfeedback.live.ledger import fingerprint
+from weakfeedback.live.report import counted
 from weakfeedback.live.storage import StateError
 from weakfeedback.validate import brief, integer, number, vector
 
@@ -140,7 +141,8 @@ class Allocator(Live):
         return make_policy("allocation", name, self._arms, self._budget, **told, **options)
 
     def __repr__(self) -> str:
-        return f"<Allocator of {self._budget:g} over {self._arms} arms, {self._label}, {self.rounds} rounds>"
+        arms, rounds = counted(self._arms, "arm"), counted(self._ledger.rounds, "round")
+        return f"<Allocator of {self._budget:g} over {arms}, {self._label}, {rounds}>"
 
     def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
         numbers = lent(np.zeros(1))

@@ -115,7 +115,7 @@ class Player(Live):
         self._hear = self._driver.method("observe")
 
     def __repr__(self) -> str:
-        return f"<Player of {self._arms} arms, {self._label}, slot {self.slot}, {self.phase}>"
+        return f"<Player of {self._arms} arms, {self._label}, slot {self._ledger.rounds}>"
 
     # -- slots
 

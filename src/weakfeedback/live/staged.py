@@ -32,6 +32,7 @@ from weakfeedback.live.ledger import (
     labelled_content,
 )
 from weakfeedback.live.metrics import far_matrix, toss
+from weakfeedback.live.report import counted
 from weakfeedback.live.rounds import Answer, Decision, RoundRecord
 from weakfeedback.live.stages import Rows, call_each, make_stages
 from weakfeedback.live.storage import StateError
@@ -112,9 +113,8 @@ class Staged(Live):
         self._counts: Counts = Counts.of(len(self._stages))
 
     def __repr__(self) -> str:
-        count = len(self._stages)
-        stages = "1 stage" if count == 1 else f"{count} stages"
-        return f"<{self.kind} of {stages}, {self._label}, {self.rounds} rounds>"
+        stages = counted(len(self._stages), "stage")
+        return f"<{self.kind} of {stages}, {self._label}, {counted(self._ledger.rounds, 'round')}>"
 
     def _bind(self) -> None:
         self._select = self._driver.method("select")

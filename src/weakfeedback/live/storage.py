@@ -171,6 +171,14 @@ def encode_fields(policy: Any) -> dict[str, Any]:
     """Return the fields of a policy as JSON data."""
     if not hasattr(policy, "__dict__"):
         raise ValueError(f"{type(policy).__name__} has no fields that can be saved (it uses __slots__)")
+    arrays = [(name, value) for name, value in vars(policy).items() if isinstance(value, np.ndarray)]
+    for k, (name, value) in enumerate(arrays):
+        for other, before in arrays[:k]:
+            if value.size and before.size and np.shares_memory(value, before):
+                raise ValueError(
+                    f"the fields {other} and {name} of {type(policy).__name__} share memory, which no file can tell: "
+                    "copy one of them"
+                )
     encoded = {}
     for name, value in vars(policy).items():
         try:
