@@ -54,7 +54,7 @@ SMALL = textwrap.dedent(
     from weakfeedback.cascade import CascadeProblem, UssTs
     problem = CascadeProblem.bsc([0.4, 0.2], costs=[0.1, 0.2])
     results = simulate(problem, {"p": UssTs(problem.costs)}, horizon=100, replications=2)
-    print(results.reasons["p"])
+    print(results.reasons.get("p", results.compiled["p"]))
     """
 )
 
