@@ -246,7 +246,7 @@ def test_a_buyer_of_ones_own_passes_the_checks():
         check_policy(lambda p: Buyer(p.costs), PROBLEM, rounds=60, compiled=False)
 
 
-class Scribbles(Buyer):
+class Scribbles(PairBuyer):
     """Notes in a field what it has decided, without saying that this is only a note."""
 
     def __init__(self, costs):
