@@ -222,11 +222,31 @@ def test_compiled_and_interpreted_agree_to_the_bit(tmp_path):
     assert Results.load(tmp_path / "results.parquet").values("buyer", "labels")[0, -1] == 133
 
 
+class PairBuyer(Buyer):
+    """Counts how often the first arm was right, by outputs or by pairs."""
+
+    def learn_label(self, arm, outputs, truth):
+        self.told += int(outputs[0] == truth)
+        self.labels += 1
+
+    def wants_label_pairs(self, arm, differ, rng):
+        return self.t % 3 == 1
+
+    def learn_label_pairs(self, arm, differ, right):
+        self.told += int(right[0])
+        self.labels += 1
+
+    def update_pairs(self, arm, differ, rng):
+        self.t += 1
+
+
 def test_a_buyer_of_ones_own_passes_the_checks():
-    check_policy(lambda p: Buyer(p.costs), PROBLEM, rounds=60, compiled=False)
+    check_policy(lambda p: PairBuyer(p.costs), PROBLEM, rounds=60, compiled=False)
+    with pytest.raises(PolicyCheckError, match=r"pairs teach as outputs: Buyer has no update_pairs\(\)"):
+        check_policy(lambda p: Buyer(p.costs), PROBLEM, rounds=60, compiled=False)
 
 
-class Scribbles(Buyer):
+class Scribbles(PairBuyer):
     """Notes in a field what it has decided, without saying that this is only a note."""
 
     def __init__(self, costs):
