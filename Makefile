@@ -13,7 +13,7 @@ endif
 help:
 	@echo "make demo        install into $(VENV) and run a first experiment on built-in data"
 	@echo "make quick-test  lint, types and some tests of every package, about two minutes"
-	@echo "make test        lint, types and tests, at most 12 minutes on two cores"
+	@echo "make test        lint, types and tests, about 15 minutes on two cores"
 	@echo "make test-all    the same with the long runs and every supported Python found here"
 	@echo "make bench       speed against the floor of the random draws, and against other libraries"
 	@echo "make docs        the documentation, in out/docs; its numbers are played first (about 4 minutes, once)"

@@ -133,6 +133,18 @@ IN_SHORT: dict[str, dict[str, str]] = {
         "CSB-TS-same": "CSB-TS for a common threshold; anytime, no parameter",
         "Known": "the thresholds are given: the floor of all others",
     },
+    "adaptive": {
+        "USS-A": "goes on while that is worth its price, by regressions",
+        "USS-next": "goes on while the next answer is likely another one",
+        "Agreement": "stops when two stages agree",
+        "Thresholds": "stops when a stage is sure enough",
+        "Fixed": "always stops at the same stage",
+    },
+    "routing": {
+        "Pay-to-compare": "the cheapest by the posterior; compares while it pays",
+        "Double-Thompson": "two draws, compared where they differ",
+        "Fixed-model": "always the same model, alone",
+    },
     "multiplayer": {
         "DLC": "the leader finds the best channels alone",
         "DLC-LIX": "DLC in which all earn while the leader explores",

@@ -261,7 +261,7 @@ SETTINGS: dict[str, Setting] = {
     ),
     "adaptive": Setting(
         name="adaptive",
-        summary="cascades that stop within the round, when this answer is good enough (beyond the thesis)",
+        summary="cascades that stop when this answer is good enough (beyond the thesis)",
         instances="weakfeedback.adaptive.instances",
         default_problem=_adaptive_problem,
         arguments=lambda problem: (problem.costs,),

@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 from weakfeedback.catalog import POLICIES
 from weakfeedback.cli import app
 from weakfeedback.engine import cache
-from weakfeedback.live import Allocator, Cascade, ContextualCascade, Player
+from weakfeedback.live import Allocator, Cascade, ContextualCascade, Player, Router
 from weakfeedback.warmup import jobs, live_object
 
 WARM_UP = [sys.executable, "-W", "error", "-m", "weakfeedback", "warm-up", "random", "--setting", "cascade"]
-LIVE = {kind.setting for kind in (Allocator, Cascade, ContextualCascade, Player)}
+LIVE = {kind.setting for kind in (Allocator, Cascade, ContextualCascade, Player, Router)}
 PLAY = textwrap.dedent(
     """
     import sys

@@ -429,7 +429,7 @@ def test_two_hundred_kept_of_two_thousand_give_nearly_the_fit_of_all(kind, scale
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("keep", [99, 0, -5, 100.5, "all", True, math.nan])
+@pytest.mark.parametrize("keep", [99, 1, -5, 100.5, "all", True, False, math.nan])
 def test_wrong_bounds(kind, keep):
     with pytest.raises(ValueError, match="keep must be an integer"):
         kind(COSTS, 3, keep=keep)

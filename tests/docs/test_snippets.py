@@ -46,9 +46,13 @@ def test_snippets_run_and_print_what_they_say(page, monkeypatch, tmp_path):
             assert squeezed(printed.getvalue()) == squeezed(following[1])
 
 
-def test_experiment_files_on_pages_are_right(tmp_path):
+def test_experiment_files_on_pages_are_right(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     shown = [code for page in PAGES for language, code in blocks_of(page) if language == "toml"]
     assert shown
+    names = "label,small,medium,large,small_score,medium_score,large_score"
+    rows = [names, "1,1,1,1,.9,.8,.9", "0,1,0,0,.4,.6,.7", "1,1,1,0,.8,.9,.6"]
+    (tmp_path / "log.csv").write_text("\n".join(rows) + "\n")  # a recorded file that a page names
     for code in shown:
         (tmp_path / "shown.toml").write_text(code)
         assert read_experiment(tmp_path / "shown.toml").policies

@@ -131,7 +131,9 @@ def test_what_all_share_cannot_be_written_whatever_its_order(turned):
     with pytest.raises(ValueError, match="read-only"):
         simulate(PROBLEM, policies, 50, 1, compiled=False)
     with (
-        pytest.warns(InterpretedWarning, match="setitem"),
+        pytest.warns(
+            InterpretedWarning, match=r"more\(\) line \d+: writes to an array that is only to be read"
+        ),
         pytest.raises(ValueError, match="read-only"),
     ):
         simulate(PROBLEM, policies, 50, 1)

@@ -360,7 +360,7 @@ def test_live_players_stop_and_go_on(tmp_path):
         "telling",
         "listening",
     } <= phases
-    assert all(player._policy.cycle[:2].tolist() == [1, 3] for player in players)
+    assert all(player.policy.cycle[:2].tolist() == [1, 3] for player in players)
     assert not any(player.settled for player in players)
     assert "2 players counted" in players[0].description
 
