@@ -384,3 +384,18 @@ def test_costs_that_vary_are_told_as_they_were():
     for wrong in (-1, float("nan"), "1", None):
         with pytest.raises(ValueError, match="cost must be"):
             Costed("a", wrong)
+
+
+class Mute:
+    def __repr__(self):
+        raise RuntimeError("of mine")
+
+
+def test_labels_that_cannot_be_written_down_are_refused_in_one_line():
+    cascade = fixed(1)
+    decision = cascade.decide()
+    with pytest.raises(ValueError, match="Mute is no label: its repr fails with RuntimeError"):
+        cascade.feedback(decision.id, [Mute(), Mute()])
+    with pytest.raises(ValueError, match="outputs must be"):
+        cascade.feedback(decision.id, Mute())
+    assert cascade.pending == [decision.id]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.validate import number
+from weakfeedback.validate import brief, number
 
 Combine = Callable[[list[Any]], Any]
 Compare = Callable[[Any, Any], Any]
@@ -49,7 +49,7 @@ def output_list(name: str, outputs: Any) -> list[Any]:
 
 def short(value: Any) -> str:
     """Return the beginning of the ``repr`` of a value, for messages."""
-    text = " ".join(repr(value).split())
+    text = brief(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 

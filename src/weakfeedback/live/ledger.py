@@ -347,8 +347,12 @@ def _canonical(value: Any) -> str:
         return name + _canonical([getattr(value, field.name) for field in dataclasses.fields(value)])
     if isinstance(value, enum.Enum):
         return f"e{name}.{value.name}"
+    try:
+        text = repr(value)
+    except Exception as error:  # the user's own
+        raise ValueError(f"{name} is no label: its repr fails with {type(error).__name__}") from None
     # An address in memory says nothing about the content, and changes with a restart.
-    return f"r{name}:" + re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+    return f"r{name}:" + re.sub(r" at 0x[0-9a-fA-F]+", "", text)
 
 
 def _texts(numbers: list[float]) -> str:
