@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NAME = "main"
 SNAPSHOT = 10_000  # events from one snapshot to the next
 LOOK = 60.0  # seconds from one search for expired decisions to the next
-FREE = ("timeout", "compiled", "remember", "keep_outputs")  # arguments that may differ from run to run
+FREE = ("timeout", "compiled", "remember")  # arguments that may differ from run to run
 SEEDS = (np.random.SeedSequence, np.random.Generator)  # that a journal does not hold
 PRICES = ("stage_costs", "prices", "error_cost")
 
