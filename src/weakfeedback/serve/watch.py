@@ -1,0 +1,286 @@
+"""What the page shows of a learner beside its report: a fold of its events, without HTTP and without SQL.
+
+::
+
+    event --> Watch.apply --> series   minutes: decisions, stops, comparisons, money
+                          --> drift    a detector for every pair of stages
+                          --> open     decisions that wait, with their age
+                          --> recent   the last decisions and how they ended
+                          --> prices   every change of the prices;  audits   the last ones
+
+Replay rebuilds all of it. The only numbers that are not in the log are answers that changed nothing (duplicates,
+conflicts, late ones) and calls of upstream models: `note` counts them while the process lives, and snapshots keep them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from weakfeedback.journal.events import Event
+from weakfeedback.serve.drift import Drift
+from weakfeedback.serve.series import Series
+
+RECENT = 20  # decisions
+CHANGES = 100  # of prices
+AUDITS = 20
+ALL_PAIRS = 8  # stages up to which minutes hold every pair; beyond, only neighbours
+RESULTS = ("duplicate", "conflict", "late")
+
+
+class Watch:
+    """What is watched of one learner.
+
+    Parameters
+    ----------
+    kind : str
+        "cascade", "contextual", "adaptive", "router" or "allocation".
+    names : K strings
+        Of the stages, models or arms.
+    costs : K numbers
+        Stated costs of the stages or prices of the models; none for an allocation.
+    baseline : int, optional
+        The stage that is the alternative to learning: called alone, always. The last one unless told.
+    """
+
+    def __init__(
+        self, kind: str, names: Sequence[str], costs: Sequence[float] = (), baseline: int | None = None
+    ) -> None:
+        self.kind, self.names = kind, tuple(names)
+        self.costs = [float(cost) for cost in costs]
+        self.baseline = len(self.names) - 1 if baseline is None else baseline
+        self.pairs = [] if kind == "allocation" else pairs_of(len(self.names))
+        self.series = Series(columns_of(kind, len(self.names), self.pairs))
+        place = self.series.place
+        self._stops = [place[f"stop_{k}"] for k in range(len(self.names))] if kind != "allocation" else []
+        self._places = {
+            (i, j): (place[f"compared_{i}_{j}"], place[f"differed_{i}_{j}"]) for i, j in self.pairs
+        }
+        self.drift = Drift()
+        self.open: dict[int, list[Any]] = {}  # id -> [at, stage or None, called stages or classes]
+        self.recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
+        self.prices: deque[dict[str, Any]] = deque(maxlen=CHANGES)
+        self.audits: deque[dict[str, Any]] = deque(maxlen=AUDITS)
+        self.ends = {"accepted": 0, "cancelled": 0, "expired": 0, **dict.fromkeys(RESULTS, 0)}
+        self._steps = {
+            "decide": self._decide,
+            "begin": self._begin,
+            "tell": self._tell,
+            "feedback": self._feedback,
+            "cancel": self._end,
+            "expire": self._end,
+            "serve": self._serve,
+            "warm": self._warm,
+            "recost": self._recost,
+            "audit": self._audit,
+        }
+
+    def apply(self, event: Event) -> None:
+        """Take one event into account; kinds that show nothing are let pass."""
+        step = self._steps.get(event.kind)
+        if step is not None:
+            step(event)
+
+    def note(self, at: int, column: str, amount: float = 1.0) -> None:
+        """Count what is no event: the result of an answer that changed nothing, or a call of an upstream model."""
+        if column in RESULTS:
+            self.ends[column] += 1
+        self.series.add(at, column, amount)
+
+    def ages(self, now: int) -> list[float]:
+        """Return the seconds that each open decision waits, the oldest first."""
+        return sorted((max(0.0, (now - at) / 1e6) for at, _, _ in self.open.values()), reverse=True)
+
+    # -- one method for each kind of event
+
+    def _decide(self, event: Event) -> None:
+        body, id, place = event.body, event.decision, self.series.place
+        row = self.series.row(event.at)
+        row[place["decisions"]] += 1
+        if "allocation" in body:
+            for k, amount in enumerate(body["allocation"]):
+                row[place[f"given_{k}"]] += amount
+            self._opened(event, None, None)
+            return
+        stage = body["answer"] if "call" in body else body["stage"]
+        row[self._stops[stage]] += 1
+        called = body.get("call")
+        if called is not None:  # the money of a router is spent by its decision
+            self._pay(row, sum(self.costs[k] for k in called), self.costs[self.baseline])
+            if len(called) == 1:  # nothing to compare, nothing to wait for
+                self._remember(event, stage, called, "done")
+                return
+        assert id is not None
+        self._opened(event, stage, called)
+
+    def _begin(self, event: Event) -> None:
+        self.series.add(event.at, "decisions")
+        self._opened(event, None, [])
+
+    def _tell(self, event: Event) -> None:
+        known = None if event.decision is None else self.open.get(event.decision)
+        if known is None:
+            return
+        classes, body = known[2], event.body
+        classes.append(body["class"])
+        if body["next"] is not None:
+            return
+        stage = int(body["stage"])
+        row = self.series.row(event.at)
+        row[self._stops[stage]] += 1
+        self._count_end(event, "accepted")
+        paid = body.get("costs")
+        spent = sum(self.costs[: stage + 1]) if paid is None else sum(paid)
+        self._pay(row, spent, self._alone(stage, paid))
+        differ = [(i, j) for j in range(stage + 1) for i in range(j) if classes[i] != classes[j]]
+        self._compare(event.at, range(stage + 1), differ)
+        self._remembered(event.decision, stage=stage, state="answered", ended=event.at)
+
+    def _feedback(self, event: Event) -> None:
+        known = self._count_end(event, "accepted")
+        row, place, body = self.series.row(event.at), self.series.place, event.body
+        self._remembered(event.decision, state="answered", ended=event.at)
+        if known is None:
+            return
+        _, stage, called = known
+        if "observed" in body:
+            for k, seen in enumerate(body["observed"]):
+                if seen > 0.0:
+                    row[place[f"seen_{k}"]] += 1
+                    row[place[f"observed_{k}"]] += seen
+            return
+        if called is None:
+            paid = body.get("costs")
+            spent = sum(self.costs[: stage + 1]) if paid is None else sum(paid)
+            self._pay(row, spent, self._alone(stage, paid))
+            called = range(stage + 1)
+        self._compare(event.at, called, body.get("differ", ()))
+
+    def _end(self, event: Event) -> None:
+        word = "cancelled" if event.kind == "cancel" else "expired"
+        self._count_end(event, word)
+        self.series.add(event.at, "wasted", event.body.get("cost", 0.0))
+        self._remembered(event.decision, state=word, ended=event.at)
+
+    def _serve(self, event: Event) -> None:
+        """A proxied request without comparison."""
+        body, stage = event.body, int(event.body["stage"])
+        row, place = self.series.row(event.at), self.series.place
+        row[place["decisions"]] += 1
+        row[self._stops[stage]] += 1
+        self._pay(row, body.get("cost", self.costs[stage]), body.get("alone", self.costs[self.baseline]))
+        for column, amount in zip(("tokens_in", "tokens_cached", "tokens_out"), body.get("tokens", ())):
+            row[place[column]] += amount
+        self._remember(event, stage, [stage], "done")
+
+    def _warm(self, event: Event) -> None:
+        for differ in event.body["differ"]:
+            self._compare(event.at, range(len(self.names)), differ)
+
+    def _recost(self, event: Event) -> None:
+        self.costs = [float(cost) for cost in event.body["stage_costs"]]
+        self.prices.append({"at": event.at, **event.body})
+
+    def _audit(self, event: Event) -> None:
+        self.audits.append({"at": event.at, **event.body})
+
+    # -- what these share
+
+    def _opened(self, event: Event, stage: int | None, called: Any) -> None:
+        if event.decision is not None:
+            self.open[event.decision] = [event.at, stage, called]
+        self._remember(event, stage, called, "open")
+
+    def _count_end(self, event: Event, word: str) -> list[Any] | None:
+        self.ends[word] += 1
+        self.series.add(event.at, word)
+        return None if event.decision is None else self.open.pop(event.decision, None)
+
+    def _pay(self, row: list[float], spent: float, alone: float) -> None:
+        row[self.series.place["spent"]] += spent
+        row[self.series.place["saved"]] += alone - spent
+
+    def _alone(self, stage: int, paid: Sequence[float] | None) -> float:
+        """Return what the baseline alone would have cost, as it was paid if it was called."""
+        base = self.baseline
+        return self.costs[base] if paid is None or len(paid) <= base else float(paid[base])
+
+    def _compare(self, at: int, called: Sequence[int], differ: Any) -> None:
+        row, differed = self.series.row(at), {(i, j) for i, j in differ}
+        for k, j in enumerate(called):
+            for i in called[:k]:
+                places = self._places.get((i, j))
+                if places is not None:
+                    row[places[0]] += 1
+                    row[places[1]] += (i, j) in differed
+        raised = self.drift.add(called, differed, at)
+        if raised:
+            row[self.series.place["alarms"]] += len(raised)
+
+    def _remember(self, event: Event, stage: int | None, called: Any, state: str) -> None:
+        shown = {"id": event.decision, "at": event.at, "stage": stage, "state": state, "ended": None}
+        if "allocation" in event.body:
+            shown["allocation"] = event.body["allocation"]
+        elif self.kind == "router":
+            shown["call"] = list(called)
+        self.recent.append(shown)
+
+    def _remembered(self, id: int | None, **news: Any) -> None:
+        for shown in self.recent:
+            if shown["id"] == id:
+                shown.update(news)
+
+    # -- snapshots
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as JSON data."""
+        return {
+            "kind": self.kind,
+            "names": list(self.names),
+            "costs": self.costs,
+            "baseline": self.baseline,
+            "series": self.series.state(),
+            "drift": self.drift.state(),
+            "open": [[id, *known] for id, known in self.open.items()],
+            "recent": list(self.recent),
+            "prices": list(self.prices),
+            "audits": list(self.audits),
+            "ends": self.ends,
+        }
+
+    @classmethod
+    def from_state(cls, state: Any) -> Watch:
+        """Return the watch that gave ``state``; ValueError for anything else."""
+        try:
+            made = cls(state["kind"], state["names"], state["costs"], state["baseline"])
+            series = Series.from_state(state["series"])
+            if series.columns != made.series.columns:
+                raise ValueError("the columns are others")
+            made.series, made.drift = series, Drift.from_state(state["drift"])
+            made.open = {int(id): [at, stage, called] for id, at, stage, called in state["open"]}
+            for name in ("recent", "prices", "audits"):
+                getattr(made, name).extend(dict(item) for item in state[name])
+            made.ends.update({name: int(state["ends"][name]) for name in made.ends})
+        except (LookupError, TypeError, ValueError) as error:
+            raise ValueError(f"not the state of a watch: {error}") from None
+        return made
+
+
+def pairs_of(stages: int) -> list[tuple[int, int]]:
+    """Return the pairs whose comparisons are kept by minute: all of few stages, neighbours of many."""
+    if stages > ALL_PAIRS:
+        return [(i, i + 1) for i in range(stages - 1)]
+    return [(i, j) for i in range(stages) for j in range(i + 1, stages)]
+
+
+def columns_of(kind: str, size: int, pairs: Sequence[tuple[int, int]]) -> list[str]:
+    """Return the columns of a learner of this kind with so many stages or arms."""
+    columns = ["decisions", "accepted", "cancelled", "expired", *RESULTS, "wasted"]
+    if kind == "allocation":
+        return columns + [f"{what}_{k}" for what in ("given", "seen", "observed") for k in range(size)]
+    columns += ["spent", "saved", "alarms", "tokens_in", "tokens_cached", "tokens_out"]
+    columns += [
+        f"{what}_{k}" for what in ("stop", "calls", "errors", "seconds", "first") for k in range(size)
+    ]
+    return columns + [f"{what}_{i}_{j}" for i, j in pairs for what in ("compared", "differed")]
