@@ -102,7 +102,7 @@ def delays(before, after, runs, seed, limit=5000):
     return found
 
 
-# Medians of 800 runs with other seeds: 693, 552, 103 and 182 comparisons. The limits are the quantiles 0.0001 and 0.9999
+# Medians of 800 runs with other seeds: 693, 552, 103, 182 comparisons. The limits are the quantiles 0.0001 and 0.9999
 # of the median of 40 runs, drawn 20,000 times from these: false alarm rate 0.0002 each, for a seed that is not fixed.
 @pytest.mark.parametrize(
     ("before", "after", "low", "high"),

@@ -51,10 +51,10 @@ class Series:
 
     def _find(self, minute: int) -> int:
         """Return the first closed row of this minute or a later one."""
-        return bisect_left(range(len(self._rows) // self._width), minute, key=lambda k: self._minute(k))
+        return bisect_left(range(len(self._rows) // self._width), minute, key=self._minute)
 
-    def _minute(self, row: int) -> float:
-        return self._rows[row * self._width]
+    def _minute(self, row: int) -> int:
+        return int(self._rows[row * self._width])
 
     def __len__(self) -> int:
         return len(self._rows) // self._width + self._open
@@ -81,7 +81,7 @@ class Series:
         sums = [[0.0] * count for _ in names]
         bottom = max(first // 60, (int(self._row[0]) if self._open else 0) - KEPT + 1)
         for k in range(self._find(bottom), len(self._rows) // self._width):
-            minute = int(self._minute(k))
+            minute = self._minute(k)
             if minute * 60 >= end:
                 break
             offset = k * self._width

@@ -219,7 +219,13 @@ class Watch:
             row[self.series.place["alarms"]] += len(raised)
 
     def _remember(self, event: Event, stage: int | None, called: Any, state: str) -> None:
-        shown = {"id": event.decision, "at": event.at, "stage": stage, "state": state, "ended": None}
+        shown: dict[str, Any] = {
+            "id": event.decision,
+            "at": event.at,
+            "stage": stage,
+            "state": state,
+            "ended": None,
+        }
         if "allocation" in event.body:
             shown["allocation"] = event.body["allocation"]
         elif self.kind == "router":
