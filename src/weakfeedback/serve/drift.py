@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from scipy.special import betaincinv
+
 BASELINE = 300  # comparisons
 LEVEL = 0.001  # of the interval that they give
 ALARM = 100_000.0
@@ -125,19 +127,16 @@ class Drift:
     def __init__(self) -> None:
         self.detectors: dict[Pair, Detector] = {}
 
+    def detector(self, pair: Pair) -> Detector:
+        """Return the detector of a pair, a new one if there is none yet."""
+        return self.detectors.setdefault(pair, Detector())
+
     def add(self, stages: Iterable[int], differ: Iterable[Iterable[int]], at: int) -> list[Pair]:
         """Look at a comparison of these stages, of which the pairs ``differ`` differed; return who raised the alarm."""
         differed = {(i, j) for i, j in differ}
         called = sorted(stages)
-        raised = []
-        for k, j in enumerate(called):
-            for i in called[:k]:
-                detector = self.detectors.get((i, j))
-                if detector is None:
-                    detector = self.detectors[i, j] = Detector()
-                if detector.add((i, j) in differed, at):
-                    raised.append((i, j))
-        return raised
+        pairs = [(i, j) for k, j in enumerate(called) for i in called[:k]]
+        return [pair for pair in pairs if self.detector(pair).add(pair in differed, at)]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per pair, as a report shows it; ``alarm`` while the pair is not watched again after one."""
@@ -180,8 +179,6 @@ def interval(count: int, tries: int, level: float = LEVEL) -> tuple[float, float
     >>> round(low, 4), round(high, 4)
     (0.0179, 0.1075)
     """
-    from scipy.special import betaincinv
-
     low = float(betaincinv(count, tries - count + 1, level / 2.0)) if count else 0.0
     high = float(betaincinv(count + 1, tries - count, 1.0 - level / 2.0)) if count < tries else 1.0
     return low, high

@@ -15,7 +15,7 @@ conflicts, late ones) and calls of upstream models: `note` counts them while the
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from weakfeedback.journal.events import Event
@@ -26,6 +26,7 @@ RECENT = 20  # decisions
 CHANGES = 100  # of prices
 AUDITS = 20
 ALL_PAIRS = 8  # stages up to which minutes hold every pair; beyond, only neighbours
+SETS = 1000  # of stages called together that are remembered
 RESULTS = ("duplicate", "conflict", "late")
 
 
@@ -53,17 +54,26 @@ class Watch:
         self.pairs = [] if kind == "allocation" else pairs_of(len(self.names))
         self.series = Series(columns_of(kind, len(self.names), self.pairs))
         place = self.series.place
+        self._spent = place.get("spent", 0)  # the next column is "saved"
         self._stops = [place[f"stop_{k}"] for k in range(len(self.names))] if kind != "allocation" else []
         self._places = {
             (i, j): (place[f"compared_{i}_{j}"], place[f"differed_{i}_{j}"]) for i, j in self.pairs
         }
         self.drift = Drift()
         self.open: dict[int, list[Any]] = {}  # id -> [at, stage or None, called stages or classes]
-        self.recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
+        self.recent: dict[int, dict[str, Any]] = {}  # by decision, the oldest first
         self.prices: deque[dict[str, Any]] = deque(maxlen=CHANGES)
         self.audits: deque[dict[str, Any]] = deque(maxlen=AUDITS)
+        self.given = [0.0] * len(self.names)  # what each arm of an allocation got
+        self.stops = [0] * len(self.names)  # decisions that stopped at each stage
+        self._among: dict[Any, list[tuple[Any, Any, Any, Any]]] = {}  # sets of stages -> their pairs
+        self.differed: dict[tuple[int, int], list[int]] = {}  # pair -> comparisons, differences
+        self.decided, self.spent, self.saved, self.wasted = 0, 0.0, 0.0, 0.0
         self.ends = {"accepted": 0, "cancelled": 0, "expired": 0, **dict.fromkeys(RESULTS, 0)}
-        self._steps = {
+        self._steps = self._methods()
+
+    def _methods(self) -> dict[str, Callable[[Event], None]]:
+        return {
             "decide": self._decide,
             "begin": self._begin,
             "tell": self._tell,
@@ -98,13 +108,16 @@ class Watch:
         body, id, place = event.body, event.decision, self.series.place
         row = self.series.row(event.at)
         row[place["decisions"]] += 1
+        self.decided += 1
         if "allocation" in body:
             for k, amount in enumerate(body["allocation"]):
                 row[place[f"given_{k}"]] += amount
+                self.given[k] += amount
             self._opened(event, None, None)
             return
         stage = body["answer"] if "call" in body else body["stage"]
         row[self._stops[stage]] += 1
+        self.stops[stage] += 1
         called = body.get("call")
         if called is not None:  # the money of a router is spent by its decision
             self._pay(row, sum(self.costs[k] for k in called), self.costs[self.baseline])
@@ -116,6 +129,7 @@ class Watch:
 
     def _begin(self, event: Event) -> None:
         self.series.add(event.at, "decisions")
+        self.decided += 1
         self._opened(event, None, [])
 
     def _tell(self, event: Event) -> None:
@@ -129,6 +143,7 @@ class Watch:
         stage = int(body["stage"])
         row = self.series.row(event.at)
         row[self._stops[stage]] += 1
+        self.stops[stage] += 1
         self._count_end(event, "accepted")
         paid = body.get("costs")
         spent = sum(self.costs[: stage + 1]) if paid is None else sum(paid)
@@ -160,7 +175,9 @@ class Watch:
     def _end(self, event: Event) -> None:
         word = "cancelled" if event.kind == "cancel" else "expired"
         self._count_end(event, word)
-        self.series.add(event.at, "wasted", event.body.get("cost", 0.0))
+        wasted = event.body.get("cost", 0.0)
+        self.series.add(event.at, "wasted", wasted)
+        self.wasted += wasted
         self._remembered(event.decision, state=word, ended=event.at)
 
     def _serve(self, event: Event) -> None:
@@ -168,7 +185,9 @@ class Watch:
         body, stage = event.body, int(event.body["stage"])
         row, place = self.series.row(event.at), self.series.place
         row[place["decisions"]] += 1
+        self.decided += 1
         row[self._stops[stage]] += 1
+        self.stops[stage] += 1
         self._pay(row, body.get("cost", self.costs[stage]), body.get("alone", self.costs[self.baseline]))
         for column, amount in zip(("tokens_in", "tokens_cached", "tokens_out"), body.get("tokens", ())):
             row[place[column]] += amount
@@ -194,12 +213,14 @@ class Watch:
 
     def _count_end(self, event: Event, word: str) -> list[Any] | None:
         self.ends[word] += 1
-        self.series.add(event.at, word)
+        self.series.row(event.at)[self.series.place[word]] += 1
         return None if event.decision is None else self.open.pop(event.decision, None)
 
     def _pay(self, row: list[float], spent: float, alone: float) -> None:
-        row[self.series.place["spent"]] += spent
-        row[self.series.place["saved"]] += alone - spent
+        row[self._spent] += spent
+        row[self._spent + 1] += alone - spent
+        self.spent += spent
+        self.saved += alone - spent
 
     def _alone(self, stage: int, paid: Sequence[float] | None) -> float:
         """Return what the baseline alone would have cost, as it was paid if it was called."""
@@ -207,16 +228,35 @@ class Watch:
         return self.costs[base] if paid is None or len(paid) <= base else float(paid[base])
 
     def _compare(self, at: int, called: Sequence[int], differ: Any) -> None:
-        row, differed = self.series.row(at), {(i, j) for i, j in differ}
-        for k, j in enumerate(called):
-            for i in called[:k]:
-                places = self._places.get((i, j))
-                if places is not None:
-                    row[places[0]] += 1
-                    row[places[1]] += (i, j) in differed
-        raised = self.drift.add(called, differed, at)
+        if len(called) < 2:
+            return
+        row, raised = self.series.row(at), 0
+        unlike = {(i, j) for i, j in differ} if differ else ()
+        for pair, places, counts, detector in self._pairs_among(called):
+            differs = pair in unlike
+            counts[0] += 1
+            counts[1] += differs
+            if places is not None:
+                row[places[0]] += 1
+                row[places[1]] += differs
+            raised += detector.add(differs, at)
         if raised:
-            row[self.series.place["alarms"]] += len(raised)
+            row[self.series.place["alarms"]] += raised
+
+    def _pairs_among(self, called: Sequence[int]) -> list[tuple[Any, Any, Any, Any]]:
+        """Return each pair of these stages with its columns, its counts and its detector."""
+        key = called if isinstance(called, range) else tuple(called)
+        known = self._among.get(key)
+        if known is None:
+            known = []
+            for k, j in enumerate(called):
+                for pair in [(i, j) for i in called[:k]]:
+                    counts = self.differed.setdefault(pair, [0, 0])
+                    known.append((pair, self._places.get(pair), counts, self.drift.detector(pair)))
+            if len(self._among) >= SETS:
+                self._among.clear()
+            self._among[key] = known
+        return known
 
     def _remember(self, event: Event, stage: int | None, called: Any, state: str) -> None:
         shown: dict[str, Any] = {
@@ -230,12 +270,32 @@ class Watch:
             shown["allocation"] = event.body["allocation"]
         elif self.kind == "router":
             shown["call"] = list(called)
-        self.recent.append(shown)
+        self.recent[shown["id"]] = shown
+        if len(self.recent) > RECENT:
+            del self.recent[next(iter(self.recent))]
 
     def _remembered(self, id: int | None, **news: Any) -> None:
-        for shown in self.recent:
-            if shown["id"] == id:
-                shown.update(news)
+        shown = None if id is None else self.recent.get(id)
+        if shown is not None:
+            shown.update(news)
+
+    # -- as an observer of a learner of the service
+
+    @classmethod
+    def of(cls, learner: Any) -> Watch:
+        """Return the watch of a learner that begins."""
+        config = learner.config
+        costs = getattr(config, "stage_costs", None) or getattr(config, "prices", None) or ()
+        return cls(learner.kind.name, learner.kind.names, costs)
+
+    def see(self, event: Event, learner: Any) -> None:
+        """Take one event into account."""
+        self.apply(event)
+
+    def restore(self, state: Any) -> None:
+        """Go on from what ``state`` gave."""
+        self.__dict__.update(Watch.from_state(state).__dict__)
+        self._steps = self._methods()
 
     # -- snapshots
 
@@ -249,10 +309,14 @@ class Watch:
             "series": self.series.state(),
             "drift": self.drift.state(),
             "open": [[id, *known] for id, known in self.open.items()],
-            "recent": list(self.recent),
+            "recent": list(self.recent.values()),
             "prices": list(self.prices),
             "audits": list(self.audits),
             "ends": self.ends,
+            "stops": self.stops,
+            "given": self.given,
+            "differed": [[*pair, *counts] for pair, counts in self.differed.items()],
+            "sums": [self.decided, self.spent, self.saved, self.wasted],
         }
 
     @classmethod
@@ -265,9 +329,14 @@ class Watch:
                 raise ValueError("the columns are others")
             made.series, made.drift = series, Drift.from_state(state["drift"])
             made.open = {int(id): [at, stage, called] for id, at, stage, called in state["open"]}
-            for name in ("recent", "prices", "audits"):
+            made.recent = {int(shown["id"]): dict(shown) for shown in state["recent"]}
+            for name in ("prices", "audits"):
                 getattr(made, name).extend(dict(item) for item in state[name])
             made.ends.update({name: int(state["ends"][name]) for name in made.ends})
+            made.stops = [int(count) for count in state["stops"]]
+            made.given = [float(amount) for amount in state["given"]]
+            made.differed = {(i, j): [tries, count] for i, j, tries, count in state["differed"]}
+            made.decided, made.spent, made.saved, made.wasted = state["sums"]
         except (LookupError, TypeError, ValueError) as error:
             raise ValueError(f"not the state of a watch: {error}") from None
         return made
