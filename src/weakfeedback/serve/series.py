@@ -113,6 +113,12 @@ class Series:
         at_steps = [first + k * step for k in range(count)]
         return {"step": step, "at": at_steps, "columns": dict(zip(names, sums))}
 
+    def since(self, start: int, step: int) -> dict[str, float]:
+        """Return the sums of all that came at ``start``, a multiple of ``step``, or later."""
+        end = max(start, int(self._now[0] + 1) * FINE)
+        read = self.read(start, end, FINE if step == FINE else 60)["columns"]
+        return {name: sum(values) for name, values in read.items()}
+
     def _fine_rows(self) -> Iterator[tuple[int, Sequence[float], int]]:
         for row in (*self._fine, self._now):
             yield int(row[0]) * FINE, row, 0

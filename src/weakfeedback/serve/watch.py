@@ -25,6 +25,10 @@ from weakfeedback.serve.series import Series
 RECENT = 20  # decisions
 CHANGES = 100  # of prices
 AUDITS = 20
+WATCHED = (
+    "cascade",
+    "router",
+)  # kinds that compare whatever the sample is: only then does a changed rate mean something
 ALL_PAIRS = 8  # stages up to which minutes hold every pair; beyond, only neighbours
 SETS = 1000  # of stages called together that are remembered
 RESULTS = ("duplicate", "conflict", "late")
@@ -239,7 +243,8 @@ class Watch:
             if places is not None:
                 row[places[0]] += 1
                 row[places[1]] += differs
-            raised += detector.add(differs, at)
+            if detector is not None:
+                raised += detector.add(differs, at)
         if raised:
             row[self.series.place["alarms"]] += raised
 
@@ -252,7 +257,8 @@ class Watch:
             for k, j in enumerate(called):
                 for pair in [(i, j) for i in called[:k]]:
                     counts = self.differed.setdefault(pair, [0, 0])
-                    known.append((pair, self._places.get(pair), counts, self.drift.detector(pair)))
+                    detector = self.drift.detector(pair) if self.kind in WATCHED else None
+                    known.append((pair, self._places.get(pair), counts, detector))
             if len(self._among) >= SETS:
                 self._among.clear()
             self._among[key] = known

@@ -8,7 +8,7 @@ from typing import Any
 
 from weakfeedback.live.report import wilson
 from weakfeedback.serve.page.words import ago, amount, count, counted, duration, listed, moment, number, share
-from weakfeedback.serve.watch import Watch
+from weakfeedback.serve.watch import WATCHED, Watch
 
 KINDS = {
     "cascade": ("cascade", "calls its stages from the cheapest on, and learns where to stop"),
@@ -31,11 +31,16 @@ DRIFT = (
     "Where the world keeps changing, use the policy USS-TS-drift."
 )
 
+NOT_WATCHED = (
+    "This learner is not watched for changes: which requests it compares depends on the requests, so that a rate that "
+    "changes would mean little."
+)
+
 
 def spark(watch: Watch, now: int) -> list[float]:
-    """Return the decisions in each of the last 30 minutes."""
-    end = now // 1_000_000
-    read = watch.series.read(end - 29 * 60, end + 1, 60, ["decisions"])
+    """Return the decisions in each of the last 30 whole minutes."""
+    end = now // 60_000_000 * 60  # the minute that has not ended would look like a fall
+    read = watch.series.read(end - 30 * 60, end, 60, ["decisions"])
     return list(read["columns"]["decisions"])
 
 
@@ -99,7 +104,7 @@ def row(
 ) -> dict[str, Any]:
     """Return the row of a learner in the overview."""
     verb, stage = does(watch, settled)
-    values = spark(watch, now)
+    values, bar = spark(watch, now), bar_of(shares_of(watch), watch.names)
     alarms = alarms_of(watch, now)
     priced = watch.kind != "allocation"
     alone = watch.spent + watch.saved
@@ -109,9 +114,10 @@ def row(
         "verb": verb,
         "stage": stage,
         "line": line_of(values) if any(values) else "",
-        "rate": count(values[-2] if values[-2] else values[-1]),
-        "bar": bar_of(shares_of(watch), watch.names),
-        "legend": listed([p["label"] for p in bar_of(shares_of(watch), watch.names)] or ["nothing yet"]),
+        "rate": count(_lately(watch, now)),
+        "bar": bar,
+        "legend": listed([piece["label"] for piece in bar] or ["nothing yet"]),
+        "most": ", ".join(piece["label"] for piece in sorted(bar, key=lambda piece: -piece["width"])[:2]),
         "saved": amount(watch.saved, currency) if priced and watch.decided else "",
         "saved_share": share(abs(watch.saved) / alone) if priced and alone > 0.0 else "",
         "lost": watch.saved < 0.0,
@@ -134,7 +140,8 @@ def state_of(watch: Watch) -> str:
 def alarm_words(watch: Watch, mark: tuple[int, tuple[int, int]], now: int) -> str:
     """Say what an alarm was about."""
     at, (i, j) = mark
-    return f"{watch.names[i]} and {watch.names[j]} began to differ otherwise {ago(at, now)}"
+    since = duration((now - at) / 1e6, 1)
+    return f"{watch.names[i]} and {watch.names[j]} differ at another rate than before, since {since}"
 
 
 # -- one learner
@@ -144,6 +151,7 @@ def summary(report: dict[str, Any], watch: Watch, now: int) -> dict[str, Any]:
     """Return what stands on top: what it does, what it costs, whether it can be trusted."""
     return {
         "does": _does_sentence(report, watch),
+        "flow": _flow(report, watch),
         "money": _money(report, watch),
         "trust": _trust(report, watch, now),
     }
@@ -174,6 +182,22 @@ def _does_sentence(report: dict[str, Any], watch: Watch) -> str:
     return f"{first}{used} {basis}"
 
 
+def _flow(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
+    """Return the stages as a row of pills: which are called mostly, and which answers."""
+    settled = report.get("settled")
+    if watch.kind == "allocation" or settled is None or not watch.decided or len(watch.names) > 8:
+        return []
+    alone = watch.kind == "router"
+    return [
+        {
+            "name": name,
+            "state": "answers" if k == settled else "called" if k < settled and not alone else "left",
+            "arrow": k > 0 and not alone,
+        }
+        for k, name in enumerate(watch.names)
+    ]
+
+
 def _money(report: dict[str, Any], watch: Watch) -> dict[str, Any] | None:
     saved = report.get("saved")
     if watch.kind == "allocation" or saved is None or report.get("spent") is None:
@@ -195,7 +219,7 @@ def _money(report: dict[str, Any], watch: Watch) -> dict[str, Any] | None:
 
 def _trust(report: dict[str, Any], watch: Watch, now: int) -> list[dict[str, str]]:
     """Return statements, each with its state: "good", "open" or "bad"."""
-    found = [_alarm_statement(watch, now)] if watch.kind != "allocation" else []
+    found = [_alarm_statement(watch, now)] if watch.kind in WATCHED else []
     if state_of(watch) in ("new", "learning"):
         found.append(
             {
@@ -243,8 +267,8 @@ def _certificate_statement(certificate: dict[str, Any], watch: Watch) -> dict[st
         words = f"Proved at confidence {sure}: disagreement alone cannot be trusted here. Buy labels (audit, Q-USS)."
         return {"state": "bad", "text": words}
     words = (
-        "Rests on one assumption, weak dominance: where going on would pay, later stages correct the earlier ones more "
-        "than they spoil. Only labels can tell."
+        "Rests on one assumption, weak dominance: stages behind the best one differ from it too seldom to be worth their "
+        "price. Only labels can tell."
     )
     return {"state": "open", "text": words}
 
@@ -337,17 +361,16 @@ def drift(watch: Watch) -> list[dict[str, Any]]:
 def waiting(watch: Watch, now: int) -> dict[str, Any]:
     """Return the open decisions by age."""
     ages = watch.ages(now)
-    bins = [[label, 0] for _, label in AGES] + [["more than a day", 0]]
+    labels, sizes = [*(label for _, label in AGES), "more than a day"], [0] * (len(AGES) + 1)
     for age in ages:
-        place = next((k for k, (limit, _) in enumerate(AGES) if age < limit), len(AGES))
-        bins[place][1] += 1  # type: ignore[operator]
-    top = max(1, *(int(size) for _, size in bins))
+        sizes[next((k for k, (limit, _) in enumerate(AGES) if age < limit), len(AGES))] += 1
+    top = max(1, *sizes)
     return {
         "total": count(len(ages)),
         "oldest": duration(ages[0]) if ages else "",
         "bins": [
-            {"label": label, "count": count(int(size)), "bar": round(120.0 * int(size) / top, 1)}
-            for label, size in bins
+            {"label": label, "count": count(size), "bar": round(120.0 * size / top, 1)}
+            for label, size in zip(labels, sizes)
         ],
     }
 
@@ -375,7 +398,7 @@ def recent(watch: Watch, now: int, explained: bool) -> list[dict[str, Any]]:
         found.append(
             {
                 "id": shown["id"],
-                "when": ago(shown["at"], now),
+                "when": ago(shown["at"], now, 1),
                 "at": moment(shown["at"]),
                 "what": what,
                 "state": state,
@@ -453,9 +476,9 @@ def changes(watch: Watch, currency: str | None) -> list[dict[str, str]]:
 def charts(report: dict[str, Any], watch: Watch, span: str, now: int) -> dict[str, Any]:
     """Return what the charts show, as JSON data: sums by step, running shares with their intervals, running money."""
     length, step = SPANS[span]
-    end = now // 1_000_000
+    end = now // 1_000_000 // step * step  # without the step that has not ended
     start = end - length
-    read = watch.series.read(start, end + 1, step)
+    read = watch.series.read(start, end, step)
     at, columns = read["at"], read["columns"]
     made: dict[str, Any] = {
         "at": at,
@@ -476,11 +499,14 @@ def charts(report: dict[str, Any], watch: Watch, span: str, now: int) -> dict[st
     made["unit"] = "decisions per minute"
     scale = 60.0 / step
     made["stops"] = [[round(x * scale, 3) for x in columns[f"stop_{k}"]] for k in range(len(watch.names))]
+    later = watch.series.since(end, step)
     made["pairs"] = [
-        _pair_line(item, watch, columns) for item in _drawn(report) if tuple(item["pair"]) in watch.pairs
+        _pair_line(item, watch, columns, later)
+        for item in _drawn(report)
+        if tuple(item["pair"]) in watch.pairs
     ]
     made["money"] = [
-        {"label": label, "values": [round(x, 6) for x in _running(total, columns[column])]}
+        {"label": label, "values": [round(x, 6) for x in _running(total - later[column], columns[column])]}
         for label, column, total in (
             ("spent", "spent", watch.spent),
             (f"saved against {watch.names[watch.baseline]}", "saved", watch.saved),
@@ -512,11 +538,14 @@ def _drawn(report: dict[str, Any]) -> list[dict[str, Any]]:
     return sorted(compared[:DRAWN], key=lambda item: item["pair"])
 
 
-def _pair_line(item: dict[str, Any], watch: Watch, columns: dict[str, list[float]]) -> dict[str, Any]:
+def _pair_line(
+    item: dict[str, Any], watch: Watch, columns: dict[str, list[float]], later: dict[str, float]
+) -> dict[str, Any]:
     i, j = item["pair"]
     tries, differed = watch.differed.get((i, j), [0, 0])
-    compared = _running(tries, columns[f"compared_{i}_{j}"])
-    counts = _running(differed, columns[f"differed_{i}_{j}"])
+    both, unlike = f"compared_{i}_{j}", f"differed_{i}_{j}"
+    compared = _running(tries - later[both], columns[both])
+    counts = _running(differed - later[unlike], columns[unlike])
     line: dict[str, Any] = {
         "label": f"{watch.names[i]} / {watch.names[j]}",
         "pays": round(item["pays_above"], 5),

@@ -72,17 +72,17 @@ def number(value: float | None) -> str:
     return NONE if value is None or not math.isfinite(value) else f"{value:.4g}"
 
 
-def duration(seconds: float) -> str:
-    """Return a time span in its two largest units.
+def duration(seconds: float, units: int = 2) -> str:
+    """Return a time span in its largest units.
 
     >>> duration(0.4), duration(75), duration(3600), duration(90061)
-    ('less than a second', '1 min 15 s', '1 h', '1 d 1 h')
+    ('under 1 s', '1 min 15 s', '1 h', '1 d 1 h')
     """
     if seconds < 1.0:
-        return "less than a second"
-    left, parts = int(seconds), []
+        return "under 1 s"
+    left, parts = int(seconds), list[str]()
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
-        if left >= size and len(parts) < 2:
+        if left >= size and len(parts) < units:
             parts.append(f"{left // size} {unit}")
             left %= size
         elif parts:
@@ -101,7 +101,7 @@ def moment(at: int | None) -> str:
     return datetime.fromtimestamp(at / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def ago(at: int | None, now: int | None = None) -> str:
+def ago(at: int | None, now: int | None = None, units: int = 2) -> str:
     """Return how long ago a time was.
 
     >>> ago(1_000_000, 6_000_000)
@@ -110,7 +110,7 @@ def ago(at: int | None, now: int | None = None) -> str:
     if at is None:
         return NONE
     passed = ((time.time_ns() // 1000 if now is None else now) - at) / 1e6
-    return "now" if passed < 1.0 else f"{duration(passed)} ago"
+    return "now" if passed < 1.0 else f"{duration(passed, units)} ago"
 
 
 def listed(names: Sequence[str]) -> str:
