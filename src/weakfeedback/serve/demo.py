@@ -42,12 +42,13 @@ class Clock:
     """The clock of the service: behind, while the past is played, and then the true one."""
 
     def __init__(self) -> None:
-        self.behind = HISTORY * 60_000_000
-        self._last = 0
+        self.behind = HISTORY * 60_000_000  # microseconds; 0 when the past is over
+        self._start = self._last = now() - self.behind
 
     def __call__(self) -> int:
         """Microseconds since 1970."""
-        self._last = max(self._last, now() - self.behind)
+        told = self._start + HISTORY * 60_000_000 - self.behind if self.behind else now()
+        self._last = max(self._last, told)
         return self._last
 
 
@@ -122,7 +123,7 @@ class Load:
     async def play_past(self, clock: Clock, minutes: int = HISTORY) -> None:
         """Play an hour as fast as it goes; in its last quarter somebody changes the small model of "changed"."""
         for minute in range(minutes):
-            clock.behind = (minutes - 1 - minute) * 60_000_000
+            clock.behind = (minutes - minute) * 60_000_000
             counts = {name: max(1, round(self.world.dice.gauss(PER_MINUTE, 6.0))) for name in LEARNERS}
             await self.ask(counts, changed=minute > 0.75 * minutes)
         clock.behind = 0

@@ -25,10 +25,7 @@ from weakfeedback.serve.series import Series
 RECENT = 20  # decisions
 CHANGES = 100  # of prices
 AUDITS = 20
-WATCHED = (
-    "cascade",
-    "router",
-)  # kinds that compare whatever the sample is: only then does a changed rate mean something
+WATCHED = ("cascade", "router")  # kinds that do not look at the sample before they compare
 ALL_PAIRS = 8  # stages up to which minutes hold every pair; beyond, only neighbours
 SETS = 1000  # of stages called together that are remembered
 RESULTS = ("duplicate", "conflict", "late")

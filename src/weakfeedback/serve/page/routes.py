@@ -213,6 +213,7 @@ class Page:
             "recent": view.recent(watch, now, hasattr(learner.live, "explain")),
             "proxy": view.proxy(watch),
             "changes": view.changes(watch, report["currency"]),
+            "audited": hasattr(learner.live, "audit_outputs"),
             "audits": _audits(learner, watch, report["currency"]),
             "weak_dominance": report.get("weak_dominance"),
             "context": _context(kind, details, learner.live),

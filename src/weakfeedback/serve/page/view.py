@@ -31,6 +31,7 @@ DRIFT = (
     "Where the world keeps changing, use the policy USS-TS-drift."
 )
 
+CONTEXT_TRUST = "Rests on weak dominance at every context, which only labels can tell, and on what its numbers can express."
 NOT_WATCHED = (
     "This learner is not watched for changes: which requests it compares depends on the requests, so that a rate that "
     "changes would mean little."
@@ -153,6 +154,7 @@ def summary(report: dict[str, Any], watch: Watch, now: int) -> dict[str, Any]:
         "does": _does_sentence(report, watch),
         "flow": _flow(report, watch),
         "money": _money(report, watch),
+        "outcome": _outcome(report, watch, now),
         "trust": _trust(report, watch, now),
     }
 
@@ -162,7 +164,13 @@ def _does_sentence(report: dict[str, Any], watch: Watch) -> str:
     rounds = counted(report["rounds"], "round")
     if watch.kind == "allocation":
         budget = number(report["details"]["budget"])
-        return f"Every round it divides a budget of {budget} over {listed(names)}. {rounds} learned so far."
+        last: list[float] = next(
+            (shown["allocation"] for shown in reversed(watch.recent.values()) if "allocation" in shown), []
+        )
+        gives = [f"{name} {number(x)}" for name, x in zip(names, last) if x > 0.0]
+        given = f" Now it gives {listed(gives)}." if gives else ""
+        over = counted(len(names), "arm")
+        return f"Every round it divides a budget of {budget} over {over}.{given} {rounds} learned."
     if not watch.decided:
         return f"It {KINDS[watch.kind][1]}. Nothing was decided yet."
     compared = sum(tries for tries, _ in watch.differed.values())
@@ -185,7 +193,12 @@ def _does_sentence(report: dict[str, Any], watch: Watch) -> str:
 def _flow(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
     """Return the stages as a row of pills: which are called mostly, and which answers."""
     settled = report.get("settled")
-    if watch.kind == "allocation" or settled is None or not watch.decided or len(watch.names) > 8:
+    if (
+        watch.kind not in ("cascade", "router")
+        or settled is None
+        or not watch.decided
+        or len(watch.names) > 8
+    ):
         return []
     alone = watch.kind == "router"
     return [
@@ -217,6 +230,22 @@ def _money(report: dict[str, Any], watch: Watch) -> dict[str, Any] | None:
     }
 
 
+def _outcome(report: dict[str, Any], watch: Watch, now: int) -> dict[str, str] | None:
+    """Return what an allocation has seen a round, over all and lately."""
+    if watch.kind != "allocation":
+        return None
+    details, end = report["details"], now // 60_000_000 * 60
+    columns = [f"observed_{k}" for k in range(len(watch.names))]
+    read = watch.series.read(end - 900, end, 60, [*columns, "accepted"])["columns"]
+    lately, rounds = sum(sum(read[name]) for name in columns), sum(read["accepted"])
+    return {
+        "what": details["setting"],
+        "all": number(sum(details["observed"]) / details["rounds"]) if details["rounds"] else "",
+        "lately": number(lately / rounds) if rounds else "",
+        "budget": number(details["budget"]),
+    }
+
+
 def _trust(report: dict[str, Any], watch: Watch, now: int) -> list[dict[str, str]]:
     """Return statements, each with its state: "good", "open" or "bad"."""
     found = [_alarm_statement(watch, now)] if watch.kind in WATCHED else []
@@ -231,17 +260,32 @@ def _trust(report: dict[str, Any], watch: Watch, now: int) -> list[dict[str, str
     certificate = details.get("certificate")
     if certificate is not None and len(watch.names) > 1:
         found.append(_certificate_statement(certificate, watch))
-    found += [{"state": "open", "text": text} for text in details.get("guarantees") or ()]
+    if watch.kind == "contextual":
+        found.append({"state": "open", "text": CONTEXT_TRUST})
+    if watch.kind == "allocation":
+        found.append(_found_statement(details.get("found")))
+    found += [
+        {"state": "open" if text.startswith("No bound") else "good", "text": text}
+        for text in details.get("guarantees") or ()
+    ]
     audit = next((one for one in reversed(watch.audits) if one.get("verdict")), None)
     if audit is not None:
         good = audit["verdict"] == "optimal"
         state = "good" if good else "open" if audit["verdict"] == "undecided" else "bad"
         found.append({"state": state, "text": f"Audit of {moment(audit['at'])}: {audit['verdict']}."})
-    elif watch.kind in ("cascade", "contextual", "adaptive"):
+    elif watch.kind == "cascade":
         found.append(
             {"state": "open", "text": "Never audited: a few labels would tell whether the stop is right."}
         )
     return found
+
+
+def _found_statement(known: bool | None) -> dict[str, str]:
+    """Say how far an allocation is."""
+    if known:
+        return {"state": "good", "text": "What each arm needs is found."}
+    words = "What each arm needs is estimated; the table below has the intervals." if known is None else ""
+    return {"state": "open", "text": words or "Still searching for what each arm needs."}
 
 
 def _alarm_statement(watch: Watch, now: int) -> dict[str, str]:
@@ -267,8 +311,8 @@ def _certificate_statement(certificate: dict[str, Any], watch: Watch) -> dict[st
         words = f"Proved at confidence {sure}: disagreement alone cannot be trusted here. Buy labels (audit, Q-USS)."
         return {"state": "bad", "text": words}
     words = (
-        "Rests on one assumption, weak dominance: stages behind the best one differ from it too seldom to be worth their "
-        "price. Only labels can tell."
+        "Rests on one assumption, weak dominance: stages behind the best one differ from it too seldom to be worth "
+        "their price. Only labels can tell."
     )
     return {"state": "open", "text": words}
 
@@ -305,7 +349,7 @@ def stages(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
                 "share": share(parts[k] if watch.decided else None),
                 "bar": round(120.0 * parts[k], 2),
                 "stage": k % 8,
-                "settled": report.get("settled") == k,
+                "settled": report.get("settled") == k and watch.kind in ("cascade", "router"),
                 "baseline": k == watch.baseline,
             }
         )
@@ -320,7 +364,9 @@ def pairs(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
         if not item["comparisons"]:
             continue
         pays = item["pays_above"]
-        if item["low"] > pays:
+        if watch.kind not in ("cascade", "router"):
+            verdict = "depends on the request"
+        elif item["low"] > pays:
             verdict = f"going on to {watch.names[j]} may pay"
         elif item["high"] < pays:
             verdict = f"going on to {watch.names[j]} does not pay"
@@ -391,10 +437,8 @@ def recent(watch: Watch, now: int, explained: bool) -> list[dict[str, Any]]:
             name = watch.names[shown["stage"]]
             what = name if watch.kind == "router" else f"stopped at {name}"
         ended = shown["ended"]
-        after = "" if ended is None else f" after {duration((ended - shown['at']) / 1e6)}"
-        state = {"open": "waits for feedback", "done": "called alone"}.get(
-            shown["state"], shown["state"] + after
-        )
+        after = "" if ended is None else f" in {duration((ended - shown['at']) / 1e6, 1)}"
+        state = {"open": "waits", "done": "called alone"}.get(shown["state"], shown["state"] + after)
         found.append(
             {
                 "id": shown["id"],
