@@ -18,8 +18,8 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-
 from tests.serve.harness import Caller, opener, quick
+
 from weakfeedback import Allocator, Cascade, ContextualCascade, Router
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.service import Service
