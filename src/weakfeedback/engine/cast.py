@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.engine.fresh import fresh, nan_field
+from weakfeedback.engine.fresh import fresh
 from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.seeds import POLICY, WORLD, generator
 
@@ -41,27 +41,9 @@ def joined(states: list[dict[str, Any]]) -> dict[str, Any]:
     return dict(zip(labels, itertools.chain.from_iterable(state.values() for state in states)))
 
 
-class Columns(dict[str, np.ndarray]):
-    """The states of players of one kind: each field of all of them in one array, whose first axis is the player."""
-
-    def __init__(self, players: int, columns: dict[str, np.ndarray]) -> None:
-        super().__init__(columns)
-        self.players = players
-
-    def joined(self) -> dict[str, Any]:
-        """As of a list of players."""
-        return joined([{name: column[n] for name, column in self.items()} for n in range(self.players)])
-
-
 @functools.lru_cache(maxsize=16)
 def _labels(fields: tuple[tuple[str, ...], ...]) -> list[str]:
     return [f"{name} of player {n}" for n, names in enumerate(fields) for name in names]
-
-
-def broken(state: dict[str, Any]) -> str | None:
-    """The name of a field that holds NaN, or None."""
-    name = nan_field(state)
-    return nan_field(state.joined()) if name is not None and isinstance(state, Columns) else name
 
 
 def restore(policy: Any, state: dict[str, Any]) -> None:

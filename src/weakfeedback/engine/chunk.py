@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.decisions import Judged, WrongDecision
-from weakfeedback.engine.cast import broken, cast, state_of, streams
+from weakfeedback.engine.cast import cast, state_of, streams
 from weakfeedback.engine.digest import CannotLower
-from weakfeedback.engine.fresh import fresh
+from weakfeedback.engine.fresh import fresh, nan_field
 from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.reasons import reason
 from weakfeedback.engine.seeds import WORLD, generator
 
 STRETCH = 2_000_000  # rounds
 REPLAYED = 200_000  # rounds that are played again to tell what was decided
-FEW = 2  # players: one is made faster by herself
 
 
 class Stopped(RuntimeError):
@@ -66,7 +65,7 @@ def run(task: Task) -> np.ndarray:
             raise
         if refused:
             raise _impossible(task, replication, refused, _words_of(task, replication, refused))
-        name = broken(state)
+        name = nan_field(state)
         if name is not None:
             raise ValueError(f"the field {name!r} of {task.label!r} became NaN in replication {replication}")
     return table
@@ -160,19 +159,6 @@ class Compiled(Player):
         # the compiler raises many kinds; whatever it is, the interpreter can do the work
         except Exception as error:
             raise CannotLower(reason(error, self.policy.methods, self.policy.cls)) from None
-        self.mould: Any = None
-        if not self.alone:
-            from weakfeedback.engine.copies import mould_for
-
-            self.mould = mould_for(self.policy, twins[0], twins[3])
-
-    def enlist(self, problem: Any, policy: Any, seed: int, replication: int) -> tuple[Any, Any, Any]:
-        """As others do it, but players whom the loop borrows are made all at once, and their generators too."""
-        count: Any = loop_for(problem, policy).players
-        if self.mould is None or count(problem) < FEW:
-            return super().enlist(problem, policy, seed, replication)
-        players, rngs = self.mould.enlist(policy, count(problem), seed, replication)
-        return players, generator(seed, replication, WORLD), rngs
 
     def _twins(self, policy: Any, world: Any, world_rng: Any, rng: Any) -> tuple[Any, Any, Any, Any]:
         """The first four arguments of the loop, as compiled code takes them."""
@@ -185,8 +171,7 @@ class Compiled(Player):
             return twin, place, stream_of(world_rng), stream_of(rng)
         from weakfeedback.engine.team import Generators, Team
 
-        team = policy if isinstance(policy, Team) else Team(self.policy, policy)
-        return team, place, stream_of(world_rng), rng if isinstance(rng, Generators) else Generators(rng)
+        return Team(self.policy, policy), place, stream_of(world_rng), Generators(rng)
 
     def play(
         self,
