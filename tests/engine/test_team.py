@@ -7,12 +7,12 @@ import pytest
 from numba import njit
 
 from weakfeedback import InterpretedWarning, simulate
-from weakfeedback.engine import borrowed, team
-from weakfeedback.engine.borrowed import Borrowed
-from weakfeedback.engine.cast import cast, streams
-from weakfeedback.engine.chunk import Compiled, Interpreted
-from weakfeedback.engine.digest import CannotLower
-from weakfeedback.engine.lowering import Blueprint
+from weakfeedback.engine.compiler import team
+from weakfeedback.engine.compiler._numba import borrowed
+from weakfeedback.engine.compiler._numba.borrowed import Borrowed
+from weakfeedback.engine.compiler.fingerprint import CannotLower
+from weakfeedback.engine.compiler.lowering import Blueprint
+from weakfeedback.engine.replication import Compiled, Interpreted, cast, streams
 from weakfeedback.multiplayer import Dlc, DlcLix, MultiplayerProblem, MusicalChairs, SicMmab
 
 K = 4

@@ -6,9 +6,7 @@ that a round loop reads the same for a list of plain objects and for a team of c
 """
 
 import ctypes
-import hashlib
 import operator
-import pkgutil
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,10 +15,9 @@ from numba import typeof, types
 from numba.core import cgutils, extending
 from numba.core.extending import NativeValue, models, overload
 
-from weakfeedback.engine.borrowed import Borrowed, Loan, lent, place_of_fields
-from weakfeedback.engine.cast import joined
-from weakfeedback.engine.lowering import Blueprint, compiled_loop
-from weakfeedback.engine.stream import stream_of
+from weakfeedback.engine.compiler._numba.borrowed import Borrowed, Loan, lent, place_of_fields
+from weakfeedback.engine.compiler._numba.stream import stream_of
+from weakfeedback.engine.compiler.lowering import Blueprint, compiled_loop
 
 _intrinsic: Any = extending.intrinsic
 _register_model: Any = extending.register_model
@@ -36,12 +33,6 @@ _pointer_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char
 )
 
 
-class Code:
-    """Stands among the parts of a compiled loop, so that a loop compiled with another version is not reused."""
-
-    digest = hashlib.sha256(pkgutil.get_data(__name__, "team.py") or b"").hexdigest()[:20]
-
-
 class Team:
     """The compiled twins of a list of objects of one class; it keeps them alive."""
 
@@ -53,12 +44,12 @@ class Team:
         self.item = typeof(twin)
         address = place_of_fields
         if not isinstance(twin, Loan):
-            address = compiled_loop(_address, blueprint, Code)  # type: ignore[arg-type]
+            address = compiled_loop(_address, blueprint)
         self.address = np.array([address(struct) for struct in self.structs], dtype=np.int64)
 
-    def state(self) -> dict[str, Any]:
-        """All their fields."""
-        return joined([self.blueprint.read(struct) for struct in self.structs])
+    def states(self) -> list[dict[str, Any]]:
+        """The fields of each."""
+        return [self.blueprint.read(struct) for struct in self.structs]
 
 
 class Generators(Team):
