@@ -65,9 +65,9 @@ def warm_up(
 def compile_policy(setting: str, policy: str) -> Compilation:
     """Compile one policy on the default problem of its setting, for simulations and for live use."""
     from weakfeedback.catalog import SETTINGS
-    from weakfeedback.engine import cache
-    from weakfeedback.engine.chunk import Compiled
-    from weakfeedback.engine.digest import CannotLower
+    from weakfeedback.engine.compiler import cache
+    from weakfeedback.engine.compiler.fingerprint import CannotLower
+    from weakfeedback.engine.replication import Compiled
 
     problem, prototype = SETTINGS[setting].sample(policy)
     before, start, refused = len(cache.lost), time.perf_counter(), ""
