@@ -1,4 +1,4 @@
-"""What a store of events can do; ``SqliteStore`` is the first."""
+"""What a store of events can do."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Floor:
 
 
 class Store(Protocol):
-    """Learners, their events in order, and snapshots. See ``SqliteStore`` for the meaning of each method."""
+    """Learners, their events in order, and snapshots. See ``SqlStore`` for the meaning of each method."""
 
     def learners(self) -> list[Learner]: ...
     def create_learner(self, name: str, at: int) -> int: ...
