@@ -19,6 +19,7 @@ shared_buffers = 16MB
 max_connections = 50
 max_wal_size = 128MB
 fsync = on
+recovery_init_sync_method = syncfs
 synchronous_commit = on
 log_min_messages = fatal
 """

@@ -83,8 +83,15 @@ class PostgresStore(SqlStore):
     text = "{}"  # see _Bytes
     errors = psycopg.Error
 
-    def __init__(self, place: str, connection: "psycopg.Connection[Any]", lock: int | None):
+    def __init__(
+        self,
+        place: str,
+        connection: "psycopg.Connection[Any]",
+        lock: int | None,
+        again: "Callable[[], psycopg.Connection[Any]]",
+    ):
         super().__init__(place)
+        self._again = again
         self._connection: psycopg.Connection[Any] | None = connection
         self._lock = lock  # None if it is only read
         self._lost: str | None = None
@@ -131,7 +138,7 @@ class PostgresStore(SqlStore):
             if lock is not None:
                 take(connection, lock, place, wait, stop)
                 refuse_pooler(connection, options, lock, place)
-            store = cls(place, connection, lock)
+            store = cls(place, connection, lock, lambda: connect(options, place, read_only))
             store._prepare(schema, create)
         except BaseException as problem:
             if store is not None:
@@ -167,12 +174,9 @@ class PostgresStore(SqlStore):
         self.close()
 
     def _prepare(self, schema: str, create: bool) -> None:
+        self._schema = schema
         database = self._database
-        if self._lock is None:
-            database.execute("SET default_transaction_read_only = on")
-        names = psycopg.sql.SQL("SET search_path = {}, pg_temp").format(psycopg.sql.Identifier(schema))
-        database.execute(names)
-        database.adapters.register_loader("text", _Bytes)
+        self._set_up(database)
         found = _described(database, schema)
         tables = [name for name in _DESCRIBED if found.get(name) and " " in found[name]]
         if not tables:
@@ -190,6 +194,13 @@ class PostgresStore(SqlStore):
                 self._own(lambda: None)
                 self._note_package()
         self._check_ends()
+
+    def _set_up(self, database: "psycopg.Connection[Any]") -> None:
+        if self._lock is None:
+            database.execute("SET default_transaction_read_only = on")
+        names = psycopg.sql.SQL("SET search_path = {}, pg_temp").format(psycopg.sql.Identifier(self._schema))
+        database.execute(names)
+        database.adapters.register_loader("text", _Bytes)
 
     def _own(self, first: Callable[[], None]) -> None:
         """Begin a new epoch, which ends those of all owners before."""
@@ -211,6 +222,9 @@ class PostgresStore(SqlStore):
             raise OwnershipLost(errno.ENOTCONN, self._lost)
         if self._connection is None:
             raise ValueError(f"{self.place} is closed")
+        if self._connection.closed and self._lock is None:  # a reader owns nothing that it could lose
+            self._connection = self._again()
+            self._set_up(self._connection)
         return self._connection
 
     def _lose(self, why: str) -> OwnershipLost:
@@ -225,6 +239,9 @@ class PostgresStore(SqlStore):
         connection = self._connection
         known = (TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR)
         if connection is not None and (connection.closed or connection.info.transaction_status not in known):
+            if self._lock is None:
+                connection.close()
+                return StoreUnavailable(errno.ENOTCONN, f"{self.place} cannot be read: {line_of(problem)}")
             return self._lose(f"the session has ended ({line_of(problem)})")
         return translated(self.place, problem) if isinstance(problem, psycopg.Error) else problem
 
@@ -275,14 +292,16 @@ class PostgresStore(SqlStore):
             self._durable = sync
 
     def _insert(self, rows: Sequence[Row], check: Callable[[], Tails], sync: bool) -> Tails:
-        database = self._idle()
+        self._idle()
         tails = check()
         self._set_durable(sync)
+        self._put(rows)
+        return tails
+
+    def _put(self, rows: Sequence[Row]) -> None:
         if rows:
             columns = [list(column) for column in zip(*rows)]
-            stored = database.execute(_BATCH, (self.epoch, *columns)).rowcount
-            self._check_epoch(stored)
-        return tails
+            self._check_epoch(self._database.execute(_BATCH, (self.epoch, *columns)).rowcount)
 
     def _check_epoch(self, found: int) -> None:
         if not found:

@@ -28,7 +28,7 @@ from weakfeedback.journal.events import (
     unseal,
 )
 from weakfeedback.journal.owner import check_process
-from weakfeedback.journal.store import Floor, Learner, Snapshot
+from weakfeedback.journal.store import Floor, Learner, Snapshot, Store
 from weakfeedback.journal.turn import Turn
 
 T = TypeVar("T")
@@ -70,7 +70,11 @@ class SqlStore(ABC):
 
     @abstractmethod
     def _insert(self, rows: Sequence[Row], check: Callable[[], Tails], sync: bool) -> Tails:
-        """Store rows that pass ``check``, whose result is returned: all or none."""
+        """Store rows that pass ``check``, whose result is returned, in a transaction of their own."""
+
+    @abstractmethod
+    def _put(self, rows: Sequence[Row]) -> None:
+        """Store rows within a transaction."""
 
     @abstractmethod
     def _translated(self, problem: Exception) -> Exception:
@@ -123,13 +127,17 @@ class SqlStore(ABC):
             if self._all("SELECT id FROM learner WHERE name = ?", name):
                 raise ValueError(f"{self.place} has a learner named {name!r} already")
             id = self._one("SELECT coalesce(max(id), 0) + 1 FROM learner")[0]
-            self._all("INSERT INTO learner VALUES (?, ?, ?, NULL)", id, name, at)
-            self._set_meta(f"learner:{id}", checksum(id, name, at, None))
+            self._add_learner(Learner(id, name, at, None))
             return id
 
         id = self._run(lambda: self._transaction(insert))
         self._names[id] = name
         return id
+
+    def _add_learner(self, learner: Learner) -> None:
+        columns = learner.id, learner.name, learner.created, learner.archived
+        self._all("INSERT INTO learner VALUES (?, ?, ?, ?)", *columns)
+        self._set_meta(f"learner:{learner.id}", checksum(*columns))
 
     def archive_learner(self, learner: int, at: int) -> None:
         """Note that ``learner`` takes no more decisions since ``at``."""
@@ -234,7 +242,7 @@ class SqlStore(ABC):
     def _last(self, learner: int) -> tuple[int, int]:
         rows = self._all("SELECT seq, at FROM event WHERE learner = ? ORDER BY seq DESC LIMIT 1", learner)
         if not rows:
-            return -1, 0
+            return self._floor(learner).seq - 1, 0
         seq, at = rows[0]
         if type(seq) is not int or type(at) is not int:
             raise JournalError(f"{self._about(learner, seq)}: a number is not an integer")
@@ -303,24 +311,13 @@ class SqlStore(ABC):
 
     def add_snapshot(self, learner: int, seq: int, at: int, body: dict[str, Any]) -> None:
         """Keep the state after event ``seq``, and drop all but the newest three."""
-        text = seal(body, learner, seq, at, __version__)
-        digest = sha256(text.encode()).hexdigest()
 
         def insert() -> None:
             if not 0 <= seq <= self._last(learner)[0]:
                 raise ValueError(
                     f"there is no event {seq} of learner {self._name(learner)} to take a snapshot of"
                 )
-            self._all(
-                "INSERT INTO snapshot VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (learner, seq) DO UPDATE SET "
-                "at = excluded.at, package = excluded.package, body = excluded.body, checksum = excluded.checksum",
-                learner,
-                seq,
-                at,
-                __version__,
-                text,
-                digest,
-            )
+            self._add_snapshot(learner, Snapshot(seq, at, __version__, body))
             self._all(
                 "DELETE FROM snapshot WHERE learner = ? AND seq NOT IN "
                 "(SELECT seq FROM snapshot WHERE learner = ? ORDER BY seq DESC LIMIT ?)",
@@ -335,6 +332,19 @@ class SqlStore(ABC):
             self._transaction(insert)
 
         self._run(work)
+
+    def _add_snapshot(self, learner: int, one: Snapshot) -> None:
+        text = seal(one.body, learner, one.seq, one.at, one.package)
+        self._all(
+            "INSERT INTO snapshot VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (learner, seq) DO UPDATE SET "
+            "at = excluded.at, package = excluded.package, body = excluded.body, checksum = excluded.checksum",
+            learner,
+            one.seq,
+            one.at,
+            one.package,
+            text,
+            sha256(text.encode()).hexdigest(),
+        )
 
     def snapshots(self, learner: int, damaged: list[str] | None = None) -> Iterator[Snapshot]:
         """The kept snapshots, newest first, one read at a time.
@@ -409,8 +419,7 @@ class SqlStore(ABC):
             if highest is None or (floor.decision is not None and floor.decision > highest):
                 highest = floor.decision
             self._all("DELETE FROM event WHERE learner = ? AND seq < ?", learner, first)
-            body = {"seq": first, "decision": highest}
-            self._set_meta(f"floor:{learner}", seal(body, "floor", learner))
+            self._set_floor(learner, Floor(first, highest))
             return first - floor.seq
 
         return self._run(lambda: self._transaction(remove))
@@ -430,6 +439,38 @@ class SqlStore(ABC):
                 f"{self.place}: learner {self._name(learner)}: what was removed is not known: {problem}"
             ) from None
         return Floor(body["seq"], body["decision"])
+
+    def _set_floor(self, learner: int, floor: Floor) -> None:
+        body = {"seq": floor.seq, "decision": floor.decision}
+        self._set_meta(f"floor:{learner}", seal(body, "floor", learner))
+
+    # Whole stores
+
+    def fill(self, source: Store) -> int:
+        """Store all that is in ``source`` in one transaction, and return how many events; this store must be empty."""
+
+        def work() -> int:
+            if self._learners():
+                raise ValueError(f"{self.place} is not empty: copy into a new store")
+            return sum(self._fill(source, learner) for learner in source.learners())
+
+        return self._run(lambda: self._transaction(work))
+
+    def _fill(self, source: Store, learner: Learner) -> int:
+        self._add_learner(learner)
+        floor = source.floor(learner.id)
+        if floor.seq:
+            self._set_floor(learner.id, floor)
+        count, rows = 0, list[Row]()
+        for event in source.events(learner.id, floor.seq - 1):
+            rows.append(row_of(learner.id, event))
+            if len(rows) == _PAGE:
+                self._put(rows)
+                count, rows = count + len(rows), []
+        self._put(rows)
+        for snapshot in source.snapshots(learner.id):
+            self._add_snapshot(learner.id, snapshot)
+        return count + len(rows)
 
     def integrity(self) -> list[str]:
         """Read everything and check everything; one line about each thing that is wrong."""

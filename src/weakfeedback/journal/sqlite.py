@@ -180,10 +180,13 @@ class SqliteStore(SqlStore):
     def _insert(self, rows: Sequence[Row], check: Callable[[], Tails], sync: bool) -> Tails:
         def work() -> Tails:
             tails = check()
-            self._database.executemany("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+            self._put(rows)
             return tails
 
         return self._transaction(work, sync)
+
+    def _put(self, rows: Sequence[Row]) -> None:
+        self._database.executemany("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def _look(self) -> list[str]:
         found = [row[0] for row in self._all("PRAGMA integrity_check(20)")]
