@@ -63,7 +63,7 @@ def test_a_cascade_decides_after_the_round_trip_as_it_would_have(server, tmp_pat
     with Cascade.open(tmp_path / "a.db", 3, [1, 2, 3], 10, seed=5) as cascade:
         for i in range(40):
             made = cascade.decide()
-            cascade.feedback(made.id, [i % 2] * (made.stage + 1))
+            cascade.feedback(made.id, [i % 2] * (made.arm + 1))
     middle = InPostgres(server)
     with open_store(tmp_path / "a.db") as source, middle.open() as target:
         copy_store(source, target)
@@ -75,7 +75,7 @@ def test_a_cascade_decides_after_the_round_trip_as_it_would_have(server, tmp_pat
             made = one.decide()
             assert other.decide() == made
             for cascade in (one, other):
-                cascade.feedback(made.id, [i % 3] * (made.stage + 1))
+                cascade.feedback(made.id, [i % 3] * (made.arm + 1))
 
 
 def test_a_copy_goes_only_into_an_empty_store(place, tmp_path):
