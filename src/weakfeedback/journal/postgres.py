@@ -167,12 +167,6 @@ class PostgresStore(SqlStore):
             _stores.discard(self)
             connection.close()
 
-    def __enter__(self) -> "PostgresStore":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _prepare(self, schema: str, create: bool) -> None:
         self._schema = schema
         database = self._database

@@ -10,7 +10,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from weakfeedback._version import __version__
 from weakfeedback.journal.events import (
@@ -91,6 +91,12 @@ class SqlStore(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of the store. Closing twice is fine."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     # Learners
 

@@ -139,12 +139,6 @@ class SqliteStore(SqlStore):
                 self._owner.release()
             _stores.discard(self)
 
-    def __enter__(self) -> "SqliteStore":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     # The connection
 
     @property
