@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.serve.harness import CASCADE, Caller, quick, run, serving
+
 from weakfeedback.journal.events import StoreUnavailable
 from weakfeedback.serve import service as serving_module
 
