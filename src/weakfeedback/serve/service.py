@@ -12,7 +12,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -68,7 +68,8 @@ class Service:
     Parameters
     ----------
     open_store : callable
-        Returns the store, owned; with ``read_only=True`` a second connection that only looks.
+        Returns the store, owned; with ``read_only=True`` a second connection that only looks; with ``create=False``
+        only if it is there.
     options : Options
     """
 
@@ -104,14 +105,14 @@ class Service:
         if self.options.compiled:
             self._spawn(self._compile(list(self.learners.values())))
 
-    async def _own(self) -> None:
-        """Open the store and make every learner again."""
+    async def _own(self, create: bool = True) -> None:
+        """Open the store and make every learner again; one that was there is never replaced by an empty one."""
         loop = asyncio.get_running_loop()
         clock, trust = self.options.clock, self.options.trust_log
         began = time.perf_counter()
 
         def opened() -> tuple[Store, Store, Recovered]:
-            store = self._open()
+            store = self._open(create=create)
             try:
                 found = recover_all(store, trust=trust, clock=clock)
                 return store, self._open(read_only=True), found
@@ -157,7 +158,7 @@ class Service:
             await asyncio.sleep(BACK_OFF[min(attempt, len(BACK_OFF) - 1)])
             attempt += 1
             try:
-                await self._own()
+                await self._own(create=False)
             except JournalError as error:  # it is damaged: nothing may be repaired silently
                 self.fatal, self.state = error, "stopped"
                 self.ended.set()
@@ -534,25 +535,42 @@ class Service:
             "repeated": False,
         }
 
-    async def feedback(self, name: str, id: int, given: FeedbackRequest) -> dict[str, Any]:
-        """What was seen under a decision."""
+    async def feedback(
+        self,
+        name: str,
+        id: int,
+        given: FeedbackRequest,
+        *,
+        digest: str | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """What was seen under a decision.
+
+        A front end that compares answers itself tells what identifies them in ``digest``; what they cost can be kept
+        in ``extra``, as ``spent`` and ``tokens``.
+        """
         learner = self.learner(name)
-        told, future = await self._fed(learner, id, given)
+        told, future = await self._fed(learner, id, given, digest, extra)
         if future is not None:
             await self._wait(future)
         return told
 
     async def _fed(
-        self, learner: Learner, id: int, given: FeedbackRequest
+        self,
+        learner: Learner,
+        id: int,
+        given: FeedbackRequest,
+        digest: str | None = None,
+        extra: dict[str, Any] | None = None,
     ) -> tuple[dict[str, Any], asyncio.Future[Any] | None]:
         """Learn, and return what is told once the future is done."""
-        digest = learner.kind.digest(given)
+        digest = digest or learner.kind.digest(given)
         if id not in learner.live._ledger.waiting:
             return await self._ended(learner, id, digest), learner.last
         if given.dry_run:
             wants, _ = await self._taken(learner, self._wants, learner, id, given)
             return {"result": "possible", "id": id, "wants_label": wants}, learner.last
-        event, future = await self._taken(learner, self._learn_once, learner, id, given, digest)
+        event, future = await self._taken(learner, self._learn_once, learner, id, given, digest, extra)
         if event is None:  # another request was faster
             return await self._ended(learner, id, digest), learner.last
         differ = event.body.get("differ")
@@ -561,8 +579,11 @@ class Service:
             told |= {"differ": differ, "wants_label": False}
         return told, future
 
-    def _learn_once(self, learner: Learner, id: int, given: FeedbackRequest, digest: str) -> Event | None:
-        return learner.feedback(id, given, digest) if id in learner.live._ledger.waiting else None
+    def _learn_once(
+        self, learner: Learner, id: int, given: FeedbackRequest, digest: str, extra: dict[str, Any] | None
+    ) -> Event | None:
+        waits = id in learner.live._ledger.waiting
+        return learner.feedback(id, given, digest, extra) if waits else None
 
     def _wants(self, learner: Learner, id: int, given: FeedbackRequest) -> bool:
         if id not in learner.live._ledger.waiting:
@@ -637,6 +658,14 @@ class Service:
         if end.kind == "expire":
             raise Problem("expired", f"decision {id} has expired at {moment(end.at)}")
         raise Problem("conflict", f"decision {id} was answered at {moment(end.at)}, and cannot be cancelled")
+
+    async def served(self, name: str, stage: int, cost: float, tokens: Sequence[int] = ()) -> None:
+        """Note a request that a front end answered at a stage without comparison; changes accounts only."""
+        learner = self.learner(name)
+        body: dict[str, Any] = {"stage": stage, "cost": cost}
+        if tokens:
+            body["tokens"] = list(tokens)
+        await self._step(learner, learner.serve, body)
 
     async def decision(self, name: str, id: int) -> dict[str, Any]:
         """Where a decision stands."""
