@@ -463,7 +463,7 @@ def page_of(service: Service, auth: Auth, *_: Any) -> dict[str, Any]:
             "GET",
             "/v1/learners/{name}/series",
             "read",
-            read_series,
+            series,
             "Read sums by minute, or by steps of whole minutes; times are seconds since 1970.",
             answer=SeriesAnswer,
             problems=("unknown_learner",),
@@ -479,7 +479,7 @@ def page_of(service: Service, auth: Auth, *_: Any) -> dict[str, Any]:
     return {"operations": extra, "routes": page.routes()}
 
 
-async def read_series(call: Call) -> Answer:
+async def series(call: Call) -> Answer:
     """Sums by minute."""
     learner = call.service.learner(call.name)
     asked = call.asked(**{"from": 0, "to": 0, "step": 60})

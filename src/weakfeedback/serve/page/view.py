@@ -31,7 +31,9 @@ DRIFT = (
     "Where the world keeps changing, use the policy USS-TS-drift."
 )
 
-CONTEXT_TRUST = "Rests on weak dominance at every context, which only labels can tell, and on what its numbers can express."
+CONTEXT_TRUST = (
+    "Rests on weak dominance at every context (only labels can tell), and on what its numbers can express."
+)
 NOT_WATCHED = (
     "This learner is not watched for changes: which requests it compares depends on the requests, so that a rate that "
     "changes would mean little."
