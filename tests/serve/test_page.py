@@ -110,7 +110,7 @@ def test_saved_is_signed():
 
     watch.apply(Event(0, 0, "decide", 1, None, {"stage": 1}))
     watch.apply(Event(1, 1, "feedback", 1, None, {"differ": [], "digest": ""}))
-    row = view.row("x", watch, settled=1, currency="EUR", archived=False, now=2)
+    row = view.row("x", watch, line="", settled=1, currency="EUR", archived=False, now=2)
     assert (row["saved"], row["lost"]) == ("−5.00 EUR", True)
 
 

@@ -57,6 +57,7 @@ def templates() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,
     )
     made.filters["pretty"] = lambda data: json.dumps(data, indent=1)
     made.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
@@ -87,6 +88,7 @@ class Page:
             str, tuple[tuple[int, int, bool], dict[str, Any], str]
         ] = {}  # rendered, while nothing changed
         self._settled: dict[str, tuple[float, int, int | None]] = {}
+        self._lines: dict[str, tuple[int, str]] = {}
         self._views: dict[tuple[str, str], tuple[tuple[int, int], dict[str, Any]]] = {}
         self._rate = (time.monotonic(), service.commits, 0.0)
         self._viewers = 0
@@ -107,6 +109,7 @@ class Page:
             made = view.row(
                 learner.name,
                 watch,
+                line=self._line(learner, watch, now),
                 settled=self._settled_stage(learner),
                 currency=currency,
                 archived=learner.archived,
@@ -115,6 +118,13 @@ class Page:
             html = str(templates().get_template("pieces.html").module.row(made))  # type: ignore[attr-defined]
             known = self._rows[learner.name] = key, made, html
         return known[1], known[2]
+
+    def _line(self, learner: Learner, watch: Watch, now: int) -> str:
+        """The small line of a learner, made anew every minute."""
+        known, minute = self._lines.get(learner.name), now // 60_000_000
+        if known is None or known[0] != minute:
+            known = self._lines[learner.name] = minute, view.spark(watch, now)
+        return known[1]
 
     def _settled_stage(self, learner: Learner) -> int | None:
         """Where a learner stops; asked for now and then only, for some policies think about it."""
