@@ -45,7 +45,9 @@ async def live_through(call: Caller, name: str, rounds: int, luck: random.Random
             if luck.random() < 0.1:
                 await call("POST", f"{place}/decisions/{one['id']}/cancel", {"cost": 0.5})
                 continue
-            reply = await call("POST", f"{place}/decisions/{one['id']}/feedback", answer(kind, name, one, luck))
+            reply = await call(
+                "POST", f"{place}/decisions/{one['id']}/feedback", answer(kind, name, one, luck)
+            )
             assert reply.status == 200, reply.data
 
 
@@ -57,7 +59,9 @@ def answer(kind: str, name: str, one: dict[str, Any], luck: random.Random) -> di
     return {"outputs": [f"w {output}" for output in outputs] if name == "kept" else outputs}
 
 
-async def make_history(path: Path, rounds: int, names: Any = tuple(LEARNERS), **options: Any) -> dict[str, Any]:
+async def make_history(
+    path: Path, rounds: int, names: Any = tuple(LEARNERS), **options: Any
+) -> dict[str, Any]:
     """Fill a store, and return the states of its learners as they were when the service ended."""
     luck = random.Random(5)
     async with serving(path, quick(durability="process", **options)) as (service, call):
