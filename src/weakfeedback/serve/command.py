@@ -46,6 +46,10 @@ def serve(
         bool,
         typer.Option("--trust-log", help="Go on where a logged decision would fall otherwise now."),
     ] = False,
+    patience: Annotated[
+        int,
+        typer.Option(metavar="SECONDS", min=1, help="How long a request may take to arrive, or to finish."),
+    ] = 30,
     interpreted: Annotated[
         bool, typer.Option("--interpreted", help="Compile nothing; the decisions are the same.")
     ] = False,
@@ -69,7 +73,7 @@ def serve(
     from weakfeedback.serve.service import Options
 
     options = Options(durability=settings.durability, compiled=not interpreted, trust_log=trust_log)
-    raise typer.Exit(run(settings, options, log, quiet))
+    raise typer.Exit(run(settings, options, log, quiet, patience))
 
 
 def need_extra() -> None:
@@ -102,7 +106,7 @@ def settings_of(config: Path | None, store: str | None, host: str | None, port: 
     return settings
 
 
-def run(settings: Any, options: Any, log: str = "human", quiet: bool = False) -> int:
+def run(settings: Any, options: Any, log: str = "human", quiet: bool = False, patience: int = 30) -> int:
     """Serve until the end; mistakes are one line."""
     from weakfeedback.journal import JournalError, OwnedElsewhere
     from weakfeedback.serve.config import ConfigError
@@ -118,7 +122,7 @@ def run(settings: Any, options: Any, log: str = "human", quiet: bool = False) ->
             say("durability = process: what was acknowledged survives kill -9, not a loss of power")
 
     try:
-        return int(run_loop(serve_now(settings, options, ready=ready)))
+        return int(run_loop(serve_now(settings, options, ready=ready, patience=patience)))
     except ConfigError as error:
         raise Stop(str(error)) from None
     except OwnedElsewhere as error:
