@@ -412,7 +412,7 @@ class Live:
             with self._ledger.lock:
                 self._recover()
                 self._change = _Closed(words)  # for threads that wait for the lock already
-                self._ledger.lock = _ClosedLock(words)
+                self._ledger.lock = _NoLock(words)
 
     def __enter__(self: Self) -> Self:
         return self
@@ -628,14 +628,14 @@ class _Closed(Change):
         self.words = words
 
 
-class _ClosedLock:
-    """Stands for the lock of an object that was closed."""
+class _NoLock:
+    """Stands for the lock of an object that nobody may use here any more, and says why."""
 
     def __init__(self, words: str) -> None:
-        self._message = words
+        self._words = words
 
     def __enter__(self) -> NoReturn:
-        raise RuntimeError(self._message)
+        raise RuntimeError(self._words)
 
     def __exit__(self, *error: object) -> None:
         pass
@@ -657,26 +657,14 @@ def _add_last(ids: list[int], id: int) -> None:
         ids.append(id)
 
 
-class _ForkedLock:
-    """Stands for the lock of an object in a forked child: the object belongs to the parent."""
-
-    def __init__(self, kind: str, parent: int) -> None:
-        self._message = (
-            f"this {kind} belongs to process {parent}, not to its fork {os.getpid()}: "
+def _disown() -> None:
+    """Let every object of the parent refuse its use in a forked child."""
+    for one in list(_alive):
+        words = (
+            f"this {one.kind} belongs to process {os.getppid()}, not to its fork {os.getpid()}: "
             "make or load one in each process, or share one through a service"
         )
-
-    def __enter__(self) -> NoReturn:
-        raise RuntimeError(self._message)
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-
-def _disown() -> None:
-    parent = os.getppid()
-    for one in list(_alive):
-        one._saving = one._ledger.lock = _ForkedLock(one.kind, parent)
+        one._saving = one._ledger.lock = _NoLock(words)
 
 
 if hasattr(os, "register_at_fork"):

@@ -20,7 +20,7 @@ import numpy as np
 from weakfeedback._version import __version__
 from weakfeedback.files import write_atomically
 
-FORMAT = 2
+FORMAT = 3
 # What the items of an array are in JSON, by the kind of its dtype.
 ITEMS: dict[str, tuple[type, ...]] = {"b": (bool,), "i": (int,), "u": (int,), "f": (int, float)}
 
@@ -74,7 +74,7 @@ def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
 
 
 def migrated(kind: str, body: dict[str, Any], format: int) -> dict[str, Any]:
-    """Return the body of an older format as the present one has it."""
+    """Return the body of an older format as the present one has it; the ledger itself knows that of format 2."""
     try:
         if format < 2:
             body["core"]["ledger"].setdefault("remember", 10_000)
