@@ -7,6 +7,7 @@ import enum
 import hashlib
 import numbers
 import re
+import secrets
 import threading
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
@@ -21,6 +22,7 @@ from weakfeedback.validate import brief
 
 PENDING_LIMIT = 10_000  # decisions that may wait for feedback at once
 REMEMBERED = 10_000  # answers that are remembered one by one
+GAP = 2**36  # ids that are left out at most where fresh ones are wanted
 RUNS = 10_000  # intervals of ids that are remembered as answered, after the content of their answers is forgotten
 VAGUE = "?"  # begins the digest of content that cannot be told from other content of its kind
 
@@ -70,6 +72,7 @@ class Ledger:
         # id -> the digest of an answer that is remembered no more, None if the decision was cancelled
         self.archive: Callable[[int], str | None] | None = None
         self.next = 1  # the id of the next decision
+        self.gap = 0  # ids to leave out before the next decision
         self.rounds = 0  # answers accepted so far
         self.waiting: dict[int, Any] = {}  # pending decisions: id -> what was decided, ids increasing
         # A plain dict would look for its oldest entry among all that were deleted before.
@@ -112,12 +115,12 @@ class Ledger:
         """Return the id of the next decision, having ensured that there is room; the caller must hold the lock."""
         if self.waiting and (self.one_at_a_time or len(self.waiting) >= PENDING_LIMIT):
             self.ensure_room()
-        return self.next
+        return self.next + self.gap
 
     def enter(self, id: int, decided: Any) -> None:
         """Record the next decision; the caller must hold the lock and have ensured that there is room."""
         self.waiting[id] = decided
-        self.next = id + 1
+        self.next, self.gap = id + 1, 0
 
     def decided(self, id: int) -> Any:
         """Return what was decided under a pending id."""
@@ -185,9 +188,14 @@ class Ledger:
         """Cancel a decision that is pending; the caller must hold the lock."""
         self.waiting.pop(id, None)  # an id that is neither pending nor answered was cancelled
 
+    def leap(self) -> None:
+        """Give out no id that others have given out who went on from the same state: leave a random gap."""
+        self.gap = 1 + secrets.randbelow(GAP)
+
     def skip_to(self, id: int) -> None:
         """Give out no id below this one; the caller must hold the lock."""
-        self.next = max(self.next, id)
+        if id > self.next:
+            self.next, self.gap = id, 0
 
     def _known(self, id: Any) -> int:
         """Return the id of a decision that is pending or was answered."""

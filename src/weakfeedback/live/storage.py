@@ -19,6 +19,7 @@ import numpy as np
 
 from weakfeedback._version import __version__
 from weakfeedback.files import write_atomically
+from weakfeedback.validate import brief
 
 FORMAT = 3
 # What the items of an array are in JSON, by the kind of its dtype.
@@ -27,6 +28,17 @@ ITEMS: dict[str, tuple[type, ...]] = {"b": (bool,), "i": (int,), "u": (int,), "f
 
 class StateError(ValueError):
     """A saved state cannot be restored."""
+
+
+def file_at(path: Any) -> Path:
+    """Return the path of a file, or raise ValueError for what is none."""
+    try:
+        name = os.fspath(path)
+    except TypeError:
+        name = None
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise ValueError(f"path must be the name of a file, a str or Path, got {brief(path)}")
+    return Path(name)
 
 
 def write(path: str | os.PathLike[str], kind: str, body: dict[str, Any]) -> None:
