@@ -21,6 +21,7 @@ class Agreement:
     """
 
     delay_safe = True
+    recostable = True
 
     def __init__(self, costs):
         self.K = stage_costs(costs).size

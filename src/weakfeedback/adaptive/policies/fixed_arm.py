@@ -23,6 +23,7 @@ class FixedArm:
     """
 
     delay_safe = True
+    recostable = True
 
     def __init__(self, costs, arm):
         self.K = stage_costs(costs).size

@@ -25,6 +25,7 @@ class Thresholds:
     """
 
     delay_safe = True
+    recostable = True
 
     def __init__(self, costs, thresholds):
         self.K = stage_costs(costs).size
