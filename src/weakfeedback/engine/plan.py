@@ -12,7 +12,7 @@ import numpy as np
 
 from weakfeedback.engine.compiler.fingerprint import CannotLower
 from weakfeedback.engine.loop import loop_for, refuse_events
-from weakfeedback.engine.replication import Compiled, Player, Task
+from weakfeedback.engine.replication import Compiled, Task
 from weakfeedback.engine.results import Results
 from weakfeedback.engine.sources import sources_of
 from weakfeedback.engine.store import Store, code_of
@@ -47,7 +47,7 @@ class SentTask(Task):
             vars(self)["player"] = OtherCode()
 
 
-class OtherCode(Player):
+class OtherCode:
     """Refuses to play: a pool started before an edit, or a worker with other files, has the policy as it was."""
 
     def play(self, *arguments: Any) -> Any:

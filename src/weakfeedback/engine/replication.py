@@ -60,7 +60,8 @@ def run(task: Task) -> np.ndarray:
     for k, replication in enumerate(range(task.first, task.last)):
         counts = np.zeros(width, dtype=np.int64)
         try:
-            policy, *generators = player.enlist(task.problem, task.policy, task.seed, replication)
+            policy = cast(task.problem, task.policy)
+            generators = streams(task.problem, task.policy, task.seed, replication)
             refused, state = player.play(policy, fresh(world), *generators, task.marks, counts, table[k])
         except WrongDecision as error:
             raise _impossible(task, replication, error.round, error.words) from None
@@ -87,7 +88,8 @@ def _words_of(task: Task, replication: int, round: int) -> str:
     if round <= REPLAYED:
         counts = np.zeros(len(loop.counters(task.problem)), dtype=np.int64)
         table = np.zeros((1, counts.size), dtype=np.int64)
-        policy, *generators = player.enlist(task.problem, task.policy, task.seed, replication)
+        policy = cast(task.problem, task.policy)
+        generators = streams(task.problem, task.policy, task.seed, replication)
         try:
             player.play(policy, task.problem.world(), *generators, np.array([round]), counts, table)
         except WrongDecision as error:
@@ -95,15 +97,7 @@ def _words_of(task: Task, replication: int, round: int) -> str:
     return f"it must be {loop.refusal(task.problem)}"
 
 
-class Player:
-    """Plays replications: ``play`` takes what ``enlist`` returns, or the same made by hand."""
-
-    def enlist(self, problem: Any, policy: Any, seed: int, replication: int) -> tuple[Any, Any, Any]:
-        """Who plays a replication: copies of a prototype, the generator of the world and theirs."""
-        return cast(problem, policy), *streams(problem, policy, seed, replication)
-
-
-class Interpreted(Player):
+class Interpreted:
     """Plays with the objects themselves."""
 
     def __init__(self, problem: Any) -> None:
@@ -121,7 +115,7 @@ class Interpreted(Player):
         return int(refused), state_of(policy)
 
 
-class ByEvents(Player):
+class ByEvents:
     """Skips rounds in which nothing changes."""
 
     def __init__(self, problem: Any) -> None:
@@ -133,11 +127,11 @@ class ByEvents(Player):
         return int(skip(policy, world, *rest)), state_of(policy)
 
 
-class Compiled(Player):
+class Compiled:
     """Plays with the compiled twins; raises ``CannotLower`` at once when there can be none."""
 
     def __init__(self, problem: Any, policy: Any) -> None:
-        from weakfeedback.engine.compiler.lowering import Blueprint, compiled_loop, direct
+        from weakfeedback.engine.compiler.lowering import Blueprint, compiled_loop, entry_point
 
         self.stopped = False  # set from outside: the player gives up at the next stretch
         loop = loop_for(problem, policy)
@@ -154,20 +148,18 @@ class Compiled(Player):
         one, rng = fresh(policy), generator(0, 0, WORLD)
         twins = self._twins(one if self.alone else [one], problem.world(), rng, rng if self.alone else [rng])
         try:
-            self.run = direct(self.loop, *twins, *no_rounds)
+            self.run = entry_point(self.loop, *twins, *no_rounds)
         # the compiler raises many kinds; whatever it is, the interpreter can do the work
         except Exception as error:
             raise CannotLower(reason(error, self.policy.methods, self.policy.cls)) from None
 
     def _twins(self, policy: Any, world: Any, world_rng: Any, rng: Any) -> tuple[Any, Any, Any, Any]:
         """The first four arguments of the loop, as compiled code takes them."""
-        from weakfeedback.engine.compiler._numba.borrowed import lent
-        from weakfeedback.engine.compiler._numba.stream import stream_of
+        from weakfeedback.engine.compiler.fields import stream_of
 
-        place = lent(self.world.build(world), self.world.methods.values())
+        place = self.world.twin(world)
         if self.alone:
-            twin = lent(self.policy.build(policy), self.policy.methods.values())
-            return twin, place, stream_of(world_rng), stream_of(rng)
+            return self.policy.twin(policy), place, stream_of(world_rng), stream_of(rng)
         from weakfeedback.engine.compiler.team import Generators, Team
 
         return Team(self.policy, policy), place, stream_of(world_rng), Generators(rng)
@@ -183,8 +175,6 @@ class Compiled(Player):
         table: np.ndarray,
     ) -> tuple[int, dict[str, Any]]:
         """The round of a refused decision or 0, and the policy's state afterwards; the world moves on."""
-        from weakfeedback.engine.compiler._numba.borrowed import returned
-
         twin, world_twin, *generators = self._twins(policy, world, world_rng, rng)
         refused = 0
         for first, last in _stretches(marks):
@@ -193,8 +183,8 @@ class Compiled(Player):
             refused = self.run(twin, world_twin, *generators, marks[first:last], counts, table[first:last])
             if refused:
                 break
-        self.world.write_back(returned(world_twin), world)
-        return int(refused), self.policy.read(returned(twin)) if self.alone else joined(twin.states())
+        self.world.write_back(world_twin, world)
+        return int(refused), self.policy.read(twin) if self.alone else joined(twin.states())
 
 
 def _stretches(marks: np.ndarray) -> list[tuple[int, int]]:
