@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,14 @@ def test_there_is_something_inside_the_fence():
     assert len(inside) >= 6
     assert any(list(private_of_others(path.read_text())) for path in inside)
     assert any("numba.core" in set(imported(path.read_text())) for path in inside)
+
+
+@pytest.mark.parametrize("name", ["numba", "numpy"])
+def test_the_next_minor_version_is_not_allowed_before_it_was_tried(name):
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    bounds = [re.fullmatch(rf"{name}>=[\d.]+,<(\d+)\.(\d+)", words) for words in wanted]
+    (upper,) = [(int(found[1]), int(found[2])) for found in bounds if found]
+    lock = (ROOT / "requirements.lock").read_text()
+    tried = [(int(a), int(b)) for a, b in re.findall(rf"^{name}==(\d+)\.(\d+)", lock, re.MULTILINE)]
+    newest = max(tried)
+    assert upper == (newest[0], newest[1] + 1)

@@ -19,12 +19,12 @@ from weakfeedback.engine.compiler.reasons import reason
 from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.seeds import POLICY, WORLD, generator
 
-STRETCH = 2_000_000  # rounds
-REPLAYED = 200_000  # rounds that are played again to tell what was decided
+STRETCH = 2_000_000  # rounds between two looks at whether the run was cancelled
+REPLAYED = 200_000  # rounds played again, at most, to describe a refused decision
 
 
 class Stopped(RuntimeError):
-    """A player gave up because it was told to."""
+    """The run was cancelled."""
 
 
 @dataclass(frozen=True)
@@ -64,26 +64,28 @@ def run(task: Task) -> np.ndarray:
             generators = streams(task.problem, task.policy, task.seed, replication)
             refused, state = player.play(policy, fresh(world), *generators, task.marks, counts, table[k])
         except WrongDecision as error:
-            raise _impossible(task, replication, error.round, error.words) from None
+            raise _impossible_decision(task, replication, error.round, error.words) from None
         except Exception as error:
             error.add_note(f"while {task.label!r} played replication {replication}")
             raise
         if refused:
-            raise _impossible(task, replication, refused, _words_of(task, replication, refused))
+            raise _impossible_decision(
+                task, replication, refused, _describe_refusal(task, replication, refused)
+            )
         name = nan_field(state)
         if name is not None:
             raise ValueError(f"the field {name!r} of {task.label!r} became NaN in replication {replication}")
     return table
 
 
-def _impossible(task: Task, replication: int, round: int, words: str) -> ValueError:
+def _impossible_decision(task: Task, replication: int, round: int, words: str) -> ValueError:
     return ValueError(
         f"{task.label!r} decided something impossible in round {round} of replication {replication}: {words}"
     )
 
 
-def _words_of(task: Task, replication: int, round: int) -> str:
-    """What is wrong with a decision that compiled code refused: it does not say, so the interpreter decides again."""
+def _describe_refusal(task: Task, replication: int, round: int) -> str:
+    """Describe the decision that compiled code refused; it gives no reason, so the interpreter plays it again."""
     player, loop = Interpreted(task.problem), loop_for(task.problem, task.policy)
     if round <= REPLAYED:
         counts = np.zeros(len(loop.counters(task.problem)), dtype=np.int64)
@@ -128,12 +130,12 @@ class ByEvents:
 
 
 class Compiled:
-    """Plays with the compiled twins; raises ``CannotLower`` at once when there can be none."""
+    """Plays with the compiled twins; the constructor raises ``CannotLower`` if there can be none."""
 
     def __init__(self, problem: Any, policy: Any) -> None:
         from weakfeedback.engine.compiler.lowering import Blueprint, compiled_loop, entry_point
 
-        self.stopped = False  # set from outside: the player gives up at the next stretch
+        self.stopped = False  # set by another thread to cancel the run before the next stretch
         loop = loop_for(problem, policy)
         self.world = Blueprint(problem.world(), loop.world_entry)
         self.policy = Blueprint(policy, loop.entry)
@@ -188,7 +190,7 @@ class Compiled:
 
 
 def _stretches(marks: np.ndarray) -> list[tuple[int, int]]:
-    """Ranges of marks of about ``STRETCH`` rounds: how long a player does not look up."""
+    """Ranges of marks of about ``STRETCH`` rounds, between which a run can be cancelled."""
     if marks[-1] - marks[0] <= STRETCH:
         return [(0, marks.size)]
     cuts = np.searchsorted(marks, np.arange(STRETCH, marks[-1], STRETCH))
