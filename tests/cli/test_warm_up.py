@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from weakfeedback.catalog import POLICIES
-from weakfeedback.cli import app
+from weakfeedback.cli.app import app
 from weakfeedback.cli.warm_up import jobs, live_object
 from weakfeedback.engine.compiler import cache
 from weakfeedback.live import Allocator, Cascade, ContextualCascade, Player, Router
