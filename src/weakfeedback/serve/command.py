@@ -113,7 +113,10 @@ def run(settings: Any, options: Any, log: str = "human", quiet: bool = False) ->
 
     def ready(port: int, service: Any) -> None:
         name = f"[{settings.host}]" if ":" in settings.host else settings.host
-        say(f"weakfeedback serves {len(service.learners)} learners at http://{name}:{port}/")
+        if service.state == "standby":
+            say(f"weakfeedback waits as a standby at http://{name}:{port}/ until its store is free")
+        else:
+            say(f"weakfeedback serves {len(service.learners)} learners at http://{name}:{port}/")
         if options.durability == "process":
             say("durability = process: what was acknowledged survives kill -9, not a loss of power")
 

@@ -107,12 +107,12 @@ async def serve(
     patience: float = PATIENCE,
 ) -> int:
     """Serve until a signal comes; return the exit status."""
+    options.standby = not settings.store.startswith("sqlite:")
     service = Service(opener(settings.store), options)
     hosts = [*settings.hosts, settings.host] if settings.host not in ("0.0.0.0", "::") else settings.hosts
     auth = Auth(settings.tokens, hosts, settings.origins)
-    await service.start()
     try:
-        await settle(service, settings.learners, settings.file)
+        await service.start(lambda: settle(service, settings.learners, settings.file))
         operations, routes = [], []
         for extend in EXTENSIONS:
             more: Any = extend(service, auth, settings)
@@ -146,7 +146,7 @@ async def serve(
     finally:
         await service.stop()
     if service.fatal is not None:
-        log.error("the store cannot be trusted, and the service has ended: %s", service.fatal)
+        log.error("the service has ended: %s", service.fatal)
         return 1
     return 130 if interrupted else 0
 
