@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -71,7 +71,8 @@ class Service:
     Parameters
     ----------
     open_store : callable
-        Returns the store, owned; with ``read_only=True`` a second connection that only looks.
+        Returns the store, owned; with ``read_only=True`` a second connection that only looks; with ``create=False``
+        only if it is there.
     options : Options
     """
 
@@ -97,6 +98,7 @@ class Service:
         self._making = asyncio.Lock()
         self._pool = ThreadPoolExecutor(THREADS, "weakfeedback step")
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._was_owner = False
         self._leaving = threading.Event()  # for the thread in which a standby waits
         self._then: Callable[[], Awaitable[Any]] | None = None  # when the store is owned for the first time
 
@@ -125,13 +127,17 @@ class Service:
         log.warning("standby: %s", error)
 
     async def _own(self, wait: bool = False) -> None:
-        """Open the store and make every learner again; with ``wait``, when nobody else owns it any more."""
+        """Open the store and make every learner again; with ``wait``, when nobody else owns it any more.
+
+        A store that was there is never replaced by an empty one.
+        """
         loop = asyncio.get_running_loop()
         clock, trust = self.options.clock, self.options.trust_log
         began = time.perf_counter()
 
         def opened() -> tuple[Store, Store, Recovered]:
-            store = self._open(wait=True, stop=self._leaving.is_set) if wait else self._open()
+            waiting = {"wait": True, "stop": self._leaving.is_set} if wait else {}
+            store = self._open(create=not self._was_owner, **waiting)
             try:
                 if self._leaving.is_set():
                     raise StoreUnavailable(0, "the service is stopping")
@@ -142,7 +148,7 @@ class Service:
                 raise
 
         store, self.reader, found = await asyncio.to_thread(opened)
-        self.store = store
+        self.store, self._was_owner = store, True
         for words in found.warnings:
             log.warning(words)
         self.recovered, self._empty = found, found.empty
@@ -568,25 +574,42 @@ class Service:
             "repeated": False,
         }
 
-    async def feedback(self, name: str, id: int, given: FeedbackRequest) -> dict[str, Any]:
-        """What was seen under a decision."""
+    async def feedback(
+        self,
+        name: str,
+        id: int,
+        given: FeedbackRequest,
+        *,
+        digest: str | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """What was seen under a decision.
+
+        A front end that compares answers itself tells what identifies them in ``digest``; what they cost can be kept
+        in ``extra``, as ``spent`` and ``tokens``.
+        """
         learner = self.learner(name)
-        told, future = await self._fed(learner, id, given)
+        told, future = await self._fed(learner, id, given, digest, extra)
         if future is not None:
             await self._wait(future)
         return told
 
     async def _fed(
-        self, learner: Learner, id: int, given: FeedbackRequest
+        self,
+        learner: Learner,
+        id: int,
+        given: FeedbackRequest,
+        digest: str | None = None,
+        extra: dict[str, Any] | None = None,
     ) -> tuple[dict[str, Any], asyncio.Future[Any] | None]:
         """Learn, and return what is told once the future is done."""
-        digest = learner.kind.digest(given)
+        digest = digest or learner.kind.digest(given)
         if id not in learner.live._ledger.waiting:
             return await self._ended(learner, id, digest), learner.last
         if given.dry_run:
             wants, _ = await self._taken(learner, self._wants, learner, id, given)
             return {"result": "possible", "id": id, "wants_label": wants}, learner.last
-        event, future = await self._taken(learner, self._learn_once, learner, id, given, digest)
+        event, future = await self._taken(learner, self._learn_once, learner, id, given, digest, extra)
         if event is None:  # another request was faster
             return await self._ended(learner, id, digest), learner.last
         differ = event.body.get("differ")
@@ -595,8 +618,11 @@ class Service:
             told |= {"differ": differ, "wants_label": False}
         return told, future
 
-    def _learn_once(self, learner: Learner, id: int, given: FeedbackRequest, digest: str) -> Event | None:
-        return learner.feedback(id, given, digest) if id in learner.live._ledger.waiting else None
+    def _learn_once(
+        self, learner: Learner, id: int, given: FeedbackRequest, digest: str, extra: dict[str, Any] | None
+    ) -> Event | None:
+        waits = id in learner.live._ledger.waiting
+        return learner.feedback(id, given, digest, extra) if waits else None
 
     def _wants(self, learner: Learner, id: int, given: FeedbackRequest) -> bool:
         if id not in learner.live._ledger.waiting:
@@ -671,6 +697,14 @@ class Service:
         if end.kind == "expire":
             raise Problem("expired", f"decision {id} has expired at {moment(end.at)}")
         raise Problem("conflict", f"decision {id} was answered at {moment(end.at)}, and cannot be cancelled")
+
+    async def served(self, name: str, stage: int, cost: float, tokens: Sequence[int] = ()) -> None:
+        """Note a request that a front end answered at a stage without comparison; changes accounts only."""
+        learner = self.learner(name)
+        body: dict[str, Any] = {"stage": stage, "cost": cost}
+        if tokens:
+            body["tokens"] = list(tokens)
+        await self._step(learner, learner.serve, body)
 
     async def decision(self, name: str, id: int) -> dict[str, Any]:
         """Where a decision stands."""
