@@ -239,6 +239,7 @@ def make_app(
         exception_handlers={HTTPException: _http_problem},
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False
     app.state.service, app.state.auth = service, auth
     return app
 
