@@ -8,7 +8,7 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import uvicorn
@@ -18,6 +18,7 @@ from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.config import Settings, opener, settle
 from weakfeedback.serve.models import HEADER_LIMIT, Problem
+from weakfeedback.serve.page.routes import page_of
 from weakfeedback.serve.service import Options, Service
 
 log = logging.getLogger("weakfeedback.serve")
@@ -96,7 +97,7 @@ class Server(uvicorn.Server):
 
 
 Extend = Callable[[Service, Auth, Settings], Awaitable[dict[str, Any]] | dict[str, Any]]
-EXTENSIONS: list[Extend] = []  # each returns further arguments of make_app: operations and routes
+EXTENSIONS: list[Extend] = [page_of]  # each returns further arguments of make_app: operations and routes
 
 
 async def serve(
@@ -105,6 +106,7 @@ async def serve(
     *,
     ready: Callable[[int, Service], Any] | None = None,
     patience: float = PATIENCE,
+    extensions: Sequence[Extend] = (),
 ) -> int:
     """Serve until a signal comes; return the exit status."""
     options.standby = not settings.store.startswith("sqlite:")
@@ -114,7 +116,7 @@ async def serve(
     try:
         await service.start(lambda: settle(service, settings.learners, settings.file))
         operations, routes = [], []
-        for extend in EXTENSIONS:
+        for extend in (*EXTENSIONS, *extensions):
             more: Any = extend(service, auth, settings)
             if asyncio.iscoroutine(more):
                 more = await more

@@ -798,9 +798,12 @@ class Service:
             "currency": learner.config.currency,
             "seq": learner.seq,
         }
-        drift: Any = learner.observers.get("drift")
-        if drift is not None:
-            told["drift"] = drift.report()
+        watch: Any = learner.observers.get("watch")
+        if watch is not None and watch.kind != "allocation":
+            told["drift"] = [
+                {**row, "since": None if row["since"] is None else moment(row["since"])}
+                for row in watch.drift.rows()
+            ]
         return told
 
     async def report_text(self, name: str) -> str:
