@@ -11,7 +11,7 @@ from typing import Any
 
 from weakfeedback import simulate
 from weakfeedback.cascade import CascadeProblem, UssTs
-from weakfeedback.warmup import jobs
+from weakfeedback.cli.warm_up import jobs
 
 AT_MOST, GOAL = 15.0, 8.0  # seconds of CPU time, of the slowest policy
 FEW = (("cascade", "USS-TS"), ("contextual", "USS-PD"), ("allocation", "CSB-MK"), ("multiplayer", "DLC"))

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from weakfeedback.catalog import POLICIES
 from weakfeedback.cli import app
+from weakfeedback.cli.warm_up import jobs, live_object
 from weakfeedback.engine import cache
 from weakfeedback.live import Allocator, Cascade, ContextualCascade, Player, Router
-from weakfeedback.warmup import jobs, live_object
 
 WARM_UP = [sys.executable, "-W", "error", "-m", "weakfeedback", "warm-up", "random", "--setting", "cascade"]
 LIVE = {kind.setting for kind in (Allocator, Cascade, ContextualCascade, Player, Router)}
@@ -105,7 +105,7 @@ def test_a_folder_that_cannot_be_written_is_named_and_does_no_harm(tmp_path):
         """
         import errno, os
         from weakfeedback.engine import cache
-        from weakfeedback.warmup import compile_policy
+        from weakfeedback.cli.warm_up import compile_policy
 
         def refuse(*_):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))

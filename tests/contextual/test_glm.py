@@ -17,7 +17,7 @@ from weakfeedback.contextual import (
 )
 from weakfeedback.engine.chunk import Compiled
 from weakfeedback.engine.seeds import generator
-from weakfeedback.linalg import settle
+from weakfeedback.kernels.linalg import settle
 
 
 def exact(features, labels, ridge):

@@ -298,7 +298,7 @@ def test_an_int_may_enter_a_float_field():
 
 
 def test_rank_down_orders_as_a_stable_sort():
-    from weakfeedback.numeric import ordered_sum, rank_down
+    from weakfeedback.kernels.loops import ordered_sum, rank_down
 
     rng = np.random.default_rng(5)
     for n in (1, 2, 5, 64, 65, 200):

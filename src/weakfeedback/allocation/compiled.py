@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.knapsack import pack_levels
+from weakfeedback.kernels.knapsack import pack_levels
 from weakfeedback.validate import brief, plain
 
 FLOAT, BOOL = np.dtype(np.float64), np.dtype(np.bool_)  # made once: the names cost more than the arrays

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from weakfeedback.numeric import disagreements
+from weakfeedback.kernels.loops import disagreements
 
 
 class Script:

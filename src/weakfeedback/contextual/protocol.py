@@ -6,7 +6,7 @@ what every arm costs, ``regret`` and ``loss`` in units.
 
 import numpy as np
 
-from weakfeedback.numeric import disagreements
+from weakfeedback.kernels.loops import disagreements
 
 
 class Script:

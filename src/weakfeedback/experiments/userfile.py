@@ -18,7 +18,7 @@ from weakfeedback.plaintext import counted, one_line
 from weakfeedback.settings import SETTINGS, Setting
 
 if TYPE_CHECKING:
-    from weakfeedback.ownpolicy import OwnPolicy
+    from weakfeedback.experiments.ownpolicy import OwnPolicy
 
 LIMIT_ROWS = 50_000_000
 LIMIT_VALUES = 100
@@ -533,7 +533,7 @@ def _own_policy(entry: PolicyEntry, problem: Any, allow_code: bool) -> tuple[str
 
 def _own(words: str, allow_code: bool) -> OwnPolicy:
     """What MODULE:NAME names, imported; refused unless code may be run."""
-    from weakfeedback.ownpolicy import OwnPolicy
+    from weakfeedback.experiments.ownpolicy import OwnPolicy
 
     if not allow_code:
         raise ValueError(

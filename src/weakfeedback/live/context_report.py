@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.contextual.disagreement import PairwiseDisagreement
-from weakfeedback.contextual.uss_pd_ts import UssPdTs
-from weakfeedback.linalg import logistic
+from weakfeedback.contextual.policies.uss_pd_ts import UssPdTs
+from weakfeedback.kernels.linalg import logistic
 from weakfeedback.live.report import CascadeReport, money, percent
 
 SELECTED = (
