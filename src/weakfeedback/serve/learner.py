@@ -27,7 +27,7 @@ HEAVY = 0.0005  # seconds of a step, on average, above which it is done in a thr
 WEIGHT = 0.05  # of the latest step in the moving average
 AUDITS = 100  # that are remembered
 ITEM = "\x1f"  # between an idempotency key and the number of a decision of several
-OWN = ("archive", "audit")  # kinds of events that only the service knows
+OWN = ("archive", "audit", "serve")  # kinds of events that only the service knows
 OPENS = ("decide",)
 Clock = Callable[[], int]
 
@@ -330,6 +330,11 @@ class Learner:
         """Make no more decisions."""
         if not self.archived:
             self.outbox.append("archive", {})
+        return self._settle()
+
+    def serve(self, body: dict[str, Any]) -> list[Event]:
+        """Count a request that was answered without a decision."""
+        self.outbox.append("serve", body)
         return self._settle()
 
     def audit(self, body: dict[str, Any]) -> list[Event]:

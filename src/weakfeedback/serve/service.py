@@ -12,7 +12,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -636,6 +636,11 @@ class Service:
         if end.kind == "expire":
             raise Problem("expired", f"decision {id} has expired at {moment(end.at)}")
         raise Problem("conflict", f"decision {id} was answered at {moment(end.at)}, and cannot be cancelled")
+
+    async def serve(self, name: str, stage: int, cost: float, tokens: Sequence[int] = ()) -> None:
+        """Count a request that was answered by a stage without a decision, and what it cost; nothing is learned."""
+        learner = self.learner(name)
+        await self._step(learner, learner.serve, {"stage": stage, "cost": cost, "tokens": list(tokens)})
 
     async def decision(self, name: str, id: int) -> dict[str, Any]:
         """Where a decision stands."""

@@ -49,7 +49,6 @@ class Call:
         self._seconds: float | None = None
         self._first: float | None = None
         self._assembly: Assembly | None = None
-        self._attempts = 0
         self.tokens: Tokens | None = None
         self.cost = 0.0  # once it has ended
         self.answer: Answer | None = None
@@ -120,7 +119,6 @@ class Call:
             await events.aclose()
 
     def _failed_once(self, outcome: str) -> None:
-        self._attempts += 1
         self._books.account.repeated(self.stage, outcome)
 
     def spent(self) -> float:

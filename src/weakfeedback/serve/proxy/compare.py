@@ -232,11 +232,12 @@ class Comparator:
 class Partition:
     """Classes of answers, made one by one: a new answer joins the first class whose representative says the same.
 
-    Whatever a judge says, and however it contradicts itself, the result is a partition.
+    Whatever a judge says, and however it contradicts itself, the result is a partition, and equal texts are together.
     """
 
     def __init__(self, comparator: Comparator) -> None:
         self._comparator = comparator
+        self._known: dict[str, int] = {}  # the class of every label or text so far
         self._representatives: list[str] = []
         self.classes: list[int] = []
         self.cost = 0.0
@@ -246,22 +247,19 @@ class Partition:
         if self._comparator.settings.type != "judge":
             return self.add_label(self._comparator.label(answer))
         text = ending(answer.text).strip()
-        for k, other in enumerate(self._representatives):
-            if text == other or (text and other and await self._same(other, text)):
-                self.classes.append(k)
-                return k
-        return self._open(text)
+        if text and text not in self._known:
+            for k, other in enumerate(self._representatives):
+                if other and await self._same(other, text):
+                    self._known[text] = k
+                    break
+        return self.add_label(text)
 
     def add_label(self, label: str) -> int:
         """Return the class of a further label."""
-        if label in self._representatives:
-            self.classes.append(self._representatives.index(label))
-            return self.classes[-1]
-        return self._open(label)
-
-    def _open(self, representative: str) -> int:
-        self._representatives.append(representative)
-        self.classes.append(len(self._representatives) - 1)
+        if label not in self._known:
+            self._known[label] = len(self._representatives)
+            self._representatives.append(label)
+        self.classes.append(self._known[label])
         return self.classes[-1]
 
     async def _same(self, first: str, second: str) -> bool:

@@ -10,6 +10,7 @@ from weakfeedback.serve.proxy.checks import known_keys, number_at, table_at
 
 MILLION = 1e6
 PER_TOKEN = 4  # characters, where an upstream gives no usage
+UNCOUNTED = ("role", "type", "image_url", "input_audio", "file")  # parts of messages without text
 EVERY = 500  # rounds between two looks at the prices
 MOVED = 0.05  # the least relative change of a mean that makes new prices
 FADING = 5000.0  # calls over which a mean forgets
@@ -87,7 +88,7 @@ def characters_of(messages: Any) -> int:
     if isinstance(messages, str):
         return len(messages)
     if isinstance(messages, dict):
-        return sum(characters_of(value) for key, value in messages.items() if key != "image_url")
+        return sum(characters_of(value) for key, value in messages.items() if key not in UNCOUNTED)
     if isinstance(messages, list):
         return sum(characters_of(value) for value in messages)
     return 0

@@ -154,15 +154,14 @@ class Upstream:
     async def ask(self, path: str, body: dict[str, Any], failed: Callable[[str], None]) -> dict[str, Any]:
         """Return the JSON object that a plain call gives; UpstreamFailed after the last repetition.
 
-        ``failed`` is told the outcome of every attempt that did not succeed.
+        ``failed`` is told the outcome of every attempt that is repeated.
         """
         sent = orjson.dumps(body)
         for attempt in range(self.settings.retries + 1):
             try:
                 return await self._ask_once(path, sent)
             except UpstreamFailed as error:
-                failed(error.outcome)
-                await self._before_repetition(error, attempt)
+                await self._before_repetition(error, attempt, failed)
         raise AssertionError("the last repetition raises")
 
     async def open(self, path: str, body: dict[str, Any], failed: Callable[[str], None]) -> Events:
@@ -172,17 +171,18 @@ class Upstream:
             try:
                 return await self._open_once(path, sent)
             except UpstreamFailed as error:
-                failed(error.outcome)
-                await self._before_repetition(error, attempt)
+                await self._before_repetition(error, attempt, failed)
         raise AssertionError("the last repetition raises")
 
-    async def _before_repetition(self, error: UpstreamFailed, attempt: int) -> None:
+    async def _before_repetition(
+        self, error: UpstreamFailed, attempt: int, failed: Callable[[str], None]
+    ) -> None:
         """Wait, if the call can be repeated, else raise."""
-        if not error.again or attempt >= self.settings.retries:
+        too_long = error.wait is not None and error.wait > LONGEST_WAIT
+        if not error.again or attempt >= self.settings.retries or too_long:
             raise error
+        failed(error.outcome)
         if error.wait is not None:
-            if error.wait > LONGEST_WAIT:
-                raise error
             await asyncio.sleep(error.wait)
         else:
             await asyncio.sleep(BACK_OFF * 2**attempt * (0.5 + self._jitter()))
