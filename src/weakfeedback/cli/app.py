@@ -23,6 +23,7 @@ from weakfeedback.cli.output import (
     writing_to,
 )
 from weakfeedback.plaintext import counted
+from weakfeedback.serve.command import serve_app
 from weakfeedback.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ Workers = Annotated[
     int | None,
     typer.Option("--workers", min=1, metavar="N", help="How many at a time; all cores by default."),
 ]
+
+app.add_typer(serve_app, name="serve")
 
 
 def main() -> None:

@@ -446,7 +446,7 @@ async def live(call: Call) -> Answer:
 @operation("GET", "/health/ready", "none", answer=models.Health, statuses=(200, 503))
 async def ready(call: Call) -> Answer:
     """Say whether requests can be served: the store is owned, read and can be written."""
-    state = call.service.state
+    state = "stopping" if call.service.draining else call.service.state
     return Answer(_health(call.service, state), 200 if state == "ready" else 503)
 
 

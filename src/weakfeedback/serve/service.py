@@ -85,6 +85,7 @@ class Service:
         self.store: Store | None = None
         self.reader: Store | None = None
         self.committer: Committer | None = None
+        self.draining = False  # ready no more, but requests under way are served
         self.commits = 0
         self.last_snapshot: float | None = None
         self.fatal: BaseException | None = None  # why the service ended by itself
