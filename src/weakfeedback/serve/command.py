@@ -11,7 +11,7 @@ import typer
 
 from weakfeedback.cli.output import App, Commands, Stop, say
 
-EXTRA = ("starlette", "uvicorn", "httptools", "orjson", "prometheus_client")
+EXTRA = ("starlette", "uvicorn", "httptools", "orjson", "prometheus_client", "aiohttp")
 
 serve_app = App(cls=Commands, name="serve", invoke_without_command=True)
 

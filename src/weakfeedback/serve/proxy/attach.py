@@ -6,13 +6,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from pydantic import ValidationError
 from starlette.routing import BaseRoute, Route
 
 from weakfeedback.serve.auth import Auth
+from weakfeedback.serve.config import ConfigError, Settings, checked_learner, settle
 from weakfeedback.serve.metrics import PREFIX
 from weakfeedback.serve.models import (
-    CONFIG,
     CancelRequest,
     CostsRequest,
     DecideRequest,
@@ -30,7 +29,6 @@ from weakfeedback.serve.proxy.upstream import Upstream, UpstreamSettings
 from weakfeedback.serve.service import Service
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-PRICES = ("prices", "stage_costs", "error_cost")
 WRONG = ("key_reused", "wrong_key", "key_too_long", "wrong_context")  # of a request, not of the service
 GOOD = ("ok", "cancelled")  # outcomes of upstream calls that are no errors of the upstream
 ENDED = ("conflict", "expired", "cancelled", "forgotten", "unknown_decision")  # nothing is left to do
@@ -228,33 +226,44 @@ def proxy_routes(proxy: Proxy, auth: Auth) -> list[BaseRoute]:
 
 
 def make_proxy(
-    service: Service, upstreams: Mapping[str, UpstreamSettings], learners: Sequence[ProxySettings]
+    service: Service,
+    upstreams: Mapping[str, UpstreamSettings],
+    learners: Sequence[ProxySettings],
+    servers: Mapping[str, Server] | None = None,
 ) -> Proxy:
-    """Return the proxy over a service; ValueError if a key is not in the environment."""
-    servers: dict[str, Server] = {name: Upstream(settings) for name, settings in upstreams.items()}
-    watch = UpstreamMetrics(service.metrics.registry, service)
-    return Proxy(learners, servers, ServiceDecider(service, learners), watch)
+    """Return the proxy over a service; ValueError if a key is not in the environment.
 
-
-async def prepare_learners(service: Service, learners: Iterable[ProxySettings]) -> None:
-    """Create the learners of a proxy, or go on with those that are there; ValueError if one is another.
-
-    Other prices are a ``recost``. Decisions that a process before left open are cancelled: nobody answers them.
+    ``servers`` stand for upstreams that run in this process.
     """
-    for settings in learners:
-        try:
-            config = CONFIG.validate_python(settings.learner())
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            place = ".".join(str(step) for step in first["loc"][1:])
-            raise ValueError(f"learner {settings.name}: {place}: {first['msg']}") from None
-        try:
-            await service.create(settings.name, config)
-        except Problem as problem:
-            if problem.code != "exists" or problem.field not in PRICES:
-                raise ValueError(f"learner {settings.name}: {problem.detail}") from None
-            name = "prices" if settings.kind == "router" else "stage_costs"
-            given = {name: settings.prices(), "error_cost": settings.error_cost}
-            await service.recost(settings.name, CostsRequest(**given))  # type: ignore[arg-type]
+    made: dict[str, Server] = {name: Upstream(settings) for name, settings in upstreams.items()}
+    watch = UpstreamMetrics(service.metrics.registry, service)
+    return Proxy(learners, {**made, **(servers or {})}, ServiceDecider(service, learners), watch)
+
+
+async def prepare_learners(service: Service, proxy: Proxy, file: str = "") -> None:
+    """Create the learners of a proxy, or go on with those that are there; ConfigError if one is another.
+
+    Other prices in the file are a ``recost``; if the file has not changed, prices that were measured stay. Decisions
+    that a process before left open are cancelled: nobody answers them.
+    """
+    for settings in proxy.learners.values():
+        given = settings.learner()
+        known = service.learners.get(settings.name)
+        name = "prices" if settings.kind == "router" else "stage_costs"
+        if known is not None and known.config.model_dump().get(name) == given[name]:
+            given[name] = known.settings()[name]
+        config = checked_learner(f"{file}: learner {settings.name}", given)
+        await settle(service, [(settings.name, config)], file)
+        proxy.accept_prices(settings.name, given[name])
         for id in list(service.learner(settings.name).opened):
             await service.cancel(settings.name, id, CancelRequest(reason="restart"))
+
+
+async def extend(service: Service, auth: Auth, settings: Settings) -> dict[str, Any]:
+    """Return the routes of the proxy that a configuration describes, and how to close it."""
+    try:
+        proxy = make_proxy(service, settings.upstreams, settings.proxied)
+    except ValueError as error:
+        raise ConfigError(f"{settings.file}: {error}") from None
+    await prepare_learners(service, proxy, settings.file)
+    return {"routes": proxy_routes(proxy, auth), "close": proxy.close}

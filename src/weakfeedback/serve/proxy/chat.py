@@ -45,6 +45,7 @@ class Round:
         self.chosen = 0  # the stage that was to answer
         self.path: list[int] = []  # the stages tried, the last one answered
         self.learning = True
+        self.spoilt = False  # nothing can be learned from it any more
         self.compared = False
         self.delivered: int | None = None  # the stage whose answer is with the client
 
@@ -92,7 +93,7 @@ class Proxy:
         self.learners = {settings.name: settings for settings in learners}
         self._servers, self._decider = servers, decider
         self._books = {
-            name: Books(Account(settings), PriceWatch(settings.prices()), watch)
+            name: Books(Account(settings), PriceWatch(settings.prices(), settings.kind == "router"), watch)
             for name, settings in self.learners.items()
         }
         self._comparators = {name: self._comparator(settings) for name, settings in self.learners.items()}
@@ -103,6 +104,10 @@ class Proxy:
     def account(self, name: str) -> dict[str, Any]:
         """Return the accounts of a learner since the process started, as plain data."""
         return self._books[name].account.summary()
+
+    def accept_prices(self, name: str, prices: list[float]) -> None:
+        """Take over the prices that a learner has now."""
+        self._books[name].prices.accept(prices)
 
     async def drain(self) -> None:
         """Wait for all comparisons and bookings under way."""
@@ -380,9 +385,7 @@ class Proxy:
             round.learning = False
             if not round.asked.settings.fail_open:
                 raise Refused(503, str(error), "store_unavailable", kind="server_error") from None
-        if round.ruling is not None:
-            self._spawn(self._cancel(round, "failed"))
-            round.ruling = None
+        round.spoilt = True
         await self._answer(round, reply, min(failed + 1, stages - 1))
 
     async def _tell(self, round: Round, call: Call) -> Step:
@@ -412,9 +415,9 @@ class Proxy:
         books = self._books[settings.name]
         tokens = round.calls[stage].tokens or Tokens()
         books.account.answered(stage, tokens, {k: call.cost for k, call in round.calls.items() if call.ended})
-        if len(round.path) > 1:
-            books.account.fallbacks += 1
-            self._abandon(round, "fallback", book=True)
+        if len(round.path) > 1 or round.spoilt:
+            books.account.fallbacks += len(round.path) > 1
+            self._abandon(round, "failed" if round.spoilt else "fallback", book=True)
         elif round.others:
             books.account.compared += 1
             self._comparing += 1

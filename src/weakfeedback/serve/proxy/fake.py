@@ -17,6 +17,8 @@ from typing import Any
 
 import orjson
 
+from weakfeedback.serve.proxy.upstream import Events, UpstreamFailed
+
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
@@ -239,6 +241,42 @@ class FakeUpstream:
             rows.append({"object": "embedding", "index": k, "embedding": vector})
         usage = {"prompt_tokens": sum(map(len, texts)) // 4, "total_tokens": sum(map(len, texts)) // 4}
         return {"object": "list", "data": rows, "model": body.get("model"), "usage": usage}
+
+
+class FakeServer:
+    """The models of a `FakeUpstream` without a socket: what the proxy calls in a demo."""
+
+    def __init__(self, fake: FakeUpstream) -> None:
+        self._fake = fake
+
+    async def ask(self, path: str, body: dict[str, Any], failed: Callable[[str], None]) -> dict[str, Any]:
+        """Return the answer of a plain call."""
+        if path == "/embeddings":
+            return self._fake._embeddings(body)
+        return await self._completion(body)
+
+    async def open(self, path: str, body: dict[str, Any], failed: Callable[[str], None]) -> Events:
+        """Return the events of a streamed call."""
+        completion = await self._completion(body)
+        return self._events(
+            stream_chunks(completion, completion["usage"]), self._fake.models[body["model"]].pause
+        )
+
+    async def _events(self, chunks: list[bytes], pause: float) -> Events:
+        for data in chunks:
+            yield data, None if data == b"[DONE]" else orjson.loads(data)
+            await asyncio.sleep(pause)
+
+    async def _completion(self, body: dict[str, Any]) -> dict[str, Any]:
+        model = self._fake.models.get(str(body.get("model")))
+        if model is None:
+            raise UpstreamFailed("404", 404, detail=_error("no such model", "model_not_found")["error"])
+        if model.seconds:
+            await asyncio.sleep(model.seconds)
+        return self._fake._completion(model.name, body)
+
+    async def close(self) -> None:
+        """Nothing to close."""
 
 
 def stream_chunks(completion: dict[str, Any], usage: Any, fault: str = "ok") -> list[bytes]:

@@ -123,6 +123,7 @@ class PriceWatch:
     """Watches whether calls still cost what was stated; says so every 500 rounds, if a mean moved by more than 5 %."""
 
     stated: list[float]
+    rising: bool = True  # whether prices must not fall from a stage to the next: those of a router
     rounds: int = 0
     means: list[Mean] = field(default_factory=list)
 
@@ -136,15 +137,16 @@ class PriceWatch:
     def look(self) -> list[float] | None:
         """Count a round; return new prices if it is time and they are needed.
 
-        Prices must not fall from a stage to the next: where the means do, the later ones are raised.
+        Where prices must rise and the means do not, the later ones are raised.
         """
         self.rounds += 1
         if self.rounds % EVERY or not any(m.moved_from(s) for m, s in zip(self.means, self.stated)):
             return None
         found, least = list[float](), 0.0
         for mean, stated in zip(self.means, self.stated):
-            least = max(least, mean.mean if mean.count >= ENOUGH else stated)
-            found.append(least)
+            seen = mean.mean if mean.count >= ENOUGH else stated
+            least = max(least, seen)
+            found.append(least if self.rising else seen)
         return found if found[-1] > 0.0 and found != self.stated else None
 
     def accept(self, prices: list[float]) -> None:
