@@ -148,7 +148,7 @@ class Running:
 
     def serve(self, app):
         """Return the port on which an application listens now."""
-        held = socket.socket()
+        held = socket.socket(proto=socket.IPPROTO_TCP)  # else small packets are held back
         held.bind(("127.0.0.1", 0))
         config = uvicorn.Config(
             app, log_level="critical", lifespan="off", access_log=False, timeout_graceful_shutdown=1
