@@ -12,8 +12,8 @@ from tests.allocation.grids import Grid, Recorder, Same
 from weakfeedback.allocation import AllocationProblem, CsbTs, CsbTsSame, posterior
 from weakfeedback.allocation.instances import load
 from weakfeedback.allocation.policies import csb_ts
+from weakfeedback.catalog import SETTINGS
 from weakfeedback.checks import check_policy
-from weakfeedback.settings import SETTINGS
 
 BOTH = ("loss", "reward")
 

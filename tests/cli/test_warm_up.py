@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from weakfeedback.catalog import POLICIES
-from weakfeedback.cli import app
+from weakfeedback.cli.app import app
 from weakfeedback.cli.warm_up import jobs, live_object
-from weakfeedback.engine import cache
+from weakfeedback.engine.compiler import cache
 from weakfeedback.live import Allocator, Cascade, ContextualCascade, Player, Router
 
 WARM_UP = [sys.executable, "-W", "error", "-m", "weakfeedback", "warm-up", "random", "--setting", "cascade"]
@@ -21,7 +21,7 @@ PLAY = textwrap.dedent(
     """
     import sys
     from weakfeedback import Cascade
-    from weakfeedback.engine import cache
+    from weakfeedback.engine.compiler import cache
     arms = int(sys.argv[1])
     for compiled in (True, False):
         cascade = Cascade(arms, [0.1] * arms, policy="Random", seed=3, compiled=compiled)
@@ -104,7 +104,7 @@ def test_a_folder_that_cannot_be_written_is_named_and_does_no_harm(tmp_path):
     program = textwrap.dedent(
         """
         import errno, os
-        from weakfeedback.engine import cache
+        from weakfeedback.engine.compiler import cache
         from weakfeedback.cli.warm_up import compile_policy
 
         def refuse(*_):

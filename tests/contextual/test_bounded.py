@@ -23,7 +23,7 @@ from weakfeedback.contextual import (
     uss_pd,
     uss_pd_ridge,
 )
-from weakfeedback.engine.chunk import Compiled, Interpreted
+from weakfeedback.engine.replication import Compiled, Interpreted
 from weakfeedback.engine.seeds import generator
 from weakfeedback.kernels import linalg
 from weakfeedback.validate import integer

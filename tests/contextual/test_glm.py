@@ -15,7 +15,7 @@ from weakfeedback.contextual import (
     UssPdRidge,
     UssPdTs,
 )
-from weakfeedback.engine.chunk import Compiled
+from weakfeedback.engine.replication import Compiled
 from weakfeedback.engine.seeds import generator
 from weakfeedback.kernels.linalg import settle
 

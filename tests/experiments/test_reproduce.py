@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.experiments.tiny import tiny  # noqa: F401
 
-from weakfeedback.engine.chunk import run
+from weakfeedback.engine.replication import run
 from weakfeedback.experiments import run_experiment
 from weakfeedback.experiments.run import plan_experiment
 from weakfeedback.reproduce import registry

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.checks.codelines import writes
-from weakfeedback.engine.cast import restore, streams
 from weakfeedback.engine.loop import loop_for
+from weakfeedback.engine.replication import restore, streams
 from weakfeedback.engine.seeds import WORLD, generator
 from weakfeedback.lending import Lender
 

@@ -3,8 +3,8 @@
 import ast
 from typing import Any
 
-from weakfeedback.engine.constructs import tree_of
-from weakfeedback.engine.digest import reachable
+from weakfeedback.engine.compiler.constructs import tree_of
+from weakfeedback.engine.compiler.fingerprint import reachable
 
 
 def writes(cls: type, entry: tuple[str, ...], field: str) -> str:

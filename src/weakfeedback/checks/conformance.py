@@ -29,11 +29,10 @@ from weakfeedback.checks.case import (
 from weakfeedback.checks.pairs import pairs_teach_as_outputs
 from weakfeedback.checks.spies import Late, Spy
 from weakfeedback.decisions import WrongDecision
-from weakfeedback.engine.cast import cast, state_of, streams
-from weakfeedback.engine.chunk import Compiled, Interpreted
-from weakfeedback.engine.digest import CannotLower
+from weakfeedback.engine.compiler.fingerprint import CannotLower
 from weakfeedback.engine.loop import loop_for, measures_of
 from weakfeedback.engine.plan import separate_fields
+from weakfeedback.engine.replication import Compiled, Interpreted, cast, state_of, streams
 from weakfeedback.engine.seeds import generator
 from weakfeedback.lending import WritesToLoan, frames_of
 from weakfeedback.plaintext import one_line

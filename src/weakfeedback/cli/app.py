@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weakfeedback._version import __version__
+from weakfeedback.catalog import SETTINGS
 from weakfeedback.cli import completion
 from weakfeedback.cli.output import (
     FAILED,
@@ -24,7 +25,6 @@ from weakfeedback.cli.output import (
 )
 from weakfeedback.plaintext import counted
 from weakfeedback.serve.command import serve_app
-from weakfeedback.settings import SETTINGS
 
 if TYPE_CHECKING:
     from weakfeedback.experiments.userfile import UserExperiment

@@ -12,7 +12,7 @@ REWARDS = ("bernoulli", "uniform", "beta")
 
 def settings(incomplete: str) -> list[str]:
     """Names of settings."""
-    from weakfeedback.settings import SETTINGS
+    from weakfeedback.catalog import SETTINGS
 
     return _starting(SETTINGS, incomplete)
 
@@ -24,8 +24,7 @@ def kinds(incomplete: str) -> list[str]:
 
 def listed(context: Context, incomplete: str) -> list[str]:
     """Names of the kind that was typed before."""
-    from weakfeedback.catalog import POLICIES
-    from weakfeedback.settings import SETTINGS
+    from weakfeedback.catalog import POLICIES, SETTINGS
 
     kind, chosen = context.params.get("kind"), context.params.get("setting")
     settings = [setting for setting in SETTINGS.values() if not chosen or setting.name == chosen]

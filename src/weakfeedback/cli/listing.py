@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weakfeedback.catalog import SETTINGS
 from weakfeedback.plaintext import counted, visible
-from weakfeedback.settings import SETTINGS, Setting
+from weakfeedback.setting import Setting
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,12 +62,10 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 def _policies(setting: Setting) -> list[dict[str, Any]]:
-    from weakfeedback.catalog import POLICIES, option_names
-
     rows = []
-    for name, cls in POLICIES[setting.name].items():
+    for name, cls in setting.policies.items():
         parameters = inspect.signature(cls).parameters
-        options = [parameters[option] for option in option_names(setting.name, name)]
+        options = [parameters[option] for option in setting.option_names(name)]
         rows.append(
             {
                 "setting": setting.name,
@@ -127,14 +126,11 @@ def overview() -> Iterator[str]:
 
 
 def _policies_in_short() -> Iterator[str]:
-    from weakfeedback.catalog import IN_SHORT, POLICIES
-
-    width = max(len(name) for names in POLICIES.values() for name in names)
-    for setting in SETTINGS:
-        yield f"\nPolicies: {setting}"
-        for name in POLICIES[setting]:
-            words = IN_SHORT.get(setting, {}).get(name, "")
-            yield from _wrapped(f"  {name:<{width}}  ", words)
+    width = max(len(name) for setting in SETTINGS.values() for name in setting.policies)
+    for setting in SETTINGS.values():
+        yield f"\nPolicies: {setting.name}"
+        for name in setting.policies:
+            yield from _wrapped(f"  {name:<{width}}  ", setting.words_of(name))
 
 
 def in_words(found: dict[str, list[dict[str, Any]]]) -> Iterator[str]:

@@ -64,10 +64,10 @@ def warm_up(
 
 def compile_policy(setting: str, policy: str) -> Compilation:
     """Compile one policy on the default problem of its setting, for simulations and for live use."""
-    from weakfeedback.engine import cache
-    from weakfeedback.engine.chunk import Compiled
-    from weakfeedback.engine.digest import CannotLower
-    from weakfeedback.settings import SETTINGS
+    from weakfeedback.catalog import SETTINGS
+    from weakfeedback.engine.compiler import cache
+    from weakfeedback.engine.compiler.fingerprint import CannotLower
+    from weakfeedback.engine.replication import Compiled
 
     problem, prototype = SETTINGS[setting].sample(policy)
     before, start, refused = len(cache.lost), time.perf_counter(), ""
@@ -89,15 +89,14 @@ def live_object(setting: str, policy: str, compiled: bool, seed: int = 0) -> Any
     """Return a live object on the default problem of a setting; None for a policy, or setting, that has none."""
     import numpy as np
 
-    from weakfeedback.catalog import policy_class
+    from weakfeedback.catalog import SETTINGS
     from weakfeedback.live import Allocator, Cascade, ContextualCascade, Player, Router
-    from weakfeedback.settings import SETTINGS
 
-    if getattr(policy_class(setting, policy), "sees_truth", False):
+    chosen = SETTINGS[setting].policy_class(policy)
+    if getattr(chosen, "sees_truth", False):
         return None
-    known = SETTINGS[setting]
-    problem = known.other_problems.get(policy, known.default_problem)()
-    given: dict[str, Any] = {**known.sample_options.get(policy, {}), "seed": seed, "compiled": compiled}
+    problem = SETTINGS[setting].sample_problem(policy)
+    given: dict[str, Any] = {**getattr(chosen, "sample_options", {}), "seed": seed, "compiled": compiled}
     if setting in ("cascade", "contextual"):
         kind: Any = Cascade if setting == "cascade" else ContextualCascade
         return kind(problem.arms, np.diff(problem.costs, prepend=0.0), policy=policy, **given)

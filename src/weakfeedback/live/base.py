@@ -24,8 +24,8 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 import numpy as np
 
 from weakfeedback import catalog
-from weakfeedback.engine.digest import CannotLower
-from weakfeedback.engine.fresh import fresh
+from weakfeedback.engine.compiler.fingerprint import CannotLower
+from weakfeedback.engine.replication import fresh
 from weakfeedback.journal.events import JournalError
 from weakfeedback.lending import writes_to_loan
 from weakfeedback.live import storage
@@ -397,7 +397,7 @@ class Live:
                 self._recover()  # refused to a signal handler, and to a fork
         try:
             if not isinstance(self._change, _Closed):
-                self._finish(journal, f"this {self.kind} was closed: open {journal.store.path} again")
+                self._finish(journal, f"this {self.kind} was closed: open {journal.store.place} again")
             journal.log.flush()  # what other threads have done since, and wait for
         finally:
             journal.store.close()

@@ -8,7 +8,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from weakfeedback.engine.chunk import run
+from weakfeedback.engine.replication import run
 
 if TYPE_CHECKING:
     from weakfeedback.experiments.model import Experiment

@@ -10,10 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from weakfeedback.cli.output import App, Commands, Stop, say
+from weakfeedback.serve.stores import add_commands
 
 EXTRA = ("starlette", "uvicorn", "httptools", "orjson", "prometheus_client", "aiohttp")
 
 serve_app = App(cls=Commands, name="serve", invoke_without_command=True)
+add_commands(serve_app)
 
 
 @serve_app.callback()

@@ -7,13 +7,14 @@ import os
 import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from weakfeedback.journal import SqliteStore, Store
+from weakfeedback.journal import Store, open_store
 from weakfeedback.serve.auth import LEVELS, LOOPBACK, SHORTEST, Token
 from weakfeedback.serve.models import CONFIG, NAME, Problem
 
@@ -250,17 +251,10 @@ def check_store(address: str) -> None:
         )
 
 
-def open_store(address: str, *, read_only: bool = False) -> Store:
-    """The store at an address."""
-    if not address.startswith("sqlite:///"):
-        raise ConfigError("only sqlite:///FILE can be opened here")
-    return SqliteStore.open(address.removeprefix("sqlite:///"), read_only=read_only)
-
-
 def opener(address: str) -> Callable[..., Store]:
     """Opens the store at an address, as `Service` wants it."""
     check_store(address)
-    return lambda read_only=False: open_store(address, read_only=read_only)
+    return partial(open_store, address)
 
 
 def is_loopback(host: str) -> bool:

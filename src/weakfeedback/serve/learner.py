@@ -28,6 +28,7 @@ WEIGHT = 0.05  # of the latest step in the moving average
 AUDITS = 100  # that are remembered
 ITEM = "\x1f"  # between an idempotency key and the number of a decision of several
 OWN = ("archive", "audit", "serve")  # kinds of events that only the service knows
+EXTRA = ("outputs", "spent", "tokens")  # of the body of a feedback, which only the service reads
 OPENS = ("decide",)
 Clock = Callable[[], int]
 
@@ -214,8 +215,8 @@ class Learner:
         """Do again what an event tells; ``same`` if this version of the package wrote it."""
         if event.kind not in OWN:
             told = event
-            if "outputs" in event.body and event.kind == "feedback":
-                told = replace(event, body={k: v for k, v in event.body.items() if k != "outputs"})
+            if event.kind == "feedback" and any(name in event.body for name in EXTRA):
+                told = replace(event, body={k: v for k, v in event.body.items() if k not in EXTRA})
             self.live._apply(told, same, where)
         self.see(event)
         self.outbox.last_seq = self.committed = event.seq
@@ -277,10 +278,13 @@ class Learner:
             self.outbox.key = None
         return self._settle()
 
-    def feedback(self, id: int, given: FeedbackRequest, digest: str) -> Event:
-        """Learn what was seen under a pending decision."""
+    def feedback(
+        self, id: int, given: FeedbackRequest, digest: str, extra: dict[str, Any] | None = None
+    ) -> Event:
+        """Learn what was seen under a pending decision; ``extra`` is kept with it, as `EXTRA` names it."""
+        self.outbox.extra = dict(extra or {})
         if self.config.keep_outputs and given.outputs is not None:
-            self.outbox.extra = {"outputs": given.outputs}
+            self.outbox.extra["outputs"] = given.outputs
         try:
             self.kind.learn(self.live, id, given, digest)
         finally:
@@ -333,7 +337,7 @@ class Learner:
         return self._settle()
 
     def serve(self, body: dict[str, Any]) -> list[Event]:
-        """Count a request that was answered without a decision."""
+        """Note a request that was answered without comparison: accounts only."""
         self.outbox.append("serve", body)
         return self._settle()
 

@@ -534,25 +534,42 @@ class Service:
             "repeated": False,
         }
 
-    async def feedback(self, name: str, id: int, given: FeedbackRequest) -> dict[str, Any]:
-        """What was seen under a decision."""
+    async def feedback(
+        self,
+        name: str,
+        id: int,
+        given: FeedbackRequest,
+        *,
+        digest: str | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """What was seen under a decision.
+
+        A front end that compares answers itself tells what identifies them in ``digest``; what they cost can be kept
+        in ``extra``, as ``spent`` and ``tokens``.
+        """
         learner = self.learner(name)
-        told, future = await self._fed(learner, id, given)
+        told, future = await self._fed(learner, id, given, digest, extra)
         if future is not None:
             await self._wait(future)
         return told
 
     async def _fed(
-        self, learner: Learner, id: int, given: FeedbackRequest
+        self,
+        learner: Learner,
+        id: int,
+        given: FeedbackRequest,
+        digest: str | None = None,
+        extra: dict[str, Any] | None = None,
     ) -> tuple[dict[str, Any], asyncio.Future[Any] | None]:
         """Learn, and return what is told once the future is done."""
-        digest = learner.kind.digest(given)
+        digest = digest or learner.kind.digest(given)
         if id not in learner.live._ledger.waiting:
             return await self._ended(learner, id, digest), learner.last
         if given.dry_run:
             wants, _ = await self._taken(learner, self._wants, learner, id, given)
             return {"result": "possible", "id": id, "wants_label": wants}, learner.last
-        event, future = await self._taken(learner, self._learn_once, learner, id, given, digest)
+        event, future = await self._taken(learner, self._learn_once, learner, id, given, digest, extra)
         if event is None:  # another request was faster
             return await self._ended(learner, id, digest), learner.last
         differ = event.body.get("differ")
@@ -561,8 +578,11 @@ class Service:
             told |= {"differ": differ, "wants_label": False}
         return told, future
 
-    def _learn_once(self, learner: Learner, id: int, given: FeedbackRequest, digest: str) -> Event | None:
-        return learner.feedback(id, given, digest) if id in learner.live._ledger.waiting else None
+    def _learn_once(
+        self, learner: Learner, id: int, given: FeedbackRequest, digest: str, extra: dict[str, Any] | None
+    ) -> Event | None:
+        waits = id in learner.live._ledger.waiting
+        return learner.feedback(id, given, digest, extra) if waits else None
 
     def _wants(self, learner: Learner, id: int, given: FeedbackRequest) -> bool:
         if id not in learner.live._ledger.waiting:
@@ -638,10 +658,13 @@ class Service:
             raise Problem("expired", f"decision {id} has expired at {moment(end.at)}")
         raise Problem("conflict", f"decision {id} was answered at {moment(end.at)}, and cannot be cancelled")
 
-    async def serve(self, name: str, stage: int, cost: float, tokens: Sequence[int] = ()) -> None:
-        """Count a request that was answered by a stage without a decision, and what it cost; nothing is learned."""
+    async def served(self, name: str, stage: int, cost: float, tokens: Sequence[int] = ()) -> None:
+        """Note a request that a front end answered at a stage without comparison; changes accounts only."""
         learner = self.learner(name)
-        await self._step(learner, learner.serve, {"stage": stage, "cost": cost, "tokens": list(tokens)})
+        body: dict[str, Any] = {"stage": stage, "cost": cost}
+        if tokens:
+            body["tokens"] = list(tokens)
+        await self._step(learner, learner.serve, body)
 
     async def decision(self, name: str, id: int) -> dict[str, Any]:
         """Where a decision stands."""

@@ -80,6 +80,7 @@ class UssA(KeptRounds):
     [[676, 40], [0, 284]]
     """
 
+    in_short = "goes on while that is worth its price, by regressions"
     delay_safe = True
     keeps_history = True  # up to ``memory`` rounds
 

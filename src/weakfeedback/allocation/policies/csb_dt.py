@@ -1,6 +1,7 @@
 """CSB-DT: the predecessor of CSB-DK, which learns the means only after the thresholds (NeurIPS 2019)."""
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -60,6 +61,9 @@ class CsbDt:
     (59, [0.5, 0.5, 1.0])
     """
 
+    in_short = "all thresholds at once with parts of the budget, then means"
+    sample_options: ClassVar = {"epsilon": 0.1, "delta": 0.1, "gamma": 0.02}
+    sample_problem = "different"
     delay_safe = True
     made_for = ("loss",)
 

@@ -1,6 +1,7 @@
 """CSB-DU: several thresholds, only their precision known (thesis, section 4.4.2)."""
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -64,6 +65,9 @@ class CsbDu:
     True
     """
 
+    in_short = "each arm's threshold by linear search; anytime"
+    sample_options: ClassVar = {"gamma": 0.02}
+    sample_problem = "different"
     delay_safe = True
     made_for = ("loss",)
 

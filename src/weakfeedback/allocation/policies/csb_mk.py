@@ -1,6 +1,7 @@
 """CSB-MK and CSB-DK: several thresholds, known horizon and smallest mean (thesis, section 4.3.2)."""
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -85,6 +86,9 @@ class CsbMk:
     (True, True, np.True_)
     """
 
+    in_short = "each arm's threshold by binary search, then a knapsack"
+    sample_options: ClassVar = {"epsilon": 0.1, "delta": 0.1, "gamma": 0.02}
+    sample_problem = "different"
     delay_safe = True
     made_for = ("loss",)
 

@@ -1,5 +1,7 @@
 """CSB-SK: one threshold for all arms, known horizon and smallest mean (thesis, section 4.3.1)."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from weakfeedback.allocation.common import coin, count_served, draw_means, give_top, some_positive
@@ -61,6 +63,8 @@ class CsbSk:
     (True, 0.5)
     """
 
+    in_short = "common threshold by binary search, Thompson sampling"
+    sample_options: ClassVar = {"epsilon": 0.1, "delta": 0.1}
     delay_safe = True
     made_for = ("loss",)
 

@@ -1,6 +1,7 @@
 """CSB-ST: the predecessor of CSB-SK, which learns the means only after the threshold (NeurIPS 2019)."""
 
 import math
+from typing import ClassVar
 
 from weakfeedback.allocation.common import SLACK, count_served, some_positive
 from weakfeedback.allocation.policies.csb_sk import CsbSk
@@ -43,6 +44,8 @@ class CsbSt(CsbSk):
     (36, 50)
     """
 
+    in_short = "common threshold first, means afterwards"
+    sample_options: ClassVar = {"epsilon": 0.1, "delta": 0.1}
     delay_safe = True
     made_for = ("loss",)
 

@@ -47,6 +47,7 @@ class CsbSu:
     6
     """
 
+    in_short = "common threshold by linear search; anytime"
     delay_safe = True
     made_for = ("loss",)
 

@@ -95,6 +95,8 @@ class CsbTs:
     ([True, True, False], [True, True, False])
     """
 
+    in_short = "draws thresholds and means alike; anytime"
+    sample_problem = "different"
     delay_safe = True
     made_for = ("loss", "reward")
 

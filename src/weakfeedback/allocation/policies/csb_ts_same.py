@@ -61,6 +61,7 @@ class CsbTsSame:
     (6, 0.5)
     """
 
+    in_short = "CSB-TS for a common threshold; anytime, no parameter"
     delay_safe = True
     made_for = ("loss", "reward")
 

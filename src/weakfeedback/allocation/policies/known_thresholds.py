@@ -1,6 +1,7 @@
 """MP-TS and CTS-Beta with the thresholds known: what learning the means alone costs (thesis, section 4.3)."""
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -53,6 +54,8 @@ class KnownThresholds:
     (2, [0.0, 0.4, 0.4])
     """
 
+    in_short = "the thresholds are given: the floor of all others"
+    sample_options: ClassVar = {"thresholds": (0.5, 0.5, 0.5, 0.5)}
     delay_safe = True
     made_for = ("loss", "reward")
 

@@ -1,5 +1,7 @@
 """NUM-MK: rewards, several thresholds, known horizon and smallest mean (thesis, section 4.6)."""
 
+from typing import ClassVar
+
 from weakfeedback.allocation.common import TINY
 from weakfeedback.allocation.policies.csb_mk import CsbMk
 
@@ -42,6 +44,9 @@ class NumMk(CsbMk):
     [0.305, 0.602]
     """
 
+    in_short = "CSB-MK where rewards are seen, not losses"
+    sample_options: ClassVar = {"epsilon": 0.1, "delta": 0.1, "gamma": 0.02}
+    sample_problem = "rewards"
     delay_safe = True
     made_for = ("reward",)
 

@@ -1,5 +1,7 @@
 """NUM-SK: rewards, one threshold for all arms, known horizon and smallest mean (thesis, section 4.6)."""
 
+from typing import ClassVar
+
 from weakfeedback.allocation.common import count_served, some_positive
 from weakfeedback.allocation.policies.csb_sk import CsbSk
 
@@ -42,6 +44,9 @@ class NumSk(CsbSk):
     [0.667, 0.667, 0.667, 0.667]
     """
 
+    in_short = "CSB-SK where rewards are seen, not losses"
+    sample_options: ClassVar = {"epsilon": 0.1, "delta": 0.1}
+    sample_problem = "rewards"
     delay_safe = True
     made_for = ("reward",)
 

@@ -1,5 +1,7 @@
 """Policies that learn nothing: a fixed arm and a random one."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from weakfeedback.validate import cumulative_costs, integer
@@ -23,6 +25,9 @@ class FixedArm:
     1
     """
 
+    in_short = "always stops at the same arm"
+    explained = "Fixed always stops at the same stage, whatever was seen."
+    sample_options: ClassVar = {"arm": 0}
     delay_safe = True
 
     def __init__(self, costs, arm):
@@ -70,6 +75,8 @@ class RandomArm:
     [1, 2, 0, 2, 0]
     """
 
+    in_short = "stops at an arm drawn at random"
+    explained = "Random stops at a stage drawn by lot, whatever was seen."
     delay_safe = True
 
     def __init__(self, costs):

@@ -48,6 +48,11 @@ class HanawalHeuristic:
     [915, 85]
     """
 
+    in_short = "one-sided test with upper confidence bounds"
+    explained = (
+        "Hanawal compares the extra cost with the largest plausible disagreement, so it goes further than"
+        " the estimate suggests while it knows little."
+    )
     delay_safe = True
 
     def __init__(self, costs, alpha=1.5):

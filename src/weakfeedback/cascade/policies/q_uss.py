@@ -1,5 +1,7 @@
 """Q-USS: a cascade that buys a label now and then, and so needs no weak dominance."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from weakfeedback.kernels.loops import disagreements
@@ -68,6 +70,12 @@ class QUss:
     (0, 6, 6.0)
     """
 
+    in_short = "USS-TS that may buy the truth, at a price"
+    explained = (
+        "Q-USS looks at which of two stages that differ was right by the labels bought, and not only at "
+        "how often they differ."
+    )
+    sample_options: ClassVar = {"price": 1.0}
     delay_safe = False
     scratch = ("buying",)  # what select may write: a note for wants_label, nothing that is learned
 

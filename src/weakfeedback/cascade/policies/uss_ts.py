@@ -47,6 +47,11 @@ class UssTs:
     [985, 15]
     """
 
+    in_short = "Thompson sampling of disagreements"
+    explained = (
+        "USS-TS compares the extra cost with a random draw from what is known of the disagreement, so it "
+        "now and then goes further than the estimate suggests, to learn."
+    )
     delay_safe = True
     recostable = True  # nothing that is learned depends on the costs: C may change
 

@@ -50,6 +50,11 @@ class UssTsDrift:
     100.0 100.0 1
     """
 
+    in_short = "USS-TS for a cascade that changes with time"
+    explained = (
+        "USS-TS-drift counts the latest comparisons only, and now and then goes to the last stage, to see"
+        " whether something has changed."
+    )
     forgets = True  # comparisons fade, so that nothing is certified by their number
     delay_safe = True
     recostable = True  # nothing that is learned depends on the costs: C may change

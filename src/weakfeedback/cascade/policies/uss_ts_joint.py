@@ -54,6 +54,11 @@ class UssTsJoint:
     [989, 11]
     """
 
+    in_short = "USS-TS that learns the joint law of two labels"
+    explained = (
+        "USS-TS-joint compares the extra cost with a random draw from what is known of all stages "
+        "together, so it now and then goes further than the estimate suggests, to learn."
+    )
     delay_safe = True
     recostable = True  # nothing that is learned depends on the costs: C may change
     binary_outputs = True  # the outputs of a round take at most two values

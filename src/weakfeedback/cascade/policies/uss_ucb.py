@@ -48,6 +48,11 @@ class UssUcb:
     [971, 29]
     """
 
+    in_short = "upper confidence bounds on disagreements"
+    explained = (
+        "USS-UCB compares the extra cost with the largest plausible disagreement, so it goes further than"
+        " the estimate suggests while it knows little."
+    )
     delay_safe = True
     recostable = True  # nothing that is learned depends on the costs: C may change
 

@@ -1,5 +1,7 @@
 """The comparator of chapter 3 that is told the truth (thesis, section 3.5.1)."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from weakfeedback.contextual.arguments import LEAST_RIDGE, forced_rounds, kept, probability
@@ -55,6 +57,8 @@ class Supervised(Regressions):
     [[482, 2], [0, 516]]
     """
 
+    in_short = "USS-PD that is told which labels were right"
+    sample_options: ClassVar = {"forced": 30}
     delay_safe = True
     keeps_history = True
     sees_truth = True

@@ -1,5 +1,7 @@
 """USS-PD: contextual cascades by optimistic pairwise disagreements (thesis, section 3.4)."""
 
+from typing import ClassVar
+
 from weakfeedback.contextual.arguments import forced_rounds
 from weakfeedback.contextual.disagreement import PairwiseDisagreement
 from weakfeedback.contextual.glm import confidence
@@ -85,6 +87,9 @@ class UssPd(PairwiseDisagreement):
     [[482, 2], [0, 516]]
     """
 
+    in_short = "upper confidence bounds, logistic regression on the context"
+    explained = "USS-PD compares the extra cost with the largest plausible disagreement at this context."
+    sample_options: ClassVar = {"forced": 30}
     delay_safe = True
     recostable = True  # nothing that is learned depends on the costs: C may change
     keeps_history = True

@@ -64,6 +64,10 @@ class UssPdRidge(PairwiseDisagreement):
     [[473, 11], [0, 516]]
     """
 
+    in_short = "USS-PD with one forced round only"
+    explained = (
+        "USS-PD-lambdaI compares the extra cost with the largest plausible disagreement at this context."
+    )
     delay_safe = True
     keeps_history = True
 

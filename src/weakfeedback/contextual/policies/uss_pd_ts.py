@@ -66,6 +66,12 @@ class UssPdTs(PairRegressions):
     [[438, 46], [7, 509]]
     """
 
+    in_short = "USS-PD with random draws in place of upper bounds"
+    explained = (
+        "USS-PD-TS compares the extra cost with a random draw from what is plausible at this context, so "
+        "that doubtful stages are tried now and then; the largest disagreement named is that of 97.5 % of"
+        " such draws."
+    )
     delay_safe = True
     recostable = True  # nothing that is learned depends on the costs: C may change
     keeps_history = True

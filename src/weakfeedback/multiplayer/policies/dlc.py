@@ -1,5 +1,7 @@
 """DLC: distributed learning and coordination of players who cannot talk (thesis, section 5.3)."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from weakfeedback.multiplayer.kl_lucb import AdaptiveExplore, confidence
@@ -85,6 +87,8 @@ class Dlc(Opening, AdaptiveExplore):
     (1, 1, 388)
     """
 
+    in_short = "the leader finds the best channels alone"
+    sample_options: ClassVar = {"epsilon": 0.1, "delta": 0.1}
     delay_safe = False
 
     def __init__(

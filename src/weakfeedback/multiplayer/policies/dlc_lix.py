@@ -1,5 +1,7 @@
 """DLC-LIX: DLC with limited information exchange (thesis, section 5.4)."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from weakfeedback.multiplayer.kl_lucb import (
@@ -113,6 +115,8 @@ class DlcLix(Opening, AdaptiveExplore):
     (1, 1, 388)
     """
 
+    in_short = "DLC in which all earn while the leader explores"
+    sample_options: ClassVar = {"epsilon": 0.1, "delta": 0.1}
     delay_safe = False
 
     def __init__(

@@ -84,6 +84,7 @@ class Dpe1(Opening):
     (1, 1)
     """
 
+    in_short = "rotates over the best channels, only the leader explores"
     delay_safe = False
 
     def __init__(self, arms):

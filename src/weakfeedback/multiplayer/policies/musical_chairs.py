@@ -1,6 +1,7 @@
 """Musical Chairs: explore at random, count the players by the collisions, sit down (Rosenski and Shamir)."""
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -54,6 +55,8 @@ class MusicalChairs:
     (1, 1, 101)
     """
 
+    in_short = "random play for a fixed time, then sits down"
+    sample_options: ClassVar = {"learning_rounds": 100}
     delay_safe = False
 
     def __init__(self, arms, learning_rounds):

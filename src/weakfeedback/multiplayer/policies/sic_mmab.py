@@ -1,6 +1,7 @@
 """SIC-MMAB: players who explore together and tell each other all statistics by collisions (Boursier and Perchet)."""
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -68,6 +69,8 @@ class SicMmab(Opening):
     (1, 1, 248)
     """
 
+    in_short = "explores in turn, tells sums by collisions"
+    sample_options: ClassVar = {"horizon": 10_000}
     delay_safe = False
 
     def __init__(self, arms, horizon, constant=2.0, first_phase=None):

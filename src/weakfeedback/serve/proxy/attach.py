@@ -89,7 +89,7 @@ class ServiceDecider:
     async def serve(self, learner: str, stage: int, spending: Spending, id: int | None) -> None:
         """Count a request that was answered without a decision; one that was decided is counted already."""
         if id is None:
-            await self._asked(self._service.serve(learner, stage, spending.total, spending.tokens))
+            await self._asked(self._service.served(learner, stage, spending.total, spending.tokens))
 
     async def recost(self, learner: str, prices: list[float]) -> None:
         """Go on with new prices."""

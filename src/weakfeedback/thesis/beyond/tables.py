@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from weakfeedback.experiments.judge import holm
 from weakfeedback.experiments.model import Table
+from weakfeedback.stats import holm
 from weakfeedback.thesis.beyond.experiments import FLOORS, INSTANCES, NEW
 from weakfeedback.thesis.beyond.families import DISTRIBUTIONS, FAMILIES
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.engine.digest import constants_of, helper_of
+from weakfeedback.engine.compiler.fingerprint import constants_of, helper_of
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import builtins
 import dis
 import functools
 import hashlib
+import importlib.resources
 import inspect
 import itertools
 import sys
@@ -121,6 +122,21 @@ def _functions_behind(name: str, value: Any, parts: list[str]) -> dict[str, type
     if not functions:
         parts.append(f"{name}={_constant(name, value, 'the class', False)}")
     return functions
+
+
+@functools.cache
+def package_digest(name: str) -> str:
+    """A digest of the text of all modules of a package, those of its subpackages too."""
+    return _hashed(_texts(importlib.resources.files(name), ""))
+
+
+def _texts(folder: Any, place: str) -> Iterator[str]:
+    for path in sorted(folder.iterdir(), key=lambda path: path.name):
+        if path.is_dir():
+            yield from _texts(path, f"{place}{path.name}/")
+        elif path.name.endswith(".py"):
+            yield f"{place}{path.name}"
+            yield path.read_text(encoding="utf-8")
 
 
 def _hashed(parts: Iterable[str]) -> str:

@@ -25,8 +25,8 @@ from numba.core.extending import (
 )
 from numba.core.typing.templates import AttributeTemplate
 
-from weakfeedback.engine.digest import constants_of, helper_of
-from weakfeedback.engine.lowering import METHOD_OPTIONS
+from weakfeedback.engine.compiler.fingerprint import constants_of, helper_of
+from weakfeedback.engine.compiler.lowering import METHOD_OPTIONS
 
 _overload_method: Any = extending.overload_method
 _typeof_impl: Any = extending.typeof_impl

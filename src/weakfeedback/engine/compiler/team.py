@@ -6,10 +6,7 @@ that a round loop reads the same for a list of plain objects and for a team of c
 """
 
 import ctypes
-import functools
-import hashlib
 import operator
-import pkgutil
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,11 +15,9 @@ from numba import typeof, types
 from numba.core import cgutils, extending
 from numba.core.extending import NativeValue, models, overload
 
-from weakfeedback.engine.borrowed import Borrowed, Loan, lent, place_of_fields
-from weakfeedback.engine.cast import joined
-from weakfeedback.engine.lowering import Blueprint, compiled_loop
-from weakfeedback.engine.seeds import POLICY, generator, states_of_players
-from weakfeedback.engine.stream import STREAM, stream_of
+from weakfeedback.engine.compiler._numba.borrowed import Borrowed, Loan, lent, place_of_fields
+from weakfeedback.engine.compiler._numba.stream import stream_of
+from weakfeedback.engine.compiler.lowering import Blueprint, compiled_loop
 
 _intrinsic: Any = extending.intrinsic
 _register_model: Any = extending.register_model
@@ -38,12 +33,6 @@ _pointer_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char
 )
 
 
-class Code:
-    """Stands among the parts of a compiled loop, so that a loop compiled with another version is not reused."""
-
-    digest = hashlib.sha256(pkgutil.get_data(__name__, "team.py") or b"").hexdigest()[:20]
-
-
 class Team:
     """The compiled twins of a list of objects of one class; it keeps them alive."""
 
@@ -55,12 +44,12 @@ class Team:
         self.item = typeof(twin)
         address = place_of_fields
         if not isinstance(twin, Loan):
-            address = compiled_loop(_address, blueprint, Code)  # type: ignore[arg-type]
+            address = compiled_loop(_address, blueprint)
         self.address = np.array([address(struct) for struct in self.structs], dtype=np.int64)
 
-    def state(self) -> dict[str, Any]:
-        """All their fields."""
-        return joined([self.blueprint.read(struct) for struct in self.structs])
+    def states(self) -> list[dict[str, Any]]:
+        """The fields of each."""
+        return [self.blueprint.read(struct) for struct in self.structs]
 
 
 class Generators(Team):
@@ -73,47 +62,6 @@ class Generators(Team):
         if len(kinds) > 1:
             raise TypeError(f"the generators of a team must be of one kind, not {len(kinds)}")
         self.address = np.array([_place_of(generator) for generator in generators], dtype=np.int64)
-
-
-class Seeded(Generators):
-    """Generators over PCG64 that are nothing but their states, as ``seeds.states_of_players`` returns them.
-
-    Each has ten words: state and increment; where these are, and half a word that NumPy may keep; where that is,
-    and NumPy's functions. Only for a NumPy of which ``seeds_known`` says that it has them so. (80 bytes: numbers of
-    128 bits stay where they may stand.)
-    """
-
-    def __init__(self, states: bytes) -> None:
-        self.item = STREAM
-        words = np.zeros((len(states) // 32, 10), dtype=np.int64)
-        place = words.__array_interface__["data"][0] + 80 * np.arange(words.shape[0])
-        words[:, :4] = np.frombuffer(states, dtype=np.int64).reshape(-1, 4)
-        words[:, 4] = place
-        words[:, 6] = place + 32
-        words[:, 7:] = _functions()
-        self.words = words
-        self.address = place + 48
-
-
-@functools.cache
-def seeds_known() -> bool:
-    """Whether NumPy starts PCG64, and keeps half a word behind the address of its state, as here believed."""
-    rng = generator(2**70, 2**40, POLICY, 1)
-    bits: Any = rng.bit_generator
-    start = bits.state["state"]
-    words = [start["state"], start["inc"]]
-    if states_of_players(2**70, 2**40, 2)[32:] != b"".join(word.to_bytes(16, "little") for word in words):
-        return False
-    rng.integers(0, 10, dtype=np.uint32)
-    half = (ctypes.c_uint32 * 4).from_address(bits.ctypes.state_address)[2:]
-    return half == [1, bits.state["uinteger"]] and bits.state["has_uint32"] == 1
-
-
-@functools.cache
-def _functions() -> list[int]:
-    """Where NumPy has the functions of PCG64."""
-    rng = np.random.Generator(np.random.PCG64(0))
-    return (ctypes.c_int64 * len(BITS)).from_address(_place_of(rng))[1:]
 
 
 def _place_of(generator: np.random.Generator) -> int:

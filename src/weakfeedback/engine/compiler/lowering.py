@@ -8,7 +8,6 @@ changed numbers home, so that ``vars(obj)`` is the whole state again. Nothing he
 import functools
 import hashlib
 import inspect
-import pkgutil
 import threading
 import types as pytypes
 from collections.abc import Callable
@@ -22,28 +21,24 @@ from numba.core.extending import intrinsic
 from numba.core.registry import cpu_target
 from numba.experimental import structref
 
-from weakfeedback.engine import stream
-from weakfeedback.engine.cache import kept
-from weakfeedback.engine.digest import (
+from weakfeedback.engine.compiler._numba import stream
+from weakfeedback.engine.compiler._numba.kinds import FieldChecked
+from weakfeedback.engine.compiler._numba.parts import Whole
+from weakfeedback.engine.compiler.cache import kept
+from weakfeedback.engine.compiler.fingerprint import (
     CannotLower,
     attributes,
     constants_of,
     fingerprint,
     helper_of,
     name_of,
+    package_digest,
     place,
     reachable,
 )
-from weakfeedback.engine.fieldcheck import FieldChecked
-from weakfeedback.engine.parts import Whole
 
-ENGINE = hashlib.sha256(
-    b"".join(
-        pkgutil.get_data(__package__, name) or b""
-        for name in ("lowering.py", "fieldcheck.py", "parts.py", "pcg64.py", "stream.py", "borrowed.py")
-    )
-    + bytes([stream.KNOWN])
-).hexdigest()
+# of all that compiles; and of whether generators are drawn from in place
+ENGINE = f"{package_digest(__package__)}|{stream.KNOWN}"
 PYTHON_KIND: dict[type, type] = {np.float64: float, np.int64: int, np.bool_: bool}
 LARGE = 2**63
 SCALARS = {bool, int, float}  # most fields: a team has thousands of them

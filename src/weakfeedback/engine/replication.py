@@ -1,5 +1,11 @@
-"""One task: a range of replications of one policy on one problem."""
+"""Replications of one policy on one problem: a task, who plays it, and how.
 
+A task is a range of replications. Each of them is played by copies of the prototype with generators of their own: one
+policy with one generator, or N players with one of each. A list of players stands wherever a setting without players
+has its policy, and a list of generators where that has its generator. The state of a list is one flat dict.
+"""
+
+import copy
 import functools
 import itertools
 from dataclasses import dataclass, field
@@ -8,16 +14,13 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.decisions import Judged, WrongDecision
-from weakfeedback.engine.cast import broken, cast, state_of, streams
-from weakfeedback.engine.digest import CannotLower
-from weakfeedback.engine.fresh import fresh
+from weakfeedback.engine.compiler.fingerprint import CannotLower
+from weakfeedback.engine.compiler.reasons import reason
 from weakfeedback.engine.loop import loop_for
-from weakfeedback.engine.reasons import reason
-from weakfeedback.engine.seeds import WORLD, generator
+from weakfeedback.engine.seeds import POLICY, WORLD, generator
 
 STRETCH = 2_000_000  # rounds
 REPLAYED = 200_000  # rounds that are played again to tell what was decided
-FEW = 2  # players: one is made faster by herself
 
 
 class Stopped(RuntimeError):
@@ -66,7 +69,7 @@ def run(task: Task) -> np.ndarray:
             raise
         if refused:
             raise _impossible(task, replication, refused, _words_of(task, replication, refused))
-        name = broken(state)
+        name = nan_field(state)
         if name is not None:
             raise ValueError(f"the field {name!r} of {task.label!r} became NaN in replication {replication}")
     return table
@@ -134,19 +137,14 @@ class Compiled(Player):
     """Plays with the compiled twins; raises ``CannotLower`` at once when there can be none."""
 
     def __init__(self, problem: Any, policy: Any) -> None:
-        from weakfeedback.engine.lowering import Blueprint, compiled_loop, direct
+        from weakfeedback.engine.compiler.lowering import Blueprint, compiled_loop, direct
 
         self.stopped = False  # set from outside: the player gives up at the next stretch
         loop = loop_for(problem, policy)
         self.world = Blueprint(problem.world(), loop.world_entry)
         self.policy = Blueprint(policy, loop.entry)
-        self.parts: tuple[Any, ...] = (self.policy, self.world)
         self.alone = loop.players is None
-        if not self.alone:
-            from weakfeedback.engine.team import Code
-
-            self.parts += (Code,)
-        self.loop = compiled_loop(loop.play, *self.parts)
+        self.loop = compiled_loop(loop.play, self.policy, self.world)
         width = len(loop.counters(problem))
         no_rounds = (
             np.zeros(1, dtype=np.int64),
@@ -160,33 +158,19 @@ class Compiled(Player):
         # the compiler raises many kinds; whatever it is, the interpreter can do the work
         except Exception as error:
             raise CannotLower(reason(error, self.policy.methods, self.policy.cls)) from None
-        self.mould: Any = None
-        if not self.alone:
-            from weakfeedback.engine.copies import mould_for
-
-            self.mould = mould_for(self.policy, twins[0], twins[3])
-
-    def enlist(self, problem: Any, policy: Any, seed: int, replication: int) -> tuple[Any, Any, Any]:
-        """As others do it, but players whom the loop borrows are made all at once, and their generators too."""
-        count: Any = loop_for(problem, policy).players
-        if self.mould is None or count(problem) < FEW:
-            return super().enlist(problem, policy, seed, replication)
-        players, rngs = self.mould.enlist(policy, count(problem), seed, replication)
-        return players, generator(seed, replication, WORLD), rngs
 
     def _twins(self, policy: Any, world: Any, world_rng: Any, rng: Any) -> tuple[Any, Any, Any, Any]:
         """The first four arguments of the loop, as compiled code takes them."""
-        from weakfeedback.engine.borrowed import lent
-        from weakfeedback.engine.stream import stream_of
+        from weakfeedback.engine.compiler._numba.borrowed import lent
+        from weakfeedback.engine.compiler._numba.stream import stream_of
 
         place = lent(self.world.build(world), self.world.methods.values())
         if self.alone:
             twin = lent(self.policy.build(policy), self.policy.methods.values())
             return twin, place, stream_of(world_rng), stream_of(rng)
-        from weakfeedback.engine.team import Generators, Team
+        from weakfeedback.engine.compiler.team import Generators, Team
 
-        team = policy if isinstance(policy, Team) else Team(self.policy, policy)
-        return team, place, stream_of(world_rng), rng if isinstance(rng, Generators) else Generators(rng)
+        return Team(self.policy, policy), place, stream_of(world_rng), Generators(rng)
 
     def play(
         self,
@@ -199,7 +183,7 @@ class Compiled(Player):
         table: np.ndarray,
     ) -> tuple[int, dict[str, Any]]:
         """The round of a refused decision or 0, and the policy's state afterwards; the world moves on."""
-        from weakfeedback.engine.borrowed import returned
+        from weakfeedback.engine.compiler._numba.borrowed import returned
 
         twin, world_twin, *generators = self._twins(policy, world, world_rng, rng)
         refused = 0
@@ -210,7 +194,7 @@ class Compiled(Player):
             if refused:
                 break
         self.world.write_back(returned(world_twin), world)
-        return int(refused), self.policy.read(returned(twin)) if self.alone else twin.state()
+        return int(refused), self.policy.read(returned(twin)) if self.alone else joined(twin.states())
 
 
 def _stretches(marks: np.ndarray) -> list[tuple[int, int]]:
@@ -220,3 +204,75 @@ def _stretches(marks: np.ndarray) -> list[tuple[int, int]]:
     cuts = np.searchsorted(marks, np.arange(STRETCH, marks[-1], STRETCH))
     bounds = [0, *np.unique(cuts[(cuts > 0) & (cuts < marks.size)]).tolist(), marks.size]
     return list(itertools.pairwise(bounds))
+
+
+def cast(problem: Any, policy: Any) -> Any:
+    """A fresh copy of a prototype, or a list of one copy for each player."""
+    players = loop_for(problem, policy).players
+    return fresh(policy) if players is None else [fresh(policy) for _ in range(players(problem))]
+
+
+def streams(problem: Any, policy: Any, seed: int, replication: int) -> tuple[np.random.Generator, Any]:
+    """The generators of a replication: (r, 0) the world's, (r, 1) the policy's or (r, 1, n) player n's."""
+    players = loop_for(problem, policy).players
+    world = generator(seed, replication, WORLD)
+    if players is None:
+        return world, generator(seed, replication, POLICY)
+    return world, [generator(seed, replication, POLICY, n) for n in range(players(problem))]
+
+
+def state_of(policy: Any) -> dict[str, Any]:
+    """All fields of a policy, or of a list of players."""
+    return joined([player.__dict__ for player in policy]) if isinstance(policy, list) else vars(policy)
+
+
+def joined(states: list[dict[str, Any]]) -> dict[str, Any]:
+    """The states of players as one."""
+    labels = _labels(tuple(tuple(state) for state in states))
+    return dict(zip(labels, itertools.chain.from_iterable(state.values() for state in states)))
+
+
+@functools.lru_cache(maxsize=16)
+def _labels(fields: tuple[tuple[str, ...], ...]) -> list[str]:
+    return [f"{name} of player {n}" for n, names in enumerate(fields) for name in names]
+
+
+def restore(policy: Any, state: dict[str, Any]) -> None:
+    """Give a policy, or the players of a list, the fields in ``state``."""
+    if not isinstance(policy, list):
+        vars(policy).update(state)
+        return
+    for n, player in enumerate(policy):
+        vars(player).update({name: state[f"{name} of player {n}"] for name in vars(player)})
+
+
+def fresh(obj: Any) -> Any:
+    """A copy of a plain object: its arrays are copied, those that cannot be written are shared."""
+    made = object.__new__(type(obj))
+    known: dict[int, Any] = {id(obj): made}  # two names of one thing stay two names of one thing
+    fields = made.__dict__
+    for name, value in vars(obj).items():
+        kind = type(value)
+        if kind is int or kind is float or kind is bool or (kind is np.ndarray and not value.flags.writeable):
+            fields[name] = value
+        elif kind is not np.ndarray:
+            fields[name] = copy.deepcopy(value, known)
+        else:
+            if id(value) not in known:
+                known[id(value)] = value.copy(order="C")
+            fields[name] = known[id(value)]
+    return made
+
+
+def nan_field(state: dict[str, Any]) -> str | None:
+    """The name of a field that holds NaN, or None."""
+    for name, value in state.items():
+        if type(value) is int or type(value) is bool:
+            continue
+        if isinstance(value, np.ndarray):
+            if value.dtype.kind != "f" or not value.size:
+                continue
+            value = value.min()  # NaN if one of them is
+        if isinstance(value, (float, np.floating)) and value != value:
+            return name
+    return None

@@ -12,10 +12,10 @@ from typing import Any
 import numba
 import numpy as np
 
-from weakfeedback.engine.borrowed import assigned, lent, returned
-from weakfeedback.engine.digest import CannotLower
-from weakfeedback.engine.lowering import Blueprint, compiled_loop
-from weakfeedback.engine.reasons import reason
+from weakfeedback.engine.compiler._numba.borrowed import assigned, lent, returned
+from weakfeedback.engine.compiler.fingerprint import CannotLower
+from weakfeedback.engine.compiler.lowering import Blueprint, compiled_loop
+from weakfeedback.engine.compiler.reasons import reason
 
 
 class Holder:

@@ -9,8 +9,8 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from weakfeedback.engine.constructs import Construct, functions_of, read
-from weakfeedback.engine.digest import line_of
+from weakfeedback.engine.compiler.constructs import Construct, functions_of, read
+from weakfeedback.engine.compiler.fingerprint import line_of
 
 LONGEST = 300  # characters of a reason
 PLACES = re.compile(r'File "([^"]+)", line (\d+)|(?:at|from) (\S+) \((\d+)\)')

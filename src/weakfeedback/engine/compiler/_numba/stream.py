@@ -15,8 +15,8 @@ from numba.core.extending import NativeValue, models, overload
 from numba.np.random.distributions import random_standard_exponential, random_standard_normal
 from numba.np.random.generator_core import next_double, next_uint32, next_uint64
 
-from weakfeedback.engine.parts import Parted
-from weakfeedback.engine.pcg64 import (
+from weakfeedback.engine.compiler._numba.parts import Parted
+from weakfeedback.engine.compiler._numba.pcg64 import (
     BITS,
     BitsType,
     exponential_of,

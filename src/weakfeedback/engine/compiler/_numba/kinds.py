@@ -12,7 +12,7 @@ from numba.core.compiler_machinery import AnalysisPass, register_pass
 from numba.core.errors import TypingError
 from numba.core.typed_passes import NopythonTypeInference
 
-from weakfeedback.engine.parts import PartLowering, with_lowering
+from weakfeedback.engine.compiler._numba.parts import PartLowering, with_lowering
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
