@@ -30,6 +30,17 @@ from weakfeedback.serve.service import Service
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 WRONG = ("key_reused", "wrong_key", "key_too_long", "wrong_context")  # of a request, not of the service
+UNABLE = (
+    "store_unavailable",
+    "starting",
+    "standby",
+    "stopping",
+    "unknown_learner",
+    "archived",
+    "decision_open",
+    "too_many_pending",
+    "not_offered",
+)
 GOOD = ("ok", "cancelled")  # outcomes of upstream calls that are no errors of the upstream
 ENDED = ("conflict", "expired", "cancelled", "forgotten", "unknown_decision")  # nothing is left to do
 
@@ -51,7 +62,8 @@ class ServiceDecider:
         found = await self._asked(self._service.decide(learner, given, key))
         place = self._places[learner]
         call = tuple(place[name] for name in found["call"])
-        return Ruling(found["id"], call, found["stage"], found["repeated"], found["expires"] is not None)
+        waits = found["expires"] is not None and not found["repeated"]
+        return Ruling(found["id"], call, found["stage"], found["repeated"], waits)
 
     async def begin(self, learner: str) -> Step:
         """Begin a request of an adaptive learner."""
@@ -71,14 +83,14 @@ class ServiceDecider:
         spending: Spending,
     ) -> None:
         """Teach which pairs of stages differed, or how far apart all pairs of the call were."""
-        costs = None
+        seen: dict[str, Any] = {"differ": [list(pair) for pair in differ]}
+        if far is not None:
+            seen = {"distance": list(far)}
         if self._settings[learner].kind != "router":
-            costs = [cost for _, cost in sorted(spending.costs.items())]
-        if far is None:
-            given = FeedbackRequest(differ=[list(pair) for pair in differ], costs=costs)
-        else:
-            given = FeedbackRequest(distance=list(far), costs=costs)
-        await self._asked(self._service.feedback(learner, id, given))
+            seen["costs"] = [cost for _, cost in sorted(spending.costs.items())]
+        given = FeedbackRequest(**seen)
+        extra = {"spent": spending.total, "tokens": list(spending.tokens)}
+        await self._asked(self._service.feedback(learner, id, given, digest=digest, extra=extra))
 
     async def cancel(self, learner: str, id: int, spending: Spending, reason: str) -> None:
         """Take a decision back; nothing is learned, what was spent counts as wasted."""
@@ -111,7 +123,9 @@ class ServiceDecider:
                 raise Refused(400, problem.detail, problem.code) from None
             if problem.code in ENDED:
                 return None
-            raise Unavailable(problem.detail) from None
+            if problem.code in UNABLE:
+                raise Unavailable(problem.detail) from None
+            raise
 
 
 class UpstreamMetrics:

@@ -8,6 +8,7 @@ Nobody waits for the comparison. An adaptive learner calls one stage after the o
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine, Iterable, Mapping, MutableMapping
 from time import time
 from typing import Any
@@ -26,6 +27,7 @@ from weakfeedback.serve.proxy.settings import ProxySettings
 from weakfeedback.serve.proxy.stream import DONE, BrokenStream, chunks_of, error_event, event
 from weakfeedback.serve.proxy.upstream import UpstreamFailed
 
+log = logging.getLogger("weakfeedback.serve")
 WAITING = 1000  # comparisons that may wait at a time
 
 
@@ -418,8 +420,8 @@ class Proxy:
         if len(round.path) > 1 or round.spoilt:
             books.account.fallbacks += len(round.path) > 1
             self._abandon(round, "failed" if round.spoilt else "fallback", book=True)
-        elif round.others:
-            books.account.compared += 1
+        elif round.partition is None and round.ruling is not None and round.ruling.open:
+            books.account.compared += bool(round.others)
             self._comparing += 1
             self._spawn(self._compare(round))
         elif round.ruling is not None and round.partition is not None and stage == len(settings.stages) - 1:
@@ -505,7 +507,12 @@ class Proxy:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("something failed after a request was answered", exc_info=task.exception())
 
     # -- judges and embeddings
 
