@@ -266,6 +266,7 @@ def test_minutes_hear_of_calls():
         "calls_1": 1.0,
         "seconds_1": 2.0,
         "errors_1": 1.0,
+        "streams_1": 1.0,
         "first_1": 0.5,
         "tokens_in": 3.0,
         "tokens_cached": 1.0,

@@ -97,8 +97,8 @@ class Caller:
 def opener(path: Path, wrap: Callable[[Any], Any] = lambda store: store) -> Callable[..., Any]:
     """Opens the store at a path; what is written goes through ``wrap``."""
 
-    def open_store(read_only: bool = False) -> Any:
-        store = SqliteStore.open(path, read_only=read_only)
+    def open_store(read_only: bool = False, create: bool = True) -> Any:
+        store = SqliteStore.open(path, read_only=read_only, create=create)
         return store if read_only else wrap(store)
 
     return open_store

@@ -8,7 +8,7 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import uvicorn
@@ -18,6 +18,7 @@ from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.config import Settings, opener, settle
 from weakfeedback.serve.models import HEADER_LIMIT, Problem
+from weakfeedback.serve.page.routes import page_of
 from weakfeedback.serve.service import Options, Service
 
 log = logging.getLogger("weakfeedback.serve")
@@ -108,7 +109,7 @@ async def add_proxy(service: Service, auth: Auth, settings: Settings) -> dict[st
 
 
 # each returns further arguments of make_app, operations and routes, and with ``close`` what is to be done at the end
-EXTENSIONS: list[Extend] = [add_proxy]
+EXTENSIONS: list[Extend] = [page_of, add_proxy]
 
 
 async def serve(
@@ -117,6 +118,7 @@ async def serve(
     *,
     ready: Callable[[int, Service], Any] | None = None,
     patience: float = PATIENCE,
+    extensions: Sequence[Extend] = (),
 ) -> int:
     """Serve until a signal comes; return the exit status."""
     service = Service(opener(settings.store), options)
@@ -127,13 +129,14 @@ async def serve(
     try:
         await settle(service, settings.learners, settings.file)
         operations, routes = [], []
-        for extend in EXTENSIONS:
+        for extend in (*EXTENSIONS, *extensions):
             more: Any = extend(service, auth, settings)
             if asyncio.iscoroutine(more):
                 more = await more
             operations += more.get("operations", ())
             routes += more.get("routes", ())
             closers += [more["close"]] if "close" in more else []
+            service.models += more.get("models", ())
         app = make_app(service, auth, operations=operations, routes=routes)
         config = uvicorn.Config(
             app,

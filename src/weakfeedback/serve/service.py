@@ -68,7 +68,8 @@ class Service:
     Parameters
     ----------
     open_store : callable
-        Returns the store, owned; with ``read_only=True`` a second connection that only looks.
+        Returns the store, owned; with ``read_only=True`` a second connection that only looks; with ``create=False``
+        only if it is there.
     options : Options
     """
 
@@ -86,6 +87,7 @@ class Service:
         self.reader: Store | None = None
         self.committer: Committer | None = None
         self.draining = False  # ready no more, but requests under way are served
+        self.models: list[str] = []  # learners that answer clients of OpenAI's protocol
         self.commits = 0
         self.last_snapshot: float | None = None
         self.fatal: BaseException | None = None  # why the service ended by itself
@@ -104,14 +106,14 @@ class Service:
         if self.options.compiled:
             self._spawn(self._compile(list(self.learners.values())))
 
-    async def _own(self) -> None:
-        """Open the store and make every learner again."""
+    async def _own(self, create: bool = True) -> None:
+        """Open the store and make every learner again; one that was there is never replaced by an empty one."""
         loop = asyncio.get_running_loop()
         clock, trust = self.options.clock, self.options.trust_log
         began = time.perf_counter()
 
         def opened() -> tuple[Store, Store, Recovered]:
-            store = self._open()
+            store = self._open(create=create)
             try:
                 found = recover_all(store, trust=trust, clock=clock)
                 return store, self._open(read_only=True), found
@@ -157,7 +159,7 @@ class Service:
             await asyncio.sleep(BACK_OFF[min(attempt, len(BACK_OFF) - 1)])
             attempt += 1
             try:
-                await self._own()
+                await self._own(create=False)
             except JournalError as error:  # it is damaged: nothing may be repaired silently
                 self.fatal, self.state = error, "stopped"
                 self.ended.set()
@@ -758,9 +760,12 @@ class Service:
             "currency": learner.config.currency,
             "seq": learner.seq,
         }
-        drift: Any = learner.observers.get("drift")
-        if drift is not None:
-            told["drift"] = drift.report()
+        watch: Any = learner.observers.get("watch")
+        if watch is not None and watch.kind != "allocation":
+            told["drift"] = [
+                {**row, "since": None if row["since"] is None else moment(row["since"])}
+                for row in watch.drift.rows()
+            ]
         return told
 
     async def report_text(self, name: str) -> str:

@@ -195,7 +195,7 @@ class UpstreamMetrics:
         k, at = learner.kind.names.index(stage), service.options.clock()
         amounts = {f"calls_{k}": 1.0, f"seconds_{k}": seconds, f"errors_{k}": float(outcome not in GOOD)}
         if first is not None:
-            amounts[f"first_{k}"] = first
+            amounts |= {f"streams_{k}": 1.0, f"first_{k}": first}
         if tokens is not None:
             given = (tokens.input, tokens.cached, tokens.output)
             amounts |= dict(zip(("tokens_in", "tokens_cached", "tokens_out"), map(float, given)))
@@ -280,4 +280,4 @@ async def extend(service: Service, auth: Auth, settings: Settings) -> dict[str, 
     except ValueError as error:
         raise ConfigError(f"{settings.file}: {error}") from None
     await prepare_learners(service, proxy, settings.file)
-    return {"routes": proxy_routes(proxy, auth), "close": proxy.close}
+    return {"routes": proxy_routes(proxy, auth), "close": proxy.close, "models": list(proxy.learners)}

@@ -7,6 +7,7 @@ nowhere else. A key never does: it is named by its environment variable.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -237,8 +238,8 @@ def is_proxied(table: Any) -> bool:
     return isinstance(table, dict) and ("stage" in table or "mode" in table)
 
 
-def read_proxied(where: str, table: Any, upstreams: dict[str, UpstreamSettings]) -> ProxySettings:
-    """Return a learner with upstream stages; ``where`` names the table in messages."""
+def read_proxied(where: str, table: Any, upstreams: Collection[str]) -> ProxySettings:
+    """Return a learner with upstream stages; ``where`` names the table in messages, ``upstreams`` are the names known."""
     table = table_at(where, table)
     _refuse_literal(where, table)
     known_keys(where, table, LEARNER_KEYS)
@@ -309,7 +310,7 @@ def _kind(where: str, table: dict[str, Any]) -> str:
     return str(kind)
 
 
-def _stage(where: str, value: Any, upstreams: dict[str, UpstreamSettings]) -> StageSettings:
+def _stage(where: str, value: Any, upstreams: Collection[str]) -> StageSettings:
     table = table_at(where, value)
     _refuse_literal(where, table)
     known_keys(where, table, STAGE_KEYS)
@@ -345,7 +346,7 @@ def _stage(where: str, value: Any, upstreams: dict[str, UpstreamSettings]) -> St
     )
 
 
-def _no_upstream(where: str, name: str, upstreams: dict[str, UpstreamSettings]) -> str:
+def _no_upstream(where: str, name: str, upstreams: Collection[str]) -> str:
     known = ", ".join(upstreams) or "none is given"
     return f"{where}.upstream must be one of the upstreams ({known}), got {shown(name)}{did_you_mean(name, upstreams)}"
 
