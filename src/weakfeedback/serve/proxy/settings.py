@@ -239,7 +239,7 @@ def is_proxied(table: Any) -> bool:
 
 
 def read_proxied(where: str, table: Any, upstreams: Collection[str]) -> ProxySettings:
-    """Return a learner with upstream stages; ``where`` names the table in messages, ``upstreams`` are the names known."""
+    """Return a learner with upstream stages; ``where`` names the table in messages."""
     table = table_at(where, table)
     _refuse_literal(where, table)
     known_keys(where, table, LEARNER_KEYS)
