@@ -12,7 +12,7 @@ import typer
 from weakfeedback.cli.output import App, Commands, Stop, say
 from weakfeedback.serve.stores import add_commands
 
-EXTRA = ("starlette", "uvicorn", "httptools", "orjson", "prometheus_client")
+EXTRA = ("starlette", "uvicorn", "httptools", "orjson", "prometheus_client", "aiohttp")
 
 serve_app = App(cls=Commands, name="serve", invoke_without_command=True)
 add_commands(serve_app)
@@ -86,6 +86,7 @@ def run_demo(settings: Any, options: Any, log: str, keep: bool) -> int:
     import tempfile
 
     from weakfeedback.serve.demo import MODELS, PRICES, SKILLS, Clock, extension
+    from weakfeedback.serve.proxy.demo import MODELS as CHAT_MODELS
 
     clock = Clock()
     options.clock, options.compiled = clock, False
@@ -93,6 +94,8 @@ def run_demo(settings: Any, options: Any, log: str, keep: bool) -> int:
         f"{name} is right in {skill:.0%} for {price:g}" for name, skill, price in zip(MODELS, SKILLS, PRICES)
     ]
     say(f"made-up models, of which the learners know the prices only: {', '.join(models)}")
+    chat = [f"{name} in {skill:.0%}" for name, (skill, _, _) in CHAT_MODELS.items()]
+    say(f"and, behind the proxy, language models that are right: {', '.join(chat)}")
     with tempfile.TemporaryDirectory(prefix="weakfeedback-demo-") as folder:
         if not keep:
             settings.store = f"sqlite:///{folder}/demo.db"
@@ -146,6 +149,9 @@ def run(
             say(f"weakfeedback waits as a standby at http://{name}:{port}/ until its store is free")
         else:
             say(f"weakfeedback serves {len(service.learners)} learners at http://{name}:{port}/")
+        if service.models:
+            names = " or ".join(f'"{model}"' for model in service.models[:3])
+            say(f'OpenAI clients: base_url = "http://{name}:{port}/v1", model = {names}')
         if options.durability == "process":
             say("durability = process: what was acknowledged survives kill -9, not a loss of power")
 

@@ -90,6 +90,7 @@ class Service:
         self.reader: Store | None = None
         self.committer: Committer | None = None
         self.draining = False  # ready no more, but requests under way are served
+        self.models: list[str] = []  # learners that answer clients of OpenAI's protocol
         self.commits = 0
         self.last_snapshot: float | None = None
         self.fatal: BaseException | None = None  # why the service ended by itself
