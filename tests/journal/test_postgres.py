@@ -146,7 +146,9 @@ def test_an_owner_whose_epoch_is_over_cannot_write(place, store):
         assert second.epoch == 3
 
 
-@pytest.mark.parametrize("use", ["create_learner", "add_snapshot", "compact", "sync", "archive_learner"])
+@pytest.mark.parametrize(
+    "use", ["create_learner", "add_snapshot", "compact", "sync", "archive_learner", "check_owner"]
+)
 def test_nothing_at_all_can_be_written_after_the_epoch(place, store, use):
     note(store)
     store.add_snapshot(1, 0, 0, {})
@@ -159,6 +161,7 @@ def test_nothing_at_all_can_be_written_after_the_epoch(place, store, use):
         "add_snapshot": lambda: store.add_snapshot(1, 0, 1, {}),
         "compact": lambda: store.compact(1, 2**62),
         "sync": store.sync,
+        "check_owner": store.check_owner,
         "archive_learner": lambda: store.archive_learner(1, 0),
     }
     with pytest.raises(OwnershipLost):

@@ -249,12 +249,23 @@ class PostgresStore(SqlStore):
     def _transaction(self, work: Callable[[], T], sync: bool = True) -> T:
         def mine() -> T:
             if self._lock is not None:
-                self._check_epoch(
-                    len(self._all("SELECT epoch FROM owner WHERE epoch = ? FOR SHARE", self.epoch))
-                )
+                self._fence()
             return work()
 
         return self._committed(mine, sync)
+
+    def _fence(self) -> None:
+        """End the ownership unless this epoch lasts; nobody takes over before the transaction ends."""
+        self._check_epoch(len(self._all("SELECT epoch FROM owner WHERE epoch = ? FOR SHARE", self.epoch)))
+
+    def check_owner(self) -> None:
+        """OwnershipLost if somebody else has taken over, or the session has ended."""
+
+        def look() -> None:
+            self._check_place()
+            self._fence()
+
+        self._run(look)
 
     def _committed(self, work: Callable[[], T], sync: bool = True) -> T:
         database = self._idle()

@@ -478,6 +478,10 @@ class SqlStore(ABC):
             self._add_snapshot(learner.id, snapshot)
         return count + len(rows)
 
+    def check_owner(self) -> None:
+        """StoreUnavailable if this process does not own the store any more."""
+        self._run(self._check_place)
+
     def integrity(self) -> list[str]:
         """Read everything and check everything; one line about each thing that is wrong."""
 

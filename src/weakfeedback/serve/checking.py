@@ -95,13 +95,13 @@ def _never(*_: Any) -> Any:
     raise JournalError("the log does not hold what a function gave")
 
 
-def fold_of(store: Store, stored: Stored, body: dict[str, Any], seq: int, at: int) -> Fold:
-    """What began with the event or snapshot ``seq``, whose body this is."""
+def fold_of(store: Store, stored: Stored, body: dict[str, Any], seq: int, made: int | None = None) -> Fold:
+    """What began with the event ``seq``, at the time ``made``, or with a snapshot of it, whose body this is."""
     if "service" not in body:
         return OwnJournal(store, stored.id, body)
     learner = Learner.of(stored.name, stored.id, body, seq)
-    if seq == 0:
-        learner.created = at
+    if made is not None:
+        learner.created = made
     return learner
 
 
@@ -155,7 +155,7 @@ def _replay(store: Store, stored: Stored, floor: int, snapshots: list[Snapshot],
                     f"{where}: snapshot {snapshot.seq} is not what the events from {begun} lead to: {words}"
                     for words in differences(fold.picture(), snapshot.body)[:1]
                 ]
-            again = fold_of(store, stored, snapshot.body, snapshot.seq, snapshot.at)
+            again = fold_of(store, stored, snapshot.body, snapshot.seq)
             folds.append((f"snapshot {snapshot.seq}", snapshot.package == __version__, again))
     if waiting:
         found.problems.append(f"{where}: snapshot {waiting[0].seq} belongs to no event")

@@ -12,7 +12,7 @@ import typer
 from weakfeedback.cli.output import App, Commands, Stop, say
 from weakfeedback.serve.stores import add_commands
 
-EXTRA = ("starlette", "uvicorn", "httptools", "orjson", "prometheus_client")
+EXTRA = ("starlette", "uvicorn", "httptools", "orjson", "prometheus_client", "aiohttp")
 
 serve_app = App(cls=Commands, name="serve", invoke_without_command=True)
 add_commands(serve_app)
@@ -46,6 +46,10 @@ def serve(
         bool,
         typer.Option("--trust-log", help="Go on where a logged decision would fall otherwise now."),
     ] = False,
+    patience: Annotated[
+        int,
+        typer.Option(metavar="SECONDS", min=1, help="How long a request may take to arrive, or to finish."),
+    ] = 30,
     interpreted: Annotated[
         bool, typer.Option("--interpreted", help="Compile nothing; the decisions are the same.")
     ] = False,
@@ -78,7 +82,7 @@ def serve(
     options = Options(durability=settings.durability, compiled=not interpreted, trust_log=trust_log)
     if demo:
         raise typer.Exit(run_demo(settings, options, log, store is not None))
-    raise typer.Exit(run(settings, options, log, quiet))
+    raise typer.Exit(run(settings, options, log, quiet, patience=patience))
 
 
 def run_demo(settings: Any, options: Any, log: str, keep: bool) -> int:
@@ -86,6 +90,7 @@ def run_demo(settings: Any, options: Any, log: str, keep: bool) -> int:
     import tempfile
 
     from weakfeedback.serve.demo import MODELS, PRICES, SKILLS, Clock, extension
+    from weakfeedback.serve.proxy.demo import MODELS as CHAT_MODELS
 
     clock = Clock()
     options.clock, options.compiled = clock, False
@@ -93,6 +98,8 @@ def run_demo(settings: Any, options: Any, log: str, keep: bool) -> int:
         f"{name} is right in {skill:.0%} for {price:g}" for name, skill, price in zip(MODELS, SKILLS, PRICES)
     ]
     say(f"made-up models, of which the learners know the prices only: {', '.join(models)}")
+    chat = [f"{name} in {skill:.0%}" for name, (skill, _, _) in CHAT_MODELS.items()]
+    say(f"and, behind the proxy, language models that are right: {', '.join(chat)}")
     with tempfile.TemporaryDirectory(prefix="weakfeedback-demo-") as folder:
         if not keep:
             settings.store = f"sqlite:///{folder}/demo.db"
@@ -130,7 +137,12 @@ def settings_of(config: Path | None, store: str | None, host: str | None, port: 
 
 
 def run(
-    settings: Any, options: Any, log: str = "human", quiet: bool = False, extensions: tuple[Any, ...] = ()
+    settings: Any,
+    options: Any,
+    log: str = "human",
+    quiet: bool = False,
+    extensions: tuple[Any, ...] = (),
+    patience: int = 30,
 ) -> int:
     """Serve until the end; mistakes are one line."""
     from weakfeedback.journal import JournalError, OwnedElsewhere
@@ -142,12 +154,19 @@ def run(
 
     def ready(port: int, service: Any) -> None:
         name = f"[{settings.host}]" if ":" in settings.host else settings.host
-        say(f"weakfeedback serves {len(service.learners)} learners at http://{name}:{port}/")
+        if service.state == "standby":
+            say(f"weakfeedback waits as a standby at http://{name}:{port}/ until its store is free")
+        else:
+            say(f"weakfeedback serves {len(service.learners)} learners at http://{name}:{port}/")
+        if service.models:
+            names = " or ".join(f'"{model}"' for model in service.models[:3])
+            say(f'OpenAI clients: base_url = "http://{name}:{port}/v1", model = {names}')
         if options.durability == "process":
             say("durability = process: what was acknowledged survives kill -9, not a loss of power")
 
     try:
-        return int(run_loop(serve_now(settings, options, ready=ready, extensions=extensions)))
+        work = serve_now(settings, options, ready=ready, extensions=extensions, patience=patience)
+        return int(run_loop(work))
     except ConfigError as error:
         raise Stop(str(error)) from None
     except OwnedElsewhere as error:

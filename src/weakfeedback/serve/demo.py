@@ -12,6 +12,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.learner import now
 from weakfeedback.serve.models import CONFIG, DecideRequest, FeedbackBatch, FeedbackItem
 from weakfeedback.serve.service import Service
@@ -138,11 +139,11 @@ class Load:
 
 
 # What the demo does once the service runs; each part returns further operations and routes, as an extension of the
-# server does. A demo of the proxy can be put here.
-Part = Callable[[Service, Clock], Awaitable[dict[str, Any]]]
+# server does.
+Part = Callable[[Service, Clock, Auth], Awaitable[dict[str, Any]]]
 
 
-async def questions(service: Service, clock: Clock) -> dict[str, Any]:
+async def questions(service: Service, clock: Clock, _: Auth) -> dict[str, Any]:
     """The learners, an hour of their past, and a load that goes on."""
     load = Load(service)
     await load.create()
@@ -151,18 +152,26 @@ async def questions(service: Service, clock: Clock) -> dict[str, Any]:
     return {}
 
 
-PARTS: list[Part] = [questions]
+async def proxy(service: Service, _: Clock, auth: Auth) -> dict[str, Any]:
+    """A proxy with made-up language models, and questions that go through it."""
+    from weakfeedback.serve.proxy.demo import add_demo
+
+    return await add_demo(service, auth)
+
+
+PARTS: list[Part] = [questions, proxy]
 
 
 def extension(clock: Clock) -> Callable[..., Awaitable[dict[str, Any]]]:
     """The demo as an extension of the server."""
 
-    async def extend(service: Service, *_: Any) -> dict[str, Any]:
+    async def extend(service: Service, auth: Auth, *_: Any) -> dict[str, Any]:
         found: dict[str, Any] = {"operations": [], "routes": []}
         for part in PARTS:
-            more = await part(service, clock)
+            more = await part(service, clock, auth)
             found["operations"] += more.get("operations", ())
             found["routes"] += more.get("routes", ())
+            found |= {key: more[key] for key in ("close", "models") if key in more}
         return found
 
     return extend

@@ -97,7 +97,19 @@ class Server(uvicorn.Server):
 
 
 Extend = Callable[[Service, Auth, Settings], Awaitable[dict[str, Any]] | dict[str, Any]]
-EXTENSIONS: list[Extend] = [page_of]  # each returns further arguments of make_app: operations and routes
+
+
+async def add_proxy(service: Service, auth: Auth, settings: Settings) -> dict[str, Any]:
+    """Serve the learners whose stages are models of upstreams, if there are any."""
+    if not settings.proxied:
+        return {}
+    from weakfeedback.serve.proxy.attach import extend
+
+    return await extend(service, auth, settings)
+
+
+# each returns further arguments of make_app, operations and routes, and with ``close`` what is to be done at the end
+EXTENSIONS: list[Extend] = [page_of, add_proxy]
 
 
 async def serve(
@@ -109,12 +121,13 @@ async def serve(
     extensions: Sequence[Extend] = (),
 ) -> int:
     """Serve until a signal comes; return the exit status."""
+    options.standby = not settings.store.startswith("sqlite:")
     service = Service(opener(settings.store), options)
     hosts = [*settings.hosts, settings.host] if settings.host not in ("0.0.0.0", "::") else settings.hosts
     auth = Auth(settings.tokens, hosts, settings.origins)
-    await service.start()
+    closers: list[Callable[[], Awaitable[Any]]] = []
     try:
-        await settle(service, settings.learners, settings.file)
+        await service.start(lambda: settle(service, settings.learners, settings.file))
         operations, routes = [], []
         for extend in (*EXTENSIONS, *extensions):
             more: Any = extend(service, auth, settings)
@@ -122,6 +135,8 @@ async def serve(
                 more = await more
             operations += more.get("operations", ())
             routes += more.get("routes", ())
+            closers += [more["close"]] if "close" in more else []
+            service.models += more.get("models", ())
         app = make_app(service, auth, operations=operations, routes=routes)
         config = uvicorn.Config(
             app,
@@ -146,9 +161,11 @@ async def serve(
             interrupted = signal.SIGINT in server._captured_signals
             server._captured_signals.clear()  # the end was asked for, and is done
     finally:
+        for close in closers:
+            await close()
         await service.stop()
     if service.fatal is not None:
-        log.error("the store cannot be trusted, and the service has ended: %s", service.fatal)
+        log.error("the service has ended: %s", service.fatal)
         return 1
     return 130 if interrupted else 0
 

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,10 +19,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from weakfeedback.journal import Event, JournalError, SqliteStore, Store
+from weakfeedback.journal import Event, JournalError, OwnedElsewhere, SqliteStore, Store, StoreUnavailable
 from weakfeedback.live.ledger import UnknownDecision
 from weakfeedback.live.report import plain
 from weakfeedback.serve.commit import Committer
+from weakfeedback.serve.config import ConfigError
 from weakfeedback.serve.kinds import kind_of
 from weakfeedback.serve.learner import ITEM, Clock, Learner, now
 from weakfeedback.serve.metrics import Metrics
@@ -60,6 +62,7 @@ class Options:
     trust_log: bool = False
     clock: Clock = now
     tick: float = TICK
+    standby: bool = False  # wait for a store that another process owns
 
 
 class Service:
@@ -81,12 +84,13 @@ class Service:
         self.metrics = metrics or Metrics()
         self.metrics.watch(self)
         self.learners: dict[str, Learner] = {}
-        self.state = "starting"  # then ready, replaying, stopping or stopped
+        self.state = "starting"  # then standby, ready, replaying, stopping or stopped
         self.recovered = Recovered()
         self.store: Store | None = None
         self.reader: Store | None = None
         self.committer: Committer | None = None
         self.draining = False  # ready no more, but requests under way are served
+        self.models: list[str] = []  # learners that answer clients of OpenAI's protocol
         self.commits = 0
         self.last_snapshot: float | None = None
         self.fatal: BaseException | None = None  # why the service ended by itself
@@ -95,25 +99,49 @@ class Service:
         self._making = asyncio.Lock()
         self._pool = ThreadPoolExecutor(THREADS, "weakfeedback step")
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._was_owner = False
+        self._leaving = threading.Event()  # for the thread in which a standby waits
+        self._then: Callable[[], Awaitable[Any]] | None = None  # when the store is owned for the first time
 
     # -- beginning and end
 
-    async def start(self) -> None:
-        """Own the store, read it, and serve. JournalError if it cannot be trusted, OSError if it cannot be read."""
-        await self._own()
+    async def start(self, then: Callable[[], Awaitable[Any]] | None = None) -> None:
+        """Own the store, read it, do what comes ``then``, and serve.
+
+        JournalError if it cannot be trusted, OSError if it cannot be read. If another process owns it and
+        ``options.standby`` is set, all that happens later, when that one has let it go.
+        """
+        self._then = then
+        try:
+            await self._own()
+        except OwnedElsewhere as error:
+            if not self.options.standby:
+                raise
+            self._stand_by(error)
+            self._spawn(self._return())
         self._spawn(self._tick())
         if self.options.compiled:
             self._spawn(self._compile(list(self.learners.values())))
 
-    async def _own(self, create: bool = True) -> None:
-        """Open the store and make every learner again; one that was there is never replaced by an empty one."""
+    def _stand_by(self, error: BaseException) -> None:
+        self.state = "standby"
+        log.warning("standby: %s", error)
+
+    async def _own(self, wait: bool = False) -> None:
+        """Open the store and make every learner again; with ``wait``, when nobody else owns it any more.
+
+        A store that was there is never replaced by an empty one.
+        """
         loop = asyncio.get_running_loop()
         clock, trust = self.options.clock, self.options.trust_log
         began = time.perf_counter()
 
         def opened() -> tuple[Store, Store, Recovered]:
-            store = self._open(create=create)
+            waiting = {"wait": True, "stop": self._leaving.is_set} if wait else {}
+            store = self._open(create=not self._was_owner, **waiting)
             try:
+                if self._leaving.is_set():
+                    raise StoreUnavailable(0, "the service is stopping")
                 found = recover_all(store, trust=trust, clock=clock)
                 return store, self._open(read_only=True), found
             except BaseException:
@@ -121,7 +149,7 @@ class Service:
                 raise
 
         store, self.reader, found = await asyncio.to_thread(opened)
-        self.store = store
+        self.store, self._was_owner = store, True
         for words in found.warnings:
             log.warning(words)
         self.recovered, self._empty = found, found.empty
@@ -130,6 +158,9 @@ class Service:
         sync = DURABILITY[self.options.durability]
         self.committer = Committer(store, loop, sync=sync, failed=self._lost, watch=self._committed)
         self.state = "ready"
+        if self._then is not None:
+            await self._then()
+            self._then = None
 
     def _held(self) -> tuple[Store, Committer]:
         """The store and its committer, while this process owns it."""
@@ -151,18 +182,24 @@ class Service:
         self._spawn(self._return())
 
     async def _return(self) -> None:
-        """Open the store again, as often as it takes."""
+        """Open the store again, or for the first time, as often as it takes."""
         attempt = 0
-        while self.state == "replaying":
+        while self.state in ("replaying", "standby"):
             await asyncio.to_thread(self._let_go)
-            await asyncio.sleep(BACK_OFF[min(attempt, len(BACK_OFF) - 1)])
+            if self.state == "replaying" or attempt > 0:
+                await asyncio.sleep(BACK_OFF[min(attempt, len(BACK_OFF) - 1)])
             attempt += 1
             try:
-                await self._own(create=False)
-            except JournalError as error:  # it is damaged: nothing may be repaired silently
+                await self._own(wait=self.state == "standby")
+            except (JournalError, ConfigError) as error:  # it is damaged: nothing may be repaired silently
                 self.fatal, self.state = error, "stopped"
                 self.ended.set()
                 return
+            except OwnedElsewhere as error:
+                if self.options.standby and self.state == "replaying":
+                    attempt = 0
+                    self._stand_by(error)
+                continue
             except Exception as error:
                 log.error("the store cannot be opened again yet: %s", error)
                 continue
@@ -185,6 +222,7 @@ class Service:
         if self.state == "stopped":
             return
         was, self.state = self.state, "stopping"
+        self._leaving.set()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -205,10 +243,12 @@ class Service:
         return task
 
     async def _tick(self) -> None:
-        """Let decisions expire."""
+        """Let decisions expire; find out if the store was lost while nobody wrote."""
         while True:
             await asyncio.sleep(self.options.tick)
             if self.state == "ready":
+                if self.options.standby and self.store is not None and self.committer is not None:
+                    self.committer.run(self.store.check_owner)
                 try:
                     await self.expire()
                 except Problem as error:
@@ -239,7 +279,7 @@ class Service:
         """Raise the problem that keeps the service from serving, if there is one."""
         if self.state == "ready":
             return
-        code = {"starting": "starting", "stopping": "stopping"}.get(self.state, "store_unavailable")
+        code = self.state if self.state in ("starting", "stopping", "standby") else "store_unavailable"
         raise Problem(code, f"the service is {self.state}", retry_after=1)
 
     async def _step(self, learner: Learner, work: Callable[..., Any], *arguments: Any) -> Any:

@@ -362,6 +362,8 @@ def columns_of(kind: str, size: int, pairs: Sequence[tuple[int, int]]) -> list[s
         return columns + [f"{what}_{k}" for what in ("given", "seen", "observed") for k in range(size)]
     columns += ["spent", "saved", "alarms", "tokens_in", "tokens_cached", "tokens_out"]
     columns += [
-        f"{what}_{k}" for what in ("stop", "calls", "errors", "seconds", "first") for k in range(size)
+        f"{what}_{k}"
+        for what in ("stop", "calls", "errors", "seconds", "streams", "first")
+        for k in range(size)
     ]
     return columns + [f"{what}_{i}_{j}" for i, j in pairs for what in ("compared", "differed")]

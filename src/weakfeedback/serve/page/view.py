@@ -486,11 +486,11 @@ def proxy(watch: Watch) -> list[dict[str, Any]]:
     if last is None or watch.kind == "allocation":
         return []
     K = len(watch.names)
-    wanted = [f"{what}_{k}" for k in range(K) for what in ("calls", "errors", "seconds", "first")]
+    wanted = [f"{what}_{k}" for k in range(K) for what in ("calls", "errors", "seconds", "streams", "first")]
     sums = watch.series.read(last - 86_340, last + 60, 86_400, wanted)["columns"]
     found = []
     for k, name in enumerate(watch.names):
-        calls = sum(sums[f"calls_{k}"])
+        calls, streams = sum(sums[f"calls_{k}"]), sum(sums[f"streams_{k}"])
         if calls:
             found.append(
                 {
@@ -498,7 +498,7 @@ def proxy(watch: Watch) -> list[dict[str, Any]]:
                     "calls": count(calls),
                     "errors": share(sum(sums[f"errors_{k}"]) / calls),
                     "seconds": f"{sum(sums[f'seconds_{k}']) / calls:.2f} s",
-                    "first": f"{sum(sums[f'first_{k}']) / calls:.2f} s" if sum(sums[f"first_{k}"]) else "",
+                    "first": f"{sum(sums[f'first_{k}']) / streams:.2f} s" if streams else "",
                 }
             )
     return found
