@@ -77,7 +77,7 @@ def test_every_kind_has_a_page_and_its_numbers_are_those_of_the_report(tmp_path,
 
     new, decided, waits, report, shown, overview = run(look())
     assert {reply.status for reply in (new, decided, waits, shown, overview)} == {200}
-    assert f"POST /v1/learners/{name}/decide" in text_of(new)
+    assert f"curl -X POST http://localhost/v1/learners/{name}/decide" in text_of(new)
     if name != "mail" or len(decided.data["call"]) > 1:
         assert f"/v1/learners/{name}/decisions/1/feedback" in text_of(waits)
     text = text_of(shown)
@@ -317,7 +317,7 @@ def test_news_come_when_something_changes_and_not_more_than_twice_a_second(tmp_p
         "audits",
     }
     assert "10" in re.sub("<[^>]+>", " ", two["pieces"]["numbers"])
-    assert len(two["charts"]["at"]) == 180
+    assert 3 <= len(two["charts"]["at"]) < 30  # a young learner fills its chart
 
 
 def test_an_update_for_100_learners_costs_little(tmp_path):

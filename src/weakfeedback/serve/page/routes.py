@@ -92,6 +92,7 @@ class Page:
         self._views: dict[tuple[str, str], tuple[tuple[int, int], dict[str, Any]]] = {}
         self._rate = (time.monotonic(), service.commits, 0.0)
         self._viewers = 0
+        self.address = "http://127.0.0.1:8470"  # as the last browser knows it, for commands to copy
 
     # -- what is shown
 
@@ -200,7 +201,7 @@ class Page:
     def _view(self, learner: Learner, report: dict[str, Any], span: str, now: int) -> dict[str, Any]:
         watch, kind = watch_of(learner), learner.kind.name
         config, details = learner.settings(), report["details"]
-        charts = view.charts(report, watch, span, now)
+        charts = view.charts(report, watch, span, now, learner.created)
         return {
             "name": learner.name,
             "kind": kind,
@@ -228,8 +229,8 @@ class Page:
             "weak_dominance": report.get("weak_dominance"),
             "context": _context(kind, details, learner.live),
             "config": _config(config, report["policy"], learner.created),
-            "decide_command": _decide_command(learner),
-            "next": _next(learner, watch),
+            "decide_command": _decide_command(learner, self.address),
+            "next": _next(learner, watch, self.address),
             "charts": charts,
         }
 
@@ -283,6 +284,7 @@ class Page:
         if (elsewhere := await self.allowed(request)) is not None:
             return elsewhere
         name = request.path_params["name"]
+        self.address = f"{request.url.scheme}://{request.url.netloc}"
         try:
             span = _span(request) or self.usual_span(name)
             made = await self.learner(name, span)
@@ -598,25 +600,29 @@ def _context(kind: str, details: dict[str, Any], live: Any) -> list[tuple[str, s
     return shown
 
 
-def _decide_command(learner: Learner) -> str:
+def _post(address: str, path: str, body: str) -> str:
+    return f"curl -X POST {address}/v1/learners/{path} -H 'Content-Type: application/json' -d '{body}'"
+
+
+def _decide_command(learner: Learner, address: str) -> str:
     body = '{"context": [0.2, -0.7]}' if learner.kind.takes_context else "{}"
     verb = "begin" if learner.kind.name == "adaptive" else "decide"
-    return f"POST /v1/learners/{learner.name}/{verb} {body}"
+    return _post(address, f"{learner.name}/{verb}", body)
 
 
-def _next(learner: Learner, watch: Watch) -> str:
+def _next(learner: Learner, watch: Watch, address: str) -> str:
     """The command that a new learner waits for."""
     if learner.archived:
         return ""
     if not watch.decided:
-        return _decide_command(learner)
+        return _decide_command(learner, address)
     if not watch.ends["accepted"] and watch.open:
         id, (_, stage, called) = next(iter(watch.open.items()))
-        base = f"POST /v1/learners/{learner.name}/decisions/{id}"
+        place = f"{learner.name}/decisions/{id}"
         if watch.kind == "allocation":
-            return f'{base}/feedback {{"observed": {{"{watch.names[0]}": 1}}}}'
+            return _post(address, f"{place}/feedback", json.dumps({"observed": {watch.names[0]: 1}}))
         if watch.kind == "adaptive":
-            return f'{base}/tell {{"output": "..."}}'
+            return _post(address, f"{place}/tell", '{"output": "yes"}')
         size = len(called) if called is not None else (stage or 0) + 1
-        return f'{base}/feedback {{"outputs": [{", ".join(["..."] * size)}]}}'
+        return _post(address, f"{place}/feedback", json.dumps({"outputs": ["yes"] * size}))
     return ""

@@ -218,7 +218,7 @@ def _flow(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
 
 def _money(report: dict[str, Any], watch: Watch) -> dict[str, Any] | None:
     saved = report.get("saved")
-    if watch.kind == "allocation" or saved is None or report.get("spent") is None:
+    if watch.kind == "allocation" or saved is None or not watch.decided or report.get("spent") is None:
         return None
     currency, gain = report["currency"], saved["amount"]
     estimated = saved.get("estimated", True)
@@ -521,11 +521,11 @@ def changes(watch: Watch, currency: str | None) -> list[dict[str, str]]:
 # -- charts
 
 
-def charts(report: dict[str, Any], watch: Watch, span: str, now: int) -> dict[str, Any]:
+def charts(report: dict[str, Any], watch: Watch, span: str, now: int, created: int = 0) -> dict[str, Any]:
     """Return what the charts show, as JSON data: sums by step, running shares with their intervals, running money."""
     length, step = SPANS[span]
     end = now // 1_000_000 // step * step  # without the step that has not ended
-    start = end - length
+    start = max(end - length, min(created // 1_000_000 // step * step, end - 3 * step))
     read = watch.series.read(start, end, step)
     at, columns = read["at"], read["columns"]
     made: dict[str, Any] = {
