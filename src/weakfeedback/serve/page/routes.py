@@ -548,7 +548,7 @@ def _config(config: dict[str, Any], policy: str, created: int) -> list[tuple[str
                 f", {name} {item}" for name, item in value.items() if name != "type"
             )
         elif isinstance(value, list):
-            text = ", ".join(map(str, value))
+            text = ", ".join(amount(item) if isinstance(item, float) else str(item) for item in value)
         elif isinstance(value, dict):
             text = ", ".join(f"{name} {item}" for name, item in value.items())
         else:
