@@ -407,3 +407,16 @@ def test_an_archived_learner_says_so(tmp_path):
     page, overview = run(look())
     assert "It makes no more decisions" in text_of(page)
     assert "archived" in text_of(overview)
+
+
+def test_alarms_are_counted_for_prometheus(tmp_path):
+    async def look():
+        async with serving(tmp_path / "s.db") as (service, _):
+            call = paged(service)
+            await call("PUT", "/v1/learners/triage", CASCADE)
+            watch = watch_of(service.learners["triage"])
+            for n in range(2000):
+                watch._compare(service.options.clock(), range(2), [(0, 1)] if n > 400 else [])
+            return (await call("GET", "/metrics")).body.decode()
+
+    assert 'weakfeedback_drift_alarms_total{learner="triage",pair="0-1"} 1.0' in run(look())
