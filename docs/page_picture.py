@@ -1,6 +1,6 @@
 """Take the picture of the live page for the README: the real page of ``weakfeedback serve --demo``, in Chromium.
 
-    python docs/page_picture.py [docs/images/service-page.png]
+python docs/page_picture.py [docs/images/service-page.png]
 """
 
 import shutil
@@ -29,7 +29,11 @@ def take(path: Path) -> None:
         time.sleep(60)
         with tempfile.TemporaryDirectory() as folder:
             words = [browser, *FLAGS.split(), f"--user-data-dir={folder}", "--timeout=5000"]
-            words += [f"--screenshot={path}", f"--window-size={SIZE[0]},{SIZE[1]}", f"{address}learners/support"]
+            words += [
+                f"--screenshot={path}",
+                f"--window-size={SIZE[0]},{SIZE[1]}",
+                f"{address}learners/support",
+            ]
             subprocess.run(words, check=True, stderr=subprocess.DEVNULL)
     finally:
         demo.terminate()
