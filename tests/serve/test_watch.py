@@ -143,11 +143,15 @@ def test_an_adaptive_learner_stops_when_it_is_told_enough():
     assert total(watch, "decisions") == 1
     assert watch.recent[0]["state"] == "open"
     watch.apply(Event(2, 2, "tell", 0, None, {"stage": 1, "class": 1, "next": None}))
+    watch.apply(
+        Event(3, 2, "feedback", 0, None, {"differ": [[0, 1]], "digest": "x"})
+    )  # a round ends with both
+    assert watch.ends["accepted"] == 1
     assert (total(watch, "stop_1"), total(watch, "spent"), total(watch, "saved")) == (1, 6, 14)
     assert (total(watch, "compared_0_1"), total(watch, "differed_0_1")) == (1, 1)
     assert watch.recent[0] == {"id": 0, "at": 0, "stage": 1, "state": "answered", "ended": 2}
-    watch.apply(Event(3, 3, "begin", 1, None, {}))
-    watch.apply(Event(4, 4, "expire", 1, None, {}))
+    watch.apply(Event(4, 3, "begin", 1, None, {}))
+    watch.apply(Event(5, 4, "expire", 1, None, {}))
     assert watch.ends["expired"] == 1
     assert not watch.open
 
