@@ -160,7 +160,9 @@ def test_a_warm_start_and_a_proxied_request_count():
     watch = Watch("router", ["a", "b"], [1, 5])
     watch.apply(Event(0, 0, "warm", None, None, {"differ": [[[0, 1]], []]}))
     assert (total(watch, "compared_0_1"), total(watch, "differed_0_1")) == (2, 1)
-    watch.apply(Event(1, 5, "serve", 0, None, {"stage": 0, "cost": 1.5, "tokens": [10, 0, 3]}))
+    watch.apply(Event(1, 5, "serve", None, None, {"stage": 0, "cost": 1.5, "tokens": [10, 0, 3]}))
+    assert not watch.recent
+    assert Watch.from_state(watch.state()).state() == watch.state()
     assert (total(watch, "spent"), total(watch, "saved"), total(watch, "tokens_in")) == (1.5, 3.5, 10)
 
 

@@ -187,6 +187,7 @@ async def decide(call: Call) -> Answer:
     answer=models.FeedbackAnswer,
     problems=(
         *DECISION,
+        "not_offered",
         "conflict",
         "expired",
         "cancelled",

@@ -372,6 +372,9 @@ class AdaptiveKind(CascadeKind):
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         return {"stage": 0, "name": self.names[0], "call": self.names[:1]}  # of a round that begins
 
+    def digest(self, given: FeedbackRequest) -> str:
+        raise Problem("not_offered", "an adaptive learner is told each output as it comes: use tell")
+
     def output(self, given: TellRequest) -> Any:
         """An output as the live object takes it."""
         label = self.comparator.labels("output", [given.output])[0]

@@ -256,6 +256,8 @@ class Watch:
         return known
 
     def _remember(self, event: Event, stage: int | None, called: Any, state: str) -> None:
+        if event.decision is None:  # a request that was served without a decision
+            return
         shown: dict[str, Any] = {
             "id": event.decision,
             "at": event.at,
