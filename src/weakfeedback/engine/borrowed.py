@@ -26,7 +26,6 @@ from numba.core.extending import (
 from numba.core.typing.templates import AttributeTemplate
 
 from weakfeedback.engine.digest import constants_of, helper_of
-from weakfeedback.engine.lowering import METHOD_OPTIONS
 
 _overload_method: Any = extending.overload_method
 _typeof_impl: Any = extending.typeof_impl
@@ -66,7 +65,7 @@ def borrowed(struct: Any) -> Any:
             made = type(f"Borrowed{cls.__name__}", (Borrowed,), {})
             default_manager.register(made, _Model)
             for method, template in templates.items():
-                _overload_method(made, method, jit_options=METHOD_OPTIONS)(template)
+                _overload_method(made, method, jit_options=struct.options)(template)
             _borrowed[cls] = made
     return _borrowed[cls](struct)
 

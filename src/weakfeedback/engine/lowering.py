@@ -60,11 +60,12 @@ PART_OPTIONS: dict[str, Any] = {
     "no_cfunc_wrapper": True,
 }
 METHOD_OPTIONS = {"forceinline": True, **PART_OPTIONS}
+OWN = "weakfeedback."  # classes of this package are tested with bounds checks, and compiled without
 _new: Any = structref.new
 _overload_method: Any = extending.overload_method
 _lock = threading.RLock()
 _structs: dict[tuple[str, str], type] = {}  # (class name, digest) -> struct class
-_helpers: dict[tuple[int, str], Any] = {}
+_helpers: dict[tuple[int, str, bool], Any] = {}
 _kept: list[Any] = []  # functions whose id is a key of _helpers stay alive
 
 
@@ -193,6 +194,17 @@ def _typeof(value: Any) -> Any:
     return numba.typeof(value)
 
 
+def is_careful(cls: type) -> bool:
+    """Whether the indices of a class are checked: NUMBA_BOUNDSCHECK says it, else those of the user's own are."""
+    told = getattr(config, "BOUNDSCHECK", None)
+    return not cls.__module__.startswith(OWN) if told is None else bool(told)
+
+
+def method_options(careful: bool) -> dict[str, Any]:
+    """How methods are compiled."""
+    return {**METHOD_OPTIONS, "boundscheck": careful}
+
+
 def _struct_class(
     cls: type, methods: dict[str, pytypes.FunctionType], fields: tuple[tuple[str, Any], ...]
 ) -> tuple[type, str]:
@@ -200,18 +212,22 @@ def _struct_class(
     _check_names(cls, methods, tuple(name for name, _ in fields))
     name = name_of(cls)
     # a bounds-checked build is another build: the setting has no effect on a warm cache otherwise
-    mode = f"{ENGINE}|{getattr(config, 'BOUNDSCHECK', None)}|{fields}"
+    careful = is_careful(cls)
+    mode = f"{ENGINE}|{careful}|{fields}"
     digest = hashlib.sha256(f"{name}|{code}|{mode}".encode()).hexdigest()[:20]
     if (name, digest) in _structs:
         return _structs[name, digest], digest
 
-    templates = {method: _template(method, _compilable(function)) for method, function in methods.items()}
+    templates = {
+        method: _template(method, _compilable(function, careful)) for method, function in methods.items()
+    }
 
     class Struct(types.StructRef):
         def __init__(self, fields: tuple) -> None:
             super().__init__(fields)
             self.name = f"{name}@{digest}{self._fields}"
             self.templates = templates
+            self.options = method_options(careful)
 
         def __reduce__(self) -> Any:
             return _rebuild, (name, digest, self._fields)
@@ -220,7 +236,7 @@ def _struct_class(
     structref.register(Struct)
     structref.define_boxing(Struct, type(cls.__name__, (structref.StructRefProxy,), {}))
     for method, template in templates.items():
-        _overload_method(Struct, method, jit_options=METHOD_OPTIONS)(template)
+        _overload_method(Struct, method, jit_options=method_options(careful))(template)
     _structs[name, digest] = Struct
     return Struct, digest
 
@@ -252,16 +268,16 @@ def _check_names(cls: type, methods: dict[str, pytypes.FunctionType], fields: tu
                 )
 
 
-def _compilable(function: pytypes.FunctionType) -> pytypes.FunctionType:
+def _compilable(function: pytypes.FunctionType, careful: bool = False) -> pytypes.FunctionType:
     """A copy of a function whose plain helper functions are compiled ones."""
     copy = _shell(function)
-    _equip(copy)
+    _equip(copy, careful)
     return copy
 
 
-def _helper(function: pytypes.FunctionType) -> Any:
+def _helper(function: pytypes.FunctionType, careful: bool) -> Any:
     """The compiled helper, the same for all who call it as long as its code and all that it reads are the same."""
-    key = (id(function), fingerprint({function.__name__: function}))
+    key = (id(function), fingerprint({function.__name__: function}), careful)
     if key not in _helpers:
         _kept.append(function)
         copy = _shell(function)
@@ -269,8 +285,8 @@ def _helper(function: pytypes.FunctionType) -> Any:
         small = (
             len(function.__code__.co_code) <= INLINE and function.__name__ not in function.__code__.co_names
         )
-        _helpers[key] = njit(forceinline=small, **PART_OPTIONS)(copy)
-        _equip(copy)
+        _helpers[key] = njit(forceinline=small, boundscheck=careful, **PART_OPTIONS)(copy)
+        _equip(copy, careful)
     return _helpers[key]
 
 
@@ -291,15 +307,15 @@ def _contents(cell: Any) -> tuple[Any, ...]:
         return ()
 
 
-def _equip(copy: pytypes.FunctionType) -> None:
+def _equip(copy: pytypes.FunctionType, careful: bool) -> None:
     """Put compiled helpers in the place of plain ones."""
     cells = dict(zip(copy.__code__.co_freevars, copy.__closure__ or ()))
     for name, value, enclosed in list(constants_of(copy)):
         helper = helper_of(value)
         if helper is not None and enclosed:
-            cells[name].cell_contents = _helper(helper)
+            cells[name].cell_contents = _helper(helper, careful)
         elif helper is not None:
-            copy.__globals__[name] = _helper(helper)
+            copy.__globals__[name] = _helper(helper, careful)
 
 
 def _template(method: str, function: pytypes.FunctionType) -> Callable:
