@@ -79,7 +79,7 @@ def borrowed(struct: Any) -> Any:
 
 
 class Loan:
-    """A struct on its way into compiled code that borrows it; whoever holds the loan keeps it alive."""
+    """A struct passed to compiled code that borrows it; the loan keeps the struct alive."""
 
     def __init__(self, struct: Any) -> None:
         self.struct = struct
