@@ -152,6 +152,16 @@ class KeptRounds:
         earlier = 0.0 if math.isnan(scores[before]) else self.rank(before, scores[before])
         self.describe(k, outputs, now, earlier, x)
 
+    def best_guess(self):
+        """The stage at which most of the kept rounds stopped; the first of several."""
+        return int(np.argmax(np.bincount(self.arms[: self.held, 0], minlength=self.K)))
+
+    def take_costs(self, costs):
+        """Go on with other prices: all is fitted to them when the next round is learned."""
+        self.c[:] = stage_costs(costs)
+        if self.t >= FIRST_FIT:
+            self.next_fit = min(self.next_fit, self.t + 1)
+
     def is_due(self):
         """Whether all is to be fitted anew; if so, say when the next time is."""
         if self.t < self.next_fit:

@@ -31,6 +31,7 @@ SECURITY = [
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 ]
+OPENAI = ("/v1/chat/", "/v1/models")  # paths of the proxy
 WITHOUT_LIMIT = ("/live",)  # streams of events, which stay open
 
 
@@ -83,10 +84,19 @@ async def send_answer(send: Any, answer: Answer) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-async def send_problem(send: Any, problem: Problem) -> None:
-    """Send a problem as RFC 9457 has it."""
-    body = orjson.dumps(problem.body())
-    headers = [(b"content-type", PROBLEM), (b"content-length", str(len(body)).encode())]
+async def send_problem(send: Any, problem: Problem, path: str = "") -> None:
+    """Send a problem as RFC 9457 has it, or on the proxy's paths as clients of OpenAI's protocol expect it."""
+    kind, told = PROBLEM, problem.body()
+    if path.startswith(OPENAI):
+        error = {
+            "message": problem.detail,
+            "type": "invalid_request_error",
+            "param": None,
+            "code": problem.code,
+        }
+        kind, told = JSON, {"error": error}
+    body = orjson.dumps(told)
+    headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
     if problem.retry_after is not None:
         headers.append((b"retry-after", str(problem.retry_after).encode()))
     if problem.code == "unauthorized":
@@ -132,12 +142,13 @@ class Gate:
         except Problem as problem:
             if status:
                 raise  # the answer has begun
-            await send_problem(answer, problem)
+            await send_problem(answer, problem, scope["path"])
         except Exception:
             log.exception("a request failed: %s %s", scope["method"], scope.get("weakfeedback.route", ""))
             if status:
                 raise
-            await send_problem(answer, Problem("internal", "the service has a fault; its log tells more"))
+            fault = Problem("internal", "the service has a fault; its log tells more")
+            await send_problem(answer, fault, scope["path"])
         finally:
             self._under_way -= counted
             seconds = time.perf_counter() - began
@@ -239,6 +250,7 @@ def make_app(
         exception_handlers={HTTPException: _http_problem},
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False
     app.state.service, app.state.auth = service, auth
     return app
 

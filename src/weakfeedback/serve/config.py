@@ -45,8 +45,8 @@ class Settings:
     proxy_headers: list[str] = field(default_factory=list)
     tokens: list[Token] = field(default_factory=list)
     learners: list[tuple[str, Any]] = field(default_factory=list)  # name and configuration
-    upstreams: dict[str, Any] = field(default_factory=dict)  # the tables as they are, of the proxy
-    proxied: list[dict[str, Any]] = field(default_factory=list)  # learners whose stages are models of these
+    upstreams: dict[str, Any] = field(default_factory=dict)  # of the proxy, by name
+    proxied: list[Any] = field(default_factory=list)  # learners whose stages are models of these
     file: str = ""
 
     def check(self) -> None:
@@ -105,21 +105,35 @@ class _Reader:
             self.network("server.proxy_headers", address)
         for number, entry in enumerate(self.array("server.token", server.get("token", []))):
             found.tokens.append(self.token(f"server.token[{number}]", entry))
-        found.upstreams = self.table("upstream", table.get("upstream", {}))
+        self.upstreams(table.get("upstream", {}), found)
         for number, entry in enumerate(self.array("learner", table.get("learner", []))):
             self.learner(f"learner[{number}]", entry, found)
         found.check()
         return found
 
+    def upstreams(self, tables: Any, found: Settings) -> None:
+        if tables:
+            from weakfeedback.serve.proxy.settings import read_upstreams
+
+            try:
+                found.upstreams = read_upstreams(tables)
+            except ValueError as error:
+                raise ConfigError(f"{self.file}: {error}") from None
+
     def learner(self, place: str, entry: dict[str, Any], found: Settings) -> None:
         name = entry.get("name")
-        taken = [name for name, _ in found.learners] + [one["name"] for one in found.proxied]
+        taken = [name for name, _ in found.learners] + [one.name for one in found.proxied]
         if not isinstance(name, str) or not is_name(name):
             raise self.wrong(f"{place}.name", name, f"must match {NAME[1:-1]}")
         if name in taken:
             raise self.wrong(f"{place}.name", name, "stands there twice")
-        if "stage" in entry:
-            found.proxied.append(entry)
+        if "stage" in entry or "mode" in entry:
+            from weakfeedback.serve.proxy.settings import read_proxied
+
+            try:
+                found.proxied.append(read_proxied(place, entry, found.upstreams))
+            except ValueError as error:
+                raise ConfigError(f"{self.file}: {error}") from None
             return
         given = {key: value for key, value in entry.items() if key != "name"}
         found.learners.append((name, checked_learner(f"{self.file}: {place}", given)))

@@ -21,6 +21,7 @@ from weakfeedback.live.ledger import PendingDecision
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.kinds import Kind, kind_of
 from weakfeedback.serve.models import CONFIG, FeedbackRequest, Problem
+from weakfeedback.serve.watch import Watch
 
 SNAPSHOT = 10_000  # events from one snapshot to the next
 HEAVY = 0.0005  # seconds of a step, on average, above which it is done in a thread
@@ -51,7 +52,7 @@ class Observer(Protocol):
         """Go on from what ``state`` gave."""
 
 
-OBSERVERS: dict[str, Callable[[Learner], Observer]] = {}  # by name, made for every learner
+OBSERVERS: dict[str, Callable[[Learner], Observer]] = {"watch": Watch.of}  # by name, made for every learner
 
 
 class Outbox:

@@ -457,6 +457,17 @@ class ReportAnswer(Model):
     details: dict[str, Any]
 
 
+class SeriesAnswer(Model):
+    """Sums by step: ``at`` are the beginnings in seconds since 1970, ``columns`` the sums by name.
+
+    Stages, models and arms go by their numbers: ``stop_0``, ``compared_0_1``, ``differed_0_1``, ``given_2``.
+    """
+
+    step: int
+    at: list[int]
+    columns: dict[str, list[float]]
+
+
 class EventAnswer(Model):
     """One event of the log."""
 

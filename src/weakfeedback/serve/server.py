@@ -8,7 +8,7 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import uvicorn
@@ -18,6 +18,7 @@ from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.config import Settings, opener, settle
 from weakfeedback.serve.models import HEADER_LIMIT, Problem
+from weakfeedback.serve.page.routes import page_of
 from weakfeedback.serve.service import Options, Service
 
 log = logging.getLogger("weakfeedback.serve")
@@ -96,7 +97,19 @@ class Server(uvicorn.Server):
 
 
 Extend = Callable[[Service, Auth, Settings], Awaitable[dict[str, Any]] | dict[str, Any]]
-EXTENSIONS: list[Extend] = []  # each returns further arguments of make_app: operations and routes
+
+
+async def add_proxy(service: Service, auth: Auth, settings: Settings) -> dict[str, Any]:
+    """Serve the learners whose stages are models of upstreams, if there are any."""
+    if not settings.proxied:
+        return {}
+    from weakfeedback.serve.proxy.attach import extend
+
+    return await extend(service, auth, settings)
+
+
+# each returns further arguments of make_app, operations and routes, and with ``close`` what is to be done at the end
+EXTENSIONS: list[Extend] = [page_of, add_proxy]
 
 
 async def serve(
@@ -105,21 +118,25 @@ async def serve(
     *,
     ready: Callable[[int, Service], Any] | None = None,
     patience: float = PATIENCE,
+    extensions: Sequence[Extend] = (),
 ) -> int:
     """Serve until a signal comes; return the exit status."""
     options.standby = not settings.store.startswith("sqlite:")
     service = Service(opener(settings.store), options)
     hosts = [*settings.hosts, settings.host] if settings.host not in ("0.0.0.0", "::") else settings.hosts
     auth = Auth(settings.tokens, hosts, settings.origins)
+    closers: list[Callable[[], Awaitable[Any]]] = []
     try:
         await service.start(lambda: settle(service, settings.learners, settings.file))
         operations, routes = [], []
-        for extend in EXTENSIONS:
+        for extend in (*EXTENSIONS, *extensions):
             more: Any = extend(service, auth, settings)
             if asyncio.iscoroutine(more):
                 more = await more
             operations += more.get("operations", ())
             routes += more.get("routes", ())
+            closers += [more["close"]] if "close" in more else []
+            service.models += more.get("models", ())
         app = make_app(service, auth, operations=operations, routes=routes)
         config = uvicorn.Config(
             app,
@@ -144,6 +161,8 @@ async def serve(
             interrupted = signal.SIGINT in server._captured_signals
             server._captured_signals.clear()  # the end was asked for, and is done
     finally:
+        for close in closers:
+            await close()
         await service.stop()
     if service.fatal is not None:
         log.error("the service has ended: %s", service.fatal)

@@ -90,6 +90,7 @@ class Service:
         self.reader: Store | None = None
         self.committer: Committer | None = None
         self.draining = False  # ready no more, but requests under way are served
+        self.models: list[str] = []  # learners that answer clients of OpenAI's protocol
         self.commits = 0
         self.last_snapshot: float | None = None
         self.fatal: BaseException | None = None  # why the service ended by itself
@@ -798,9 +799,12 @@ class Service:
             "currency": learner.config.currency,
             "seq": learner.seq,
         }
-        drift: Any = learner.observers.get("drift")
-        if drift is not None:
-            told["drift"] = drift.report()
+        watch: Any = learner.observers.get("watch")
+        if watch is not None and watch.kind != "allocation":
+            told["drift"] = [
+                {**row, "since": None if row["since"] is None else moment(row["since"])}
+                for row in watch.drift.rows()
+            ]
         return told
 
     async def report_text(self, name: str) -> str:

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from weakfeedback.cli.output import App, Commands, Stop, say
-from weakfeedback.serve.stores import add_commands
+from weakfeedback.cli.serve_stores import add_commands
 
-EXTRA = ("starlette", "uvicorn", "httptools", "orjson", "prometheus_client")
+EXTRA = ("starlette", "uvicorn", "httptools", "orjson", "prometheus_client", "aiohttp")
 
 serve_app = App(cls=Commands, name="serve", invoke_without_command=True)
 add_commands(serve_app)
@@ -49,12 +49,19 @@ def serve(
     interpreted: Annotated[
         bool, typer.Option("--interpreted", help="Compile nothing; the decisions are the same.")
     ] = False,
+    demo: Annotated[
+        bool,
+        typer.Option(
+            "--demo", help="Show learners at work on made-up models; no key, no network, nothing kept."
+        ),
+    ] = False,
 ) -> None:
     """Serve learners over HTTP: one for a team, on disk before it answers.
 
     Examples:
 
     weakfeedback serve
+    weakfeedback serve --demo
     weakfeedback serve --store sqlite:///service.db --port 8471
     weakfeedback serve --config service.toml --log json
 
@@ -69,7 +76,30 @@ def serve(
     from weakfeedback.serve.service import Options
 
     options = Options(durability=settings.durability, compiled=not interpreted, trust_log=trust_log)
+    if demo:
+        raise typer.Exit(run_demo(settings, options, log, store is not None))
     raise typer.Exit(run(settings, options, log, quiet))
+
+
+def run_demo(settings: Any, options: Any, log: str, keep: bool) -> int:
+    """Serve made-up learners; in a folder that is gone afterwards, unless a store was named."""
+    import tempfile
+
+    from weakfeedback.serve.demo import MODELS, PRICES, SKILLS, Clock, extension
+    from weakfeedback.serve.proxy.demo import MODELS as CHAT_MODELS
+
+    clock = Clock()
+    options.clock, options.compiled = clock, False
+    models = [
+        f"{name} is right in {skill:.0%} for {price:g}" for name, skill, price in zip(MODELS, SKILLS, PRICES)
+    ]
+    say(f"made-up models, of which the learners know the prices only: {', '.join(models)}")
+    chat = [f"{name} in {skill:.0%}" for name, (skill, _, _) in CHAT_MODELS.items()]
+    say(f"and, behind the proxy, language models that are right: {', '.join(chat)}")
+    with tempfile.TemporaryDirectory(prefix="weakfeedback-demo-") as folder:
+        if not keep:
+            settings.store = f"sqlite:///{folder}/demo.db"
+        return run(settings, options, log, True, (extension(clock),))
 
 
 def need_extra() -> None:
@@ -102,7 +132,9 @@ def settings_of(config: Path | None, store: str | None, host: str | None, port: 
     return settings
 
 
-def run(settings: Any, options: Any, log: str = "human", quiet: bool = False) -> int:
+def run(
+    settings: Any, options: Any, log: str = "human", quiet: bool = False, extensions: tuple[Any, ...] = ()
+) -> int:
     """Serve until the end; mistakes are one line."""
     from weakfeedback.journal import JournalError, OwnedElsewhere
     from weakfeedback.serve.config import ConfigError
@@ -117,11 +149,14 @@ def run(settings: Any, options: Any, log: str = "human", quiet: bool = False) ->
             say(f"weakfeedback waits as a standby at http://{name}:{port}/ until its store is free")
         else:
             say(f"weakfeedback serves {len(service.learners)} learners at http://{name}:{port}/")
+        if service.models:
+            names = " or ".join(f'"{model}"' for model in service.models[:3])
+            say(f'OpenAI clients: base_url = "http://{name}:{port}/v1", model = {names}')
         if options.durability == "process":
             say("durability = process: what was acknowledged survives kill -9, not a loss of power")
 
     try:
-        return int(run_loop(serve_now(settings, options, ready=ready)))
+        return int(run_loop(serve_now(settings, options, ready=ready, extensions=extensions)))
     except ConfigError as error:
         raise Stop(str(error)) from None
     except OwnedElsewhere as error:
