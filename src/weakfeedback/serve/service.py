@@ -880,7 +880,7 @@ class Service:
     async def audit(self, name: str, given: AuditRequest) -> dict[str, Any]:
         """Begin an audit: which of the fresh items need labels."""
         learner = self.learner(name)
-        if learner.kind.name != "cascade":
+        if learner.kind.name not in ("cascade", "router") or not hasattr(learner.live, "audit_outputs"):
             raise Problem("not_offered", f"a {learner.kind.name} learner has no audit")
         for outputs in given.outputs:
             check_labels("outputs", outputs)
