@@ -24,7 +24,7 @@ from weakfeedback.live.ledger import UnknownDecision
 from weakfeedback.live.report import plain
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.config import ConfigError
-from weakfeedback.serve.kinds import kind_of
+from weakfeedback.serve.kinds import kind_of, same_output
 from weakfeedback.serve.learner import ITEM, Clock, Learner, now
 from weakfeedback.serve.metrics import Metrics
 from weakfeedback.serve.models import (
@@ -33,12 +33,14 @@ from weakfeedback.serve.models import (
     LEARNERS_LIMIT,
     AuditLabels,
     AuditRequest,
+    CalibrateRequest,
     CancelRequest,
     CostsRequest,
     DecideRequest,
     FeedbackBatch,
     FeedbackRequest,
     Problem,
+    TellRequest,
     WarmStartRequest,
 )
 from weakfeedback.serve.outputs import check_labels, digest_of
@@ -717,6 +719,77 @@ class Service:
             raise Problem("expired", f"decision {id} has expired at {moment(end.at)}")
         raise Problem("conflict", f"decision {id} was answered at {moment(end.at)}, and cannot be cancelled")
 
+    async def begin(self, name: str, key: str | None = None) -> dict[str, Any]:
+        """Begin a round of a learner that decides after every answer; with a key the same one again."""
+        learner = self.learner(name)
+        check = None
+        if key is not None:
+            known = checked_key(key)
+            check = lambda: self._repeated(learner, known, [None])  # noqa: E731
+        told, future = await self._taken(learner, self._begun, learner, key, check=check)
+        if future is not None:
+            await self._wait(future)
+        begun = told[0]
+        return {
+            "id": begun["id"],
+            "stage": 0,
+            "name": learner.kind.names[0],
+            "answer": None,
+            "expires": begun["expires"],
+            "repeated": begun["repeated"],
+        }
+
+    def _begun(self, learner: Learner, key: str | None) -> list[dict[str, Any]]:
+        return [self._decision(learner, event) for event in learner.begin_round(key)]
+
+    async def tell(self, name: str, id: int, given: TellRequest) -> dict[str, Any]:
+        """Tell the output of a stage: which one to run next, or whose answer counts."""
+        learner = self.learner(name)
+        if learner.kind.opening != "begin":
+            raise Problem("not_offered", f"a {learner.kind.name} learner takes feedback, it is not told")
+        step, future = await self._taken(learner, self._tell_once, learner, id, given)
+        if future is not None:
+            await self._wait(future)
+        repeated = step is None
+        if step is None:
+            step = await self._told_before(learner, id, given)
+        stage, answer = step
+        stage_name = None if stage is None else learner.kind.names[stage]
+        return {"id": id, "stage": stage, "name": stage_name, "answer": answer, "repeated": repeated}
+
+    def _tell_once(
+        self, learner: Learner, id: int, given: TellRequest
+    ) -> tuple[int | None, int | None] | None:
+        return learner.tell(id, given) if id in learner.live._ledger.waiting else None
+
+    async def _told_before(
+        self, learner: Learner, id: int, given: TellRequest
+    ) -> tuple[int | None, int | None]:
+        """What came after an output of a round that has ended, from the log."""
+        end = await self._end_of(learner, id)
+        if end.kind != "feedback":
+            learner.late += 1
+            code = "expired" if end.kind == "expire" else "cancelled"
+            raise Problem(code, f"decision {id} has ended at {moment(end.at)}; nothing is learned from it")
+        await self._shown(learner, None)
+        told = await self._look(lambda store: _tells(store, learner.id, id, end.seq))
+        stage = len(told) - 1 if given.stage is None else given.stage
+        kind: Any = learner.kind
+        if not 0 <= stage < len(told) or not same_output(kind.output(given), told[stage].body):
+            learner.conflicts += 1
+            raise Problem("conflict", f"decision {id} has ended, and was told something else")
+        learner.duplicates += 1
+        after = told[stage].body["next"]
+        return after, stage if after is None else None
+
+    async def calibrate(self, name: str, given: CalibrateRequest) -> dict[str, Any]:
+        """Learn from labelled rows how far the last stage can be believed; the same again changes nothing."""
+        learner = self.learner(name)
+        if learner.kind.opening != "begin":
+            raise Problem("not_offered", f"a {learner.kind.name} learner is not calibrated")
+        await self._step(learner, learner.calibrate, given)
+        return {"rows": len(given.outputs), "repeated": False}
+
     async def served(self, name: str, stage: int, cost: float, tokens: Sequence[int] = ()) -> None:
         """Note a request that a front end answered at a stage without comparison; changes accounts only."""
         learner = self.learner(name)
@@ -1011,6 +1084,15 @@ def _contexts(given: DecideRequest | None) -> list[Any]:
     count = 1 if given.count is None else given.count
     check_batch(count)
     return [given.context] * count
+
+
+def _tells(store: Store, learner: int, id: int, last: int) -> list[Event]:
+    """What was told in a round that ended with event ``last``."""
+    begun = store.decided(learner, id)
+    if begun is None:
+        return []
+    events = store.events(learner, begun.seq, last - begun.seq)
+    return [event for event in events if event.kind == "tell" and event.decision == id]
 
 
 def _audit_of(learner: Learner, number: int) -> dict[str, Any]:

@@ -142,16 +142,10 @@ class Watch:
         if body["next"] is not None:
             return
         stage = int(body["stage"])
-        row = self.series.row(event.at)
-        row[self._stops[stage]] += 1
+        self.series.row(event.at)[self._stops[stage]] += 1
         self.stops[stage] += 1
-        self._count_end(event, "accepted")
-        paid = body.get("costs")
-        spent = sum(self.costs[: stage + 1]) if paid is None else sum(paid)
-        self._pay(row, spent, self._alone(stage, paid))
-        differ = [(i, j) for j in range(stage + 1) for i in range(j) if classes[i] != classes[j]]
-        self._compare(event.at, range(stage + 1), differ)
-        self._remembered(event.decision, stage=stage, state="answered", ended=event.at)
+        known[1], known[2] = stage, None  # the feedback that follows has the differences and the costs
+        self._remembered(event.decision, stage=stage)
 
     def _feedback(self, event: Event) -> None:
         known = self._count_end(event, "accepted")
@@ -263,6 +257,8 @@ class Watch:
         return known
 
     def _remember(self, event: Event, stage: int | None, called: Any, state: str) -> None:
+        if event.decision is None:  # a request that was served without a decision
+            return
         shown: dict[str, Any] = {
             "id": event.decision,
             "at": event.at,

@@ -17,6 +17,7 @@ from weakfeedback.serve.models import (
     DecideRequest,
     FeedbackRequest,
     Problem,
+    TellRequest,
 )
 from weakfeedback.serve.proxy.calls import Server
 from weakfeedback.serve.proxy.chat import Proxy
@@ -71,11 +72,13 @@ class ServiceDecider:
 
     async def begin(self, learner: str) -> Step:
         """Begin a request of an adaptive learner."""
-        raise Unavailable("adaptive learners are not served")
+        found = await self._asked(self._service.begin(learner))
+        return Step(found["id"], found["stage"])
 
     async def tell(self, learner: str, id: int, label: int, score: float | None) -> Step:
         """Tell the answer of the stage that was asked for."""
-        raise Unavailable("adaptive learners are not served")
+        found = await self._asked(self._service.tell(learner, id, TellRequest(output=label, score=score)))
+        return Step(id, None if found is None else found["stage"])
 
     async def feedback(
         self,
