@@ -91,6 +91,7 @@ def live_object(setting: str, policy: str, compiled: bool, seed: int = 0) -> Any
 
     from weakfeedback.catalog import policy_class
     from weakfeedback.live import Allocator, Cascade, ContextualCascade, Player, Router
+    from weakfeedback.live.adaptive import AdaptiveCascade
     from weakfeedback.settings import SETTINGS
 
     if getattr(policy_class(setting, policy), "sees_truth", False):
@@ -101,6 +102,8 @@ def live_object(setting: str, policy: str, compiled: bool, seed: int = 0) -> Any
     if setting in ("cascade", "contextual"):
         kind: Any = Cascade if setting == "cascade" else ContextualCascade
         return kind(problem.arms, np.diff(problem.costs, prepend=0.0), policy=policy, **given)
+    if setting == "adaptive":
+        return AdaptiveCascade(problem.arms, problem.costs, policy=policy, **given)
     if setting == "routing":
         return Router(problem.arms, problem.prices, policy=policy, **given)
     if setting == "allocation":

@@ -13,10 +13,11 @@ from weakfeedback.catalog import POLICIES
 from weakfeedback.cli import app
 from weakfeedback.engine import cache
 from weakfeedback.live import Allocator, Cascade, ContextualCascade, Player, Router
+from weakfeedback.live.adaptive import AdaptiveCascade
 from weakfeedback.warmup import jobs, live_object
 
 WARM_UP = [sys.executable, "-W", "error", "-m", "weakfeedback", "warm-up", "random", "--setting", "cascade"]
-LIVE = {kind.setting for kind in (Allocator, Cascade, ContextualCascade, Player, Router)}
+LIVE = {kind.setting for kind in (AdaptiveCascade, Allocator, Cascade, ContextualCascade, Player, Router)}
 PLAY = textwrap.dedent(
     """
     import sys

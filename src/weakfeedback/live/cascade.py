@@ -250,7 +250,7 @@ class Cascade(Staged):
         return self._feedback(id, outputs, label)
 
     def begin(self) -> Step:
-        """Begin a round: run ``step.stage``, give its output to `tell`. For a policy that decides after every answer."""
+        """Begin a round: run ``step.stage``, `tell` its output. For a policy that decides after every answer."""
         raise ValueError(
             f"begin is for a policy that decides after every answer, not for {self._label}: use decide"
         )
