@@ -7,9 +7,9 @@ import types
 import pytest
 
 from weakfeedback.cascade import CascadeProblem, UssTs, UssUcb
-from weakfeedback.experiments import registry
 from weakfeedback.experiments.evidence import decided, lower, skipped
 from weakfeedback.experiments.model import Claim, Experiment, Finding, Table
+from weakfeedback.reproduce import registry
 
 
 def ucb(problem, alpha):

@@ -17,7 +17,7 @@ WATCHED = tuple(
         "contextual/",
         "allocation/",
         "multiplayer/",
-        "engine/calls.py",
+        "engine/compiler/calls.py",
     )
 )
 

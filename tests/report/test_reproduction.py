@@ -8,10 +8,10 @@ import pytest
 from tests.experiments.tiny import tiny  # noqa: F401
 from tests.report.browser import probe
 
-from weakfeedback.experiments import registry
 from weakfeedback.experiments.evidence import decided
 from weakfeedback.experiments.model import Finding
-from weakfeedback.experiments.reproduce import reproduce
+from weakfeedback.reproduce import registry
+from weakfeedback.reproduce.run import reproduce
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_the_page_shows_words_tests_deviations_commands_and_tables(done):
         "corrected by Holm&#39;s method",
         'href="#code-weakfeedback-cascade-uss-ts"',
         "class UssTs:",
-        "weakfeedback/cascade/uss_ts.py",
+        "weakfeedback/cascade/policies/uss_ts.py",
         "seed 0",
         "1 argued only",
     ):

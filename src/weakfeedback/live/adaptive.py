@@ -66,6 +66,7 @@ class AdaptiveCascade(Cascade):
     """
 
     setting = SETTING
+    form: ClassVar[dict[str, type | tuple[type, ...]]] = {**STATE, "setting": str}
     opening: ClassVar[str] = "begin"
     methods: ClassVar[tuple[str, ...]] = ("go_on", "update")
     scored: ClassVar[bool] = True
@@ -250,6 +251,12 @@ class AdaptiveCascade(Cascade):
 
     def _choose(self, *context: Any) -> tuple[Any, Any]:
         return Progress(), ()
+
+    def _call_stages(self, id: int, decided: Any, x: Any, outputs: list[Any]) -> None:
+        for stage in self._stages:
+            outputs.append(stage.one(x, outputs))
+            if self._is_enough(id, decided, outputs):
+                break
 
     def _is_enough(self, id: int, decided: Any, outputs: list[Any]) -> bool:
         with self._ledger.lock:
@@ -554,10 +561,6 @@ class AdaptiveCascade(Cascade):
             self._take_calibration(body)
         else:
             super()._apply_other(kind, body)
-
-    @classmethod
-    def _state_keys(cls) -> dict[str, type | tuple[type, ...]]:
-        return {**STATE, "setting": str}
 
     def _state(self) -> dict[str, Any]:
         return {**super()._state(), "setting": SETTING}

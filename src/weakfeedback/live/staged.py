@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from weakfeedback.decisions import checked_arm
-from weakfeedback.live import storage
 from weakfeedback.live.base import EXPLAINED, Change, DurabilityWarning, Live, Step
 from weakfeedback.live.buying import NO_LABEL, Bought
 from weakfeedback.live.counts import Counts
@@ -45,7 +44,7 @@ from weakfeedback.live.ledger import (
 from weakfeedback.live.metrics import far_matrix, toss
 from weakfeedback.live.report import counted
 from weakfeedback.live.rounds import Answer, Decision, RoundRecord
-from weakfeedback.live.stages import Rows, make_stages
+from weakfeedback.live.stages import Rows, call_each, make_stages
 from weakfeedback.live.storage import StateError
 from weakfeedback.validate import brief, integer, number, vector
 
@@ -156,10 +155,7 @@ class Staged(Live):
         opened, outputs = list[int](), list[Any]()
         try:
             id, decided = self._decide(*context, opened=opened)
-            for stage in self._stages:
-                outputs.append(stage.one(x, outputs))
-                if self._is_enough(id, decided, outputs):
-                    break
+            self._call_stages(id, decided, x, outputs)
             record = self._compared(id, len(outputs) - 1, outputs)
             if self._asker is not None and self._wants(record):
                 self._buy(record, self._asker.ask(x, record.labels))
@@ -230,6 +226,10 @@ class Staged(Live):
             self._abandon(opened, outputs)
             raise
         return records
+
+    def _call_stages(self, id: int, decided: Any, x: Any, outputs: list[Any]) -> None:
+        """Call the stages of a round; add the output of each to ``outputs`` as soon as it is there."""
+        call_each(self._stages[: arm_of(decided) + 1], x, outputs)
 
     def _is_enough(self, id: int, decided: Any, outputs: list[Any]) -> bool:
         """Whether no further stage is to be called in a round with these outputs so far."""
@@ -518,6 +518,10 @@ class Staged(Live):
             counts = self._counts
             return stop_by_means(self._costs, counts.differed, counts.compared)
 
+    def _how(self) -> str:
+        """Return how the policy decides, in one sentence of its own."""
+        return str(getattr(self._driver.policy, "explained", ""))
+
     def _explained(self, id: int) -> Any:
         """Return what was recorded of a decision."""
         with self._ledger.lock:
@@ -602,23 +606,19 @@ class Staged(Live):
         }
 
     @classmethod
-    def _check_body(
-        cls,
-        body: Any,
-        state: dict[str, type | tuple[type, ...]],
-        stages: Any,
-        functions: dict[str, Any],
-        where: str,
-    ) -> None:
-        """Refuse a state that the code given with it does not fit."""
-        storage.require("state", body, state)
+    def _check_code(cls, body: dict[str, Any], code: dict[str, Any], where: str) -> None:
+        stages = code["stages"]
         if len(make_stages(stages, None)) != len(body["stage_costs"]):
             given = stages if isinstance(stages, int) else len(stages)
             raise ValueError(f"stages must be {len(body['stage_costs'])}, as {where} holds, got {given}")
-        for name, function in functions.items():
-            if (function is not None) != body[name]:
+        for name in code.keys() & body.keys():
+            if (code[name] is not None) != body[name]:
                 was = "with" if body[name] else "without"
                 raise ValueError(f"{name} must be given if and only if it was: {where} was saved {was} it")
+
+    @classmethod
+    def _arguments_in(cls, body: dict[str, Any]) -> dict[str, Any]:
+        return {name: body[name] for name in ("stage_costs", "error_cost", "timeout")}
 
     def _state(self) -> dict[str, Any]:
         return {
