@@ -105,13 +105,13 @@ def test_a_folder_that_cannot_be_written_is_named_and_does_no_harm(tmp_path):
     program = textwrap.dedent(
         """
         import errno, os
-        from weakfeedback.engine.compiler import cache
+        from weakfeedback.engine.compiler._numba import diskcache
         from weakfeedback.cli.warm_up import compile_policy
 
         def refuse(*_):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-        cache._Files._open_for_write = refuse
+        diskcache._Files._open_for_write = refuse
         done = compile_policy("cascade", "Random")
         print(done.refused or "compiled", "|", done.lost)
         """

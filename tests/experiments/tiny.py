@@ -95,7 +95,7 @@ class Chapter:
 def tiny(monkeypatch):
     """The tiny chapter is all there is; the medical data are missing."""
     chapter = Chapter()
-    module = types.ModuleType("weakfeedback.experiments.chapter9")
+    module = types.ModuleType("weakfeedback.thesis.chapter9")
     vars(module).update(vars(chapter))
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(registry, "CHAPTERS", ("chapter9",))

@@ -419,7 +419,7 @@ class Live:
                 self._recover()  # refused to a signal handler, and to a fork
         try:
             if not isinstance(self._change, _Closed):
-                self._finish(journal, f"this {self.kind} was closed: open {journal.store.path} again")
+                self._finish(journal, f"this {self.kind} was closed: open {journal.store.place} again")
             journal.log.flush()  # what other threads have done since, and wait for
         finally:
             journal.store.close()

@@ -450,9 +450,8 @@ class Cascade(Staged):
     def _made_again(
         cls, body: dict[str, Any], code: dict[str, Any], policy: Any, compiled: bool, where: str
     ) -> Any:
-        if cls is Cascade and isinstance(body, dict) and "setting" in body:
-            return _adaptive()._made_again(body, code, policy, compiled, where)
-        return super()._made_again(body, code, policy, compiled, where)
+        made: Any = _adaptive() if cls is Cascade and isinstance(body, dict) and "setting" in body else cls
+        return super(Cascade, made)._made_again(body, code, policy, compiled, where)
 
     def _state(self) -> dict[str, Any]:
         functions = {"metric": self._metric is not None, "label": self._asker is not None}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from weakfeedback.figures import look, spread
 from weakfeedback.plaintext import visible
-from weakfeedback.report.figures import look, spread
 
 DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 LABEL_GAP = 0.065  # of the height, between two labels

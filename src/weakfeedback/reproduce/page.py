@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from weakfeedback.experiments.judge import needed
 from weakfeedback.experiments.model import Claim, Experiment, Part, Verdict
 from weakfeedback.experiments.userrun import versions
+from weakfeedback.figures import sweep_figure
 from weakfeedback.report import tables
-from weakfeedback.report.figures import sweep_figure
 from weakfeedback.report.page import VERDICTS, Gallery, Section, page_folder, render, section_view, write_page
 from weakfeedback.report.sources import Sources, module_of
 from weakfeedback.reproduce.medical import SETS

@@ -179,6 +179,22 @@ def attributes(code: types.CodeType) -> list[tuple[bool, str]]:
     ]
 
 
+def assigned(functions: Iterable[types.FunctionType]) -> set[str]:
+    """The attributes that functions, the functions inside them, or their helpers assign."""
+    found: set[str] = set()
+    waiting, seen = list(functions), set()
+    while waiting:
+        function = waiting.pop()
+        if id(function) in seen:
+            continue
+        seen.add(id(function))
+        for code in _codes(function.__code__):
+            found |= {name for stored, name in attributes(code) if stored}
+        helpers = (helper_of(value) for _, value, _ in constants_of(function))
+        waiting.extend(helper for helper in helpers if helper is not None)
+    return found
+
+
 def constants_of(function: types.FunctionType) -> Iterator[tuple[str, Any, bool]]:
     """Names a function reads from outside itself, with their values and whether they come by its closure."""
     for name in _global_names(function.__code__):
