@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.warmup import jobs, live_object
+from weakfeedback.cli.warm_up import jobs, live_object
 
 ROUNDS, REPETITIONS, SECONDS = 100, 5, 2.0
 STAND_IN = ("Fixed", "Random")  # to compare with; nobody needs their times

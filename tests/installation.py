@@ -22,7 +22,7 @@ import weakfeedback
 assert "site-packages" in str(pathlib.Path(weakfeedback.__file__))
 
 from weakfeedback import Cascade, simulate
-from weakfeedback.settings import SETTINGS
+from weakfeedback.catalog import SETTINGS
 for setting, name in (
     ("cascade", "USS-TS"), ("contextual", "USS-PD"), ("allocation", "CSB-SU"), ("multiplayer", "DLC-LIX")
 ):

@@ -19,8 +19,8 @@ from docutils.parsers.rst import directives
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-from weakfeedback.experiments.kept import Kept, NotAReproduction, Note, rows_of
-from weakfeedback.experiments.registry import experiments, pattern
+from weakfeedback.reproduce.kept import Kept, NotAReproduction, Note, rows_of
+from weakfeedback.reproduce.registry import experiments, pattern
 
 MAKE = "make them with `make docs`, or with `weakfeedback reproduce --quick --out {}`"
 

@@ -8,8 +8,7 @@ from tests.adaptive.following import random_problem, random_table
 
 from weakfeedback import simulate
 from weakfeedback.adaptive import AdaptiveProblem, Agreement, FixedArm, Thresholds, UssA, UssNext
-from weakfeedback.engine.cast import streams
-from weakfeedback.engine.chunk import Compiled, Interpreted
+from weakfeedback.engine.replication import Compiled, Interpreted, streams
 
 
 def run(problem, policy, rounds=400, seed=3, player=None):

@@ -6,7 +6,7 @@ import pytest
 from benchmarks import live, policies
 from benchmarks.live import BOTH, COMPILED, INTERPRETED, Work
 
-from weakfeedback.warmup import jobs, live_object
+from weakfeedback.cli.warm_up import jobs, live_object
 
 
 @pytest.fixture(scope="module")

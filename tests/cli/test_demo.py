@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from weakfeedback import demo
+from weakfeedback.cli import demo
 
 ROOT = Path(__file__).parents[2]
 

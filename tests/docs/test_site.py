@@ -17,8 +17,8 @@ import pytest
 
 from weakfeedback.catalog import POLICIES
 from weakfeedback.engine.results import Results
-from weakfeedback.experiments.kept import Note, rows_of
-from weakfeedback.experiments.registry import choose
+from weakfeedback.reproduce.kept import Note, rows_of
+from weakfeedback.reproduce.registry import choose
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

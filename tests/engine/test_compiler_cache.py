@@ -15,7 +15,7 @@ import pytest
 from tests.engine.test_damage import damaged
 
 import weakfeedback
-from weakfeedback.engine import cache
+from weakfeedback.engine.compiler import cache
 
 SMALL = textwrap.dedent(
     """

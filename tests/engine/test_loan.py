@@ -6,8 +6,8 @@ import pytest
 from weakfeedback import simulate
 from weakfeedback.cascade import CascadeProblem, UssTs
 from weakfeedback.contextual import UssPd
-from weakfeedback.engine.borrowed import Loan, lent
-from weakfeedback.engine.lowering import Blueprint
+from weakfeedback.engine.compiler._numba.borrowed import Loan, lent
+from weakfeedback.engine.compiler.lowering import Blueprint
 
 PROBLEM = CascadeProblem.bsc([0.4, 0.3, 0.1], [0.05, 0.25, 0.5])
 

@@ -12,10 +12,9 @@ import pytest
 
 from weakfeedback import InterpretedWarning, simulate
 from weakfeedback.cascade import CascadeProblem, UssTs
-from weakfeedback.engine.chunk import Compiled, run
-from weakfeedback.engine.digest import CannotLower, fingerprint
-from weakfeedback.engine.fresh import fresh, nan_field
+from weakfeedback.engine.compiler.fingerprint import CannotLower, fingerprint
 from weakfeedback.engine.plan import Plan
+from weakfeedback.engine.replication import Compiled, fresh, nan_field, run
 
 PROBLEM = CascadeProblem.bsc([0.4, 0.2, 0.1], costs=[0.05, 0.15, 0.4])
 

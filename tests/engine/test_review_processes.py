@@ -143,7 +143,7 @@ def test_processes_that_compile_at_once_do_not_disturb_each_other(tmp_path):
 
 def test_the_digest_is_the_same_in_every_process():
     program = (
-        "from weakfeedback.engine.digest import fingerprint\n"
+        "from weakfeedback.engine.compiler.fingerprint import fingerprint\n"
         "def f(x): return x in {'a', 'b', 'c', 'd'}\n"
         "print(fingerprint({'f': f}))"
     )
@@ -182,7 +182,7 @@ SENDER = textwrap.dedent(
 RECEIVER = textwrap.dedent(
     """
     import pickle, sys
-    from weakfeedback.engine.chunk import run
+    from weakfeedback.engine.replication import run
     with open(sys.argv[1], "rb") as file:
         print(run(pickle.load(file)).sum(axis=2)[0, -1])
     """

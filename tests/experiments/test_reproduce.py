@@ -9,15 +9,16 @@ import pyarrow.parquet as pq
 import pytest
 from tests.experiments.tiny import tiny  # noqa: F401
 
-from weakfeedback.engine.chunk import run
-from weakfeedback.experiments import registry, run_experiment
-from weakfeedback.experiments.findings import Findings
-from weakfeedback.experiments.kept import NOTE, NotAReproduction, Note, rows_of
-from weakfeedback.experiments.pool import Pool
-from weakfeedback.experiments.progress import Lines, View
-from weakfeedback.experiments.registry import choose, pattern, replications
-from weakfeedback.experiments.reproduce import rebuild, reproduce
+from weakfeedback.engine.replication import run
+from weakfeedback.experiments import run_experiment
 from weakfeedback.experiments.run import plan_experiment
+from weakfeedback.reproduce import registry
+from weakfeedback.reproduce.findings import Findings
+from weakfeedback.reproduce.kept import NOTE, NotAReproduction, Note, rows_of
+from weakfeedback.reproduce.pool import Pool
+from weakfeedback.reproduce.progress import Lines, View
+from weakfeedback.reproduce.registry import choose, pattern, replications
+from weakfeedback.reproduce.run import rebuild, reproduce
 
 RUN = ["ch9-one", "ch9-sweep-0.2", "ch9-sweep-0.3", "ch9-sweep-0.5", "ch9-stand"]
 
@@ -200,7 +201,7 @@ def test_an_error_ends_the_run_and_what_was_finished_stays(tiny, tmp_path, monke
         played.append(task)
         return run(task)
 
-    monkeypatch.setattr("weakfeedback.experiments.pool.run", failing)
+    monkeypatch.setattr("weakfeedback.reproduce.pool.run", failing)
     with pytest.raises(RuntimeError, match="lights"):
         reproduce([], tmp_path / "out", quick=True, workers=1, quiet=True)
     assert len(list((tmp_path / "out" / "store").rglob("*.parquet"))) == 3

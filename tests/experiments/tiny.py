@@ -7,9 +7,9 @@ import types
 import pytest
 
 from weakfeedback.cascade import CascadeProblem, UssTs, UssUcb
-from weakfeedback.experiments import registry
 from weakfeedback.experiments.evidence import decided, lower, skipped
 from weakfeedback.experiments.model import Claim, Experiment, Finding, Table
+from weakfeedback.reproduce import registry
 
 
 def ucb(problem, alpha):
@@ -95,7 +95,7 @@ class Chapter:
 def tiny(monkeypatch):
     """The tiny chapter is all there is; the medical data are missing."""
     chapter = Chapter()
-    module = types.ModuleType("weakfeedback.experiments.chapter9")
+    module = types.ModuleType("weakfeedback.thesis.chapter9")
     vars(module).update(vars(chapter))
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(registry, "CHAPTERS", ("chapter9",))

@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from weakfeedback.experiments.registry import chapters
 from weakfeedback.report.formulas import set_formulas
+from weakfeedback.reproduce.registry import chapters
 
 
 def formulas_of(words):

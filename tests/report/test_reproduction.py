@@ -8,13 +8,13 @@ import pytest
 from tests.experiments.tiny import tiny  # noqa: F401
 from tests.report.browser import probe
 
-from weakfeedback.experiments import registry
 from weakfeedback.experiments.evidence import decided
-from weakfeedback.experiments.headlines import FAILED, HELD, SURPRISED
 from weakfeedback.experiments.model import Finding
-from weakfeedback.experiments.reproduce import rebuild, reproduce
-from weakfeedback.report import reproduction
-from weakfeedback.report.reproduction import LARGEST
+from weakfeedback.reproduce import page as reproduction
+from weakfeedback.reproduce import registry
+from weakfeedback.reproduce.headlines import FAILED, HELD, SURPRISED
+from weakfeedback.reproduce.page import LARGEST
+from weakfeedback.reproduce.run import rebuild, reproduce
 
 
 @pytest.fixture
@@ -57,11 +57,11 @@ def test_the_pages_show_words_tests_deviations_commands_and_tables(done):
             "Made up.",
             "weakfeedback reproduce --only &#39;ch9-sweep-0.*&#39; --quick",
             "weakfeedback reproduce --only ch9-one --quick",
-            'href="code.html#code-weakfeedback-cascade-uss-ts"',
+            'href="code.html#code-weakfeedback-cascade-policies-uss-ts"',
             "seed 0",
         ),
         "method.html": ("corrected by Holm&#39;s method",),
-        "code.html": ("class UssTs:", "weakfeedback/cascade/uss_ts.py"),
+        "code.html": ("class UssTs:", "weakfeedback/cascade/policies/uss_ts.py"),
     }.items():
         for words in some:
             assert words in pages[name], (name, words)
@@ -86,7 +86,7 @@ def test_the_page_says_what_is_ours_and_what_remains_of_what_fails(tiny, done, t
     assert "<b>Ours:</b> The number two." in text
     assert "<b>What remains:</b>" not in text  # it holds
     wrong = dataclasses.replace(tiny.CLAIMS[1], test=lambda _run: Finding((decided("sum", False),)))
-    sys.modules["weakfeedback.experiments.chapter9"].CLAIMS = (tiny.CLAIMS[0], wrong, tiny.CLAIMS[2])
+    sys.modules["weakfeedback.thesis.chapter9"].CLAIMS = (tiny.CLAIMS[0], wrong, tiny.CLAIMS[2])
     registry.chapters.cache_clear()
     again = reproduce([], tmp_path / "other", quick=True, quiet=True)
     assert {claim.number: v.outcome for claim, v in again.verdicts}[2] == "not-reproduced"

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from weakfeedback.adaptive.arguments import stage_costs
-from weakfeedback.linalg import (
+from weakfeedback.kernels.linalg import (
     add_half_rows,
     add_outer,
     add_rows,

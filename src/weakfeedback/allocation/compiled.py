@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.knapsack import pack_levels
+from weakfeedback.kernels.knapsack import pack_levels
 from weakfeedback.validate import brief, plain
 
 FLOAT, BOOL = np.dtype(np.float64), np.dtype(np.bool_)  # made once: the names cost more than the arrays
@@ -16,10 +16,10 @@ FLOAT, BOOL = np.dtype(np.float64), np.dtype(np.bool_)  # made once: the names c
 @functools.cache
 def compiled(function: Any) -> Any:
     """Return a compiled copy of a plain helper; it gives the same bits."""
-    from weakfeedback.engine.cache import kept
-    from weakfeedback.engine.digest import fingerprint
-    from weakfeedback.engine.lowering import ENGINE, _compilable
-    from weakfeedback.engine.parts import Whole
+    from weakfeedback.engine.compiler._numba.parts import Whole
+    from weakfeedback.engine.compiler.cache import kept
+    from weakfeedback.engine.compiler.fingerprint import fingerprint
+    from weakfeedback.engine.compiler.lowering import ENGINE, _compilable
 
     code = fingerprint({function.__name__: function})
     copy = _compilable(function)
@@ -82,7 +82,7 @@ _solve: Any = None
 
 def _prepare() -> Any:
     """``checked_pack`` compiled for arrays of floats, without the search for the types of its arguments."""
-    from weakfeedback.engine.lowering import direct
+    from weakfeedback.engine.compiler.lowering import direct
 
     global _solve
     _solve = direct(compiled(checked_pack), np.ones(1), np.ones(1), 1.0, np.ones(1, BOOL))

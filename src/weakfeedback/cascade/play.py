@@ -3,7 +3,7 @@
 import numpy as np
 
 from weakfeedback.cascade.events import play_events
-from weakfeedback.cascade.protocol import Protocol
+from weakfeedback.cascade.rehearsal import Protocol
 from weakfeedback.cascade.selling import LABEL_LOOP, NOTHING, fits, pull_names
 from weakfeedback.decisions import arm_words, checked_arm
 from weakfeedback.engine.loop import Loop

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.engine.chunk import Compiled, Player, Task
-from weakfeedback.engine.digest import CannotLower
+from weakfeedback.engine.compiler.fingerprint import CannotLower
 from weakfeedback.engine.loop import loop_for, refuse_events
+from weakfeedback.engine.replication import Compiled, Player, Task
 from weakfeedback.engine.results import Results
 from weakfeedback.engine.sources import sources_of
 from weakfeedback.engine.store import Store, code_of

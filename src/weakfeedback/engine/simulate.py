@@ -9,8 +9,8 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_complete
 from pathlib import Path
 from typing import Any
 
-from weakfeedback.engine.chunk import Task, run
 from weakfeedback.engine.plan import InterpretedWarning, Plan, mark_rounds
+from weakfeedback.engine.replication import Task, run
 from weakfeedback.engine.results import Results
 from weakfeedback.plaintext import visible
 from weakfeedback.validate import brief

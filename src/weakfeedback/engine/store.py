@@ -17,9 +17,15 @@ from typing import Any
 import numpy as np
 
 from weakfeedback._version import __version__
-from weakfeedback.engine.chunk import Task
-from weakfeedback.engine.digest import CannotLower, class_fingerprint, fingerprint, name_of, reachable
+from weakfeedback.engine.compiler.fingerprint import (
+    CannotLower,
+    class_fingerprint,
+    fingerprint,
+    name_of,
+    reachable,
+)
 from weakfeedback.engine.loop import loop_for
+from weakfeedback.engine.replication import Task
 from weakfeedback.engine.tables import Damaged, read_table, writer_of
 from weakfeedback.files import remove_old_parts, write_atomically
 from weakfeedback.validate import brief

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.engine.cast import cast, streams
-from weakfeedback.engine.digest import CannotLower
-from weakfeedback.engine.fresh import fresh
+from weakfeedback.engine.compiler.fingerprint import CannotLower
 from weakfeedback.engine.loop import loop_for
+from weakfeedback.engine.replication import cast, fresh, streams
 from weakfeedback.engine.store import code_of
 
 ROUNDS = 4096  # at most, in steps that double

@@ -7,28 +7,11 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from weakfeedback.experiments.model import Claim, Finding, Part, Verdict
+from weakfeedback.stats import holm
 
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
-
-
-def holm(p_values: Sequence[float]) -> np.ndarray:
-    """Holm's adjusted p-values, in the order given. NaN stays NaN and does not belong to the family.
-
-    >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
-    [0.03, 0.06, 0.06]
-    """
-    given = np.asarray(p_values, dtype=float)
-    adjusted = np.full(given.shape, math.nan)
-    tested = np.flatnonzero(~np.isnan(given))
-    least = 0.0
-    for k, index in enumerate(tested[np.argsort(given[tested], kind="stable")]):
-        least = max(least, min(1.0, (tested.size - k) * given[index]))
-        adjusted[index] = least
-    return adjusted
 
 
 def judge(claims: Iterable[Claim], results: Mapping[str, Results]) -> list[tuple[Claim, Verdict]]:

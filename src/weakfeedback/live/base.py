@@ -24,8 +24,8 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 import numpy as np
 
 from weakfeedback import catalog
-from weakfeedback.engine.digest import CannotLower
-from weakfeedback.engine.fresh import fresh
+from weakfeedback.engine.compiler.fingerprint import CannotLower
+from weakfeedback.engine.replication import fresh
 from weakfeedback.journal.events import JournalError
 from weakfeedback.lending import writes_to_loan
 from weakfeedback.live import storage

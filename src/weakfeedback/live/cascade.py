@@ -331,7 +331,9 @@ class Cascade(Staged):
     def explain(self, id: int) -> str:
         """Say in words why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
         arm, counts = self._explained(id)
-        return explanation(int(id), arm, counts, self._stage_costs, self._error_cost, self._label)
+        return explanation(
+            int(id), arm, counts, self._stage_costs, self._error_cost, self._label, self._how()
+        )
 
     # -- saving
 

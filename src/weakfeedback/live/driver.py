@@ -73,7 +73,7 @@ class Compiled(Interpreted):
     def __init__(
         self, policy: Any, rng: np.random.Generator, examples: Examples, undrawn: tuple[str, ...] = ()
     ) -> None:
-        from weakfeedback.engine.calls import Calls
+        from weakfeedback.engine.compiler.calls import Calls
 
         super().__init__(policy)
         self._calls = Calls(policy, examples, rng, undrawn)

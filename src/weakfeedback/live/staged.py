@@ -492,6 +492,10 @@ class Staged(Live):
             counts = self._counts
             return stop_by_means(self._costs, counts.differed, counts.compared)
 
+    def _how(self) -> str:
+        """Return how the policy decides, in one sentence of its own."""
+        return str(getattr(self._driver.policy, "explained", ""))
+
     def _explained(self, id: int) -> Any:
         """Return what was recorded of a decision."""
         with self._ledger.lock:

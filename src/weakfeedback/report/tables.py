@@ -22,7 +22,7 @@ def final_rows(results: Results, measure: str = "regret") -> list[dict[str, Any]
 
 def comparison_rows(results: Results, measure: str = "regret") -> list[dict[str, Any]]:
     """One row per pair of policies; p-values are corrected by Holm's method over all of these pairs."""
-    from weakfeedback.experiments.judge import holm
+    from weakfeedback.stats import holm
 
     pairs = [results.compare(a, b, measure) for a, b in itertools.combinations(results.policies, 2)]
     corrected = holm([pair.p_value for pair in pairs]).tolist()

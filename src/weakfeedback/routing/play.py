@@ -4,7 +4,7 @@ import numpy as np
 
 from weakfeedback.decisions import call_words, checked_call
 from weakfeedback.engine.loop import Loop
-from weakfeedback.routing.protocol import Protocol
+from weakfeedback.routing.rehearsal import Protocol
 
 NOTHING = -1_000_000_007  # stands where no output was ever shown
 

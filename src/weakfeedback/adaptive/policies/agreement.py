@@ -20,6 +20,7 @@ class Agreement:
     (True, False)
     """
 
+    in_short = "stops when two stages agree"
     delay_safe = True
 
     def __init__(self, costs):

@@ -6,7 +6,7 @@ import numpy as np
 
 from weakfeedback.adaptive.judges import calibration
 from weakfeedback.adaptive.kept import FEATURES, FIRST_FIT, KeptRounds, absorb, draw, fit
-from weakfeedback.linalg import inner, logistic, longer, times
+from weakfeedback.kernels.linalg import inner, logistic, longer, times
 from weakfeedback.validate import brief, integer, number
 
 LAST, SCORE, CALIBRATED = 0, 1, 2
@@ -80,6 +80,7 @@ class UssA(KeptRounds):
     [[676, 40], [0, 284]]
     """
 
+    in_short = "goes on while that is worth its price, by regressions"
     delay_safe = True
     keeps_history = True  # up to ``memory`` rounds
 

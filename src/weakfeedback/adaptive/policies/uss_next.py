@@ -46,6 +46,7 @@ class UssNext(KeptRounds):
     [[689, 27], [0, 284]]
     """
 
+    in_short = "goes on while the next answer is likely another one"
     delay_safe = True
     keeps_history = True  # up to ``memory`` rounds
 
