@@ -13,7 +13,14 @@ author = "The weakfeedback developers"
 copyright = "the weakfeedback developers, MIT licence"
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "docstrings", "mathml", "numbers_directive"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "docstrings",
+    "mathml",
+    "numbers_directive",
+    "policy_pages",
+]
 # figures and repository files are linked from the pages, but are no pages themselves
 exclude_patterns = ["extensions", "printed", "static", "drawings", "images"]
 nitpicky = True

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ NO_ROOM = ("__init__", "__main__", "_version", "examples")  # the door, not a ro
 SETTINGS = ("adaptive", "allocation", "cascade", "contextual", "multiplayer", "routing")
 # who must not know whom, directly
 FORBIDDEN = {
-    **dict.fromkeys(SETTINGS, {"catalog", "checks", "cli", "experiments", "live", "report", "reproduce", "thesis"}),
+    **{one: {"catalog", "checks", "cli", "experiments", "live", "report", "reproduce", "thesis"} for one in SETTINGS},
     "kernels": {"engine", "live", *SETTINGS},
     "engine": {"catalog", "checks", "cli", "experiments", "live", "report", "reproduce", "thesis", *SETTINGS},
     "journal": {"live", "engine", "catalog", "serve", *SETTINGS},
@@ -77,7 +78,7 @@ def cycle(found):
 def test_no_cycle():
     found = graph(ROOT, "weakfeedback")
     way = cycle(found)
-    drawn = "\n".join(f"  {a} -> {b} in {found[a][b]}" for a, b in zip(way, way[1:]))
+    drawn = "\n".join(f"  {a} -> {b} in {found[a][b]}" for a, b in itertools.pairwise(way))
     assert not way, f"rooms import each other:\n{drawn}"
 
 

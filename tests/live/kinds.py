@@ -118,6 +118,6 @@ def state(thing: Any) -> dict[str, Any]:
 def learned(thing: Any) -> dict[str, Any]:
     """The same without the answers remembered, which an object with a journal leaves to that."""
     found = thing.state()
-    for name in ("answered", "remember", "forgotten", "cancelled"):
+    for name in ("answered", "remember", "floor", "runs"):
         del found["core"]["ledger"][name]
     return found

@@ -14,7 +14,7 @@ from weakfeedback.cascade import UssTs
 from weakfeedback.live import FeedbackConflict
 from weakfeedback.live import ledger as ledgers
 from weakfeedback.live.counts import Counts, pairs_compared
-from weakfeedback.live.ledger import fingerprint, plain_content
+from weakfeedback.live.ledger import fingerprint, labelled_content, plain_content
 
 # plain labels, short and long, and equal ones of other types
 PLAIN = [
@@ -201,3 +201,31 @@ def test_every_state_has_digests_only_whatever_was_taken_before(monkeypatch):
         assert len(answered) == min(cascade.rounds, 5)
         assert [digest for _, digest in answered] == list(cascade._ledger._answered.values())
         assert all(isinstance(digest, str) and len(digest) == 16 for _, digest in answered)
+
+
+class Untold:
+    """Equal to every other one, and its repr is an address."""
+
+    def __eq__(self, other):
+        return isinstance(other, Untold)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("taken", [False, True], ids=["in memory", "after a state was taken"])
+def test_an_answer_that_cannot_be_told_from_another_is_never_a_silent_duplicate(taken):
+    cascade = Cascade([abs] * 2, stage_costs=[0.1] * 2, policy="Fixed", arm=1, seed=0)
+    ids = [cascade.decide().id for _ in range(3)]
+    said = [[Untold(), 1], [{"box": [Untold()]}, 1], [0, 1]]
+    for id, outputs in zip(ids, said):
+        assert cascade.feedback(id, outputs) == "accepted"
+    if taken:
+        cascade = Cascade.from_state(cascade.state(), [abs] * 2)
+    for id, outputs in zip(ids[:2], said):
+        with pytest.raises(FeedbackConflict, match="a repr with an address does not tell"):
+            cascade.feedback(id, outputs)
+    with pytest.raises(FeedbackConflict):
+        cascade.feedback(ids[2], [Untold(), 1])
+    assert cascade.feedback(ids[2], [0, 1]) == "duplicate"
+    assert labelled_content(fingerprint([Untold()]), "yes").startswith("?")
+    assert labelled_content(fingerprint([1]), Untold()).startswith("?")

@@ -115,7 +115,10 @@ def first_format(path, kind):
     """Turn a file into what the first format would have been: without what is new, with a right checksum."""
     document = json.loads(path.read_text())
     body = document["body"]
-    del body["core"]["ledger"]["remember"]
+    ledger = body["core"]["ledger"]
+    for name in ("remember", "floor", "runs"):
+        del ledger[name]
+    ledger |= {"forgotten": 0, "cancelled": []}
     if kind in ("Cascade", "ContextualCascade"):
         del body["counts"]["alone"]
     document["format"] = 1

@@ -528,7 +528,7 @@ def test_a_journal_recovers_all_that_anybody_was_told(tmp_path, policy):
 
 def learned(router):
     found = router.state()
-    for name in ("answered", "remember", "forgotten", "cancelled"):
+    for name in ("answered", "remember", "floor", "runs"):
         del found["core"]["ledger"][name]
     return found
 

@@ -182,7 +182,11 @@ def test_a_file_comes_back(tmp_path):
     assert storage.read(path, "Thing") == BODY
     assert storage.read(str(path), "Thing") == BODY
     document = json.loads(path.read_text())
-    assert (document["kind"], document["format"], document["package"]) == ("Thing", 2, storage.__version__)
+    assert (document["kind"], document["format"], document["package"]) == (
+        "Thing",
+        storage.FORMAT,
+        storage.__version__,
+    )
 
 
 def test_another_layout_of_the_same_json_is_the_same_state(tmp_path):
@@ -221,7 +225,7 @@ def test_every_changed_byte_is_refused_or_harmless(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 3, "package": "9.9"}, "format 3, written by version 9.9"),
+        ({"format": 4, "package": "9.9"}, "format 4, written by version 9.9"),
         ({"format": 0}, "damaged"),
         ({"format": "1"}, "damaged"),
         ({"kind": "Other"}, "'Other', not of a 'Thing'"),

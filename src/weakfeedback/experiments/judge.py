@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from weakfeedback.experiments.model import Claim, Finding, Part, Verdict
+from weakfeedback.experiments.model import Claim, Finding, Part, Run, Table, Verdict, data_of
 from weakfeedback.stats import holm
 
 if TYPE_CHECKING:
@@ -60,9 +60,10 @@ def _by_part(claim: Claim, finding: Finding, verdict: Verdict, left_out: int) ->
     return dataclasses.replace(verdict, outcome="inconclusive", reason=f"{words} {verdict.reason}")
 
 
-def needed(claim: Claim, results: Mapping[str, Results]) -> dict[str, Results]:
-    """The results that a claim's test reads, as far as they are there."""
-    return {name: results[name] for name in claim.experiments if name in results}
+def needed(claim: Claim | Table, results: Mapping[str, Results]) -> Run:
+    """What the test of a claim, or a table, reads, as far as it is there."""
+    some = {name: results[name] for name in claim.experiments if name in results}
+    return Run(some, data_of(results))
 
 
 def _decide(part: Part, p_for: float, p_against: float, level: float) -> Part:

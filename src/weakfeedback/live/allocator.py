@@ -19,9 +19,8 @@ from weakfeedback.live.allocation_report import (
     History,
     make_allocation_report,
 )
-from weakfeedback.live.base import Live, remade, saved_policy
+from weakfeedback.live.base import Live
 from weakfeedback.live.driver import Examples
-from weakfeedback.live.journalled import is_journal, read_journal
 from weakfeedback.live.labels import lent, short
 from weakfeedback.live.ledger import UnknownDecision, fingerprint
 from weakfeedback.live.report import counted
@@ -123,6 +122,7 @@ class Allocator(Live):
 
     kind = "Allocator"
     setting = "allocation"
+    form = STATE
 
     def __init__(
         self,
@@ -301,31 +301,37 @@ class Allocator(Live):
     # -- saving
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, policy: Any = None, compiled: bool = False) -> Allocator:
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        policy: Any = None,
+        compiled: bool = False,
+        fresh_ids: bool = False,
+    ) -> Allocator:
         """Return the allocator that was saved to ``path``; it decides as if it had never stopped.
 
         A policy that was given as an object may have options that are not in the file: give a fresh one. A file that
         cannot be used raises `StateError`.
+
+        The file does not know which ids were given out after it was written. If any were (a crash since then, or
+        a second object loaded from the same file), say ``fresh_ids=True``: ids then go on after a random gap, so that
+        a late answer for one of those decisions is refused, not taken for another. With `open` there is no such care.
         """
-        if is_journal(path):
-            return read_journal(cls, path, {"policy": policy, "compiled": compiled})
-        return cls._made_again(storage.read(path, cls.kind), policy, compiled)
+        return cls._load(path, {}, policy, compiled, fresh_ids)
 
     @classmethod
     def from_state(cls, state: dict[str, Any], *, policy: Any = None, compiled: bool = False) -> Allocator:
         """Return the allocator that gave ``state``. See `load`."""
-        return cls._made_again(storage.checked_copy(state), policy, compiled)
+        return cls._made_again(storage.checked_copy(state), {}, policy, compiled, "the state")
 
     @classmethod
-    def _made_again(cls, body: dict[str, Any], policy: Any, compiled: bool) -> Allocator:
-        storage.require("state", body, STATE)
-        chosen, options = saved_policy(body["core"], policy)
-        options |= {"seed": 0, "compiled": compiled}
-        allocator = remade(
-            lambda: cls(body["names"] or body["arms"], body["budget"], chosen, body["setting"], **options)
-        )
-        remade(lambda: allocator._restore(body))
-        return allocator
+    def _arguments_in(cls, body: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "arms": body["names"] or body["arms"],
+            "budget": body["budget"],
+            "setting": body["setting"],
+        }
 
     def _state(self) -> dict[str, Any]:
         return {

@@ -9,6 +9,7 @@ A signal handler that uses the object in the middle of a change holds the lock t
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -17,7 +18,6 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar, NoReturn, TypeVar
 
@@ -28,10 +28,11 @@ from weakfeedback.engine.compiler.fingerprint import CannotLower
 from weakfeedback.engine.replication import fresh
 from weakfeedback.journal.events import JournalError
 from weakfeedback.lending import writes_to_loan
-from weakfeedback.live import storage
-from weakfeedback.live.driver import Backup, Compiled, Examples, Interpreted, fields_of
+from weakfeedback.live import journalled, storage
+from weakfeedback.live.driver import Backup, Compiled, Examples, Interpreted
 from weakfeedback.live.ledger import REMEMBERED, Ledger, UnknownDecision
-from weakfeedback.live.storage import StateError, require
+from weakfeedback.live.remaking import arguments_of, options_of, remade, saved_policy
+from weakfeedback.live.storage import StateError
 from weakfeedback.validate import brief, integer, number
 
 Step = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -64,8 +65,10 @@ class Live:
 
     kind: ClassVar[str]  # what the files say that they hold
     setting: ClassVar[str]  # where the catalogue lists the policies
+    form: ClassVar[dict[str, type | tuple[type, ...]]]  # what a state holds
     code: ClassVar[tuple[str, ...]] = ("policy",)  # arguments that no file holds
     choosing_learns: bool = False  # whether a decision may change what the policy knows
+    cancelling_learns: ClassVar[bool] = False  # and a cancellation
 
     def __init__(
         self,
@@ -80,6 +83,7 @@ class Live:
         if isinstance(policy, str):
             self._policy_name: str | None = catalog.canonical_name(self.setting, policy)
             self._options: dict[str, Any] | None = dict(options)
+            self._told: dict[str, Any] = {}
             chosen = make(self._policy_name, **options)
         else:
             if options:
@@ -90,7 +94,8 @@ class Live:
                 if isinstance(policy, type) or not callable(getattr(policy, method, None)):
                     raise ValueError(f"policy must be a name or a policy object, got {brief(policy)}")
             self._policy_name = catalog.policy_name(self.setting, policy)
-            self._options = _options_of(self.setting, self._policy_name, policy)
+            self._options = options_of(self.setting, self._policy_name, policy)
+            self._told = arguments_of(policy) if self._options is None else {}
             chosen = policy
         if not isinstance(compiled, bool):
             raise ValueError(f"compiled must be True or False, got {brief(compiled)}")
@@ -189,12 +194,9 @@ class Live:
             backup = self._driver.backup() if self.choosing_learns else None
             change = self._change = Change(backup, self._rng.bit_generator.state)
             try:
-                id = self._ledger.reserved() if self._ledger.waiting else self._ledger.next
+                id = self._ledger.reserved()
                 decided, record = self._choose(*context)
-                steps: list[Step] = [
-                    (self._ledger.waiting.__setitem__, (id, decided)),
-                    (setattr, (self._ledger, "next", id + 1)),
-                ]
+                steps = self._steps_of_decision(id, decided)
                 if opened is not None:
                     steps.append((_add_last, (opened, id)))
                 if record is not None:
@@ -239,20 +241,33 @@ class Live:
             self._recover()
             found = []
             for id in ids:
-                try:
-                    self._ledger.decided(id)
-                except UnknownDecision:
+                if not self._can_be_cancelled(id):
                     continue
-                change = self._change = Change(None, None)
-                steps: list[Step] = [(self._ledger.drop, (id,))]
-                if cost:
-                    steps.append((self._set_counts, (self._counts.after_failure(cost),)))
-                if self._log is not None:
-                    body = {"cost": cost, "reason": reason} if kind == "cancel" else {}
-                    steps.append(self._noted(kind, id, body))
-                self._commit(change, steps)
+                change = self._change = Change(
+                    self._driver.backup() if self.cancelling_learns else None, None
+                )
+                try:
+                    steps = [*self._steps_of_cancel(id, cost), (self._ledger.drop, (id,))]
+                    if self._log is not None:
+                        body = {"cost": cost, "reason": reason} if kind == "cancel" else {}
+                        steps.append(self._noted(kind, id, body))
+                    self._commit(change, steps)
+                except BaseException:
+                    self._recover()
+                    raise
                 found.append(id)
             return found
+
+    def _steps_of_decision(self, id: int, decided: Any) -> list[Step]:
+        """Return what a decision changes beside the policy."""
+        return [(self._ledger.enter, (id, decided))]
+
+    def _can_be_cancelled(self, id: int) -> bool:
+        return id in self._ledger.waiting
+
+    def _steps_of_cancel(self, id: int, cost: float) -> list[Step]:
+        """Return what a cancellation changes beside the ledger; ``cost`` was spent on the decision."""
+        return [(self._set_counts, (self._counts.after_failure(cost),))] if cost else []
 
     def _commit(self, change: Change, steps: list[Step]) -> None:
         change.steps = steps  # from here on the change is made, whatever happens
@@ -305,9 +320,17 @@ class Live:
             return
         with self._ledger.lock:
             self._recover()
-            self._ledger.decided(id)
+            if not (type(id) is int and self._can_be_cancelled(id)):
+                self._ledger.decided(id)
+            self._check_wasted(spent)
             self._close([int(id)], spent)
         self._acknowledge(call)
+
+    def _check_wasted(self, cost: float) -> None:
+        """Refuse a cost that no number could hold together with the others."""
+        wasted = getattr(self._counts, "wasted", 0.0)
+        if not math.isfinite(wasted + cost):
+            raise ValueError(f"cost must have a finite sum with the {wasted:g} wasted so far, got {cost!r}")
 
     # -- the journal
 
@@ -380,9 +403,7 @@ class Live:
         OSError and can be repeated, which writes them; an answer that was paid for is returned with a
         `DurabilityWarning`. `close` it, or use it in a ``with`` block, to let others open the file.
         """
-        from weakfeedback.live.journalled import opened
-
-        return opened(cls, path, arguments, named, every, pending_ttl)
+        return journalled.opened(cls, storage.file_at(path), arguments, named, every, pending_ttl)
 
     def close(self) -> None:
         """Close the journal, if there is one: the object cannot be used any more, and the file can be opened again.
@@ -412,7 +433,7 @@ class Live:
             with self._ledger.lock:
                 self._recover()
                 self._change = _Closed(words)  # for threads that wait for the lock already
-                self._ledger.lock = _ClosedLock(words)
+                self._ledger.lock = _NoLock(words)
 
     def __enter__(self: Self) -> Self:
         return self
@@ -426,18 +447,16 @@ class Live:
         A state that `save` wrote there before stays as ``path.bak``. A journal there must be the one that this object
         was loaded from.
         """
-        from weakfeedback.live import journalled
-
         warnings.warn("autosave is deprecated: use open(path, ...)", DeprecationWarning, stacklevel=2)
-        step = integer("every", every, 1)
+        step, file = integer("every", every, 1), None if path is None else storage.file_at(path)
         if self._journal is not None:
             journal, self._journal, self._log = self._journal, None, None
             journal.log.flush()
             self._ledger.archive = None
             self._ledger.remember = max(self._ledger.remember, REMEMBERED)
             journal.store.close()
-        if path is not None:
-            journalled.save_by_itself(self, Path(path), step)
+        if file is not None:
+            journalled.save_by_itself(self, file, step)
 
     def expire(self, seconds: float) -> list[int]:
         """Let decisions expire that were made so many seconds ago and not answered; return their ids.
@@ -467,22 +486,20 @@ class Live:
 
     def _apply(self, event: Any, same: bool, where: str) -> None:
         """Do again what an event tells; ``same`` if this version of the package wrote it."""
-        from weakfeedback.live.journalled import check_decision
-
         body, id = event.body, event.decision
         try:
             if event.kind == "decide":
                 made, decided = self._decide(*self._context_of(body))
-                found, expected = self._decision_event(decided), body
-                check_decision(event, made, id, same, where)
-                check_decision(event, found, expected, same, where)
+                found, expected = self._decision_event(self._chosen_again(decided)), body
+                journalled.check_decision(event, made, id, same, where)
+                journalled.check_decision(event, found, expected, same, where)
                 if found != expected:
                     self._let_stand(made, body)
             elif event.kind == "feedback":
                 lesson = self._lesson_of(id, self._ledger.decided(id), body)
                 self._learn([lesson])
                 if self._answer_event(None, lesson) != body:
-                    check_decision(event, self._answer_event(None, lesson), body, same, where)
+                    journalled.check_decision(event, self._answer_event(None, lesson), body, same, where)
             elif event.kind in ("cancel", "expire"):
                 if not self._close([id], body.get("cost", 0.0), event.kind):
                     raise UnknownDecision(f"decision {id} is not pending")
@@ -495,6 +512,10 @@ class Live:
                 raise
             words = f"{where}: event {event.seq} ({event.kind}) cannot be applied: {error}"
             raise JournalError(words) from None
+
+    def _chosen_again(self, decided: Any) -> Any:
+        """Return what the policy has just chosen, where that is not what was played."""
+        return decided
 
     def _let_stand(self, id: int, body: dict[str, Any]) -> None:
         """Keep a decision as the journal has it, where another version of the package would decide otherwise."""
@@ -523,8 +544,10 @@ class Live:
     def _arguments_of(cls, state: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments with which an object of this state is made, prices and code left out."""
         core = state["core"]
+        if core["policy"] is None:
+            return {}
         options = {name: storage.decode(value) for name, value in core["options"].items()}
-        return {**({} if core["policy"] is None else {"policy": core["policy"]}), **options}
+        return {"policy": core["policy"], **options}
 
     def _give_out(self, id: int) -> None:
         """Wait for the journal before anybody is told of a decision; take it back if that fails."""
@@ -542,6 +565,53 @@ class Live:
 
     # -- states
 
+    @classmethod
+    def _load(
+        cls: type[Self],
+        path: str | os.PathLike[str],
+        code: dict[str, Any],
+        policy: Any,
+        compiled: bool,
+        fresh_ids: bool = False,
+    ) -> Self:
+        """Return the object that a file holds, be it a state or a journal; ``code`` is what no file holds."""
+        file = storage.file_at(path)
+        if journalled.is_journal(file):
+            live = journalled.read_journal(cls, file, {**code, "policy": policy, "compiled": compiled})
+        else:
+            live = cls._made_again(storage.read(file, cls.kind), code, policy, compiled, str(file))
+        if not isinstance(fresh_ids, bool):
+            raise ValueError(f"fresh_ids must be True or False, got {brief(fresh_ids)}")
+        if fresh_ids:
+            live._ledger.leap()
+        return live
+
+    @classmethod
+    def _made_again(
+        cls: type[Self], body: dict[str, Any], code: dict[str, Any], policy: Any, compiled: bool, where: str
+    ) -> Self:
+        """Return the object whose state this is."""
+        storage.require("state", body, cls.form)
+        cls._check_code(body, code, where)
+        chosen, options = saved_policy(body["core"], policy)
+        arguments = {**code, **cls._arguments_in(body), **options, "policy": chosen}
+        live = remade(lambda: cls(**arguments, seed=0, compiled=compiled))
+        remade(lambda: live._restore(body))
+        return live
+
+    @classmethod
+    def _check_code(cls, body: dict[str, Any], code: dict[str, Any], where: str) -> None:
+        """Refuse code that does not fit the state."""
+
+    @classmethod
+    def _arguments_in(cls, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments that a state holds, beside the options of the policy."""
+        raise NotImplementedError
+
+    def _restore(self, body: dict[str, Any]) -> None:
+        """Go on where the object that gave this state stopped."""
+        raise NotImplementedError
+
     def state(self) -> dict[str, Any]:
         """Return everything as plain data, as `save` writes it; `from_state` makes an object of it."""
         with self._ledger.lock:
@@ -553,9 +623,8 @@ class Live:
 
         A state that could not be loaded again is refused, and so is the path of a journal; the file stays as it was.
         """
-        from weakfeedback.live.journalled import is_journal
-
-        if is_journal(path):
+        file = storage.file_at(path)
+        if journalled.is_journal(file):
             raise ValueError(f"path must not be a journal, which holds more than a state, got {str(path)!r}")
         with self._saving:  # so that the state written last is the one taken last
             body = self.state()
@@ -565,7 +634,7 @@ class Live:
                 raise ValueError(
                     f"{path} is not written, because it could not be loaded again: {error}"
                 ) from None
-            storage.write(path, self.kind, body)
+            storage.write(file, self.kind, body)
 
     def _check_state(self, body: dict[str, Any]) -> None:
         """Raise `StateError` for a state that could not be restored."""
@@ -582,7 +651,7 @@ class Live:
         raise NotImplementedError
 
     def _core(self) -> dict[str, Any]:
-        options = self._options or {}
+        options = self._told if self._options is None else self._options
         policy = self._driver.write_back()
         return {
             "policy": self._policy_name if self._options is not None else None,
@@ -628,14 +697,14 @@ class _Closed(Change):
         self.words = words
 
 
-class _ClosedLock:
-    """Stands for the lock of an object that was closed."""
+class _NoLock:
+    """Stands for the lock of an object that nobody may use here any more, and says why."""
 
     def __init__(self, words: str) -> None:
-        self._message = words
+        self._words = words
 
     def __enter__(self) -> NoReturn:
-        raise RuntimeError(self._message)
+        raise RuntimeError(self._words)
 
     def __exit__(self, *error: object) -> None:
         pass
@@ -657,55 +726,18 @@ def _add_last(ids: list[int], id: int) -> None:
         ids.append(id)
 
 
-class _ForkedLock:
-    """Stands for the lock of an object in a forked child: the object belongs to the parent."""
-
-    def __init__(self, kind: str, parent: int) -> None:
-        self._message = (
-            f"this {kind} belongs to process {parent}, not to its fork {os.getpid()}: "
+def _disown() -> None:
+    """Let every object of the parent refuse its use in a forked child."""
+    for one in list(_alive):
+        words = (
+            f"this {one.kind} belongs to process {os.getppid()}, not to its fork {os.getpid()}: "
             "make or load one in each process, or share one through a service"
         )
-
-    def __enter__(self) -> NoReturn:
-        raise RuntimeError(self._message)
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-
-def _disown() -> None:
-    parent = os.getppid()
-    for one in list(_alive):
-        one._saving = one._ledger.lock = _ForkedLock(one.kind, parent)
+        one._saving = one._ledger.lock = _NoLock(words)
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_disown)
-
-
-def saved_policy(core: Any, policy: Any) -> tuple[Any, dict[str, Any]]:
-    """Return the policy (a name or the given object) and the options with which to make the object again."""
-    keys = {"class": str, "options": dict, "fields": dict, "generator": dict, "ledger": dict}
-    require("core", core, {"policy": (str, type(None)), **keys})
-    if policy is not None:
-        if type(policy).__qualname__ != core["class"]:
-            raise ValueError(f"policy must be a {core['class']}, as the file holds, got {brief(policy)}")
-        return policy, {}
-    if core["policy"] is None:
-        raise ValueError(
-            f"the file holds a policy that was given as an object: pass policy=, a fresh {core['class']}"
-        )
-    return core["policy"], {name: storage.decode(value) for name, value in core["options"].items()}
-
-
-def remade(make: Callable[[], Any]) -> Any:
-    """Return ``make()``; what it finds wrong with saved values is the fault of the file."""
-    try:
-        return make()
-    except StateError:
-        raise
-    except (ValueError, TypeError, KeyError, ArithmeticError, MemoryError) as error:
-        raise StateError(f"the saved state is not usable: {error}") from None
 
 
 def generator_of(seed: Any) -> tuple[np.random.Generator, int | None]:
@@ -723,12 +755,3 @@ def generator_of(seed: Any) -> tuple[np.random.Generator, int | None]:
         return np.random.Generator(np.random.PCG64(seed)), None
     known = int.from_bytes(os.urandom(16)) if seed is None else integer("seed", seed, 0)
     return np.random.Generator(np.random.PCG64(known)), known
-
-
-def _options_of(setting: str, name: str | None, policy: Any) -> dict[str, Any] | None:
-    """Return the options of a policy of the catalogue, None unless its fields have the names of all of them."""
-    if name is None:
-        return None
-    options = catalog.option_names(setting, name)
-    fields = fields_of(policy)
-    return {option: fields[option] for option in options} if set(options) <= set(fields) else None

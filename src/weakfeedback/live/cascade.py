@@ -13,10 +13,8 @@ from weakfeedback.cascade.certificate import Certificate, certify
 from weakfeedback.catalog import make_policy
 from weakfeedback.live import storage
 from weakfeedback.live.auditing import examine, in_money, run_stages, teller
-from weakfeedback.live.base import remade, saved_policy
 from weakfeedback.live.buying import NO_LABEL, Asker, Bought, label_price_of, labels_from_state
 from weakfeedback.live.driver import Examples
-from weakfeedback.live.journalled import is_journal, read_journal
 from weakfeedback.live.labels import Costed, as_array, costs_of, lent, majority, output_list, rights, short
 from weakfeedback.live.ledger import Content
 from weakfeedback.live.metrics import Metric, distances, far_matrix, refuse_closeness, refuse_tolerance
@@ -95,6 +93,7 @@ class Cascade(Staged):
 
     kind = "Cascade"
     setting = "cascade"
+    form = STATE
     code: ClassVar[tuple[str, ...]] = (*Staged.code, "metric", "label")
 
     def __init__(
@@ -349,18 +348,19 @@ class Cascade(Staged):
         metric: Metric | None = None,
         label: Callable[..., Any] | None = None,
         compiled: bool = False,
+        fresh_ids: bool = False,
     ) -> Cascade:
         """Return the cascade that was saved to ``path``; it decides as if it had never stopped.
 
         The stages, ``combine``, ``compare``, ``metric`` and ``label`` are code, and not in the file: give them again.
         So is a policy of your own: give a fresh object. A file that cannot be used raises `StateError`.
+
+        The file does not know which ids were given out after it was written. If any were (a crash since then, or
+        a second object loaded from the same file), say ``fresh_ids=True``: ids then go on after a random gap, so that
+        a late answer for one of those decisions is refused, not taken for another. With `open` there is no such care.
         """
-        functions = {"combine": combine, "compare": compare, "metric": metric, "label": label}
-        if is_journal(path):
-            code = {**functions, "stages": stages, "policy": policy, "compiled": compiled}
-            return read_journal(cls, path, code)
-        body = storage.read(path, cls.kind)
-        return cls._made_again(body, stages, policy, functions, compiled, str(path))
+        code = {"stages": stages, "combine": combine, "compare": compare, "metric": metric, "label": label}
+        return cls._load(path, code, policy, compiled, fresh_ids)
 
     @classmethod
     def from_state(
@@ -376,34 +376,15 @@ class Cascade(Staged):
         compiled: bool = False,
     ) -> Cascade:
         """Return the cascade that gave ``state``; without ``stages`` they run elsewhere. See `load`."""
-        functions = {"combine": combine, "compare": compare, "metric": metric, "label": label}
         body = storage.checked_copy(state)
         if stages is None:
             stages = len(body.get("stage_costs", ()))
-        return cls._made_again(body, stages, policy, functions, compiled, "the state")
+        code = {"stages": stages, "combine": combine, "compare": compare, "metric": metric, "label": label}
+        return cls._made_again(body, code, policy, compiled, "the state")
 
     @classmethod
-    def _made_again(
-        cls,
-        body: dict[str, Any],
-        stages: Any,
-        policy: Any,
-        functions: dict[str, Any],
-        compiled: bool,
-        where: str,
-    ) -> Cascade:
-        cls._check_body(body, STATE, stages, functions, where)
-        chosen, options = saved_policy(body["core"], policy)
-        options |= {
-            **functions,
-            "timeout": body["timeout"],
-            "seed": 0,
-            "label_price": body["purse"].get("price"),
-            "compiled": compiled,
-        }
-        cascade = remade(lambda: cls(stages, body["stage_costs"], body["error_cost"], chosen, **options))
-        remade(lambda: cascade._restore(body))
-        return cascade
+    def _arguments_in(cls, body: dict[str, Any]) -> dict[str, Any]:
+        return {**super()._arguments_in(body), "label_price": body["purse"].get("price")}
 
     def _state(self) -> dict[str, Any]:
         functions = {"metric": self._metric is not None, "label": self._asker is not None}

@@ -11,7 +11,7 @@ import numpy as np
 from weakfeedback.catalog import make_policy, option_names, policy_class
 from weakfeedback.decisions import checked_arm
 from weakfeedback.live import storage
-from weakfeedback.live.base import Change, Step, remade, saved_policy
+from weakfeedback.live.base import Change, Step
 from weakfeedback.live.buying import NO_LABEL
 from weakfeedback.live.context_report import (
     ContextRecord,
@@ -22,7 +22,6 @@ from weakfeedback.live.context_report import (
 )
 from weakfeedback.live.contexts import Contexts
 from weakfeedback.live.driver import Examples
-from weakfeedback.live.journalled import is_journal, read_journal
 from weakfeedback.live.labels import as_array, lent
 from weakfeedback.live.report import make_report
 from weakfeedback.live.rounds import Answer, Decision
@@ -81,6 +80,7 @@ class ContextualCascade(Staged):
 
     kind = "ContextualCascade"
     setting = "contextual"
+    form = STATE
     code: ClassVar[tuple[str, ...]] = (*Staged.code, "features")
 
     def __init__(
@@ -231,18 +231,19 @@ class ContextualCascade(Staged):
         combine: Callable[[list[Any]], Any] | None = None,
         compare: Callable[[Any, Any], Any] | None = None,
         compiled: bool = False,
+        fresh_ids: bool = False,
     ) -> ContextualCascade:
         """Return the cascade that was saved to ``path``; it decides as if it had never stopped.
 
         The stages, ``combine``, ``compare`` and a feature map of your own are code, and not in the file: give them
         again. So is a policy of your own: give a fresh object. A file that cannot be used raises `StateError`.
+
+        The file does not know which ids were given out after it was written. If any were (a crash since then, or
+        a second object loaded from the same file), say ``fresh_ids=True``: ids then go on after a random gap, so that
+        a late answer for one of those decisions is refused, not taken for another. With `open` there is no such care.
         """
-        functions = {"combine": combine, "compare": compare}
-        if is_journal(path):
-            code = {**functions, "stages": stages, "policy": policy, "compiled": compiled}
-            return read_journal(cls, path, {**code, "features": features})
-        body = storage.read(path, cls.kind)
-        return cls._made_again(body, stages, features, policy, functions, compiled, str(path))
+        code = {"stages": stages, "features": features, "combine": combine, "compare": compare}
+        return cls._load(path, code, policy, compiled, fresh_ids)
 
     @classmethod
     def from_state(
@@ -260,37 +261,25 @@ class ContextualCascade(Staged):
         body = storage.checked_copy(state)
         if stages is None:
             stages = len(body.get("stage_costs", ()))
-        functions = {"combine": combine, "compare": compare}
-        return cls._made_again(body, stages, features, policy, functions, compiled, "the state")
+        code = {"stages": stages, "features": features, "combine": combine, "compare": compare}
+        return cls._made_again(body, code, policy, compiled, "the state")
 
     @classmethod
-    def _made_again(
-        cls,
-        body: dict[str, Any],
-        stages: Any,
-        features: Any,
-        policy: Any,
-        functions: dict[str, Any],
-        compiled: bool,
-        where: str,
-    ) -> ContextualCascade:
-        cls._check_body(body, STATE, stages, functions, where)
-        form = body["contexts"].get("map")
-        if (features is not None) != isinstance(form, str):
+    def _check_code(cls, body: dict[str, Any], code: dict[str, Any], where: str) -> None:
+        super()._check_code(body, code, where)
+        if (code["features"] is not None) != isinstance(body["contexts"].get("map"), str):
             raise ValueError(f"features must be given if and only if it was a map of your own: see {where}")
-        contexts = remade(lambda: Contexts.from_state(body["contexts"], features))
-        chosen, options = saved_policy(body["core"], policy)
-        options |= {**functions, "timeout": body["timeout"], "seed": 0, "keep": body["keep"]}
-        costs = body["stage_costs"], body["error_cost"]
-        cascade = remade(lambda: cls(stages, *costs, chosen, features, compiled=compiled, **options))
-        remade(lambda: cascade._resume(contexts, body))
-        return cascade
 
-    def _resume(self, contexts: Contexts, body: dict[str, Any]) -> None:
-        self._contexts = contexts
-        if contexts.dimension and self._named:
-            self._drive(self._made(str(self._policy_name), contexts.dimension, self._options or {}))
-        self._restore(body)
+    @classmethod
+    def _arguments_in(cls, body: dict[str, Any]) -> dict[str, Any]:
+        return {**super()._arguments_in(body), "keep": body["keep"]}
+
+    def _restore(self, body: dict[str, Any]) -> None:
+        self._contexts = Contexts.from_state(body["contexts"], self._contexts.map)
+        dimension = self._contexts.dimension
+        if dimension and self._named:
+            self._drive(self._made(str(self._policy_name), dimension, self._options or {}))
+        super()._restore(body)
         policy = self._driver.policy
         history = getattr(policy, "arms", None)
         if getattr(policy, "keeps_history", False) and isinstance(history, np.ndarray):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,10 @@ class Counts(NamedTuple):
         differed, seen = self._compared(arm, differ)
         stops = (*self.stops[:arm], self.stops[arm] + 1, *self.stops[arm + 1 :])
         spent, saved, alone = self.spent + cost, self.saved + saved, self.alone + alone
+        if spent == math.inf or alone == math.inf:
+            raise ValueError(
+                f"costs must have a finite sum with the {self.spent:g} spent so far, got {cost!r}"
+            )
         return Counts(differed, seen, stops, spent, saved, alone, self.wasted, self.labels, self.label_spent)
 
     def after_comparison(self, arm: int, differ: np.ndarray) -> Counts:
@@ -60,7 +65,7 @@ class Counts(NamedTuple):
 
     def after_failure(self, cost: float) -> Counts:
         """Count what was spent on a round that failed."""
-        return self._replace(wasted=self.wasted + cost)
+        return self._replace(wasted=min(self.wasted + cost, sys.float_info.max))
 
     def _compared(self, arm: int, differ: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
         if arm == 0:

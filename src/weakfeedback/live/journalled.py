@@ -8,6 +8,7 @@ spares the way from the beginning; it is never needed.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 import time
@@ -22,6 +23,7 @@ from weakfeedback.journal import Event, JournalError, Log, SqliteStore
 from weakfeedback.journal.events import ENDS, Row
 from weakfeedback.journal.sqlite import MAGIC, start_of
 from weakfeedback.live import storage
+from weakfeedback.live.remaking import check_options
 from weakfeedback.validate import brief, integer, number, vector
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ LOOK = 60.0  # seconds from one search for expired decisions to the next
 FREE = ("timeout", "compiled", "remember")  # arguments that may differ from run to run
 SEEDS = (np.random.SeedSequence, np.random.Generator)  # that a journal does not hold
 PRICES = ("stage_costs", "prices", "error_cost")
+COSTS = ("C", "c")  # fields of policies: total costs of a cascade, or prices of models, in units of an error
 
 
 class Journal:
@@ -139,7 +142,7 @@ def opened(
             live = cls(*arguments, **named) if made is None else made
             begin(live, store, step, ttl)
         else:
-            live = _recovered(cls, store, learners, given, str(path))
+            live = _recovered(cls, store, learners, given, str(path), exact=True)
             attach(live, Journal(store, learners[0].id, step, ttl))
             _resume(live, given)
     except BaseException:
@@ -152,8 +155,10 @@ def begin(live: Live, store: Any, every: int, pending_ttl: float | None) -> None
     """Start the journal of an object in an empty store."""
     with live._ledger.lock:
         live._recover()
-        if live._ledger.rounds == 0:
-            live._ledger.remember = 0  # the journal remembers all answers
+        ledger = live._ledger
+        if ledger.rounds == 0:
+            ledger.remember = 0  # the journal remembers all answers
+        ledger.skip_to(ledger.reserved() if ledger.gap else 0)  # in the journal ids have no gap
         live._check_state(live.state())
         known = [learner.id for learner in store.learners() if learner.name == NAME]
         learner = known[0] if known else store.create_learner(NAME, time.time_ns() // 1000)
@@ -189,8 +194,15 @@ def is_journal(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def _recovered(cls: type[Live], store: Any, learners: list[Any], given: dict[str, Any], where: str) -> Any:
-    """Return the object that the journal tells of."""
+def _recovered(
+    cls: type[Live],
+    store: Any,
+    learners: list[Any],
+    given: dict[str, Any],
+    where: str,
+    exact: bool = False,
+) -> Any:
+    """Return the object that the journal tells of; with ``exact`` a policy object must have the same options."""
     if len(learners) != 1 or learners[0].name != NAME:
         raise JournalError(f"{where} is the store of a service, with {len(learners)} learners: open it there")
     learner = learners[0].id
@@ -213,6 +225,10 @@ def _recovered(cls: type[Live], store: Any, learners: list[Any], given: dict[str
     code = {name: value for name, value in given.items() if name in cls.code or name == "compiled"}
     if isinstance(code.get("policy"), str):
         del code["policy"]
+    elif code.get("policy") is not None:
+        if exact:
+            check_options(cls.setting, body["state"]["core"], code["policy"], where)
+        code["policy"] = _as_made_before(code["policy"], body["state"])
     made: Any = cls
     live = made.from_state(body["state"], **code)
     live._seed, live._every = body["seed"], body["every"]
@@ -220,6 +236,7 @@ def _recovered(cls: type[Live], store: Any, learners: list[Any], given: dict[str
     live._ledger.archive = lambda id: _end_in(store, learner, id)
     for event in store.events(learner, after=after):
         live._apply(event, package == __version__, where)
+    _check_made_for(given.get("policy"), given, live)
     return live
 
 
@@ -234,15 +251,49 @@ def _resume(live: Live, given: dict[str, Any]) -> None:
     if live._every > 1 or journal.every != live._every:
         # with a loss of power the last decisions may be gone from the journal, and their ids known to somebody
         live._skip_ids(live._every if live._every > 1 else 0, journal.every)
-    prices = {name: given[name] for name in PRICES if given.get(name) is not None}
-    if prices:
+    if any(given.get(name) is not None for name in PRICES):
         stated, error = live._stage_costs.tolist(), live._error_cost  # type: ignore[attr-defined]
-        wanted = next((prices[name] for name in PRICES[:2] if name in prices), stated)
-        wanted_error = prices.get("error_cost", error)
-        if [float(x) for x in wanted] != stated or float(wanted_error) != error:
+        wanted, wanted_error = _prices(given, stated, error)
+        if wanted != stated or wanted_error != error:
             live.recost(wanted, wanted_error)  # type: ignore[attr-defined]
     if journal.pending_ttl is not None:
         live.expire(journal.pending_ttl)
+
+
+def _prices(given: dict[str, Any], stated: list[float], error: float) -> tuple[list[float], float]:
+    """Return the prices that are given, or as they are stated where they are left out."""
+    named = [given[name] for name in PRICES[:2] if given.get(name) is not None]
+    wanted = [float(price) for price in (named[0] if named else stated)]
+    return wanted, float(error if given.get("error_cost") is None else given["error_cost"])
+
+
+def _as_made_before(policy: Any, state: dict[str, Any]) -> Any:
+    """Return a policy object as it is made for the prices with which the reading of the journal begins.
+
+    It was made for those of today, which come with later events or after the last.
+    """
+    for name in COSTS:
+        known, built = state["core"]["fields"].get(name), getattr(policy, name, None)
+        if isinstance(known, dict) and isinstance(built, np.ndarray):
+            before = storage.decode(known)
+            if before.shape == built.shape and not np.array_equal(before, built):
+                policy = copy.copy(policy)
+                setattr(policy, name, before)
+    return policy
+
+
+def _check_made_for(policy: Any, given: dict[str, Any], live: Any) -> None:
+    """Refuse a policy object that was not made for the prices of today."""
+    if policy is None or isinstance(policy, str) or not hasattr(live, "_stage_costs"):
+        return
+    wanted, error = _prices(given, live._stage_costs.tolist(), live._error_cost)
+    for name, total in zip(COSTS, (np.cumsum(wanted), np.array(wanted))):
+        costs, built = total / error, getattr(policy, name, None)
+        if isinstance(built, np.ndarray) and built.shape == costs.shape:
+            if not np.allclose(built, costs, rtol=1e-9, atol=1e-12):
+                raise ValueError(
+                    f"policy must be made for the costs {costs.tolist()}, got one for {built.tolist()}"
+                )
 
 
 def _given(cls: type[Live], arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
@@ -329,6 +380,7 @@ def save_by_itself(live: Live, path: Path, every: int) -> None:
         if kept.state()["core"] != live.state()["core"]:
             raise ValueError(f"{path} is the journal of another object: use open(), or another path")
         live._ledger.remember, live._every = kept._ledger.remember, kept._every
+        live._ledger.gap = 0  # nobody else goes on from this journal
         attach(live, Journal(store, learners[0].id, every, None))
         _resume(live, {})
     except BaseException:

@@ -7,10 +7,12 @@ import enum
 import hashlib
 import numbers
 import re
+import secrets
 import threading
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Set
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -19,11 +21,15 @@ from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import brief
 
 PENDING_LIMIT = 10_000  # decisions that may wait for feedback at once
-REMEMBERED = 10_000  # answers (and cancellations) that are remembered one by one
+REMEMBERED = 10_000  # answers that are remembered one by one
+GAP = 2**36  # ids that are left out at most where fresh ones are wanted
+RUNS = 10_000  # intervals of ids that are remembered as answered, after the content of their answers is forgotten
+VAGUE = "?"  # begins the digest of content that cannot be told from other content of its kind
 
 # What is remembered of an answer: its digest or, as this is quicker, a tuple of a few short labels or numbers as it is.
 Content = str | tuple[Any, ...]
 FEW, LENGTH, LARGE = 8, 16, 2**63
+UNTOLD = " at \0"  # in the place of an address
 
 
 class UnknownDecision(LookupError):
@@ -43,7 +49,9 @@ class Ledger:
 
     Every id given out is pending, answered or cancelled. The last answers, ``remember`` of them, are known by the
     digest of their content, so that a repeated answer is told from a contradiction. Of an older one it is only
-    known that it is old: it counts as a duplicate, unchecked, unless there is an ``archive`` to ask.
+    known that there was one: it counts as a duplicate, unchecked, unless there is an ``archive`` to ask. For this the
+    ids answered are kept as intervals; all other ids were never answered. If there are more than 10,000 intervals, the
+    lowest are forgotten: an answer for an id so old is refused, whatever became of it.
 
     The methods take the lock themselves unless they say that the caller must hold it; hold ``ledger.lock`` (it is
     re-entrant) around several calls that belong together. Methods that take an id, or a number of rounds, can be
@@ -54,7 +62,7 @@ class Ledger:
     one_at_a_time : bool
         Whether a decision must be answered before the next one, as policies that are not ``delay_safe`` need.
     remember : integer >= 0
-        How many answers, and how many cancellations, are remembered one by one.
+        How many answers are remembered one by one.
     """
 
     def __init__(self, one_at_a_time: bool = False, remember: int | None = None) -> None:
@@ -64,13 +72,16 @@ class Ledger:
         # id -> the digest of an answer that is remembered no more, None if the decision was cancelled
         self.archive: Callable[[int], str | None] | None = None
         self.next = 1  # the id of the next decision
+        self.gap = 0  # ids to leave out before the next decision
         self.rounds = 0  # answers accepted so far
         self.waiting: dict[int, Any] = {}  # pending decisions: id -> what was decided, ids increasing
         # A plain dict would look for its oldest entry among all that were deleted before.
         # id -> its digest or, while no state was taken, the content if that is short; the oldest answer first
         self._answered: OrderedDict[int, Content] = OrderedDict()
-        self._cancelled: OrderedDict[int, None] = OrderedDict()  # ids, the oldest cancellation first
-        self._forgotten = 0  # the largest id whose answer was forgotten
+        self._runs: list[
+            tuple[int, int]
+        ] = []  # first and last of ids whose answers were forgotten, increasing
+        self._floor = 0  # up to this id the runs were forgotten, too
         self._stated = 0  # so many answers were there when a state was last taken
 
     @property
@@ -104,12 +115,12 @@ class Ledger:
         """Return the id of the next decision, having ensured that there is room; the caller must hold the lock."""
         if self.waiting and (self.one_at_a_time or len(self.waiting) >= PENDING_LIMIT):
             self.ensure_room()
-        return self.next
+        return self.next + self.gap
 
     def enter(self, id: int, decided: Any) -> None:
         """Record the next decision; the caller must hold the lock and have ensured that there is room."""
         self.waiting[id] = decided
-        self.next = id + 1
+        self.next, self.gap = id + 1, 0
 
     def decided(self, id: int) -> Any:
         """Return what was decided under a pending id."""
@@ -127,11 +138,15 @@ class Ledger:
                 return "pending"
             known: Content | None = self._answered.get(checked)
             if known is None:
-                known = content if self.archive is None else self.archive(checked)
-                if known is None:
-                    raise UnknownDecision(f"decision {checked} was cancelled")
-            if not _same(known, content):
-                raise FeedbackConflict(f"decision {checked} was already answered, with other content")
+                known = self._recalled(checked)
+            if known is not None and not _same(known, content):
+                vague = digest_of(content).startswith(VAGUE)
+                why = (
+                    "and a repr with an address does not tell whether with this"
+                    if vague
+                    else "with other content"
+                )
+                raise FeedbackConflict(f"decision {checked} was already answered, {why}")
             return "duplicate"
 
     def settle(self, id: int, content: Content) -> str:
@@ -159,7 +174,7 @@ class Ledger:
         self._answered[id] = content
         while len(self._answered) > self.remember:
             oldest = next(iter(self._answered))
-            self._forgotten = max(self._forgotten, oldest)
+            self._forget(oldest)
             self._answered.pop(oldest, None)
         self.rounds = rounds  # last, so that what was done by half is done again
 
@@ -171,14 +186,16 @@ class Ledger:
 
     def drop(self, id: int) -> None:
         """Cancel a decision that is pending; the caller must hold the lock."""
-        self.waiting.pop(id, None)
-        self._cancelled[id] = None
-        while len(self._cancelled) > self.remember:
-            self._cancelled.popitem(last=False)
+        self.waiting.pop(id, None)  # an id that is neither pending nor answered was cancelled
+
+    def leap(self) -> None:
+        """Give out no id that others have given out who went on from the same state: leave a random gap."""
+        self.gap = 1 + secrets.randbelow(GAP)
 
     def skip_to(self, id: int) -> None:
         """Give out no id below this one; the caller must hold the lock."""
-        self.next = max(self.next, id)
+        if id > self.next:
+            self.next, self.gap = id, 0
 
     def _known(self, id: Any) -> int:
         """Return the id of a decision that is pending or was answered."""
@@ -189,11 +206,45 @@ class Ledger:
             known = int(id)
         if not 1 <= known < self.next:
             raise UnknownDecision(f"there is no decision {known}")
-        remembered = known in self.waiting or known in self._answered
-        # An id that is not remembered and larger than any forgotten answer was never answered.
-        if not remembered and (known in self._cancelled or known > self._forgotten):
-            raise UnknownDecision(f"decision {known} was cancelled")
+        if known not in self.waiting and known not in self._answered and not self._was_answered(known):
+            if known > self._floor:
+                raise UnknownDecision(f"decision {known} was cancelled or never given out")
+            if self.archive is None:
+                raise UnknownDecision(
+                    f"decision {known} is so old that nobody knows whether it was answered or cancelled"
+                )
         return known
+
+    def _recalled(self, id: int) -> Content | None:
+        """Return the content of an answer that is not remembered, None if nobody knows it."""
+        recalled = None if self.archive is None else self.archive(id)
+        if recalled is None and not self._was_answered(id):
+            raise UnknownDecision(f"decision {id} was cancelled")
+        return recalled
+
+    def _forget(self, id: int) -> None:
+        """Keep of an answer only that there was one. Each change is one assignment, and can be repeated."""
+        runs = self._runs
+        if runs and runs[-1][1] + 1 == id:  # mostly
+            runs[-1] = runs[-1][0], id
+            return
+        if id <= self._floor or self._was_answered(id):
+            return
+        k = bisect_left(runs, (id, id))
+        first, last, begin, end = id, id, k, k
+        if k > 0 and runs[k - 1][1] + 1 == id:
+            first, begin = runs[k - 1][0], k - 1
+        if k < len(runs) and runs[k][0] == id + 1:
+            last, end = runs[k][1], k + 1
+        runs[begin:end] = [(first, last)]
+        if len(runs) > RUNS:
+            self._floor = runs[0][1]
+            del runs[0]
+
+    def _was_answered(self, id: int) -> bool:
+        """Whether an id is in one of the runs."""
+        k = bisect_right(self._runs, (id, self.next))
+        return k > 0 and self._runs[k - 1][1] >= id
 
     def state(self, encode: Callable[[Any], Any]) -> dict[str, Any]:
         """Return everything as plain data; ``encode`` turns what was decided into such."""
@@ -207,42 +258,66 @@ class Ledger:
                 "next": self.next,
                 "rounds": self.rounds,
                 "remember": self.remember,
-                "forgotten": self._forgotten,
+                "floor": self._floor,
+                "runs": [list(run) for run in self._runs],
                 "pending": [[id, encode(decided)] for id, decided in self.waiting.items()],
                 "answered": [[id, digest] for id, digest in self._answered.items()],
-                "cancelled": list(self._cancelled),
             }
 
     @classmethod
     def from_state(cls, state: Any, decode: Callable[[Any], Any], one_at_a_time: bool = False) -> Ledger:
         """Return the ledger that gave ``state``, or raise `StateError`."""
-        keys = dict.fromkeys(("next", "rounds", "remember", "forgotten"), int)
-        require("ledger", state, {**keys, "pending": list, "answered": list, "cancelled": list})
+        if isinstance(state, dict) and "forgotten" in state:
+            state = _with_runs(state)
+        keys = dict.fromkeys(("next", "rounds", "remember", "floor"), int)
+        require("ledger", state, {**keys, "runs": list, "pending": list, "answered": list})
         ledger = cls(one_at_a_time, state["remember"])
-        ledger.next, ledger.rounds, ledger._forgotten = state["next"], state["rounds"], state["forgotten"]
+        ledger.next, ledger.rounds, ledger._floor = state["next"], state["rounds"], state["floor"]
+        ledger._runs = _pairs(state["runs"])
+        _ids([last for _, last in ledger._runs])
         ledger.waiting = {id: decode(decided) for id, decided in _pairs(state["pending"])}
         ledger._answered = OrderedDict(_pairs(state["answered"]))
-        ledger._cancelled = OrderedDict.fromkeys(_ids(state["cancelled"]))
         if not ledger._consistent(state):
             raise StateError("the ledger contradicts itself")
         return ledger
 
     def _consistent(self, state: dict[str, Any]) -> bool:
-        groups = (self.waiting, self._answered, self._cancelled)
-        ids = [id for group in groups for id in group]
-        listed = sum(len(state[name]) for name in ("pending", "answered", "cancelled"))
+        ids = [*self.waiting, *self._answered]
+        runs = self._runs
+        forgotten = sum(last - first + 1 for first, last in runs)
         return (
-            len(set(ids)) == listed
-            and all(0 < id < self.next for id in ids)
+            len(set(ids)) == len(state["pending"]) + len(state["answered"])
+            and all(0 < id < self.next and not self._was_answered(id) for id in ids)
             and list(self.waiting) == sorted(self.waiting)
             and all(isinstance(digest, str) for digest in self._answered.values())
             and len(self.waiting) <= (1 if self.one_at_a_time else PENDING_LIMIT)
-            and 0 <= max(len(self._answered), len(self._cancelled)) <= self.remember
-            and len(self._answered) == min(self.rounds, self.remember)
-            and self.rounds + len(self.waiting) + len(self._cancelled) < self.next
-            and 0 <= self._forgotten < self.next
-            and (self._forgotten > 0) == (self.rounds > self.remember)
+            and len(self._answered) <= self.remember
+            and 0 <= self._floor < self.next
+            and len(runs) <= RUNS
+            and all(self._floor < first <= last < self.next for first, last in runs)
+            and all(before[1] + 1 < after[0] for before, after in pairwise(runs))
+            and 0 <= self.rounds - forgotten - len(self._answered) <= self._floor
+            and self.rounds + len(self.waiting) < self.next
         )
+
+
+def _with_runs(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a state of format 2 as the present one has it.
+
+    It had the largest id whose answer was forgotten, and the last cancellations. If all ids up to there that it does
+    not name were answered, they are runs; else nobody knows which of them were.
+    """
+    lists = {"pending": list, "answered": list, "cancelled": list}
+    require("ledger", state, {**dict.fromkeys(("next", "rounds", "remember", "forgotten"), int), **lists})
+    known = {key: state[key] for key in ("next", "rounds", "remember", "pending", "answered")}
+    top, begin, runs = state["forgotten"], 1, list[list[int]]()
+    named = [id for id, _ in _pairs(state["pending"] + state["answered"])] + _ids(state["cancelled"])
+    for id in [*sorted(id for id in set(named) if id <= top), top + 1]:
+        if begin < id:
+            runs.append([begin, id - 1])
+        begin = max(begin, id + 1)
+    exact = sum(last - first + 1 for first, last in runs) + len(state["answered"]) == state["rounds"]
+    return {**known, "floor": 0, "runs": runs} if exact else {**known, "floor": top, "runs": []}
 
 
 def _ids(values: list[Any]) -> list[int]:
@@ -287,13 +362,16 @@ def content_of(outputs: list[Any]) -> Content:
 
 def labelled_content(content: Content, label: Any) -> str:
     """Return what is remembered of outputs with a label."""
-    return fingerprint([digest_of(content), label])
+    digest = digest_of(content)
+    found = fingerprint([digest, label])
+    return VAGUE + found if digest.startswith(VAGUE) and not found.startswith(VAGUE) else found
 
 
 def _same(one: Content, other: Content) -> bool:
-    if type(one) is type(other):
-        return one == other
-    return digest_of(one) == digest_of(other)
+    """Whether two contents are the same for certain: of vague ones nobody knows."""
+    if type(one) is not type(other):
+        one, other = digest_of(one), digest_of(other)
+    return one == other and not (isinstance(one, str) and one.startswith(VAGUE))
 
 
 def digest_of(content: Content) -> str:
@@ -304,14 +382,17 @@ def digest_of(content: Content) -> str:
 def fingerprint(content: Any) -> str:
     """Return a short digest that equal content shares, in this process and after a restart.
 
-    Numbers that are equal have the same digest whatever their type. Objects without a telling ``repr`` are
-    known by their class only.
+    Numbers that are equal have the same digest whatever their type. An object whose ``repr`` has an address in memory
+    cannot be told from others of its class, and the digest of whatever holds one begins with "?".
 
     >>> fingerprint(["yes", 1]) == fingerprint(("yes", np.float64(1.0)))
     True
+    >>> fingerprint([object()])[0], fingerprint(["<object object at 0x7f>"])[0] == "?"
+    ('?', False)
     """
     text = _canonical(content)
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return VAGUE + digest if UNTOLD in text else digest
 
 
 def _canonical(value: Any) -> str:
@@ -352,7 +433,7 @@ def _canonical(value: Any) -> str:
     except Exception as error:  # the user's own
         raise ValueError(f"{name} is no label: its repr fails with {type(error).__name__}") from None
     # An address in memory says nothing about the content, and changes with a restart.
-    return f"r{name}:" + re.sub(r" at 0x[0-9a-fA-F]+", "", text)
+    return f"r{name}:" + re.sub(r" at 0x[0-9a-fA-F]+", UNTOLD, text)
 
 
 def _texts(numbers: list[float]) -> str:

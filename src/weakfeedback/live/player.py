@@ -11,9 +11,8 @@ import numpy as np
 from weakfeedback.catalog import make_policy, option_names
 from weakfeedback.decisions import checked_choice
 from weakfeedback.live import storage
-from weakfeedback.live.base import Live, remade, saved_policy
+from weakfeedback.live.base import Live
 from weakfeedback.live.driver import Examples
-from weakfeedback.live.journalled import is_journal, read_journal
 from weakfeedback.live.ledger import UnknownDecision, fingerprint
 from weakfeedback.live.player_report import IDLE, PlayerCounts, PlayerReport, make_player_report
 from weakfeedback.live.player_words import description_of, phase_of
@@ -79,6 +78,7 @@ class Player(Live):
 
     kind = "Player"
     setting = "multiplayer"
+    form = STATE
     choosing_learns = True  # policies of players move on when they choose
 
     def __init__(
@@ -243,22 +243,16 @@ class Player(Live):
         A policy that was given as an object may have options that are not in the file: give a fresh one. A file that
         cannot be used raises `StateError`.
         """
-        if is_journal(path):
-            return read_journal(cls, path, {"policy": policy, "compiled": compiled})
-        return cls._made_again(storage.read(path, cls.kind), policy, compiled)
+        return cls._load(path, {}, policy, compiled)
 
     @classmethod
     def from_state(cls, state: dict[str, Any], *, policy: Any = None, compiled: bool = False) -> Player:
         """Return the player that gave ``state``. See `load`."""
-        return cls._made_again(storage.checked_copy(state), policy, compiled)
+        return cls._made_again(storage.checked_copy(state), {}, policy, compiled, "the state")
 
     @classmethod
-    def _made_again(cls, body: dict[str, Any], policy: Any, compiled: bool) -> Player:
-        storage.require("state", body, STATE)
-        chosen, options = saved_policy(body["core"], policy)
-        player = remade(lambda: cls(body["arms"], chosen, seed=0, compiled=compiled, **options))
-        remade(lambda: player._restore(body))
-        return player
+    def _arguments_in(cls, body: dict[str, Any]) -> dict[str, Any]:
+        return {"arms": body["arms"]}
 
     def _state(self) -> dict[str, Any]:
         return {"arms": self._arms, "counts": self._counts.state()}

@@ -6,7 +6,7 @@ import asyncio
 import os
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -21,12 +21,8 @@ from weakfeedback.live.base import (
     DurabilityWarning,
     Live,
     Step,
-    _add_last,
-    remade,
-    saved_policy,
 )
 from weakfeedback.live.driver import Examples
-from weakfeedback.live.journalled import is_journal, read_journal
 from weakfeedback.live.labels import Costed, costs_of, differences, labels_of, lent, output_list, short
 from weakfeedback.live.ledger import (
     Content,
@@ -142,8 +138,10 @@ class Router(Live):
 
     kind = "Router"
     setting = "routing"
+    form = STATE
     code: ClassVar[tuple[str, ...]] = ("models", "compare", "metric", "policy")
     choosing_learns = True  # a decision is counted: its price, and what is under way
+    cancelling_learns = True
 
     def __init__(
         self,
@@ -173,6 +171,7 @@ class Router(Live):
         self._compare, self._metric = compare, metric
         self._proven = compare is None  # that ``compare`` is no tolerance
         self._alone: OrderedDict[int, int] = OrderedDict()  # decisions of one model, the latest last
+        self._chosen: tuple[int, ...] = ()  # what the policy chose last
         costs = self._costs
         make = lambda name, **o: make_policy("routing", name, costs, **o)  # noqa: E731
         super().__init__(policy, make, METHODS, seed, options, compiled, remember)
@@ -513,42 +512,25 @@ class Router(Live):
 
     # -- how a round is decided, learned and taken back
 
-    def _decide(  # type: ignore[override]
-        self, logged: tuple[int, ...] | None = None, *, opened: list[int] | None = None
-    ) -> tuple[int, tuple[int, ...]]:
-        """Let the policy decide, and count the decision; several models wait for feedback, one alone does not.
+    def _choose(self, *context: Any) -> tuple[tuple[int, ...], Known]:
+        """Ask the policy which models to call; if the journal has them, ``context``, those are what is played."""
+        known = self._known()
+        chosen = checked_call(self._driver.policy, self._select(self._rng), len(self._models))
+        self._chosen = tuple(np.flatnonzero(chosen).tolist())
+        call = context[0] if context else self._chosen
+        self._begin(self._bools(call), self._rng)
+        return call, known._replace(call=call)
 
-        With ``logged`` that is what is played, and what the policy would have chosen is returned.
-        """
-        with self._ledger.lock:
-            self._recover()
-            self._ledger.ensure_room()
-            change = self._change = Change(self._driver.backup(), self._rng.bit_generator.state)
-            try:
-                known = self._known()
-                chosen = self._chosen()
-                call = chosen if logged is None else logged
-                self._begin(self._bools(call), self._rng)
-                id = self._ledger.next
-                steps: list[Step] = [(self._ledger.enter, (id, call))]
-                if len(call) == 1:
-                    steps = [(self._ledger.skip_to, (id + 1,)), (self._keep_alone, (id, call[0]))]
-                steps.append((self._set_counts, (self._counts.after_decision(call, self._prices),)))
-                steps.append((self._keep_record, (id, known._replace(call=call))))
-                if opened is not None:
-                    steps.append((_add_last, (opened, id)))
-                if self._log is not None:
-                    steps.append(self._noted("decide", id, self._decision_event(call)))
-                self._commit(change, steps)
-            except BaseException as error:
-                self._recover()
-                self._tell_borrower(error)
-                raise
-        return id, chosen
+    def _chosen_again(self, decided: tuple[int, ...]) -> tuple[int, ...]:
+        return self._chosen
 
-    def _chosen(self) -> tuple[int, ...]:
-        call = checked_call(self._driver.policy, self._select(self._rng), len(self._models))
-        return tuple(np.flatnonzero(call).tolist())
+    def _steps_of_decision(self, id: int, decided: tuple[int, ...]) -> list[Step]:
+        """Count the decision; several models wait for feedback, one alone does not."""
+        counts = self._counts.after_decision(decided, self._prices)
+        if len(decided) > 1:
+            return [*super()._steps_of_decision(id, decided), (self._set_counts, (counts,))]
+        alone: list[Step] = [(self._ledger.skip_to, (id + 1,)), (self._keep_alone, (id, decided[0]))]
+        return [*alone, (self._set_counts, (counts,))]
 
     def _bools(self, call: tuple[int, ...]) -> np.ndarray:
         found = np.zeros(len(self._models), dtype=np.bool_)
@@ -568,11 +550,6 @@ class Router(Live):
         self._alone[id] = model
         while len(self._alone) > ALONE:
             self._alone.popitem(last=False)
-
-    def _keep_record(self, id: int, record: Known) -> None:
-        self._records[id] = record
-        while len(self._records) > EXPLAINED:
-            self._records.popitem(last=False)
 
     def _compared(self, id: int, call: tuple[int, ...], outputs: list[Any], content: Content) -> Lesson:
         """Return what outputs teach; ValueError if they cannot be compared."""
@@ -625,53 +602,21 @@ class Router(Live):
         self._update(self._bools(decided), lesson.differ, self._rng)
         return counts.after_comparison(decided, lesson.differ)
 
-    def _close(self, ids: Iterable[int], cost: float, kind: str = "cancel", reason: str = "") -> list[int]:
-        """Cancel those of the decisions that are pending, or of one model and recent; ``cost`` was spent on each.
+    def _can_be_cancelled(self, id: int) -> bool:
+        return id in self._alone or super()._can_be_cancelled(id)
 
-        What was under way is free again; the round and its money stay counted.
-        """
-        with self._ledger.lock:
-            self._recover()
-            found = []
-            for id in ids:
-                call: tuple[int, ...] | None = None
-                try:
-                    call = self._ledger.decided(id)
-                except UnknownDecision:
-                    if id not in self._alone:
-                        continue
-                change = self._change = Change(self._driver.backup(), None)
-                try:
-                    steps: list[Step] = [(self._set_counts, (self._counts.after_cancel(cost),))]
-                    if call is None:
-                        steps.append((self._alone.pop, (id, None)))
-                    else:
-                        self._free(self._bools(call))
-                    steps.append((self._ledger.drop, (id,)))
-                    if self._log is not None:
-                        body = {"cost": cost, "reason": reason} if kind == "cancel" else {}
-                        steps.append(self._noted(kind, id, body))
-                    self._commit(change, steps)
-                except BaseException:
-                    self._recover()
-                    raise
-                found.append(id)
-            return found
+    def _steps_of_cancel(self, id: int, cost: float) -> list[Step]:
+        """What was under way is free again; the round and its money stay counted."""
+        if id in self._ledger.waiting:
+            self._free(self._bools(self._ledger.waiting[id]))
+        return [(self._set_counts, (self._counts.after_cancel(cost),)), (self._alone.pop, (id, None))]
 
     def cancel(self, id: int, cost: float = 0.0) -> None:
         """Take a decision back that waits for feedback, or one of the last 100 that called one model alone.
 
         What it had under way is free again. Its price stays counted, and ``cost`` is shown as wasted in the report.
         """
-        spent = number("cost", cost, at_least=0.0)
-        if self._settle_debt(("cancel", id)):
-            return
-        with self._ledger.lock:
-            self._recover()
-            if not (type(id) is int and id in self._alone):
-                self._ledger.decided(id)
-            self._close([int(id)], spent)
-        self._acknowledge(("cancel", id))
+        super().cancel(id, cost)
 
     # -- events of the journal
 
@@ -694,7 +639,7 @@ class Router(Live):
         return self._checked_models(body["call"])
 
     def _let_stand(self, id: int, body: dict[str, Any]) -> None:
-        """Nothing to do: what the journal has was played."""
+        """Do nothing: what the journal has was played."""
 
     def _lesson_of(self, id: int, decided: tuple[int, ...], body: dict[str, Any]) -> Lesson:
         far = body.get("far")
@@ -735,18 +680,19 @@ class Router(Live):
         compare: Callable[[Any, Any], Any] | None = None,
         metric: Metric | None = None,
         compiled: bool = False,
+        fresh_ids: bool = False,
     ) -> Router:
         """Return the router that was saved to ``path``; it decides as if it had never stopped.
 
         The models, ``compare`` and ``metric`` are code, and not in the file: give them again. So is a policy of your
         own: give a fresh object. A file that cannot be used raises `StateError`.
+
+        The file does not know which ids were given out after it was written. If any were (a crash since then, or
+        a second object loaded from the same file), say ``fresh_ids=True``: ids then go on after a random gap, so that
+        a late answer for one of those decisions is refused, not taken for another. With `open` there is no such care.
         """
-        functions = {"compare": compare, "metric": metric}
-        if is_journal(path):
-            code = {**functions, "models": models, "policy": policy, "compiled": compiled}
-            return read_journal(cls, path, code)
-        body = storage.read(path, cls.kind)
-        return cls._made_again(body, models, policy, functions, compiled, str(path))
+        code = {"models": models, "compare": compare, "metric": metric}
+        return cls._load(path, code, policy, compiled, fresh_ids)
 
     @classmethod
     def from_state(
@@ -763,32 +709,22 @@ class Router(Live):
         body = storage.checked_copy(state)
         if models is None:
             models = len(body.get("prices", ()))
-        functions = {"compare": compare, "metric": metric}
-        return cls._made_again(body, models, policy, functions, compiled, "the state")
+        code = {"models": models, "compare": compare, "metric": metric}
+        return cls._made_again(body, code, policy, compiled, "the state")
 
     @classmethod
-    def _made_again(
-        cls,
-        body: dict[str, Any],
-        models: Any,
-        policy: Any,
-        functions: dict[str, Any],
-        compiled: bool,
-        where: str,
-    ) -> Router:
-        storage.require("state", body, STATE)
-        given = len(_models(models, None))
+    def _check_code(cls, body: dict[str, Any], code: dict[str, Any], where: str) -> None:
+        given = len(_models(code["models"], None))
         if given != len(body["prices"]):
             raise ValueError(f"models must be {len(body['prices'])}, as {where} holds, got {given}")
-        for name, function in functions.items():
-            if (function is not None) != body[name]:
+        for name in ("compare", "metric"):
+            if (code[name] is not None) != body[name]:
                 was = "with" if body[name] else "without"
                 raise ValueError(f"{name} must be given if and only if it was: {where} was saved {was} it")
-        chosen, options = saved_policy(body["core"], policy)
-        options |= {**functions, "timeout": body["timeout"], "seed": 0, "compiled": compiled}
-        router = remade(lambda: cls(models, body["prices"], body["error_cost"], chosen, **options))
-        remade(lambda: router._restore(body))
-        return router
+
+    @classmethod
+    def _arguments_in(cls, body: dict[str, Any]) -> dict[str, Any]:
+        return {name: body[name] for name in ("prices", "error_cost", "timeout")}
 
     def _state(self) -> dict[str, Any]:
         return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -64,7 +65,8 @@ class RouterCounts(NamedTuple):
 
     def after_cancel(self, cost: float) -> RouterCounts:
         """Count a decision that was taken back; its money stays counted."""
-        return self._replace(cancelled=self.cancelled + 1, wasted=self.wasted + cost)
+        wasted = min(self.wasted + cost, sys.float_info.max)
+        return self._replace(cancelled=self.cancelled + 1, wasted=wasted)
 
     def after_recost(self, prices: list[float]) -> RouterCounts:
         """Count a new period of prices."""

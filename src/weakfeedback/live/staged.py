@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from weakfeedback.decisions import checked_arm
-from weakfeedback.live import storage
 from weakfeedback.live.base import EXPLAINED, Change, DurabilityWarning, Live, Step
 from weakfeedback.live.buying import NO_LABEL, Bought
 from weakfeedback.live.counts import Counts
@@ -580,23 +579,19 @@ class Staged(Live):
         }
 
     @classmethod
-    def _check_body(
-        cls,
-        body: Any,
-        state: dict[str, type | tuple[type, ...]],
-        stages: Any,
-        functions: dict[str, Any],
-        where: str,
-    ) -> None:
-        """Refuse a state that the code given with it does not fit."""
-        storage.require("state", body, state)
+    def _check_code(cls, body: dict[str, Any], code: dict[str, Any], where: str) -> None:
+        stages = code["stages"]
         if len(make_stages(stages, None)) != len(body["stage_costs"]):
             given = stages if isinstance(stages, int) else len(stages)
             raise ValueError(f"stages must be {len(body['stage_costs'])}, as {where} holds, got {given}")
-        for name, function in functions.items():
-            if (function is not None) != body[name]:
+        for name in code.keys() & body.keys():
+            if (code[name] is not None) != body[name]:
                 was = "with" if body[name] else "without"
                 raise ValueError(f"{name} must be given if and only if it was: {where} was saved {was} it")
+
+    @classmethod
+    def _arguments_in(cls, body: dict[str, Any]) -> dict[str, Any]:
+        return {name: body[name] for name in ("stage_costs", "error_cost", "timeout")}
 
     def _state(self) -> dict[str, Any]:
         return {

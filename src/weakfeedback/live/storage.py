@@ -19,14 +19,26 @@ import numpy as np
 
 from weakfeedback._version import __version__
 from weakfeedback.files import write_atomically
+from weakfeedback.validate import brief
 
-FORMAT = 2
+FORMAT = 3
 # What the items of an array are in JSON, by the kind of its dtype.
 ITEMS: dict[str, tuple[type, ...]] = {"b": (bool,), "i": (int,), "u": (int,), "f": (int, float)}
 
 
 class StateError(ValueError):
     """A saved state cannot be restored."""
+
+
+def file_at(path: Any) -> Path:
+    """Return the path of a file, or raise ValueError for what is none."""
+    try:
+        name = os.fspath(path)
+    except TypeError:
+        name = None
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise ValueError(f"path must be the name of a file, a str or Path, got {brief(path)}")
+    return Path(name)
 
 
 def write(path: str | os.PathLike[str], kind: str, body: dict[str, Any]) -> None:
@@ -74,7 +86,7 @@ def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
 
 
 def migrated(kind: str, body: dict[str, Any], format: int) -> dict[str, Any]:
-    """Return the body of an older format as the present one has it."""
+    """Return the body of an older format as the present one has it; the ledger itself knows that of format 2."""
     try:
         if format < 2:
             body["core"]["ledger"].setdefault("remember", 10_000)

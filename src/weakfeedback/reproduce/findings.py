@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from weakfeedback.experiments.model import Claim, Finding, Part
+from weakfeedback.experiments.model import Claim, Finding, Part, Run
 from weakfeedback.files import write_atomically
 
 # Packages that show or use numbers of the thesis, but make none.
@@ -92,9 +92,9 @@ def _from_plain(kept: dict[str, Any]) -> Finding:
 class Aside:
     """Tests that read no results, done in a thread of their own while experiments are played."""
 
-    def __init__(self, findings: Findings, claims: Iterable[Claim]) -> None:
+    def __init__(self, findings: Findings, claims: Iterable[Claim], data: str) -> None:
         self._todo = [claim for claim in claims if claim.test is not None and not claim.experiments]
-        self._findings = findings
+        self._findings, self._data = findings, data
         self._stop = threading.Event()
         self._error: BaseException | None = None
         # a daemon: whoever interrupts a run does not wait for a test of many seconds
@@ -106,7 +106,7 @@ class Aside:
             for claim in self._todo:
                 if self._stop.is_set():
                     return
-                self._findings.find(claim, dict)
+                self._findings.find(claim, lambda: Run({}, self._data))
         except BaseException as error:
             self._error = error
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 SETS = {"pima": "PIMA Indians Diabetes", "heart": "Heart Disease (Cleveland)"}
@@ -13,26 +11,6 @@ SETS = {"pima": "PIMA Indians Diabetes", "heart": "Heart Disease (Cleveland)"}
 
 class BadData(ValueError):
     """A folder of data that cannot be used; the message is one line."""
-
-
-@contextlib.contextmanager
-def data_from(folder: str) -> Iterator[None]:
-    """Let everything inside read the medical data sets from ``folder``; "" for none."""
-    from weakfeedback.datasets.medical import ENVIRONMENT
-
-    before = os.environ.get(ENVIRONMENT, "")
-    _set(ENVIRONMENT, folder)
-    try:
-        yield
-    finally:
-        _set(ENVIRONMENT, before)
-
-
-def _set(name: str, value: str) -> None:
-    if value:
-        os.environ[name] = value
-    else:
-        os.environ.pop(name, None)
 
 
 def data_folder() -> str:

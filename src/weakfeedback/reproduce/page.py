@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weakfeedback.experiments.judge import needed
 from weakfeedback.experiments.model import Claim, Experiment, Part, Verdict
 from weakfeedback.experiments.userrun import versions
 from weakfeedback.plaintext import visible
@@ -220,7 +221,7 @@ class _Maker:
         }
 
     def _table(self, table: Any) -> dict[str, Any]:
-        read = {name: self.results[name] for name in table.experiments if name in self.results}
+        read = needed(table, self.results)
         shown = {name: getattr(table, name) for name in ("id", "title", "place", "columns", "note")}
         return {**shown, "rows": [list(row) for row in table.rows(read)]}
 

@@ -24,7 +24,7 @@ from weakfeedback.reproduce.kept import (
     results_key,
     save,
 )
-from weakfeedback.reproduce.medical import data_folder, data_from, digests
+from weakfeedback.reproduce.medical import data_folder, digests
 from weakfeedback.reproduce.pool import AHEAD, Pool
 from weakfeedback.reproduce.progress import View, shown
 from weakfeedback.reproduce.registry import Choice, chapters, choose, experiments, replications
@@ -63,10 +63,10 @@ def reproduce(
     choice = choose(words)
     sets = digests(data)
     source = str(data) if data is not None else data_folder()
-    with data_from(source), executor_of(workers, scheduler) as (executor, at_once):
-        runner = _Runner(folder, quick)
+    with executor_of(workers, scheduler) as (executor, at_once):
+        runner = _Runner(folder, quick, source)
         claims = [claim for chapter in chapters() for claim in choice.claims(chapter)]
-        aside = Aside(Findings(folder / FINDINGS, {}, sets), claims)
+        aside = Aside(Findings(folder / FINDINGS, {}, sets), claims, source)
         estimate = {e.id: seconds(e, replications(e, quick)) for e in choice.experiments}
         try:
             with shown(estimate, at_once, quiet) as view:
@@ -88,15 +88,14 @@ def rebuild(folder: Path) -> Reproduction:
         raise NotAReproduction(
             f"{folder}: was made by version {note.version}, whose experiment {unknown[0]} this one does not have"
         )
-    with data_from(note.folder):
-        return _publish(folder, note, 0)
+    return _publish(folder, note, 0)
 
 
 class _Runner:
     """Plans and finishes experiments for the pool."""
 
-    def __init__(self, folder: Path, quick: bool) -> None:
-        self.folder, self.quick = folder, quick
+    def __init__(self, folder: Path, quick: bool, data: str) -> None:
+        self.folder, self.quick, self.data = folder, quick, data
         self.keys: dict[str, str] = {}
         self.skipped: dict[str, str] = {}
         self.played = 0
@@ -112,7 +111,9 @@ class _Runner:
 
         repeated = replications(experiment, self.quick)
         try:
-            planned = plan_experiment(experiment, replications=repeated, store=self.folder / CHUNKS)
+            planned = plan_experiment(
+                experiment, replications=repeated, store=self.folder / CHUNKS, data=self.data
+            )
         except DataMissing as error:
             self.skipped[experiment.id] = str(error)
             return None
@@ -132,7 +133,7 @@ def _publish(folder: Path, note: Note, played: int) -> Reproduction:
 
     known = experiments()
     choice = Choice(tuple(known[name] for name in known if name in note.keys or name in note.skipped))
-    results = Kept(folder, note.keys)
+    results = Kept(folder, note.keys, note.folder)
     findings = Findings(folder / FINDINGS, note.keys, note.data)
     claims = [claim for chapter in chapters() for claim in choice.claims(chapter)]
     found = [findings.find(claim, lambda claim=claim: needed(claim, results)) for claim in claims]  # type: ignore[misc]

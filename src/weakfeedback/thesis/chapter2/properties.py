@@ -12,7 +12,7 @@ from weakfeedback.cascade import CascadeProblem, instances
 from weakfeedback.datasets import DataMissing
 from weakfeedback.engine.seeds import WORLD, generator
 from weakfeedback.experiments.evidence import beside, decided, skipped
-from weakfeedback.experiments.model import Claim, Finding, Part
+from weakfeedback.experiments.model import Claim, Finding, Part, data_of
 from weakfeedback.thesis.chapter2 import experiments as ch2
 from weakfeedback.thesis.random_cascades import law_of, random_dominant, random_problems, sampled_rows
 
@@ -35,12 +35,12 @@ def bsc_table(_run: Any) -> Finding:
     )
 
 
-def real_table(_run: Any) -> Finding:
+def real_table(run: Any) -> Finding:
     """Claim 5."""
     parts = []
     for name in (*ch2.PIMA, *ch2.HEART):
         try:
-            problem = instances.load(name)
+            problem = instances.load(name, data_of(run))
         except DataMissing:
             parts.append(skipped(name))
             continue
@@ -65,12 +65,12 @@ def _row(name: str, problem: CascadeProblem, near: float, printed: tuple[float, 
     return decided(name, off <= near and right and dominance, off, note="; ".join(words))
 
 
-def verified_from_estimates(_run: Any) -> Finding:
+def verified_from_estimates(run: Any) -> Finding:
     """Claim 6: disagreement counted over 10 000 rounds tells weak dominance as the law does."""
     parts = []
     for name in ch2.TABLES:
         try:
-            problem = instances.load(name)
+            problem = instances.load(name, data_of(run))
         except DataMissing:
             parts.append(skipped(name))
             continue

@@ -8,7 +8,7 @@ from typing import Any
 
 from weakfeedback.cascade import CascadeProblem, instances
 from weakfeedback.datasets import DataMissing
-from weakfeedback.experiments.model import Table
+from weakfeedback.experiments.model import Table, data_of
 from weakfeedback.thesis.chapter2 import experiments as ch2
 from weakfeedback.thesis.chapter2.properties import PRINTED
 
@@ -17,22 +17,22 @@ SETS = {"bsc": "BSC", "pima": "PIMA", "heart": "Heart"}
 NO_DATA = "no data"
 
 
-def _problem(name: str) -> CascadeProblem | None:
+def _problem(name: str, data: Any) -> CascadeProblem | None:
     try:
-        return instances.load(name)
+        return instances.load(name, data)
     except DataMissing:
         return None
 
 
-def _errors(prefix: str, printed: tuple[float, ...]) -> Iterator[Row]:
-    problem = _problem(f"{prefix}-1")
+def _errors(prefix: str, data: Any, printed: tuple[float, ...]) -> Iterator[Row]:
+    problem = _problem(f"{prefix}-1", data)
     for arm, rate in enumerate(printed):
         ours = math.nan if problem is None else float(problem.errors[arm])
         yield [f"{SETS[prefix]}, arm {arm + 1}", rate, ours, ours - rate]
 
 
-def _instance(name: str) -> Row:
-    stated, problem = instances.describe(name), _problem(name)
+def _instance(name: str, data: Any) -> Row:
+    stated, problem = instances.describe(name), _problem(name, data)
     data, number = name.split("-", 1)
     row: Row = [f"{SETS[data]} {number.replace('-', ' ')}", *stated.costs]
     row += [stated.stated_optimal_arm + 1, NO_DATA if problem is None else problem.optimal_arm + 1]
@@ -47,12 +47,13 @@ def _holds(dominance: bool) -> str:
     return "✓" if dominance else "✗"
 
 
-def _bsc_errors(_results: Any) -> list[Row]:
-    return list(_errors("bsc", ch2.BSC_ERRORS))
+def _bsc_errors(results: Any) -> list[Row]:
+    return list(_errors("bsc", data_of(results), ch2.BSC_ERRORS))
 
 
-def _real_errors(_results: Any) -> list[Row]:
-    return [row for name, printed in PRINTED.items() for row in _errors(name, printed)]
+def _real_errors(results: Any) -> list[Row]:
+    data = data_of(results)
+    return [row for name, printed in PRINTED.items() for row in _errors(name, data, printed)]
 
 
 RATES = ("Arm", "Printed", "Ours", "Difference")
@@ -71,7 +72,7 @@ TABLES = (
         "Five instances of the synthetic cascade",
         "table bsc",
         COSTS,
-        lambda _results: [_instance(name) for name in ch2.BSC],
+        lambda results: [_instance(name, data_of(results)) for name in ch2.BSC],
         note="Cumulative costs as printed; arms count from 1 as in the thesis. WD: weak dominance.",
     ),
     Table(
@@ -87,7 +88,7 @@ TABLES = (
         "Five instances of each medical data set",
         "table real_datasets",
         COSTS,
-        lambda _results: [_instance(name) for name in (*ch2.PIMA, *ch2.HEART)],
+        lambda results: [_instance(name, data_of(results)) for name in (*ch2.PIMA, *ch2.HEART)],
         note="Heart 5 as printed contradicts Heart 2: the same optimal arm and a dearer last one, yet stated without "
         "weak dominance. Heart 5 below it has a last cost of 0.34, with which it is as stated.",
     ),
