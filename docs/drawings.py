@@ -132,9 +132,7 @@ def adaptive():
     for k, (name, note) in enumerate(words):
         x = 16 + 188 * k
         d.box(x, 56, 124, 64, "seen" if k < 2 else "hidden", name, note)
-        d.text(
-            x + 62, 144, "paid" if k < 2 else "not paid", "small middle"
-        )
+        d.text(x + 62, 144, "paid" if k < 2 else "not paid", "small middle")
         if k < 2:
             d.arrow(x + 62, 152, x + 62, 176)
             d.box(x, 180, 124, 46, "choice", "good enough?")

@@ -63,7 +63,12 @@ def test_the_first_page_shows_the_example_of_the_readme_with_its_money():
     assert readme[:2] == [block for block in index if block in readme[:2]]
     assert "net -10,886 to 54,626 saved" in readme[1][1]
     text = (ROOT / "docs" / "index.md").read_text()
-    for words in ("pip install .", "weakfeedback demo", "](images/regret.png)", "results/demo/report/index.html"):
+    for words in (
+        "pip install .",
+        "weakfeedback demo",
+        "](images/regret.png)",
+        "results/demo/report/index.html",
+    ):
         assert words in text
 
 
