@@ -2,10 +2,11 @@
 
 import dataclasses
 import re
+import shutil
 import sys
 
 import pytest
-from tests.experiments.tiny import tiny  # noqa: F401
+from tests.experiments.tiny import installed, tiny  # noqa: F401
 from tests.report.browser import probe
 
 from weakfeedback.experiments.evidence import decided
@@ -17,10 +18,11 @@ from weakfeedback.reproduce.page import LARGEST
 from weakfeedback.reproduce.run import rebuild, reproduce
 
 
-@pytest.fixture
-def done(tiny, tmp_path):  # noqa: F811
-    """A quick reproduction of the tiny chapter."""
-    return reproduce([], tmp_path / "out", quick=True, quiet=True)
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A quick reproduction of the tiny chapter, made once: tests look at its pages and leave them as they are."""
+    with pytest.MonkeyPatch.context() as patch, installed(patch):
+        return reproduce([], tmp_path_factory.mktemp("tiny") / "out", quick=True, quiet=True)
 
 
 def pages_of(done):
@@ -135,8 +137,8 @@ def test_a_page_with_very_many_points_is_thinned_to_its_size(tiny, tmp_path, mon
     assert '"kind":"curve"' in small
 
 
-def test_pages_of_chapters_no_longer_asked_for_are_removed(tiny, done):  # noqa: F811
-    folder = done.paths[0].parent
+def test_pages_of_chapters_no_longer_asked_for_are_removed(tiny, done, tmp_path):  # noqa: F811
+    folder = shutil.copytree(done.paths[0].parent, tmp_path / "report")
     (folder / "notes.html").write_text("mine")
     reproduction._remove_others(folder, set())
     assert not (folder / "ch9.html").exists()
