@@ -15,7 +15,7 @@ from weakfeedback.experiments.userfile import read_experiment
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-COLUMN = 116  # characters beside the contents, in a window of 1280 pixels
+COLUMN = 114  # characters beside the contents, in a window of 1280 pixels
 BLOCK = re.compile(r"^```(\{?[\w-]*\}?)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
