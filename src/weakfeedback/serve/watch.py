@@ -187,7 +187,8 @@ class Watch:
         self._pay(row, body.get("cost", self.costs[stage]), body.get("alone", self.costs[self.baseline]))
         for column, amount in zip(("tokens_in", "tokens_cached", "tokens_out"), body.get("tokens", ())):
             row[place[column]] += amount
-        self._remember(event, stage, [stage], "done")
+        if event.decision is not None:
+            self._remember(event, stage, [stage], "done")
 
     def _warm(self, event: Event) -> None:
         for differ in event.body["differ"]:
