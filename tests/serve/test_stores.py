@@ -7,10 +7,10 @@ import pytest
 from tests.journal.stores import PLACES, InFile, InPostgres, place_of
 from tests.serve.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, Caller, quick, run
 
+from weakfeedback.cli import serve_stores as stores
 from weakfeedback.cli.output import Stop
 from weakfeedback.journal import Event, open_store
 from weakfeedback.live import Allocator, Cascade, ContextualCascade, Player, Router
-from weakfeedback.serve import stores
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.checking import check_store, differences
 from weakfeedback.serve.config import opener

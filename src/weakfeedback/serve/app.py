@@ -250,7 +250,9 @@ def make_app(
             if mine:
                 await service.stop()
 
-    table = [*routes_of([*OPERATIONS, *operations], service, auth), *routes]
+    busy = [one for one in routes if getattr(one, "path", "").startswith(OPENAI)]  # tried before the others
+    others = [one for one in routes if one not in busy]
+    table = [*busy, *routes_of([*OPERATIONS, *operations], service, auth), *others]
     app = Starlette(routes=table, lifespan=lifespan)
     app.router.redirect_slashes = False
     # the gate answers for whatever is raised, so that Starlette's own layers would only cost time

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from weakfeedback.cli.output import App, Commands, Stop, say
-from weakfeedback.serve.stores import add_commands
+from weakfeedback.cli.serve_stores import add_commands
 
 EXTRA = ("starlette", "uvicorn", "httptools", "orjson", "prometheus_client", "aiohttp")
 
