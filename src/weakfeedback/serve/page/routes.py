@@ -224,7 +224,7 @@ class Page:
             "recent": view.recent(watch, now, hasattr(learner.live, "explain")),
             "proxy": view.proxy(watch),
             "changes": view.changes(watch, report["currency"]),
-            "audited": hasattr(learner.live, "audit_outputs"),
+            "audited": kind in WATCHED and hasattr(learner.live, "audit_outputs"),
             "audits": _audits(learner, watch, report["currency"]),
             "weak_dominance": report.get("weak_dominance"),
             "context": _context(kind, details, learner.live),
@@ -314,7 +314,8 @@ class Page:
         shown = [
             (key, value) for key, value in state.items() if value is not None and key not in ("id", "call")
         ]
-        return self.render(request, "decision.html", name=name, id=id, lines=text.splitlines(), state=shown)
+        told = {"lines": text.splitlines(), "stages": self.service.learner(name).kind.names, "state": shown}
+        return self.render(request, "decision.html", name=name, id=id, **told)
 
     async def docs(self, request: Request) -> Response:
         """The API, for people."""
@@ -460,7 +461,8 @@ def learner_pieces(made: dict[str, Any]) -> dict[str, str]:
     """The pieces of a learner's page, by the places that they go to."""
     module: Any = templates().get_template("pieces.html").module
     wanted = ["summary", "numbers", "waiting", "recent", "proxy"]
-    wanted += ["arms"] if made["kind"] == "allocation" else ["stages", "pairs", "drift", "audits"]
+    wanted += ["arms"] if made["kind"] == "allocation" else ["stages", "pairs", "drift"]
+    wanted += ["audits"] if made["audited"] or made["weak_dominance"] else []
     if made["context"]:
         wanted.append("context")
     return {name: str(getattr(module, name)(made)) for name in wanted}

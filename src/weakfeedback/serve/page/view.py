@@ -378,9 +378,7 @@ def pairs(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
         if not item["comparisons"]:
             continue
         pays = item["pays_above"]
-        if watch.kind not in ("cascade", "router"):
-            verdict = "depends on the request"
-        elif item["low"] > pays:
+        if item["low"] > pays:
             verdict = f"going on to {watch.names[j]} may pay"
         elif item["high"] < pays:
             verdict = f"going on to {watch.names[j]} does not pay"
@@ -392,7 +390,7 @@ def pairs(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
                 "share": share(item["share"]),
                 "interval": f"{share(item['low'])} to {share(item['high'])}",
                 "comparisons": count(item["comparisons"]),
-                "pays": "" if watch.kind == "adaptive" else share(pays) if pays <= 1.0 else "never",
+                "pays": share(pays) if pays <= 1.0 else "never",
                 "verdict": verdict,
             }
         )
