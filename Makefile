@@ -8,16 +8,21 @@ ifneq ($(wildcard ../shared/data/pima-indians-diabetes.csv),)
 export WEAKFEEDBACK_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo quick-test test test-all lint bench docs lock clean
+.PHONY: help setup demo quick-test test test-all coverage lint check bench docs lock release clean
 
 help:
+	@echo "make setup       install into $(VENV), with what is needed to change the package"
 	@echo "make demo        install into $(VENV) and run a first experiment on built-in data"
 	@echo "make quick-test  lint, types and some tests of every package, about two minutes"
 	@echo "make test        lint, types and tests, about 15 minutes on two cores"
 	@echo "make test-all    the same with the long runs and every supported Python found here"
+	@echo "make coverage    the tests with the lines that they reach, about 30 minutes"
+	@echo "make check POLICY=NAME   the conformance checks, twins and mutants of one policy"
 	@echo "make bench       speed against the floor of the random draws, and against other libraries"
 	@echo "make docs        the documentation, in out/docs; its numbers are played first (about 4 minutes, once)"
+	@echo "make docs PAGE=NAME      one page of it, without its numbers, in seconds"
 	@echo "make lock        renew requirements.lock"
+	@echo "make release     the files of a release, in out/release, checked"
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
@@ -27,6 +32,9 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
+
+setup: $(READY)
+	@echo "ready: $(BIN)/python, $(BIN)/weakfeedback"
 
 demo: $(READY)
 	@$(BIN)/python -m weakfeedback demo --out out/demo
@@ -45,10 +53,18 @@ test: lint
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" tests
 	@$(BIN)/python -m pytest -q --doctest-modules src/weakfeedback
 
-test-all: lint
-	@$(BIN)/python -m pytest -n 2 --dist worksteal tests
+test-all: coverage
 	@$(BIN)/python -m pytest -q --doctest-modules src/weakfeedback
 	@$(BIN)/python tests/installation.py
+
+# compiled code is not traced: what only runs compiled counts as missed
+coverage: lint
+	@$(BIN)/python -m pytest -n 2 --dist worksteal --cov=weakfeedback --cov-report=term:skip-covered --cov-report=html:out/coverage tests
+
+# POLICY is a name as in `weakfeedback list`
+check: $(READY)
+	@test -n "$(POLICY)" || { echo "make check POLICY=NAME, a name as in: weakfeedback list policies" >&2; exit 2; }
+	@$(BIN)/python tests/check_policy.py "$(POLICY)"
 
 bench: $(READY)
 	@$(BIN)/python -m benchmarks
@@ -56,12 +72,16 @@ bench: $(READY)
 # the pages show stored results: those they name are played first and kept from run to run; with
 # RESULTS=FOLDER those of a reproduction of your own are shown
 docs: $(READY)
-	@$(BIN)/python docs/build.py out/docs $(if $(RESULTS),--results $(RESULTS),--results out/docs-results --play)
+	@$(BIN)/python docs/build.py out/docs $(if $(PAGE),--page $(PAGE),$(if $(RESULTS),--results $(RESULTS),--results out/docs-results --play))
 
 lock:
 	@$(BIN)/uv --version >/dev/null 2>&1 || $(BIN)/python -m pip install --quiet uv
 	@$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --extra dev --generate-hashes --no-header \
 	  --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-package weakfeedback --output-file requirements.lock --quiet
+
+# wheel and source, built from a clean clone, and installed once from each; see CONTRIBUTING.md
+release: $(READY)
+	@$(BIN)/python tests/installation.py --release out/release
 
 clean:
 	rm -rf $(VENV) out .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -12,8 +12,7 @@ from weakfeedback.cascade import CascadeProblem, UssTs, UssUcb
 from weakfeedback.contextual import UssPd
 from weakfeedback.contextual.features import QuadraticFeatures
 from weakfeedback.contextual.problem import ContextualProblem
-from weakfeedback.engine.chunk import Compiled
-from weakfeedback.engine.fresh import fresh
+from weakfeedback.engine.replication import Compiled, fresh
 from weakfeedback.engine.seeds import POLICY, WORLD, generator
 from weakfeedback.multiplayer import Dlc, DlcLix, MultiplayerProblem, MusicalChairs, SicMmab
 

@@ -15,7 +15,7 @@ import time
 import numpy as np
 
 from weakfeedback.contextual import UssPd, families
-from weakfeedback.engine.chunk import Compiled
+from weakfeedback.engine.replication import Compiled
 from weakfeedback.engine.seeds import POLICY, WORLD, generator
 
 ROUNDS = (1_000, 10_000, 100_000)

@@ -10,9 +10,8 @@ from numba import njit
 from benchmarks.cases import Case
 from weakfeedback.cascade import UssUcb
 from weakfeedback.contextual import UssPd
-from weakfeedback.engine.cast import cast, streams
-from weakfeedback.engine.chunk import Interpreted
 from weakfeedback.engine.loop import loop_for
+from weakfeedback.engine.replication import Interpreted, cast, streams
 from weakfeedback.engine.seeds import POLICY, WORLD, generator
 
 Work = tuple[Callable[[], object], int]
@@ -206,7 +205,7 @@ def pairs_by_hand(features, arms, stops, slots, learned):
 
 def disagreement(case: Case) -> Work:
     """The linear algebra of USS-PD after its forced phase, for the arms it chose; counted over all rounds."""
-    from weakfeedback.engine.chunk import Compiled
+    from weakfeedback.engine.replication import Compiled
 
     player, loop = Compiled(case.problem, case.policy), loop_for(case.problem, case.policy)
     width = len(loop.counters(case.problem))

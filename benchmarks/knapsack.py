@@ -11,7 +11,7 @@ from ortools.algorithms.python import knapsack_solver
 from benchmarks.timing import Timing, alternate
 from weakfeedback.allocation import knapsack
 from weakfeedback.allocation.compiled import compiled
-from weakfeedback.knapsack import pack
+from weakfeedback.kernels.knapsack import pack
 
 ARMS = 50
 SCALE = 10**6  # OR-Tools takes integers; the items below have six decimals

@@ -11,7 +11,7 @@ from typing import Any
 
 from weakfeedback import simulate
 from weakfeedback.cascade import CascadeProblem, UssTs
-from weakfeedback.warmup import jobs
+from weakfeedback.cli.warm_up import jobs
 
 AT_MOST, GOAL = 15.0, 8.0  # seconds of CPU time, of the slowest policy
 FEW = (("cascade", "USS-TS"), ("contextual", "USS-PD"), ("allocation", "CSB-MK"), ("multiplayer", "DLC"))
@@ -21,7 +21,7 @@ start, cpu = time.perf_counter(), time.process_time()
 import weakfeedback
 imported = time.perf_counter() - start
 from weakfeedback import simulate
-from weakfeedback.settings import SETTINGS
+from weakfeedback.catalog import SETTINGS
 problem, policy = SETTINGS[sys.argv[1]].sample(sys.argv[2])
 simulate(problem, {"a": policy}, horizon=100, replications=1)
 told = {"import": imported, "wall": time.perf_counter() - start, "cpu": time.process_time() - cpu}

@@ -1,5 +1,7 @@
 """Build the documentation: ``python docs/build.py [OUT] [--results FOLDER] [--play]``; warnings are errors.
 
+``--page NAME`` builds one page alone, such as ``algorithms/uss-ts``, without its numbers and without checking links.
+
 The pages show stored results. ``--play`` first plays the experiments that they name, as ``weakfeedback reproduce
 --quick`` does; what is in the folder already is kept. Exit status 0, or 2 with one line on what is missing.
 """
@@ -20,8 +22,11 @@ def main(arguments=None):
     parser.add_argument("out", nargs="?", type=Path, default=HERE.parent / "out" / "docs")
     parser.add_argument("--results", type=Path, default=HERE.parent / "out" / "docs-results")
     parser.add_argument("--play", action="store_true", help="play what the pages show and the folder lacks")
+    parser.add_argument("--page", help="one page alone, such as algorithms/uss-ts")
     parser.add_argument("--fresh", action="store_true", help="read every page again")
     options = parser.parse_args(arguments)
+    if options.page:
+        return build_page(options.out, options.page.removesuffix(".md"))
     if options.play:
         played = subprocess.run(play_command(options.results), stdout=subprocess.DEVNULL).returncode
         if played:
@@ -52,8 +57,8 @@ def build(out, results, fresh=False):
     from sphinx.errors import SphinxError
     from sphinx.util.docutils import docutils_namespace, patch_docutils
 
-    trees = out.parent / f".{out.name}-doctrees"
     settings = {"results_folder": str(results)}
+    trees = out.parent / f".{out.name}-doctrees"
     try:
         with patch_docutils(), docutils_namespace():
             app = Sphinx(
@@ -71,6 +76,33 @@ def build(out, results, fresh=False):
         print(f"docs: {app._warncount} warnings, see above", file=sys.stderr)
         return 2
     print(f"  docs    {out / 'index.html'}")
+    return 0
+
+
+def build_page(out, page):
+    """Build one page into ``out``, as far as that can be done without the others; return the exit status."""
+    from sphinx.application import Sphinx
+    from sphinx.util.docutils import docutils_namespace, patch_docutils
+
+    if not (HERE / f"{page}.md").is_file():
+        print(f"docs: PAGE must be a page in docs, such as algorithms/uss-ts, got {page!r}", file=sys.stderr)
+        return 2
+    alone = {
+        "include_patterns": [f"{page}.md"],
+        "root_doc": page,
+        "nitpicky": False,
+        "suppress_warnings": ["config.cache", "myst.xref_missing", "toc", "ref", "image"],
+        "results_folder": "",
+    }
+    with patch_docutils(), docutils_namespace():
+        app = Sphinx(
+            *(HERE, HERE, out, out.parent / f".{out.name}-page-doctrees", "html"),
+            confoverrides=alone,
+            status=None,
+            freshenv=True,
+        )
+        app.build()
+    print(f"  docs    {out / page}.html")
     return 0
 
 

@@ -13,7 +13,14 @@ author = "The weakfeedback developers"
 copyright = "the weakfeedback developers, MIT licence"
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "docstrings", "mathml", "numbers_directive"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "docstrings",
+    "mathml",
+    "numbers_directive",
+    "policy_pages",
+]
 # figures and repository files are linked from the pages, but are no pages themselves
 exclude_patterns = ["extensions", "printed", "static", "drawings", "images"]
 nitpicky = True
@@ -39,6 +46,7 @@ html_title = "weakfeedback"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
+html_search_scorer = str(HERE / "search.js")
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False

@@ -1,7 +1,8 @@
 """Wheel and sdist on every supported Python found here, with the newest and the oldest requirements allowed.
 
 Run by ``make test-all``; not collected by pytest. Prints one line per combination and fails if any does. Words choose
-some of them: ``python tests/installation.py 3.12 oldest``.
+some of them: ``python tests/installation.py 3.12 oldest``. ``--release FOLDER`` tries the newest requirements on this
+Python and, if all is well, leaves wheel and sdist in the folder.
 """
 
 import os
@@ -22,7 +23,7 @@ import weakfeedback
 assert "site-packages" in str(pathlib.Path(weakfeedback.__file__))
 
 from weakfeedback import Cascade, simulate
-from weakfeedback.settings import SETTINGS
+from weakfeedback.catalog import SETTINGS
 for setting, name in (
     ("cascade", "USS-TS"), ("contextual", "USS-PD"), ("allocation", "CSB-SU"), ("multiplayer", "DLC-LIX")
 ):
@@ -135,6 +136,9 @@ def check(python, wheel, sdist, end, folder):
 
 
 def main(words):
+    release = Path(words.pop(words.index("--release") + 1)) if "--release" in words else None
+    if release is not None:
+        words = [".".join(map(str, sys.version_info[:2])), "newest"]
     versions = [word for word in words if word in VERSIONS] or VERSIONS
     ends = [word for word in words if word in ENDS] or ENDS
     failed = 0
@@ -151,6 +155,11 @@ def main(words):
                     failed += bool(trouble)
                     verdict = "FAILED" if trouble else "ok"
                     print(f"Python {version}, {end}, {package}: {verdict}\n{trouble}".rstrip(), flush=True)
+        if release is not None and not failed:
+            release.mkdir(parents=True, exist_ok=True)
+            for made in (wheel, sdist):
+                shutil.copy2(made, release)
+                print(f"  release {release / made.name}")
     sys.exit(1 if failed else 0)
 
 

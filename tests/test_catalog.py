@@ -3,7 +3,7 @@
 import pytest
 
 from weakfeedback.cascade import FixedArm, UssTs, UssUcb
-from weakfeedback.catalog import FIRST, POLICIES, make_policy, option_names, policy_class, policy_name
+from weakfeedback.catalog import POLICIES, SETTINGS, make_policy, option_names, policy_class, policy_name
 
 
 def test_names_are_matched_without_regard_to_case():
@@ -61,7 +61,7 @@ def test_first_arguments_are_checked_by_their_names():
 def test_the_options_of_a_policy():
     assert option_names("cascade", "uss-ucb") == ("alpha",)
     assert option_names("Allocation", "csb-sk") == ("epsilon", "delta", "wait")
-    assert set(FIRST) == set(POLICIES)
+    assert SETTINGS["allocation"].first == ("arms", "budget")
 
 
 def test_the_name_of_an_object():

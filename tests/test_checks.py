@@ -5,9 +5,8 @@ import pytest
 
 from weakfeedback.allocation import AllocationProblem, CsbSu
 from weakfeedback.cascade import CascadeProblem, UssTs
-from weakfeedback.catalog import POLICIES
+from weakfeedback.catalog import POLICIES, SETTINGS
 from weakfeedback.checks import CHECKS, PolicyCheckError, check_policy
-from weakfeedback.settings import SETTINGS
 
 PROBLEM = CascadeProblem.bsc([0.4, 0.2, 0.1], costs=[0.05, 0.15, 0.4])
 PUBLIC = [(setting, name) for setting in SETTINGS for name in POLICIES[setting]]
@@ -17,7 +16,8 @@ PUBLIC = [(setting, name) for setting in SETTINGS for name in POLICIES[setting]]
 def test_every_public_policy_passes(setting, name):
     rooms = SETTINGS[setting]
     report = check_policy(
-        lambda p: rooms.make(name, p, rooms.sample_options.get(name, {})), rooms.default_problem()
+        lambda p: rooms.make(name, p, getattr(rooms.policy_class(name), "sample_options", {})),
+        rooms.default_problem(),
     )
     assert len(report.passed) == len(CHECKS)
 

@@ -8,12 +8,12 @@ import pytest
 from weakfeedback import simulate
 from weakfeedback.allocation import AllocationProblem
 from weakfeedback.cascade import CascadeProblem, FixedArm
+from weakfeedback.catalog import SETTINGS
 from weakfeedback.contextual import FixedArm as ContextualFixedArm
 from weakfeedback.decisions import WrongDecision, checked_allocation, checked_arm, checked_choice
-from weakfeedback.engine import chunk
+from weakfeedback.engine import replication
 from weakfeedback.engine.plan import InterpretedWarning
 from weakfeedback.multiplayer import MultiplayerProblem
-from weakfeedback.settings import SETTINGS
 
 CASCADE = CascadeProblem.bsc([0.4, 0.2, 0.1], costs=[0.05, 0.15, 0.4])
 ALLOCATION = AllocationProblem([0.9, 0.7], [0.5, 0.5], budget=1.0)
@@ -157,7 +157,7 @@ def test_interpreted_and_compiled_say_the_same(problem, policy, words):
 
 
 def test_a_late_mistake_is_told_without_the_value(monkeypatch):
-    monkeypatch.setattr(chunk, "REPLAYED", 2)
+    monkeypatch.setattr(replication, "REPLAYED", 2)
     with pytest.raises(ValueError, match=r"it must be an arm from 0 to 2$"):
         simulate(CASCADE, {"mine": TooFar(CASCADE.costs)}, horizon=50, replications=1)
 

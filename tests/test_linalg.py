@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from weakfeedback import linalg
+from weakfeedback.kernels import linalg
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@
 
 takes experiments by id or pattern and shows the mean of a measure in the last round, with its 95 % interval, by
 experiment and policy. Results come from the folder that ``weakfeedback reproduce --out`` writes (the setting
-``results_folder``). If they are absent the build fails with one line that says how to make them.
+``results_folder``). If they are absent the build fails with one line that says how to make them; without a folder,
+as for a page built alone, a line stands in their place.
 """
 
 import fnmatch
@@ -19,8 +20,8 @@ from docutils.parsers.rst import directives
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-from weakfeedback.experiments.kept import Kept, NotAReproduction, Note, rows_of
-from weakfeedback.experiments.registry import experiments, pattern
+from weakfeedback.reproduce.kept import Kept, NotAReproduction, Note, rows_of
+from weakfeedback.reproduce.registry import experiments, pattern
 
 MAKE = "make them with `make docs`, or with `weakfeedback reproduce --quick --out {}`"
 
@@ -52,6 +53,8 @@ class Numbers(SphinxDirective):
     def run(self):
         """Return the table and its caption."""
         chosen = self.experiments()
+        if not self.config.results_folder:
+            return [nodes.paragraph(text=f"(Numbers of {self.arguments[0]}: `make docs` fills them in.)")]
         note, kept = stored(self.config.results_folder)
         absent = [e.id for e in chosen if e.id not in note.keys and e.id not in note.skipped]
         if absent:
@@ -181,7 +184,8 @@ def stored(folder):
 def check_early(app):
     """Fail before any page is read."""
     _read.pop(app.config.results_folder, None)
-    stored(app.config.results_folder)
+    if app.config.results_folder:
+        stored(app.config.results_folder)
 
 
 def setup(app):

@@ -25,7 +25,7 @@ from weakfeedback import simulate
 from weakfeedback.allocation import CsbMk
 from weakfeedback.allocation.common import SLACK, TINY
 from weakfeedback.allocation.instances import load
-from weakfeedback.numeric import rank_down
+from weakfeedback.kernels.loops import rank_down
 
 FAULTS = ("forgets", "exact", "carries")
 

@@ -10,7 +10,8 @@ from tests.adaptive.following import random_table
 
 from weakfeedback import simulate
 from weakfeedback.adaptive import AdaptiveProblem, FixedArm, Thresholds, instances
-from weakfeedback.experiments import beyond, beyond_adaptive
+from weakfeedback.thesis import beyond
+from weakfeedback.thesis.beyond import adaptive as beyond_adaptive
 
 TRUTH, OUTPUTS = [0, 1, 1, 1], [[0, 0], [1, 1], [1, 1], [0, 1]]
 SCORES = [[0.9, 1.0], [0.9, 1.0], [0.9, 1.0], [0.6, 1.0]]

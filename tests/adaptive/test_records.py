@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from weakfeedback.adaptive import AdaptiveProblem
 from weakfeedback.adaptive.records import read_problem
-from weakfeedback.cli import app
+from weakfeedback.cli.app import app
 from weakfeedback.experiments.userfile import BadFile, read_experiment
 
 COSTS = [0.01, 0.03, 0.08]

@@ -7,8 +7,9 @@ from tests.mutants import mutate, survives
 from tests.reference.csb_dt import SlowCsbDt
 
 from weakfeedback import simulate
-from weakfeedback.allocation import AllocationProblem, CsbDt, csb_dt
+from weakfeedback.allocation import AllocationProblem, CsbDt
 from weakfeedback.allocation.instances import load
+from weakfeedback.allocation.policies import csb_dt
 
 GAMMA, WAIT = 0.02, 40
 

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from scipy.special import betaln
 from tests.allocation.grids import Grid, Recorder, Same
 
-from weakfeedback.allocation import AllocationProblem, CsbTs, CsbTsSame, csb_ts, posterior
+from weakfeedback.allocation import AllocationProblem, CsbTs, CsbTsSame, posterior
 from weakfeedback.allocation.instances import load
+from weakfeedback.allocation.policies import csb_ts
+from weakfeedback.catalog import SETTINGS
 from weakfeedback.checks import check_policy
-from weakfeedback.settings import SETTINGS
 
 BOTH = ("loss", "reward")
 

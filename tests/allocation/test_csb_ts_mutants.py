@@ -4,7 +4,8 @@ import pytest
 from tests.allocation.test_csb_ts import CASES, battery, covering, quantile_and_level
 from tests.mutants import mutate, survives
 
-from weakfeedback.allocation import csb_ts, csb_ts_same, posterior
+from weakfeedback.allocation import posterior
+from weakfeedback.allocation.policies import csb_ts, csb_ts_same
 
 EDITS = [
     (csb_ts, "self.C = math.floor(self.Q / self.step + SLACK)", "self.C = math.floor(self.Q / self.step + SLACK) + 1"),

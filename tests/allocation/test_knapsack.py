@@ -12,7 +12,7 @@ from scipy.optimize import LinearConstraint, milp
 
 from weakfeedback.allocation import AllocationProblem, knapsack
 from weakfeedback.allocation.compiled import compiled
-from weakfeedback.knapsack import (
+from weakfeedback.kernels.knapsack import (
     branch_and_bound,
     fill_levels,
     pack,
@@ -21,7 +21,7 @@ from weakfeedback.knapsack import (
     pack_lightest,
     runner_up,
 )
-from weakfeedback.knapsack_shortcuts import clearly_best
+from weakfeedback.kernels.knapsack_shortcuts import clearly_best
 
 SCALE = 10**6  # OR-Tools takes integers; the cases below have six decimals at most
 

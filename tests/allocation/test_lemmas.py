@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from weakfeedback.allocation import AllocationProblem, CsbDu, CsbMk, CsbSu, KnownThresholds, NumMk, knapsack
 from weakfeedback.engine.seeds import generator
-from weakfeedback.numeric import rank_down
+from weakfeedback.kernels.loops import rank_down
 
 
 @st.composite

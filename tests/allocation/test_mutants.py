@@ -9,7 +9,6 @@ from tests.allocation.test_twins import Story, played
 from tests.mutants import mutate, survives
 
 from weakfeedback import allocation as fast
-from weakfeedback import knapsack
 from weakfeedback.allocation import (
     common,
     csb_dt,
@@ -25,6 +24,7 @@ from weakfeedback.allocation import (
     waiting,
     world,
 )
+from weakfeedback.kernels import knapsack
 
 SAME = [
     (csb_sk, "if played < self.l:", "if played <= self.l:"),

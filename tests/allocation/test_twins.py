@@ -12,7 +12,7 @@ from tests.reference.cascade import stream
 from weakfeedback import allocation as fast
 from weakfeedback import simulate
 from weakfeedback.allocation import knapsack, play
-from weakfeedback.knapsack import pack
+from weakfeedback.kernels.knapsack import pack
 
 HORIZON = 150
 MARKS = np.arange(1, HORIZON + 1)

@@ -10,8 +10,8 @@ from tests.allocation.battery import Arrays, late
 from tests.reference.allocation_problem import SlowWorld, slow_rounds
 from tests.reference.csb_ts import SlowCsbTs, SlowCsbTsSame
 
-from weakfeedback.allocation.csb_ts import CsbTs
-from weakfeedback.allocation.csb_ts_same import CsbTsSame
+from weakfeedback.allocation.policies.csb_ts import CsbTs
+from weakfeedback.allocation.policies.csb_ts_same import CsbTsSame
 
 BOTH = pytest.mark.parametrize("setting", ["loss", "reward"])
 ON_TIME = lambda t: 0  # noqa: E731

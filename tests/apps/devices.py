@@ -8,7 +8,7 @@ import numpy as np
 from tests.processes import PATIENCE
 
 from weakfeedback.apps.radio.wire import CHOICE, OUTCOME
-from weakfeedback.engine.cast import cast, streams
+from weakfeedback.engine.replication import cast, streams
 
 MEANS = {5: (0.9, 0.7, 0.5, 0.3, 0.1), 10: tuple(round(0.9 - 0.085 * k, 3) for k in range(10))}
 

@@ -14,7 +14,6 @@ from tests.processes import PATIENCE
 
 from weakfeedback.apps.radio.air import Air, PlayerLost
 from weakfeedback.apps.radio.crew import Crew
-from weakfeedback.apps.radio.view import View, channels
 from weakfeedback.apps.radio.wire import (
     CHOICE,
     OUTCOME,
@@ -23,6 +22,7 @@ from weakfeedback.apps.radio.wire import (
     pack_outcome,
     unpack_outcome,
 )
+from weakfeedback.cli.radio_view import View, channels
 from weakfeedback.engine.seeds import WORLD, generator
 from weakfeedback.multiplayer import MultiplayerProblem
 

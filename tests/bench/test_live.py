@@ -6,7 +6,7 @@ import pytest
 from benchmarks import live, policies
 from benchmarks.live import BOTH, COMPILED, INTERPRETED, Work
 
-from weakfeedback.warmup import jobs, live_object
+from weakfeedback.cli.warm_up import jobs, live_object
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +60,7 @@ def test_switches_are_calls_from_module_to_module():
     "make",
     [
         lambda: live.allocator(5, "CSB-SU", False),
+        lambda: live.adaptive(3, False),
         lambda: live.allocator(5, "CSB-TS", False),
         lambda: live.contextual(4, False),
         lambda: live.by_hand(20, False),

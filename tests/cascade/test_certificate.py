@@ -16,7 +16,7 @@ from weakfeedback.cascade.certificate import (
     _excluded,
     certify,
 )
-from weakfeedback.experiments.random_cascades import random_problems, sampled_rows
+from weakfeedback.thesis.random_cascades import random_problems, sampled_rows
 
 ALPHA = 0.05
 

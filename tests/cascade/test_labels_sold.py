@@ -282,7 +282,7 @@ def test_a_buyer_needs_a_price():
 
 
 def test_other_settings_sell_no_labels():
-    from weakfeedback.settings import SETTINGS
+    from weakfeedback.catalog import SETTINGS
 
     problem = SETTINGS["contextual"].default_problem()
     with pytest.raises(ValueError, match="Buyer must be sold labels"):

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from tests.cascade.scripted import Scripted
 from tests.mutants import mutate, survives
 
-from weakfeedback.cascade import QUss, q_uss
+from weakfeedback.cascade import QUss
+from weakfeedback.cascade.policies import q_uss
 
 FLAT, LATER = (1.0, 1.0), (6.0, 1.0)  # the priors of p and theta
 

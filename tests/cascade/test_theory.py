@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from weakfeedback.cascade import theory
+from weakfeedback.cascade.policies.uss_ucb import UssUcb
 from weakfeedback.cascade.problem import CascadeProblem
-from weakfeedback.cascade.uss_ucb import UssUcb
 
 
 @pytest.fixture

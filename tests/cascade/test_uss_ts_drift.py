@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from tests.cascade.scripted import Scripted
 from tests.mutants import mutate, survives
 
-from weakfeedback.cascade import CascadeProblem, UssTs, UssTsDrift, uss_ts_drift
+from weakfeedback.cascade import CascadeProblem, UssTs, UssTsDrift
+from weakfeedback.cascade.policies import uss_ts_drift
 
 
 def decides(cls):

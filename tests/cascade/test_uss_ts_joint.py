@@ -10,7 +10,8 @@ from tests.cascade.scripted import Scripted
 from tests.mutants import mutate, survives
 
 from weakfeedback import simulate
-from weakfeedback.cascade import CascadeProblem, UssTsJoint, uss_ts_joint
+from weakfeedback.cascade import CascadeProblem, UssTsJoint
+from weakfeedback.cascade.policies import uss_ts_joint
 
 # Draws for K = 3: arm 1 differs from arm 0 (1/4); arm 2 from arm 1, where that agreed (1/2), where it differed (1/4).
 # So p01 = 1/4, p02 = 3/4 1/2 + 1/4 3/4 = 9/16, p12 = 3/4 1/2 + 1/4 1/4 = 7/16, all of them exact.

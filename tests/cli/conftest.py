@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from weakfeedback.cli import app
+from weakfeedback.cli.app import app
 
 SMALL = """
 setting = "cascade"

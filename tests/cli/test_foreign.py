@@ -10,8 +10,8 @@ import pytest
 from tests.experiments.tiny import tiny  # noqa: F401
 from tests.report.test_page import results_of
 
-from weakfeedback.experiments.kept import NOTE, rows_of
-from weakfeedback.experiments.reproduce import reproduce
+from weakfeedback.reproduce.kept import NOTE, rows_of
+from weakfeedback.reproduce.run import reproduce
 
 
 def refused(result):

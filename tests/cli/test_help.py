@@ -5,7 +5,7 @@ import re
 import pytest
 import typer
 
-from weakfeedback.cli import app
+from weakfeedback.cli.app import app
 
 COMMANDS = sorted(typer.main.get_command(app).commands)
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from weakfeedback.cascade import instances
-from weakfeedback.catalog import IN_SHORT, POLICIES
+from weakfeedback.catalog import POLICIES, SETTINGS
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_the_overview_has_a_line_for_every_setting_and_policy(call, found):
     for setting, names in POLICIES.items():
         first = shown.index(f"Policies: {setting}") + 1
         for name, line in zip(names, shown[first:], strict=False):
-            assert line.split() == [name, *IN_SHORT[setting][name].split()]
+            assert line.split() == [name, *SETTINGS[setting].words_of(name).split()]
     assert "  weakfeedback list experiments 'ch2-*'             of the thesis" in shown
 
 
@@ -119,7 +119,7 @@ def test_wrong_words_are_one_line(call, words, expected):
 
 
 def test_the_overview_loads_nothing_heavy():
-    code = "import sys; from weakfeedback import listing; list(listing.overview()); print(*sys.modules)"
+    code = "import sys; from weakfeedback.cli import listing; list(listing.overview()); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "weakfeedback.catalog" in loaded

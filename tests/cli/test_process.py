@@ -9,8 +9,9 @@ import pytest
 from tests.cli.conftest import SMALL
 from tests.processes import PATIENCE, started, wait_until
 
-from weakfeedback import __version__, listing
+from weakfeedback import __version__
 from weakfeedback.catalog import POLICIES
+from weakfeedback.cli import listing
 
 COMMAND = [sys.executable, "-m", "weakfeedback"]
 
@@ -33,7 +34,7 @@ def test_version_and_status_of_wrong_use(folder):
 
 def test_the_command_line_is_light_to_import():
     heavy = ("numpy", "numba", "pandas", "scipy", "sklearn", "matplotlib", "plotly", "pydantic", "jinja2")
-    code = f"import sys, weakfeedback.cli; print([name for name in {heavy!r} if name in sys.modules])"
+    code = f"import sys, weakfeedback.cli.app; print([name for name in {heavy!r} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 

@@ -9,8 +9,8 @@ import pytest
 from tests.processes import PATIENCE, started
 
 from weakfeedback import simulate
-from weakfeedback.apps.radio import view
 from weakfeedback.apps.radio.air import Air
+from weakfeedback.cli import radio_view as view
 from weakfeedback.multiplayer import Dlc, MultiplayerProblem
 
 SMALL = ["radio", "--players", "2", "--channels", "4"]

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.test_process import COMMAND, start
 from tests.processes import PATIENCE, started, wait_until
 
-from weakfeedback.experiments import registry
+from weakfeedback.reproduce import registry
 
 FAST = ("ch2-four-copies", "ch2-uniform-ts-1000")
 
@@ -131,7 +131,7 @@ def places(folder):
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_every_mistake_is_one_line_and_leaves_nothing(words, expected, places, call, monkeypatch):
-    monkeypatch.setattr("weakfeedback.experiments.cluster.WAIT", "1s")
+    monkeypatch.setattr("weakfeedback.reproduce.cluster.WAIT", "1s")
     before = contents(places)
     result = call("reproduce", *words)
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1), result.stderr
@@ -153,7 +153,7 @@ def test_folders_that_cannot_be_reported(places, done, call):
     "error", [PermissionError(13, "Permission denied"), OSError(28, "No space left on device")]
 )
 @pytest.mark.parametrize(
-    "place", ["engine.store", "engine.results", "experiments.kept", "experiments.findings", "report.pictures"]
+    "place", ["engine.store", "engine.results", "reproduce.kept", "reproduce.findings", "report.pictures"]
 )
 def test_a_full_or_forbidden_disk_is_one_line_wherever_it_is_met(error, place, folder, call, monkeypatch):
     def refuse(path, *_):

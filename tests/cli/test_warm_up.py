@@ -10,18 +10,19 @@ import pytest
 from typer.testing import CliRunner
 
 from weakfeedback.catalog import POLICIES
-from weakfeedback.cli import app
-from weakfeedback.engine import cache
+from weakfeedback.cli.app import app
+from weakfeedback.cli.warm_up import jobs, live_object
+from weakfeedback.engine.compiler import cache
 from weakfeedback.live import Allocator, Cascade, ContextualCascade, Player, Router
-from weakfeedback.warmup import jobs, live_object
+from weakfeedback.live.adaptive import AdaptiveCascade
 
 WARM_UP = [sys.executable, "-W", "error", "-m", "weakfeedback", "warm-up", "random", "--setting", "cascade"]
-LIVE = {kind.setting for kind in (Allocator, Cascade, ContextualCascade, Player, Router)}
+LIVE = {kind.setting for kind in (AdaptiveCascade, Allocator, Cascade, ContextualCascade, Player, Router)}
 PLAY = textwrap.dedent(
     """
     import sys
     from weakfeedback import Cascade
-    from weakfeedback.engine import cache
+    from weakfeedback.engine.compiler import cache
     arms = int(sys.argv[1])
     for compiled in (True, False):
         cascade = Cascade(arms, [0.1] * arms, policy="Random", seed=3, compiled=compiled)
@@ -104,13 +105,13 @@ def test_a_folder_that_cannot_be_written_is_named_and_does_no_harm(tmp_path):
     program = textwrap.dedent(
         """
         import errno, os
-        from weakfeedback.engine import cache
-        from weakfeedback.warmup import compile_policy
+        from weakfeedback.engine.compiler._numba import diskcache
+        from weakfeedback.cli.warm_up import compile_policy
 
         def refuse(*_):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-        cache._Files._open_for_write = refuse
+        diskcache._Files._open_for_write = refuse
         done = compile_policy("cascade", "Random")
         print(done.refused or "compiled", "|", done.lost)
         """

@@ -10,7 +10,6 @@ from tests.contextual.following import stream, teach
 from tests.contextual.test_mutants import mutant_of
 from tests.mutants import survives
 
-from weakfeedback import linalg
 from weakfeedback.contextual import (
     ContextualProblem,
     QuadraticFeatures,
@@ -24,8 +23,9 @@ from weakfeedback.contextual import (
     uss_pd,
     uss_pd_ridge,
 )
-from weakfeedback.engine.chunk import Compiled, Interpreted
+from weakfeedback.engine.replication import Compiled, Interpreted
 from weakfeedback.engine.seeds import generator
+from weakfeedback.kernels import linalg
 from weakfeedback.validate import integer
 
 KINDS = [UssPd, UssPdRidge, UssPdTs, Supervised]

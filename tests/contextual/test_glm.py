@@ -15,9 +15,9 @@ from weakfeedback.contextual import (
     UssPdRidge,
     UssPdTs,
 )
-from weakfeedback.engine.chunk import Compiled
+from weakfeedback.engine.replication import Compiled
 from weakfeedback.engine.seeds import generator
-from weakfeedback.linalg import settle
+from weakfeedback.kernels.linalg import settle
 
 
 def exact(features, labels, ridge):

@@ -23,7 +23,6 @@ from tests.mutants import mutate, survives
 from tests.reference import contextual as slow
 from tests.reference import contextual_worlds as worlds
 
-from weakfeedback import linalg
 from weakfeedback.contextual import (
     FixedArm,
     RandomArm,
@@ -40,6 +39,7 @@ from weakfeedback.contextual import (
     uss_pd_ridge,
     world,
 )
+from weakfeedback.kernels import linalg
 
 TWINS = {"UssPd": slow.SlowUssPd, "UssPdRidge": slow.SlowUssPdRidge, "Supervised": slow.SlowSupervised}
 FORCED: list[dict[str, Any]] = [

@@ -17,7 +17,7 @@ from weakfeedback.contextual import (
     Supervised,
     UssPd,
 )
-from weakfeedback.engine.chunk import Interpreted
+from weakfeedback.engine.replication import Interpreted
 from weakfeedback.engine.seeds import generator
 
 LOG3 = math.log(3.0)  # mu(LOG3) = 3/4

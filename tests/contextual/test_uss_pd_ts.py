@@ -11,7 +11,8 @@ from tests.mutants import mutate, survives
 
 from weakfeedback import ContextualCascade, simulate
 from weakfeedback.checks import check_policy
-from weakfeedback.contextual import UssPd, UssPdTs, instances, uss_pd_ts
+from weakfeedback.contextual import UssPd, UssPdTs, instances
+from weakfeedback.contextual.policies import uss_pd_ts
 
 ONE = np.array([1.0])
 

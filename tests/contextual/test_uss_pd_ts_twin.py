@@ -13,7 +13,7 @@ from tests.contextual.following import compiled_runs, linear, random_problem, ra
 from tests.reference import contextual_worlds as worlds
 from tests.reference.contextual_ts import Ahead, SlowUssPdTs
 
-from weakfeedback.contextual.uss_pd_ts import UssPdTs
+from weakfeedback.contextual.policies.uss_pd_ts import UssPdTs
 
 # How far mu(phi.theta) may be off, and by which part the width. When every observation leads to a fit, theta is
 # exact, but H is that of Newton's last step but one. With the usual tolerance widths were off by at most 8 %.

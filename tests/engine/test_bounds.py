@@ -13,7 +13,7 @@ PROGRAM = textwrap.dedent(
     from weakfeedback import simulate
     from weakfeedback.cascade import CascadeProblem
     from weakfeedback.catalog import POLICIES
-    from weakfeedback.settings import SETTINGS
+    from weakfeedback.catalog import SETTINGS
 
 
     class Careless:

@@ -41,7 +41,7 @@ RUN = textwrap.dedent(
     import numpy as np
     import policy
     from weakfeedback.cascade import CascadeProblem
-    from weakfeedback.engine.chunk import Compiled
+    from weakfeedback.engine.replication import Compiled
     from weakfeedback.engine.seeds import generator
 
     problem = CascadeProblem.bsc([0.4, 0.2], costs=[0.1, 0.2])

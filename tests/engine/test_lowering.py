@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from weakfeedback.cascade import CascadeProblem, UssTs
-from weakfeedback.engine import digest
-from weakfeedback.engine.chunk import Compiled
-from weakfeedback.engine.digest import CannotLower
-from weakfeedback.engine.lowering import Blueprint, compiled_loop
+from weakfeedback.engine.compiler import fingerprint
+from weakfeedback.engine.compiler.fingerprint import CannotLower
+from weakfeedback.engine.compiler.lowering import Blueprint, compiled_loop
+from weakfeedback.engine.replication import Compiled
 
 PROBLEM = CascadeProblem.bsc([0.4, 0.2, 0.1], costs=[0.05, 0.15, 0.4])
 SHIFT = 2.0
@@ -161,7 +161,7 @@ def test_docstrings_do_not_count():
         """Says that."""
         return x
 
-    assert digest.fingerprint({"f": one}) == digest.fingerprint({"f": other})
+    assert fingerprint.fingerprint({"f": one}) == fingerprint.fingerprint({"f": other})
 
 
 class UsesDict:
@@ -177,7 +177,7 @@ class UsesModule:
         self.x = 1.0
 
     def go(self):
-        return digest.helper_of(self.x)
+        return fingerprint.helper_of(self.x)
 
 
 class MakesField:
@@ -237,7 +237,7 @@ class NoGo:
     ("cls", "words"),
     [
         (UsesDict, r"go\(\) uses the global 'SETTINGS', a dict"),
-        (UsesModule, r"go\(\) reaches into the module 'weakfeedback.engine.digest'"),
+        (UsesModule, r"go\(\) reaches into the module 'weakfeedback.engine.compiler.fingerprint'"),
         (MakesField, r"go\(\) makes the field 'y': make every field in __init__"),
         (ReadsClass, r"go\(\) reads 'rate' of the class"),
         (UsesSuper, r"go\(\) uses super\(\)"),
@@ -298,7 +298,7 @@ def test_an_int_may_enter_a_float_field():
 
 
 def test_rank_down_orders_as_a_stable_sort():
-    from weakfeedback.numeric import ordered_sum, rank_down
+    from weakfeedback.kernels.loops import ordered_sum, rank_down
 
     rng = np.random.default_rng(5)
     for n in (1, 2, 5, 64, 65, 200):

@@ -5,8 +5,8 @@ import pytest
 
 from weakfeedback import simulate
 from weakfeedback.cascade import CascadeProblem
-from weakfeedback.engine import parts
-from weakfeedback.engine.chunk import Compiled
+from weakfeedback.engine.compiler._numba import parts
+from weakfeedback.engine.replication import Compiled
 
 PROBLEM = CascadeProblem.bsc([0.3937, 0.2899, 0.1358], [0.05, 0.285, 0.45])
 

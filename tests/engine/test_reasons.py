@@ -9,9 +9,9 @@ import pytest
 
 from weakfeedback.cascade import CascadeProblem, UssTs
 from weakfeedback.checks import check_policy
-from weakfeedback.engine.chunk import Compiled
-from weakfeedback.engine.digest import CannotLower
-from weakfeedback.engine.reasons import LONGEST, reason
+from weakfeedback.engine.compiler.fingerprint import CannotLower
+from weakfeedback.engine.compiler.reasons import LONGEST, reason
+from weakfeedback.engine.replication import Compiled
 
 PROBLEM = CascadeProblem.bsc([0.4, 0.2, 0.1], costs=[0.05, 0.15, 0.4])
 TABLE = np.zeros(3)

@@ -99,7 +99,7 @@ class Watcher:
 @pytest.mark.parametrize("problem", [PROBLEM, TABLE], ids=["law", "data set"])
 def test_all_policies_meet_the_same_world(problem):
     """What the world draws does not depend on what policies do or draw."""
-    from weakfeedback.engine.chunk import Compiled, Interpreted
+    from weakfeedback.engine.replication import Compiled, Interpreted
     from weakfeedback.engine.seeds import generator
 
     totals = []
@@ -208,7 +208,7 @@ class PeekingThroughBase(Peeking):
 
 def test_nothing_hidden_lies_behind_what_is_shown():
     """Compiled code reads past the end unchecked, the interpreter through ``.base``: neither finds an output."""
-    from weakfeedback.engine.chunk import Compiled, Interpreted
+    from weakfeedback.engine.replication import Compiled, Interpreted
     from weakfeedback.engine.seeds import generator
 
     for policy, player in (

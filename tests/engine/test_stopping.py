@@ -8,7 +8,7 @@ import pytest
 
 from weakfeedback import simulate
 from weakfeedback.cascade import CascadeProblem, UssUcb
-from weakfeedback.engine import chunk
+from weakfeedback.engine import replication
 from weakfeedback.engine.plan import Plan
 from weakfeedback.engine.simulate import play
 
@@ -17,16 +17,16 @@ PROBLEM = CascadeProblem.bsc([0.4, 0.2, 0.1], costs=[0.05, 0.15, 0.4])
 
 def test_stretches_do_not_matter(monkeypatch):
     whole = simulate(PROBLEM, {"a": UssUcb(PROBLEM.costs)}, horizon=5000, replications=2, seed=1)
-    monkeypatch.setattr(chunk, "STRETCH", 300)
-    assert len(chunk._stretches(np.arange(25, 5001, 25))) > 10
+    monkeypatch.setattr(replication, "STRETCH", 300)
+    assert len(replication._stretches(np.arange(25, 5001, 25))) > 10
     parts = simulate(PROBLEM, {"a": UssUcb(PROBLEM.costs)}, horizon=5000, replications=2, seed=1)
     assert whole.frame.equals(parts.frame)
 
 
 @pytest.mark.parametrize("marks", [[1], [5, 10], [100, 350, 351, 900], list(range(1, 1001))])
 def test_stretches_cover_all_marks(marks, monkeypatch):
-    monkeypatch.setattr(chunk, "STRETCH", 100)
-    stretches = chunk._stretches(np.array(marks))
+    monkeypatch.setattr(replication, "STRETCH", 100)
+    stretches = replication._stretches(np.array(marks))
     assert [k for first, last in stretches for k in range(first, last)] == list(range(len(marks)))
 
 
@@ -37,7 +37,7 @@ def test_a_stopped_run_ends_soon():
     timer = threading.Timer(0.5, plan.stop)
     timer.start()
     before = time.monotonic()
-    with pytest.raises(chunk.Stopped):
+    with pytest.raises(replication.Stopped):
         play(plan)
     timer.join()
     assert time.monotonic() - before < 60

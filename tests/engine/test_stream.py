@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
-from numba.np.random.distributions import ke_double, ki_double
 
 from weakfeedback import simulate
 from weakfeedback.cascade import CascadeProblem, UssTs
-from weakfeedback.engine import stream
-from weakfeedback.engine.pcg64 import MULTIPLIER
-from weakfeedback.engine.stream import Stream, stream_of
+from weakfeedback.engine.compiler._numba import stream
+from weakfeedback.engine.compiler._numba.pcg64 import MULTIPLIER, ke_double, ki_double
+from weakfeedback.engine.compiler._numba.stream import Stream, stream_of
 
 # where Marsaglia and Tsang's rejection is frequent, where it is rare, and where other methods are used
 SHAPES = [1e-3, 0.3, 1.0, 1.0 + 1e-12, 1.05, 1.5, 2.0, 3.0, 7.5, 40.0, 1e3, 1024.0, 1024.5, 1e6, 1e12, 1e300]

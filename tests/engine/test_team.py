@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from numba import njit
 
-from weakfeedback import simulate
-from weakfeedback.engine import borrowed, team
-from weakfeedback.engine.borrowed import Borrowed
-from weakfeedback.engine.cast import cast, streams
-from weakfeedback.engine.chunk import Compiled, Interpreted
-from weakfeedback.engine.digest import CannotLower
-from weakfeedback.engine.lowering import Blueprint
+from weakfeedback import InterpretedWarning, simulate
+from weakfeedback.engine.compiler import team
+from weakfeedback.engine.compiler._numba import borrowed, teams
+from weakfeedback.engine.compiler._numba.borrowed import Borrowed
+from weakfeedback.engine.compiler.fingerprint import CannotLower
+from weakfeedback.engine.compiler.lowering import Blueprint
+from weakfeedback.engine.replication import Compiled, Interpreted, cast, streams
 from weakfeedback.multiplayer import Dlc, DlcLix, MultiplayerProblem, MusicalChairs, SicMmab
 
 K = 4
@@ -149,7 +149,37 @@ class Renewed(Plain):
             renew_later(self, arm)
 
 
-BORROWED = (Plain, Lent, WithStream)
+class Odd(Plain):
+    """Arrays that need care: two names of one, no elements, another order in memory; flags between the numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.same = self.sums
+        self.none = np.zeros((0, 3))
+        self.turned = np.arange(6.0).reshape(2, 3).T
+        self.flag = True
+        self.other_flag = False
+        self.shifted = np.arange(12)[3::2]
+        self.level = 0.25
+        self.grid = np.asfortranarray(np.arange(6).reshape(2, 3) + 0.5)
+        self.grid.setflags(write=False)
+        self.count = np.int64(3)
+        self.odd = np.zeros(3, dtype=np.int8)
+        self.last_flag = False
+
+    def more(self, arm, reward):
+        self.same[arm] += 0.5  # so sums[arm] is more too
+        self.turned[arm % 3, 1] += self.grid[1, arm % 3]
+        self.shifted[arm % 5] += 1
+        self.level += 0.125 * reward
+        self.other_flag = not self.flag
+        self.flag = arm > 1
+        self.last_flag = self.shifted[4] > 20
+        self.count += 1 + self.none.shape[1]
+        self.odd[arm % 3] = arm
+
+
+BORROWED = (Plain, Lent, WithStream, Odd)
 OWNED = (Replacing, Swapping, Sharing, AddingUp, Renewed)
 
 
@@ -170,6 +200,89 @@ def outcome(player, policy, rounds, replication=0):
 def test_compiled_players_play_as_they_do_in_the_interpreter(kind):
     # the fields too: an array that was freed too early would hold other numbers in some round
     assert outcome(Compiled(PROBLEM, kind()), kind(), 300) == outcome(Interpreted(PROBLEM), kind(), 300)
+
+
+def test_players_start_with_the_state_of_the_prototype_and_leave_it_as_it_was():
+    policy = Odd()
+    policy.sums[2] = 7.0
+    policy.turned[2, 1] = -1.0
+    policy.t, policy.flag, policy.level = 9, False, 0.75
+    before = {name: np.array(value) for name, value in vars(policy).items()}
+    compiled = outcome(Compiled(PROBLEM, policy), policy, 300)
+    assert compiled == outcome(Interpreted(PROBLEM), policy, 300)
+    assert all(np.array_equal(before[name], value) for name, value in vars(policy).items())
+
+
+class WritesWhatAllShare(Plain):
+    """Writes where it must not, and would tell the others how often it was paid."""
+
+    def __init__(self, turned):
+        super().__init__()
+        self.grid = np.zeros((2, 3)).T if turned else np.zeros((3, 2))
+        self.grid.setflags(write=False)
+
+    def more(self, arm, reward):
+        self.grid[arm % 3, 0] += reward
+
+
+@pytest.mark.parametrize("turned", [False, True])  # what is turned is copied into the order of compiled code
+def test_what_all_share_cannot_be_written_whatever_its_order(turned):
+    policies = {"a": WritesWhatAllShare(turned)}
+    with pytest.raises(ValueError, match="read-only"):
+        simulate(PROBLEM, policies, 50, 1, compiled=False)
+    with (
+        pytest.warns(
+            InterpretedWarning, match=r"more\(\) line \d+: writes to an array that is only to be read"
+        ),
+        pytest.raises(ValueError, match="read-only"),
+    ):
+        simulate(PROBLEM, policies, 50, 1)
+
+
+class Printing(Plain):
+    """Shows an array of its own, and one that all share."""
+
+    def more(self, arm, reward):
+        if self.t == 5:
+            print(self.pairs, self.weights)
+
+
+def test_each_prints_its_own_arrays(capfd):
+    policy, told = Printing(), []
+    for player in (Compiled(PROBLEM, policy), Interpreted(PROBLEM)):
+        outcome(player, policy, 5)
+        told.append(capfd.readouterr().out.split())
+    assert told[0] == told[1]
+    assert len(told[0]) > 3 * 2 * K
+
+
+class TurnsNan(Plain):
+    """The first player to play the last arm gets a NaN in a number and in an array; others later."""
+
+    def __init__(self, number, array):
+        super().__init__()
+        self.first = np.zeros((2, 2))
+        self.x = 1.0
+        self.zero = 0.0
+        self.limits = np.full(2, np.inf)
+        self.limits.setflags(write=False)
+        self.number, self.array = bool(number), bool(array)
+
+    def more(self, arm, reward):
+        if self.t > 4 and arm == K - 1:
+            if self.number:
+                self.x = self.zero * self.limits[0]
+            if self.array:
+                self.first[1, 1] = self.zero * self.limits[1]
+
+
+@pytest.mark.parametrize(("number", "array"), [(True, False), (False, True), (True, True)])
+def test_nan_of_a_player_is_refused_with_the_first_field_of_the_first_player(number, array):
+    name = "first" if array else "x"
+    with pytest.raises(
+        ValueError, match=rf"^the field '{name} of player [012]' of 'a' became NaN in replication 0"
+    ):
+        simulate(PROBLEM, {"a": TurnsNan(number, array)}, 50, 12)
 
 
 @pytest.mark.parametrize("kind", BORROWED + OWNED)
@@ -268,7 +381,7 @@ def test_borrowed_players_print_and_raise(capfd):
 
 def test_types_of_teams_survive_the_index_of_the_disk_cache():
     made = team.Team(Blueprint(Plain(), ENTRY), [Plain()])
-    kind = team.TeamType(made.item)
+    kind = teams.TeamType(made.item)
     assert pickle.loads(pickle.dumps(kind)) == kind
     assert isinstance(kind.item, Borrowed)
     # another process may not have the class: the type stands for itself, and equals no other

@@ -10,13 +10,14 @@ from weakfeedback.allocation import instances as allocations
 from weakfeedback.cascade import instances as cascades
 from weakfeedback.catalog import POLICIES
 from weakfeedback.contextual import instances as contexts
-from weakfeedback.experiments import beyond, beyond_tables
-from weakfeedback.experiments.beyond_experiments import EARLY, EARLY_N, INSTANCES, KNOWN, NEW, Q_USS
-from weakfeedback.experiments.beyond_families import DISTRIBUTIONS, FAMILIES, SEED
-from weakfeedback.experiments.random_cascades import random_problems
-from weakfeedback.experiments.registry import chapters, choose
 from weakfeedback.multiplayer import instances as players
+from weakfeedback.reproduce.registry import chapters, choose
 from weakfeedback.routing import instances as routes
+from weakfeedback.thesis import beyond
+from weakfeedback.thesis.beyond import tables as beyond_tables
+from weakfeedback.thesis.beyond.experiments import EARLY, EARLY_N, INSTANCES, KNOWN, NEW, Q_USS
+from weakfeedback.thesis.beyond.families import DISTRIBUTIONS, FAMILIES, SEED
+from weakfeedback.thesis.random_cascades import random_problems
 
 ONE = "beyond-cascade-bsc-1"
 

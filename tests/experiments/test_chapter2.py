@@ -9,11 +9,11 @@ import pytest
 
 from weakfeedback import Results
 from weakfeedback.cascade import CascadeProblem, UssUcb, instances
-from weakfeedback.cascade.variants import ForcedComparison, UssLcb, UssUcbExploring
+from weakfeedback.cascade.policies.variants import ForcedComparison, UssLcb, UssUcbExploring
 from weakfeedback.experiments import judge, run_experiment, run_experiments
-from weakfeedback.experiments.chapter2 import CLAIMS, EXPERIMENTS
-from weakfeedback.experiments.chapter2_theorems import intransitive_rounds, prior_intransitivity
-from weakfeedback.experiments.random_cascades import sampled_rows
+from weakfeedback.thesis.chapter2 import CLAIMS, EXPERIMENTS
+from weakfeedback.thesis.chapter2.theorems import intransitive_rounds, prior_intransitivity
+from weakfeedback.thesis.random_cascades import sampled_rows
 
 LINES = {
     1: "632",
@@ -272,8 +272,8 @@ def test_an_empty_b_by_hand_with_falling_error_rates():
 
 def test_the_exact_rule_on_random_cascades():
     """Weak dominance implies one arm in B, the optimal one; B never has two; a twin exists unless B is empty."""
-    from weakfeedback.experiments.chapter2_theorems import _clearly_without, _has_twin
-    from weakfeedback.experiments.random_cascades import random_problems
+    from weakfeedback.thesis.chapter2.theorems import _clearly_without, _has_twin
+    from weakfeedback.thesis.random_cascades import random_problems
 
     for problem in random_problems(400, 5):
         both = set(problem.lower_set) & set(problem.upper_set)

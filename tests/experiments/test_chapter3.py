@@ -8,16 +8,17 @@ import pytest
 
 from weakfeedback import Results
 from weakfeedback.contextual import instances
-from weakfeedback.experiments import judge, registry, run_experiment, run_experiments
-from weakfeedback.experiments.chapter3 import CLAIMS, EXPERIMENTS, TABLES
-from weakfeedback.experiments.chapter3_experiments import (
+from weakfeedback.experiments import judge, run_experiment, run_experiments
+from weakfeedback.reproduce import registry
+from weakfeedback.thesis.chapter3 import CLAIMS, EXPERIMENTS, TABLES
+from weakfeedback.thesis.chapter3.experiments import (
     PD,
     SUPERVISED,
     last_optimal,
     more_arms,
     settled_arms,
 )
-from weakfeedback.experiments.chapter3_theory import random_problem
+from weakfeedback.thesis.chapter3.theory import random_problem
 
 LINES = {
     29: "2439",

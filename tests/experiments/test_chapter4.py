@@ -11,12 +11,12 @@ from weakfeedback import Results, simulate
 from weakfeedback.allocation import AllocationProblem, CsbSk, KnownThresholds
 from weakfeedback.allocation.instances import describe
 from weakfeedback.checks import check_policy
-from weakfeedback.experiments import chapter4_theorems as theorems
 from weakfeedback.experiments import judge, run_experiment, run_experiments
-from weakfeedback.experiments.chapter4 import CLAIMS, EXPERIMENTS, TABLES
-from weakfeedback.experiments.chapter4_evidence import log_ratio, more, rounds, somewhere
-from weakfeedback.experiments.chapter4_rivals import KnownThresholdsUcb
-from weakfeedback.experiments.registry import chapters
+from weakfeedback.reproduce.registry import chapters
+from weakfeedback.thesis.chapter4 import CLAIMS, EXPERIMENTS, TABLES
+from weakfeedback.thesis.chapter4 import theorems as theorems
+from weakfeedback.thesis.chapter4.evidence import log_ratio, more, rounds, somewhere
+from weakfeedback.thesis.chapter4.rivals import KnownThresholdsUcb
 
 LINES = {
     50: "3065, 3067",

@@ -9,12 +9,12 @@ import pytest
 from weakfeedback import Results
 from weakfeedback.engine.seeds import POLICY, generator
 from weakfeedback.experiments import judge, run_experiment, run_experiments
-from weakfeedback.experiments.chapter5 import CLAIMS, EXPERIMENTS, TABLES
-from weakfeedback.experiments.chapter5_evidence import share, trend
-from weakfeedback.experiments.chapter5_experiments import DLC, DLC_N, LIX, LIX_N, MC, ROUNDED, ROUNDED_N, SIC
-from weakfeedback.experiments.chapter5_protocol import follow, traces, unseated
 from weakfeedback.multiplayer import Dlc, MultiplayerProblem, instances
 from weakfeedback.multiplayer.opening import INDEXING, Opening
+from weakfeedback.thesis.chapter5 import CLAIMS, EXPERIMENTS, TABLES
+from weakfeedback.thesis.chapter5.evidence import share, trend
+from weakfeedback.thesis.chapter5.experiments import DLC, DLC_N, LIX, LIX_N, MC, ROUNDED, ROUNDED_N, SIC
+from weakfeedback.thesis.chapter5.protocol import follow, traces, unseated
 
 LINES = {
     84: "4212, 4264, 4732",

@@ -9,9 +9,9 @@ from tests.processes import wait_until
 
 distributed = pytest.importorskip("distributed", reason="the extra [distributed] is not installed")
 
-from weakfeedback.experiments.cluster import NoCluster, executor_of  # noqa: E402
-from weakfeedback.experiments.kept import rows_of  # noqa: E402
-from weakfeedback.experiments.reproduce import reproduce  # noqa: E402
+from weakfeedback.reproduce.cluster import NoCluster, executor_of  # noqa: E402
+from weakfeedback.reproduce.kept import rows_of  # noqa: E402
+from weakfeedback.reproduce.run import reproduce  # noqa: E402
 
 # Chunks of a hundred thousand to a million rounds: long enough to be met in the middle.
 WORDS = ["ch2-rho-one*", "ch2-uniform-ucb"]
@@ -52,7 +52,7 @@ def test_a_killed_worker_changes_nothing(cluster, tmp_path):
 
 
 def test_a_scheduler_that_does_not_answer_is_one_line(monkeypatch):
-    monkeypatch.setattr("weakfeedback.experiments.cluster.WAIT", "1s")
+    monkeypatch.setattr("weakfeedback.reproduce.cluster.WAIT", "1s")
     words = r"--scheduler tcp://127\.0\.0\.1:9: cannot be reached"
     with pytest.raises(NoCluster, match=words) as caught, executor_of(scheduler="tcp://127.0.0.1:9"):
         pass

@@ -3,8 +3,8 @@
 import pytest
 
 from weakfeedback.experiments import judge, run_experiments
-from weakfeedback.experiments.fairness import OURS, REMAINS
-from weakfeedback.experiments.registry import chapters, replications
+from weakfeedback.reproduce.registry import chapters, replications
+from weakfeedback.thesis.fairness import OURS, REMAINS
 
 CLAIMS = {claim.number: claim for chapter in chapters() for claim in chapter.claims}
 # What was not reproduced by a quick run or by a full one, with the medical data.

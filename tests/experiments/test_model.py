@@ -23,7 +23,8 @@ from weakfeedback.experiments.evidence import (
     skipped,
     sublinear,
 )
-from weakfeedback.experiments.judge import conclude, holm
+from weakfeedback.experiments.judge import conclude
+from weakfeedback.stats import holm
 
 MARKS = 200
 

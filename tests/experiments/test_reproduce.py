@@ -2,22 +2,26 @@
 
 import dataclasses
 import json
+import shutil
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from tests.experiments.tiny import tiny  # noqa: F401
 
-from weakfeedback.engine.chunk import run
-from weakfeedback.experiments import registry, run_experiment
-from weakfeedback.experiments.findings import Findings
-from weakfeedback.experiments.kept import NOTE, NotAReproduction, Note, rows_of
-from weakfeedback.experiments.pool import Pool
-from weakfeedback.experiments.progress import Lines, View
-from weakfeedback.experiments.registry import choose, pattern, replications
-from weakfeedback.experiments.reproduce import rebuild, reproduce
+import weakfeedback
+from weakfeedback.engine.replication import run
+from weakfeedback.experiments import run_experiment
 from weakfeedback.experiments.run import plan_experiment
+from weakfeedback.reproduce import registry
+from weakfeedback.reproduce.findings import ASIDE, Findings, code_digest, digest_of
+from weakfeedback.reproduce.kept import NOTE, NotAReproduction, Note, rows_of
+from weakfeedback.reproduce.pool import Pool
+from weakfeedback.reproduce.progress import Lines, View
+from weakfeedback.reproduce.registry import choose, pattern, replications
+from weakfeedback.reproduce.run import rebuild, reproduce
 
 RUN = ["ch9-one", "ch9-sweep-0.2", "ch9-sweep-0.3", "ch9-sweep-0.5", "ch9-stand"]
 
@@ -200,7 +204,7 @@ def test_an_error_ends_the_run_and_what_was_finished_stays(tiny, tmp_path, monke
         played.append(task)
         return run(task)
 
-    monkeypatch.setattr("weakfeedback.experiments.pool.run", failing)
+    monkeypatch.setattr("weakfeedback.reproduce.pool.run", failing)
     with pytest.raises(RuntimeError, match="lights"):
         reproduce([], tmp_path / "out", quick=True, workers=1, quiet=True)
     assert len(list((tmp_path / "out" / "store").rglob("*.parquet"))) == 3
@@ -255,3 +259,32 @@ def test_plain_lines_tell_how_far_it_is(tiny, capsys):  # noqa: F811
     first, last = capsys.readouterr().out.splitlines()
     assert first.startswith("[1/2] ch9-one, about ")
     assert last == "[2/2] ch9-stand"
+
+
+def edited(path):
+    """Add a line to a file."""
+    path.write_text(path.read_text() + "\nEDITED = True\n")
+
+
+def test_what_only_shows_numbers_can_be_edited_without_making_verdicts_stale(tmp_path):
+    root = Path(weakfeedback.__file__).parent
+    copy = tmp_path / "weakfeedback"
+    shutil.copytree(root, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    before = digest_of(copy)
+    assert before == code_digest()
+    shown = [path for path in sorted(copy.rglob("*.py")) if path.relative_to(copy).parts[0] in ASIDE]
+    assert copy / "cli" / "completion.py" in shown
+    for path in shown:
+        edited(path)
+    (copy / "cli" / "new.py").write_text("NEW = True\n")
+    assert digest_of(copy) == before
+    for name in (
+        "engine/loop.py",
+        "kernels/knapsack.py",
+        "thesis/chapter2/claims.py",
+        "experiments/judge.py",
+    ):
+        edited(copy / name)
+        after = digest_of(copy)
+        assert after != before
+        before = after

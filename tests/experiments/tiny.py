@@ -1,5 +1,6 @@
 """A chapter that takes a second: experiments, claims and a table of every kind, in place of the thesis's."""
 
+import contextlib
 import functools
 import sys
 import types
@@ -7,9 +8,9 @@ import types
 import pytest
 
 from weakfeedback.cascade import CascadeProblem, UssTs, UssUcb
-from weakfeedback.experiments import registry
 from weakfeedback.experiments.evidence import decided, lower, skipped
 from weakfeedback.experiments.model import Claim, Experiment, Finding, Table
+from weakfeedback.reproduce import registry
 
 
 def ucb(problem, alpha):
@@ -91,15 +92,24 @@ class Chapter:
         return [["first", 0.5, 0.25], ["second", 1, "no data"]]
 
 
-@pytest.fixture
-def tiny(monkeypatch):
+@contextlib.contextmanager
+def installed(monkeypatch):
     """The tiny chapter is all there is; the medical data are missing."""
     chapter = Chapter()
-    module = types.ModuleType("weakfeedback.experiments.chapter9")
+    module = types.ModuleType("weakfeedback.thesis.chapter9")
     vars(module).update(vars(chapter))
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setattr(registry, "CHAPTERS", ("chapter9",))
     monkeypatch.delenv("WEAKFEEDBACK_DATA", raising=False)
     registry.chapters.cache_clear()
-    yield chapter
-    registry.chapters.cache_clear()
+    try:
+        yield chapter
+    finally:
+        registry.chapters.cache_clear()
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """The tiny chapter, for one test."""
+    with installed(monkeypatch) as chapter:
+        yield chapter

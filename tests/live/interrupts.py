@@ -10,7 +10,15 @@ import weakfeedback
 HOME = Path(weakfeedback.__file__).parent
 WATCHED = tuple(
     str(HOME / name)
-    for name in ("live/", "cascade/", "contextual/", "allocation/", "multiplayer/", "engine/calls.py")
+    for name in (
+        "live/",
+        "adaptive/",
+        "cascade/",
+        "contextual/",
+        "allocation/",
+        "multiplayer/",
+        "engine/compiler/calls.py",
+    )
 )
 
 

@@ -6,7 +6,7 @@ from tests.reference.players_baselines import slow_musical_chairs, slow_sic_mmab
 from tests.reference.players_dlc import DlcRules, slow_dlc
 from tests.reference.players_lix import LixRules, slow_dlc_lix
 
-from weakfeedback.multiplayer import sic_mmab
+from weakfeedback.multiplayer.policies import sic_mmab
 
 TWINS = {
     "Dlc": lambda **inputs: slow_dlc(DlcRules(inputs.pop("arms"), **inputs)),

@@ -8,8 +8,8 @@ from tests.multiplayer.arena import Arena, seated
 
 from weakfeedback import simulate
 from weakfeedback.multiplayer import DlcLix, MultiplayerProblem
-from weakfeedback.multiplayer.dlc_lix import fineness
 from weakfeedback.multiplayer.opening import bits_for
+from weakfeedback.multiplayer.policies.dlc_lix import fineness
 from weakfeedback.multiplayer.theory import indexing_collisions, indexing_rounds
 
 REWARDS = [0.1, 0.9, 0.5, 0.95, 0.3, 0.7, 0.2]

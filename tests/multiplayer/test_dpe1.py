@@ -13,8 +13,9 @@ from tests.mutants import mutate, survives
 from weakfeedback import Player, simulate
 from weakfeedback.apps.radio import play_radio
 from weakfeedback.checks import CHECKS, check_policy
-from weakfeedback.multiplayer import Dpe1, MultiplayerProblem, dpe1, instances
+from weakfeedback.multiplayer import Dpe1, MultiplayerProblem, instances
 from weakfeedback.multiplayer.kl_lucb import kl_upper
+from weakfeedback.multiplayer.policies import dpe1
 
 # -- by hand
 

@@ -11,8 +11,9 @@ from tests.mutants import mutate, survives
 
 from weakfeedback import Player, simulate
 from weakfeedback.checks import CHECKS, check_policy
-from weakfeedback.multiplayer import DlcLix, MultiplayerProblem, dlc_lix, instances
-from weakfeedback.multiplayer.dlc_lix import EXPLORE, SIGNAL, SIT, TELL
+from weakfeedback.multiplayer import DlcLix, MultiplayerProblem, instances
+from weakfeedback.multiplayer.policies import dlc_lix
+from weakfeedback.multiplayer.policies.dlc_lix import EXPLORE, SIGNAL, SIT, TELL
 
 # -- by hand
 

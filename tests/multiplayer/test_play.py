@@ -7,8 +7,7 @@ import pytest
 from tests.multiplayer.arena import Arena
 
 from weakfeedback import simulate
-from weakfeedback.engine.cast import cast, streams
-from weakfeedback.engine.chunk import Compiled, Interpreted
+from weakfeedback.engine.replication import Compiled, Interpreted, cast, streams
 from weakfeedback.engine.seeds import generator
 from weakfeedback.multiplayer import Dlc, DlcLix, MultiplayerProblem, MusicalChairs, SicMmab
 from weakfeedback.multiplayer.play import play

@@ -11,8 +11,8 @@ from tests.report.test_page import results_of
 from weakfeedback import Results, simulate
 from weakfeedback.cascade import CascadeProblem, UssTs
 from weakfeedback.engine.sources import LONGEST, sources_of, stored_sources
-from weakfeedback.experiments.reproduce import rebuild, reproduce
 from weakfeedback.experiments.userrun import report
+from weakfeedback.reproduce.run import rebuild, reproduce
 
 EVIL = "open('was_run', 'w').close()\nSECRET = 'a secret of this machine'\n"
 
@@ -57,7 +57,7 @@ def test_nor_can_the_folder_of_a_reproduction(tiny, tmp_path, monkeypatch):  # n
     (tmp_path / "evil_reproduced.py").write_text(EVIL)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    page = rebuild(out).paths[0].read_text()
+    page = "".join(path.read_text() for path in rebuild(out).paths if path.suffix == ".html")
     assert "evil_reproduced" not in sys.modules
     assert not (tmp_path / "was_run").exists()
     assert "words only &lt;b&gt;" in page
@@ -69,15 +69,15 @@ def test_the_text_of_policies_is_stored_and_shown(tmp_path):
     policies = {"ours": UssTs(problem.costs), "mine": Mine(problem.costs)}
     results = simulate(problem, policies, horizon=10, replications=1, compiled=False)
     stored = results.about["sources"]
-    assert set(stored) == {"weakfeedback.cascade.uss_ts", __name__}
-    assert stored["weakfeedback.cascade.uss_ts"]["code"].startswith('"""')  # all of the module
+    assert set(stored) == {"weakfeedback.cascade.policies.uss_ts", __name__}
+    assert stored["weakfeedback.cascade.policies.uss_ts"]["code"].startswith('"""')  # all of the module
     assert stored[__name__]["code"].startswith("class Mine:")  # of a user's file the class alone
     assert "EVIL" not in stored[__name__]["code"]
     results.save(tmp_path / "results.parquet")
     page = report(Results.load(tmp_path / "results.parquet"), tmp_path)[0].read_text()
     assert "class UssTs" in page
     assert "A policy of somebody&#39;s own." in page
-    assert 'href="#code-weakfeedback-cascade-uss-ts"' in page
+    assert 'href="#code-weakfeedback-cascade-policies-uss-ts"' in page
 
 
 HOSTILE = {

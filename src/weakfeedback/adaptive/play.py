@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from weakfeedback.adaptive.protocol import Protocol
+from weakfeedback.adaptive.rehearsal import Protocol
 from weakfeedback.decisions import checked_bool
 from weakfeedback.engine.loop import Loop
 

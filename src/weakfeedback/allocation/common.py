@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from weakfeedback.numeric import top_set
+from weakfeedback.kernels.loops import top_set
 
 TINY = 1e-12  # two allocations closer than this are one
 SLACK = 1e-9  # relative: of the budget, and of "the allocation reaches the threshold"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from weakfeedback.allocation.protocol import Protocol
+from weakfeedback.allocation.rehearsal import Protocol
 from weakfeedback.allocation.world import REACH
 from weakfeedback.decisions import allocation_words, checked_allocation
 from weakfeedback.engine.loop import Loop

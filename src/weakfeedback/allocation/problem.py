@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weakfeedback.allocation.world import SPREAD, AllocationWorld
-from weakfeedback.knapsack import TOLERANCE, pack_lightest, runner_up
+from weakfeedback.kernels.knapsack import TOLERANCE, pack_lightest, runner_up
 from weakfeedback.validate import brief, number, vector
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from weakfeedback.cascade.labels import measures_with_labels, most_outputs
-from weakfeedback.cascade.protocol import LabelProtocol
+from weakfeedback.cascade.rehearsal import LabelProtocol
 from weakfeedback.decisions import arm_words, checked_arm
 from weakfeedback.engine.loop import Loop
 from weakfeedback.validate import number

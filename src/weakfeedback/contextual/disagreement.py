@@ -4,8 +4,8 @@ import numpy as np
 
 from weakfeedback.contextual.arguments import LEAST_RIDGE, kept, pairs, per_pair_fits, probability
 from weakfeedback.contextual.glm import Regressions
-from weakfeedback.linalg import copy_block, inner, logistic
-from weakfeedback.numeric import disagreements
+from weakfeedback.kernels.linalg import copy_block, inner, logistic
+from weakfeedback.kernels.loops import disagreements
 from weakfeedback.validate import MOST_INPUTS, cumulative_costs, limited, number
 
 

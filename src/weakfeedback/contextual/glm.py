@@ -33,7 +33,7 @@ import math
 import numpy as np
 
 from weakfeedback.contextual.history import BLOCK, History
-from weakfeedback.linalg import (
+from weakfeedback.kernels.linalg import (
     add_half_rows,
     add_outer,
     add_rows,

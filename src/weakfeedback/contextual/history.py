@@ -11,7 +11,7 @@ is needed. Counts, V and the width of the bounds are those of all observations f
 
 import numpy as np
 
-from weakfeedback.linalg import (
+from weakfeedback.kernels.linalg import (
     add_half_rows,
     add_rows,
     beginning_at,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from weakfeedback.contextual.protocol import PairProtocol, Protocol
+from weakfeedback.contextual.rehearsal import PairProtocol, Protocol
 from weakfeedback.decisions import arm_words, checked_arm
 from weakfeedback.engine.loop import Loop
 

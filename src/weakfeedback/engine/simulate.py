@@ -9,14 +9,14 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_complete
 from pathlib import Path
 from typing import Any
 
-from weakfeedback.engine.chunk import Task, run
 from weakfeedback.engine.plan import InterpretedWarning, Plan, mark_rounds
+from weakfeedback.engine.replication import Task, run
 from weakfeedback.engine.results import Results
 from weakfeedback.plaintext import visible
 from weakfeedback.validate import brief
 
 __all__ = ["InterpretedWarning", "mark_rounds", "play", "simulate"]
-PATIENCE = 5.0  # seconds for players that were told to stop
+PATIENCE = 5.0  # seconds to wait for cancelled runs
 
 
 def simulate(
@@ -105,7 +105,7 @@ def play(plan: Plan, executor: Executor | None = None, progress: bool = False) -
 
 
 def leave(executor: Executor, futures: Iterable[Future]) -> None:
-    """End an executor; a policy that never returns cannot be stopped, and is left behind in its thread."""
+    """Shut an executor down; a policy that never returns cannot be stopped, and its thread is abandoned."""
     executor.shutdown(wait=all(future.done() for future in futures), cancel_futures=True)
 
 

@@ -8,6 +8,7 @@ promises, is never used: ``damaged`` lists it, and it is made again.
 """
 
 import hashlib
+import importlib.metadata
 import inspect
 import json
 import warnings
@@ -17,9 +18,15 @@ from typing import Any
 import numpy as np
 
 from weakfeedback._version import __version__
-from weakfeedback.engine.chunk import Task
-from weakfeedback.engine.digest import CannotLower, class_fingerprint, fingerprint, name_of, reachable
+from weakfeedback.engine.compiler.fingerprint import (
+    CannotLower,
+    class_fingerprint,
+    fingerprint,
+    name_of,
+    reachable,
+)
 from weakfeedback.engine.loop import loop_for
+from weakfeedback.engine.replication import Task
 from weakfeedback.engine.tables import Damaged, read_table, writer_of
 from weakfeedback.files import remove_old_parts, write_atomically
 from weakfeedback.validate import brief
@@ -99,8 +106,6 @@ class Store:
 
     def _key(self, task: Task) -> str | None:
         """A digest of everything but the range of replications."""
-        import numba
-
         try:
             words = [name_of(type(task.policy)), code_of(self.problem, task.policy)]
             words.append(_state_digest(vars(task.policy)))
@@ -112,7 +117,7 @@ class Store:
         words += [
             json.dumps(self.configuration, sort_keys=True),
             np.__version__,
-            numba.__version__,
+            importlib.metadata.version("numba"),
             __version__,
             CHUNKS,
         ]

@@ -1,8 +1,8 @@
 """The first rounds of a policy of the user's own, played in the interpreter before its compiled twin plays any.
 
 An index one past the end of an array would read or write what is not the policy's. Compiled code of the user's own
-checks its indices (see `lowering.is_careful`), but cannot say where it was wrong: the interpreter does. The rounds are
-thrown away, so results stay as they are; policies of this package are tested with bounds checks and play none.
+checks its indices (`compiler.lowering.checks_bounds`), but cannot say where it was wrong: the interpreter does. Rounds
+are thrown away, so results stay as they are; policies of this package are tested with bounds checks and play none.
 """
 
 import time
@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.engine.cast import cast, streams
-from weakfeedback.engine.digest import CannotLower
-from weakfeedback.engine.fresh import fresh
+from weakfeedback.engine.compiler.fingerprint import CannotLower
 from weakfeedback.engine.loop import loop_for
+from weakfeedback.engine.replication import cast, fresh, streams
 from weakfeedback.engine.store import code_of
 
 ROUNDS = 4096  # at most, in steps that double

@@ -7,28 +7,11 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from weakfeedback.experiments.model import Claim, Finding, Part, Verdict
+from weakfeedback.experiments.model import Claim, Finding, Part, Run, Table, Verdict, data_of
+from weakfeedback.stats import holm
 
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
-
-
-def holm(p_values: Sequence[float]) -> np.ndarray:
-    """Holm's adjusted p-values, in the order given. NaN stays NaN and does not belong to the family.
-
-    >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
-    [0.03, 0.06, 0.06]
-    """
-    given = np.asarray(p_values, dtype=float)
-    adjusted = np.full(given.shape, math.nan)
-    tested = np.flatnonzero(~np.isnan(given))
-    least = 0.0
-    for k, index in enumerate(tested[np.argsort(given[tested], kind="stable")]):
-        least = max(least, min(1.0, (tested.size - k) * given[index]))
-        adjusted[index] = least
-    return adjusted
 
 
 def judge(claims: Iterable[Claim], results: Mapping[str, Results]) -> list[tuple[Claim, Verdict]]:
@@ -77,9 +60,10 @@ def _by_part(claim: Claim, finding: Finding, verdict: Verdict, left_out: int) ->
     return dataclasses.replace(verdict, outcome="inconclusive", reason=f"{words} {verdict.reason}")
 
 
-def needed(claim: Claim, results: Mapping[str, Results]) -> dict[str, Results]:
-    """The results that a claim's test reads, as far as they are there."""
-    return {name: results[name] for name in claim.experiments if name in results}
+def needed(claim: Claim | Table, results: Mapping[str, Results]) -> Run:
+    """What the test of a claim, or a table, reads, as far as it is there."""
+    some = {name: results[name] for name in claim.experiments if name in results}
+    return Run(some, data_of(results))
 
 
 def _decide(part: Part, p_for: float, p_against: float, level: float) -> Part:

@@ -18,6 +18,22 @@ RULES = ("every", "any")
 Facts = Callable[[Any], dict[str, Any]]
 
 
+class Run(dict[str, "Results"]):
+    """What tests of claims and tables are given: results by experiment id, and the folder of the medical data sets.
+
+    ``data`` is None for the folder that the environment variable names.
+    """
+
+    def __init__(self, results: Mapping[str, Results], data: Any = None) -> None:
+        super().__init__(results)
+        self.data = data
+
+
+def data_of(results: Mapping[str, Results]) -> Any:
+    """The folder of the medical data sets that came with results; None for plain ones."""
+    return getattr(results, "data", None)
+
+
 @dataclass(frozen=True)
 class Experiment:
     """Policies on one problem, as the thesis ran them or as one of its claims needs them.

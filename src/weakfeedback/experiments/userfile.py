@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from weakfeedback.catalog import SETTINGS
 from weakfeedback.plaintext import counted, one_line
-from weakfeedback.settings import SETTINGS, Setting
+from weakfeedback.setting import Form, Setting
 
 if TYPE_CHECKING:
-    from weakfeedback.ownpolicy import OwnPolicy
+    from weakfeedback.experiments.ownpolicy import OwnPolicy
 
 LIMIT_ROWS = 50_000_000
 LIMIT_VALUES = 100
@@ -50,10 +51,6 @@ class BadFile(ValueError):
     """An experiment file that cannot be run; the message is one line."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
 class PolicyEntry(BaseModel):
     """A policy with its options; what is not named here is an option of the policy's class."""
 
@@ -71,9 +68,10 @@ def _as_table(entry: Any) -> Any:
     return {"policy": entry} if isinstance(entry, str) else entry
 
 
-class ExperimentFile(_Strict):
+class ExperimentFile(BaseModel):
     """The keys of an experiment file."""
 
+    model_config = ConfigDict(extra="forbid", strict=True)
     title: str | None = Field(None, pattern=rf"^{SHOWN}{{1,200}}$")
     setting: str
     instance: str | None = None
@@ -85,203 +83,6 @@ class ExperimentFile(_Strict):
     marks: int | list[int] = 200
     method: Literal["rounds", "events"] = "rounds"
     sweep: dict[str, Any] | None = None
-
-
-class Law(_Strict):
-    """A cascade given by the law of its outcomes."""
-
-    outcomes: Any
-    probabilities: Any
-    costs: Any
-    tradeoff: Any = 1.0
-
-    def make(self) -> Any:
-        """Make the problem."""
-        from weakfeedback.cascade import CascadeProblem
-
-        return CascadeProblem(self.outcomes, self.probabilities, self.costs, self.tradeoff)
-
-
-class Channel(_Strict):
-    """The keys of ``bsc``."""
-
-    errors: Any
-    slip: Any = 0.05
-
-
-class Bsc(_Strict):
-    """A cascade of binary symmetric channels."""
-
-    bsc: Channel
-    costs: Any
-    tradeoff: Any = 1.0
-
-    def make(self) -> Any:
-        """Make the problem."""
-        from weakfeedback.cascade import CascadeProblem
-
-        return CascadeProblem.bsc(self.bsc.errors, self.costs, self.bsc.slip, self.tradeoff)
-
-
-class Errors(_Strict):
-    """The same, written flat."""
-
-    errors: Any
-    costs: Any
-    slip: Any = 0.05
-    tradeoff: Any = 1.0
-
-    def make(self) -> Any:
-        """Make the problem."""
-        from weakfeedback.cascade import CascadeProblem
-
-        return CascadeProblem.bsc(self.errors, self.costs, self.slip, self.tradeoff)
-
-
-class Data(_Strict):
-    """A cascade given by the predictions of its arms on a data set."""
-
-    truth: Any
-    predictions: Any
-    costs: Any
-    tradeoff: Any = 1.0
-
-    def make(self) -> Any:
-        """Make the problem."""
-        from weakfeedback.cascade import CascadeProblem
-
-        return CascadeProblem.from_predictions(self.truth, self.predictions, self.costs, self.tradeoff)
-
-
-class RoutingLaw(_Strict):
-    """Models that can be called alone, given by the law of their outcomes."""
-
-    outcomes: Any
-    probabilities: Any
-    prices: Any
-
-    def make(self) -> Any:
-        """Make the problem."""
-        from weakfeedback.routing import RoutingProblem
-
-        return RoutingProblem(self.outcomes, self.probabilities, self.prices)
-
-
-class RoutingData(_Strict):
-    """Models that can be called alone, given by their predictions on a data set."""
-
-    truth: Any
-    predictions: Any
-    prices: Any
-
-    def make(self) -> Any:
-        """Make the problem."""
-        from weakfeedback.routing import RoutingProblem
-
-        return RoutingProblem.from_predictions(self.truth, self.predictions, self.prices)
-
-
-class Allocation(_Strict):
-    """A budget over arms with thresholds."""
-
-    means: Any
-    thresholds: Any
-    budget: Any
-    setting: Any = "loss"
-    rewards: Any = "bernoulli"
-
-    def make(self) -> Any:
-        """Make the problem."""
-        from weakfeedback.allocation import AllocationProblem
-
-        return AllocationProblem(self.means, self.thresholds, self.budget, self.setting, self.rewards)
-
-
-class Players(_Strict):
-    """Players who share channels."""
-
-    means: Any
-    players: Any
-    shuffle: Any = True
-    rewards: Any = "bernoulli"
-
-    def make(self) -> Any:
-        """Make the problem."""
-        from weakfeedback.multiplayer import MultiplayerProblem
-
-        return MultiplayerProblem(self.means, self.players, self.shuffle, self.rewards)
-
-
-class Context(_Strict):
-    """A cascade with context, its arms given by logistic models."""
-
-    contexts: Any
-    truth: Any
-    parameters: Any
-    costs: Any
-    labels: Any = "random"
-    intercepts: Any = None
-
-    def make(self) -> Any:
-        """Make the problem."""
-        from weakfeedback.contextual import ContextualProblem
-
-        given = (self.contexts, self.truth, self.parameters, self.costs)
-        return ContextualProblem(*given, labels=self.labels, intercepts=self.intercepts)
-
-
-class Realizable(_Strict):
-    """A cascade with context, its disagreements given by logistic models."""
-
-    contexts: Any
-    pair_parameters: Any
-    costs: Any
-    regret: Any = "signed"
-
-    def make(self) -> Any:
-        """Make the problem."""
-        from weakfeedback.contextual import RealizableProblem
-
-        return RealizableProblem(self.contexts, self.pair_parameters, self.costs, regret=self.regret)
-
-
-class Recorded(_Strict):
-    """An adaptive cascade: what all stages said of each row."""
-
-    truth: Any
-    outputs: Any
-    costs: Any
-    scores: Any = None
-    chances: Any = None
-
-    def make(self) -> Any:
-        """Make the problem."""
-        from weakfeedback.adaptive import AdaptiveProblem
-
-        return AdaptiveProblem(self.truth, self.outputs, self.scores, self.costs, self.chances)
-
-
-class RecordedFile(Recorded):
-    """The same in a file, CSV or Parquet; the keys name its columns."""
-
-    file: str
-
-    def make(self) -> Any:
-        """Make the problem."""
-        from weakfeedback.adaptive.records import read_problem
-
-        return read_problem(self.file, self.truth, self.outputs, self.scores, self.costs, self.chances)
-
-
-# By setting: the forms of the problem table, each with the keys that give it away; the last one is the default.
-FORMS: dict[str, list[tuple[tuple[str, ...], type[_Strict]]]] = {
-    "cascade": [(("bsc",), Bsc), (("errors",), Errors), (("truth", "predictions"), Data), ((), Law)],
-    "contextual": [(("pair_parameters",), Realizable), ((), Context)],
-    "routing": [(("truth", "predictions"), RoutingData), ((), RoutingLaw)],
-    "adaptive": [(("file",), RecordedFile), ((), Recorded)],
-    "allocation": [((), Allocation)],
-    "multiplayer": [((), Players)],
-}
 
 
 @dataclass(frozen=True)
@@ -435,7 +236,7 @@ def _place_of(key: str, content: dict[str, Any], allow_code: bool) -> Place:
     if key in SWEPT:
         return Place(key, lambda value: {**content, key: value})
     file = ExperimentFile.model_validate(content)
-    arguments = [] if file.problem is None or file.setting not in FORMS else list(_form(file).model_fields)
+    arguments = [] if file.problem is None or file.setting not in SETTINGS else _form(file).keys
     if key in arguments:
         return Place(key, lambda value: {**content, "problem": {**content["problem"], key: value}})
     takers = [k for k, entry in enumerate(file.policies) if _takes(file.setting, entry, key, allow_code)]
@@ -457,35 +258,50 @@ def _place_of(key: str, content: dict[str, Any], allow_code: bool) -> Place:
 
 def _takes(setting: str, entry: PolicyEntry, option: str, allow_code: bool) -> bool:
     """Whether a policy takes an option and does not set it itself."""
-    from weakfeedback.catalog import option_names
-
     if option in entry.options or option in NOT_AN_OPTION:
         return False
     if _is_code(entry.policy):
         return option in _own(entry.policy, allow_code).option_names()
-    return setting in SETTINGS and option in option_names(setting, entry.policy)
+    return setting in SETTINGS and option in SETTINGS[setting].option_names(entry.policy)
 
 
 def _small(marks: int | list[int]) -> bool:
     return isinstance(marks, list) or marks <= LIMIT_ROWS
 
 
-def _form(file: ExperimentFile) -> type[_Strict]:
-    table = file.problem or {}
-    return next(form for keys, form in FORMS[file.setting] if not keys or any(key in table for key in keys))
+def _form(file: ExperimentFile) -> Form:
+    return SETTINGS[file.setting].form_of(file.problem or {})
 
 
 def _problem(file: ExperimentFile) -> Any:
     table, form = file.problem or {}, _form(file)
-    _known_keys(table, list(form.model_fields), "problem.")
-    if isinstance(table.get("bsc"), dict):
-        _known_keys(table["bsc"], list(Channel.model_fields), "problem.bsc.")
+    _known_keys(table, form.keys, "problem.")
+    for key, inner in form.tables.items():
+        _check_table(key, table.get(key), Form(inner))
+    for key in form.needed:
+        if key not in table:
+            raise ValueError(_missing(f"problem.{key}"))
     try:
-        return form.model_validate(table).make()  # type: ignore[attr-defined]
-    except ValidationError as error:
-        raise ValueError(_first(error, "problem.")) from None
+        return form.make(**table)
     except ValueError as error:
         raise ValueError(f"problem: {_line(error)}") from None
+
+
+def _check_table(key: str, table: Any, form: Form) -> None:
+    """Check a table inside the table of the problem."""
+    place = f"problem.{key}"
+    if table is None:
+        return
+    if not isinstance(table, dict):
+        raise ValueError(f"{place} must be {ALLOWED[place]}, got {_brief(table)}")
+    _known_keys(table, form.keys, f"{place}.")
+    for key in form.needed:
+        if key not in table:
+            raise ValueError(_missing(f"{place}.{key}"))
+
+
+def _missing(place: str) -> str:
+    return f"{place} is missing" + (f"; it must be {ALLOWED[place]}" if place in ALLOWED else "")
 
 
 def _policies(
@@ -499,11 +315,7 @@ def _policies(
                 name, policy, known = _own_policy(entry, problem, allow_code)
             else:
                 name, policy, known = _known_policy(setting, entry, problem)
-            shown = entry.options
-            if place is not None and k in place.policies:  # labels are the same for all values
-                del shown[place.key]
-            given = ", ".join(f"{option}={value}" for option, value in shown.items())
-            label = entry.label or one_line(f"{name}({given})" if given else name, 200)
+            label = entry.label or _automatic_label(name, k, entries, place)
         except ValueError as error:
             raise ValueError(f"policies[{k}]: {_line(error)}") from None
         if label in policies:
@@ -513,10 +325,27 @@ def _policies(
     return policies, parameters
 
 
-def _known_policy(setting: Setting, entry: PolicyEntry, problem: Any) -> tuple[str, Any, dict[str, Any]]:
-    from weakfeedback.catalog import canonical_name
+def _automatic_label(name: str, k: int, entries: list[PolicyEntry], place: Place | None) -> str:
+    """The policy's name with those of its options in which it differs from other entries of the same policy."""
 
-    name = canonical_name(setting.name, entry.policy)
+    def shown(j: int) -> dict[str, Any]:
+        swept = (
+            place.key if place is not None and j in place.policies else None
+        )  # the same for all its values
+        return {option: value for option, value in entries[j].options.items() if option != swept}
+
+    same = [shown(j) for j, other in enumerate(entries) if other.policy.lower() == entries[k].policy.lower()]
+    differing = {
+        option: value
+        for option, value in shown(k).items()
+        if any(option not in other or repr(other[option]) != repr(value) for other in same)
+    }
+    given = ", ".join(f"{option}={value}" for option, value in differing.items())
+    return one_line(f"{name}({given})" if given else name, 200)
+
+
+def _known_policy(setting: Setting, entry: PolicyEntry, problem: Any) -> tuple[str, Any, dict[str, Any]]:
+    name = setting.canonical_name(entry.policy)
     policy = setting.make(name, problem, entry.options)
     return name, policy, {"policy": name, **setting.parameters(name, problem, entry.options)}
 
@@ -533,7 +362,7 @@ def _own_policy(entry: PolicyEntry, problem: Any, allow_code: bool) -> tuple[str
 
 def _own(words: str, allow_code: bool) -> OwnPolicy:
     """What MODULE:NAME names, imported; refused unless code may be run."""
-    from weakfeedback.ownpolicy import OwnPolicy
+    from weakfeedback.experiments.ownpolicy import OwnPolicy
 
     if not allow_code:
         raise ValueError(

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.contextual.disagreement import PairwiseDisagreement
-from weakfeedback.contextual.uss_pd_ts import UssPdTs
-from weakfeedback.linalg import logistic
+from weakfeedback.contextual.policies.uss_pd_ts import UssPdTs
+from weakfeedback.kernels.linalg import logistic
 from weakfeedback.live.report import CascadeReport, money, percent
 
 SELECTED = (
@@ -22,15 +22,6 @@ WEAK_DOMINANCE = (
     " tell, and as far as the features can express the disagreements."
 )
 NORMAL = 1.959964  # the 97.5 % quantile
-OPTIMISTIC = "compares the extra cost with the largest plausible disagreement at this context."
-RULES = {
-    "USS-PD": f"USS-PD {OPTIMISTIC}",
-    "USS-PD-lambdaI": f"USS-PD-lambdaI {OPTIMISTIC}",
-    "USS-PD-TS": "USS-PD-TS compares the extra cost with a random draw from what is plausible at this context, so that "
-    "doubtful stages are tried now and then; the largest disagreement named is that of 97.5 % of such draws.",
-    "Fixed": "Fixed always stops at the same stage, whatever was seen.",
-    "Random": "Random stops at a stage drawn by lot, whatever was seen.",
-}
 
 
 @dataclass(frozen=True)
@@ -109,9 +100,9 @@ def make_record(arm: int, policy: Any, phi: np.ndarray) -> ContextRecord:
 
 
 def context_explanation(
-    id: int, record: ContextRecord, stage_costs: np.ndarray, error_cost: float, policy: str
+    id: int, record: ContextRecord, stage_costs: np.ndarray, error_cost: float, policy: str, how: str = ""
 ) -> str:
-    """Say in words what spoke for the stage chosen."""
+    """Say in words what spoke for the stage chosen, and ``how`` the policy decides."""
     K, arm = len(stage_costs), record.arm
     lines = [f"Decision {id}: stop at stage {arm} of 0 to {K - 1} ({policy})."]
     if record.estimate is None:
@@ -127,8 +118,8 @@ def context_explanation(
             f"Stage {j} not called: " + _pair_sentence(record, stage_costs, error_cost, arm, j)
             for j in range(arm + 1, K)
         ]
-    if policy in RULES:
-        lines.append(RULES[policy])
+    if how:
+        lines.append(how)
     return "\n".join(lines)
 
 

@@ -214,7 +214,9 @@ class ContextualCascade(Staged):
     def explain(self, id: int) -> str:
         """Say in words why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
         record = self._explained(id)
-        return context_explanation(int(id), record, self._stage_costs, self._error_cost, self._label)
+        return context_explanation(
+            int(id), record, self._stage_costs, self._error_cost, self._label, self._how()
+        )
 
     # -- saving
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from weakfeedback.multiplayer import dlc, dlc_lix, opening, sic_mmab
-from weakfeedback.multiplayer.dlc import Dlc
-from weakfeedback.multiplayer.dlc_lix import DlcLix
-from weakfeedback.multiplayer.dpe1 import Dpe1
-from weakfeedback.multiplayer.musical_chairs import MusicalChairs
+from weakfeedback.multiplayer import opening
 from weakfeedback.multiplayer.opening import Opening
-from weakfeedback.multiplayer.sic_mmab import SicMmab
+from weakfeedback.multiplayer.policies import dlc, dlc_lix, sic_mmab
+from weakfeedback.multiplayer.policies.dlc import Dlc
+from weakfeedback.multiplayer.policies.dlc_lix import DlcLix
+from weakfeedback.multiplayer.policies.dpe1 import Dpe1
+from weakfeedback.multiplayer.policies.musical_chairs import MusicalChairs
+from weakfeedback.multiplayer.policies.sic_mmab import SicMmab
 
 DLC_STAGES = {
     dlc.LEARN: "exploring",

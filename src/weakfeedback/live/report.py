@@ -24,23 +24,6 @@ LABELS = (
     "no regret bound is known."
 )
 
-RULES = {
-    "USS-TS": "USS-TS compares the extra cost with a random draw from what is known of the disagreement, "
-    "so it now and then goes further than the estimate suggests, to learn.",
-    "USS-UCB": "USS-UCB compares the extra cost with the largest plausible disagreement, "
-    "so it goes further than the estimate suggests while it knows little.",
-    "Hanawal": "Hanawal compares the extra cost with the largest plausible disagreement, "
-    "so it goes further than the estimate suggests while it knows little.",
-    "USS-TS-joint": "USS-TS-joint compares the extra cost with a random draw from what is known of all stages "
-    "together, so it now and then goes further than the estimate suggests, to learn.",
-    "USS-TS-drift": "USS-TS-drift counts the latest comparisons only, and now and then goes to the last stage, "
-    "to see whether something has changed.",
-    "Q-USS": "Q-USS looks at which of two stages that differ was right by the labels bought, and not only at how "
-    "often they differ.",
-    "Fixed": "Fixed always stops at the same stage, whatever was seen.",
-    "Random": "Random stops at a stage drawn by lot, whatever was seen.",
-}
-
 
 def wilson(count: float, tries: float) -> tuple[float, float]:
     """Return the 95 % Wilson interval of a proportion; (0, 1) when there was no try.
@@ -157,14 +140,7 @@ class CascadeReport:
         return f"{percent(self.disagreement[i, j])} ({percent(low)} to {percent(high)})"
 
     def _money_lines(self) -> list[str]:
-        alone, everything = self.spent + self.saved_alone, self.spent + self.saved
-        share = f" ({percent(abs(self.saved_alone) / alone)})" if alone > 0 else ""
-        word = "saved" if self.saved_alone >= 0.0 else "lost"
-        lines = [
-            f"spent {money(self.spent)}; the last stage alone would have cost {money(alone)}: "
-            f"{word} {money(abs(self.saved_alone))}{share} against it",
-            f"all stages in every round would have cost {money(everything)}",
-        ]
+        lines = spent_lines(self.spent, self.saved_alone, self.saved)
         if self.extra_errors is not None and self.net_saved is not None and self.rounds:
             low, high = self.net_saved
             lines.append(
@@ -184,6 +160,18 @@ class CascadeReport:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON data: arrays are lists, NaN and infinity are None."""
         return {item.name: plain(getattr(self, item.name)) for item in fields(self)}
+
+
+def spent_lines(spent: float, saved_alone: float, saved: float) -> list[str]:
+    """Say what was spent, against the last stage alone (signed) and against all stages in every round."""
+    alone = spent + saved_alone
+    share = f" ({percent(abs(saved_alone) / alone)})" if alone > 0 else ""
+    word = "saved" if saved_alone >= 0.0 else "lost"
+    return [
+        f"spent {money(spent)}; the last stage alone would have cost {money(alone)}: "
+        f"{word} {money(abs(saved_alone))}{share} against it",
+        f"all stages in every round would have cost {money(spent + saved)}",
+    ]
 
 
 def plain(value: Any) -> Any:
@@ -268,9 +256,9 @@ class Record:
 
 
 def explanation(
-    id: int, arm: int, counts: Counts, stage_costs: np.ndarray, error_cost: float, policy: str
+    id: int, arm: int, counts: Counts, stage_costs: np.ndarray, error_cost: float, policy: str, how: str = ""
 ) -> str:
-    """Say in words what spoke for the stage chosen, by what was counted then."""
+    """Say in words what spoke for the stage chosen, by what was counted then, and ``how`` the policy decides."""
     K, record = len(stage_costs), Record(counts.differed, counts.compared)
     lines = [f"Decision {id}: stop at stage {arm} of 0 to {K - 1} ({policy})."]
     for i in range(arm):
@@ -281,8 +269,8 @@ def explanation(
         f"Stage {j} not called: " + _pair_sentence(record, stage_costs, error_cost, arm, j)
         for j in range(arm + 1, K)
     ]
-    if policy in RULES:
-        lines.append(RULES[policy])
+    if how:
+        lines.append(how)
     return "\n".join(lines)
 
 

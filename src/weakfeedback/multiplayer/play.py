@@ -4,7 +4,7 @@ import numpy as np
 
 from weakfeedback.decisions import checked_choice, choice_words
 from weakfeedback.engine.loop import Loop
-from weakfeedback.multiplayer.protocol import Protocol
+from weakfeedback.multiplayer.rehearsal import Protocol
 
 IDLE = -1
 # the first counts; after them come K counts of uses and K counts of seats, by the arms' true numbers

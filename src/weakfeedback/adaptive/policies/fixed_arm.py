@@ -1,5 +1,7 @@
 """Always stop at the same stage."""
 
+from typing import ClassVar
+
 from weakfeedback.adaptive.arguments import stage_costs
 from weakfeedback.validate import integer
 
@@ -22,7 +24,10 @@ class FixedArm:
     True
     """
 
+    in_short = "always stops at the same stage"
+    sample_options: ClassVar = {"arm": 1}
     delay_safe = True
+    recostable = True
 
     def __init__(self, costs, arm):
         self.K = stage_costs(costs).size

@@ -1,6 +1,7 @@
 """Stop when a stage is sure enough."""
 
 import math
+from typing import ClassVar
 
 from weakfeedback.adaptive.arguments import stage_costs, threshold_vector
 
@@ -24,7 +25,10 @@ class Thresholds:
     (False, True)
     """
 
+    in_short = "stops when a stage is sure enough"
+    sample_options: ClassVar = {"thresholds": (0.9, 0.9)}
     delay_safe = True
+    recostable = True
 
     def __init__(self, costs, thresholds):
         self.K = stage_costs(costs).size

@@ -41,6 +41,7 @@ class DoubleThompson:
     [1000, 16]
     """
 
+    in_short = "two draws, compared where they differ"
     delay_safe = True
     recostable = True  # nothing that is learned depends on the prices
 

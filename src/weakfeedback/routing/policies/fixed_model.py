@@ -1,5 +1,7 @@
 """A policy that learns nothing: always the same model, alone."""
 
+from typing import ClassVar
+
 import numpy as np
 
 from weakfeedback.routing.prices import model_prices
@@ -24,6 +26,8 @@ class FixedModel:
     [False, True]
     """
 
+    in_short = "always the same model, alone"
+    sample_options: ClassVar = {"model": 0}
     delay_safe = True
     recostable = True
 

@@ -67,6 +67,7 @@ class PayToCompare:
     ([1000, 7], 0)
     """
 
+    in_short = "the cheapest by the posterior; compares while it pays"
     delay_safe = True
     recostable = True  # nothing that is learned depends on the prices
 

@@ -1,0 +1,68 @@
+"""The setting "adaptive": what the package must know of it."""
+
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.adaptive.problem import AdaptiveProblem
+from weakfeedback.adaptive.records import read_problem
+from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
+
+
+def sample_problem() -> AdaptiveProblem:
+    """Three stages that err less and less, and say how sure they are."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, size=400)
+    hard = rng.random(400)
+    share = hard[:, None] * np.array([0.6, 0.3, 0.1])  # with which a stage errs
+    wrong = rng.random((400, 3)) < share
+    outputs = np.where(wrong, (truth[:, None] + rng.integers(1, 3, size=(400, 3))) % 3, truth[:, None])
+    return AdaptiveProblem(truth, outputs, 1.0 - share, costs=[0.01, 0.04, 0.1])
+
+
+def describe_problem(problem: AdaptiveProblem) -> Words:
+    """What a reader should know of a problem."""
+    return [
+        ("Stages", f"{problem.arms}, counted from 0"),
+        ("Prices of the stages", in_a_row(problem.costs)),
+        ("Error rates", in_a_row(problem.errors)),
+        ("Cost of a round by stopping always at a stage", in_a_row(problem.fixed_costs)),
+        ("Best fixed arm", str(problem.best_fixed)),
+        ("Regret", "cost against the best fixed arm; it may be negative"),
+    ]
+
+
+def from_records(
+    truth: Any, outputs: Any, costs: Any, scores: Any = None, chances: Any = None
+) -> AdaptiveProblem:
+    """A problem of what all stages said of each row."""
+    return AdaptiveProblem(truth, outputs, scores, costs, chances)
+
+
+def from_file(
+    file: Any, truth: Any, outputs: Any, costs: Any, scores: Any = None, chances: Any = None
+) -> AdaptiveProblem:
+    """The same in a file, CSV or Parquet; the keys name its columns."""
+    return read_problem(file, truth, outputs, scores, costs, chances)
+
+
+SETTING = Setting(
+    name="adaptive",
+    summary="cascades that stop when this answer is good enough (beyond the thesis)",
+    policies=Policies(
+        "weakfeedback.adaptive.policies",
+        {
+            "USS-A": "uss_a:UssA",
+            "USS-next": "uss_next:UssNext",
+            "Agreement": "agreement:Agreement",
+            "Thresholds": "thresholds:Thresholds",
+            "Fixed": "fixed_arm:FixedArm",
+        },
+    ),
+    first=("costs",),
+    arguments=lambda problem: (problem.costs,),
+    samples={"stages": sample_problem},
+    describe_problem=describe_problem,
+    forms=(Form(from_file, ("file",)), Form(from_records)),
+    told=lambda problem: {"labels": problem.labels},
+)

@@ -1,0 +1,1 @@
+"""Policies for allocation, one in each file."""

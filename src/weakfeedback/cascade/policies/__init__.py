@@ -1,0 +1,1 @@
+"""Policies for cascades, one in each file."""

@@ -1,0 +1,130 @@
+"""USS-TS-joint: Thompson sampling from one posterior of all outputs together, for cascades with two labels."""
+
+import numpy as np
+
+from weakfeedback.kernels.loops import disagreements
+from weakfeedback.validate import cumulative_costs
+
+MOST_ARMS = 8  # 2^(K-1) - 1 probabilities are kept, and drawn in every round
+
+
+class UssTsJoint:
+    """Thompson sampling for a cascade with two labels whose errors are never observed.
+
+    `UssTs` draws the disagreement of every pair by itself, as if arms 1 and 3 could differ while neither of
+    them differs from arm 2. With two labels the outputs of arms 1, ..., k come to a pattern s: which of them
+    differ from arm 1. Here the chance that the next arm differs from the last one is kept for every pattern,
+
+        q_ks = P(Y^{k+1} != Y^k | s) ~ Beta(1/2 + d_ks, 3/2 + n_ks - d_ks),
+
+    d_ks times in n_ks it did. A draw of all of them is a law of all patterns and so gives all p_ij at once, no
+    two of which contradict each other. The arm is chosen as by USS-TS:
+
+        I_t = min { i : C_j - C_i > p_ij for all j > i } or K
+
+    A round that stops at I_t teaches one pattern of every length k < I_t. No regret bound is known. What is
+    learned of short patterns is shared, so it needs fewer comparisons than `UssTs`: about half the regret on some
+    data sets, the same on others. It costs 2^(K-1) - 1 Beta draws a round (7 for K = 4, 127 for K = 8, the most
+    that is allowed). By the prior an arm differs from the one before in a quarter of the rounds; it weighs as much
+    as two observations of each pattern. A heavier one is too sure of patterns that are hardly ever seen.
+
+    A pattern is a node of a binary tree in heap order: the root is node 1, the children of a node are
+    ``2 node`` and ``2 node + 1``, the last bit tells whether the last arm differs from arm 0.
+
+    Draws: in ``select``, one ``rng.beta(0.5 + d[node], 1.5 + n[node] - d[node])`` for node = 1, ..., 2^(K-1) - 1 in
+    this order, all of them in every round. ``update`` draws nothing.
+
+    Parameters
+    ----------
+    costs : K non-decreasing numbers >= 0, K at most 8
+        ``costs[i]`` is the total cost C_i of stopping at arm ``i``.
+
+    Examples
+    --------
+    Two tests that never disagree: the second is not worth its cost.
+
+    >>> rng = np.random.default_rng(7)
+    >>> policy = UssTsJoint(costs=[0.05, 0.40])
+    >>> pulls = [0, 0]
+    >>> for _ in range(1000):
+    ...     arm = policy.select(rng)
+    ...     policy.update(arm, np.ones(arm + 1), rng)
+    ...     pulls[arm] += 1
+    >>> pulls
+    [989, 11]
+    """
+
+    in_short = "USS-TS that learns the joint law of two labels"
+    explained = (
+        "USS-TS-joint compares the extra cost with a random draw from what is known of all stages "
+        "together, so it now and then goes further than the estimate suggests, to learn."
+    )
+    delay_safe = True
+    recostable = True  # nothing that is learned depends on the costs: C may change
+    binary_outputs = True  # the outputs of a round take at most two values
+
+    def __init__(self, costs):
+        self.C = cumulative_costs(costs)
+        self.K = self.C.size
+        if self.K > MOST_ARMS:
+            raise ValueError(
+                f"costs must be at most {MOST_ARMS} numbers, got {self.K}: the patterns are 2^(K-1)"
+            )
+        self.d = np.zeros(2 ** (self.K - 1))  # d[node]: how often the next arm differed from the last one
+        self.n = np.zeros(2 ** (self.K - 1))  # n[node]: how often the next arm was seen
+        self.differ = np.zeros((self.K, self.K), dtype=np.bool_)  # room for the disagreements of a round
+
+    def select(self, rng):
+        """Return the arm I_t at which to stop the cascade in this round."""
+        weight = self.draw_law(rng)
+        for i in range(self.K - 1):
+            if self.is_best(i, weight):
+                return i
+        return self.K - 1
+
+    def draw_law(self, rng):
+        """Draw every q from its posterior; return the probability of every pattern of arms 0, ..., k, for all k."""
+        weight = np.empty(2 * self.n.size)
+        weight[0] = 0.0  # no node
+        weight[1] = 1.0
+        for node in range(1, self.n.size):
+            q = rng.beta(0.5 + self.d[node], 1.5 + self.n[node] - self.d[node])
+            last = node & 1 if node > 1 else 0
+            weight[2 * node + last] = weight[node] * (1.0 - q)
+            weight[2 * node + 1 - last] = weight[node] * q
+        return weight
+
+    def is_best(self, i, weight):
+        """Whether C_j - C_i > p_ij for every later arm j, under the law that was drawn."""
+        for j in range(i + 1, self.K):
+            p = 0.0
+            for node in range(1 << j, 2 << j):  # the patterns of arms 0, ..., j
+                first = (node >> (j - i)) & 1 if i > 0 else 0
+                if first != node & 1:
+                    p += weight[node]
+            if self.C[j] - self.C[i] <= p:
+                return False
+        return True
+
+    def update(self, arm, outputs, rng):
+        """Learn from the outputs of arms 0, ..., arm."""
+        disagreements(outputs, arm, self.differ)
+        self.update_pairs(arm, self.differ, rng)
+
+    def update_pairs(self, arm, differ, rng):
+        """Learn which pairs i < j <= arm disagreed: the first row tells the pattern, the others must agree with it."""
+        for i in range(1, arm + 1):
+            for j in range(i + 1, arm + 1):
+                if differ[i, j] != (differ[0, i] != differ[0, j]):
+                    raise ValueError(
+                        "outputs must take at most two values in a round for USS-TS-joint, got three"
+                    )
+        node = 1
+        last = 0
+        for k in range(arm):
+            bit = 1 if differ[0, k + 1] else 0
+            self.n[node] += 1.0
+            if bit != last:
+                self.d[node] += 1.0
+            node = 2 * node + bit
+            last = bit

@@ -1,0 +1,71 @@
+"""The setting "cascade": what the package must know of it."""
+
+import math
+from typing import Any
+
+from weakfeedback.cascade.problem import CascadeProblem
+from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
+
+
+def sample_problem() -> CascadeProblem:
+    """Three binary symmetric channels."""
+    return CascadeProblem.bsc([0.3937, 0.2899, 0.1358], [0.05, 0.285, 0.45])
+
+
+def describe_problem(problem: CascadeProblem) -> Words:
+    """What a reader should know of a problem."""
+    holds = "holds" if problem.weak_dominance else "fails: the optimal arm cannot be learned"
+    return [
+        ("Arms", f"{problem.arms}, counted from 0"),
+        ("Costs", in_a_row(problem.costs)),
+        ("Error rates", in_a_row(problem.errors)),
+        ("Loss per round above the best", in_a_row(problem.gaps)),
+        ("Optimal arm", str(problem.optimal_arm)),
+        ("Weak dominance", holds),
+        ("ξ", "∞" if math.isinf(problem.xi) else f"{problem.xi:.4g}"),
+        ("Strong dominance", "holds" if problem.strong_dominance else "fails"),
+    ]
+
+
+def channel(errors: Any, slip: Any = 0.05) -> dict[str, Any]:
+    """The keys of the table ``bsc``."""
+    return {"errors": errors, "slip": slip}
+
+
+def from_channel(bsc: dict[str, Any], costs: Any, tradeoff: Any = 1.0) -> CascadeProblem:
+    """A cascade of binary symmetric channels, written as a table of its own."""
+    return CascadeProblem.bsc(costs=costs, tradeoff=tradeoff, **channel(**bsc))
+
+
+SETTING = Setting(
+    name="cascade",
+    summary="tests of rising cost whose errors are never revealed (thesis, chapter 2)",
+    policies=Policies(
+        "weakfeedback.cascade.policies",
+        {
+            "USS-TS": "uss_ts:UssTs",
+            "USS-UCB": "uss_ucb:UssUcb",
+            "Hanawal": "hanawal:HanawalHeuristic",
+            "USS-TS-joint": "uss_ts_joint:UssTsJoint",
+            "USS-TS-drift": "uss_ts_drift:UssTsDrift",
+            "Q-USS": "q_uss:QUss",
+            "Fixed": "baselines:FixedArm",
+            "Random": "baselines:RandomArm",
+        },
+    ),
+    first=("costs",),
+    arguments=lambda problem: (problem.costs,),
+    samples={"channels": sample_problem},
+    describe_problem=describe_problem,
+    forms=(
+        Form(from_channel, ("bsc",), {"bsc": channel}),
+        Form(CascadeProblem.bsc, ("errors",)),
+        Form(CascadeProblem.from_predictions, ("truth", "predictions")),
+        Form(CascadeProblem),
+    ),
+    listed=("weak_dominance", "xi", "optimal_arm"),
+    facts=(
+        *("arms", "costs", "errors", "gaps", "optimal_arm"),
+        *("weak_dominance", "xi", "strong_dominance"),
+    ),
+)

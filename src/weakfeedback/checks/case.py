@@ -1,0 +1,134 @@
+"""What the conformance checks share: a policy to be checked, its rounds step by step, and the comparison of runs."""
+
+import copy
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.checks.codelines import writes
+from weakfeedback.engine.loop import loop_for
+from weakfeedback.engine.replication import restore, streams
+from weakfeedback.engine.seeds import WORLD, generator
+from weakfeedback.lending import Lender
+
+
+class Failure(Exception):
+    """A check's verdict."""
+
+
+@dataclass
+class Case:
+    problem: Any
+    make: Callable[[], Any]
+    rounds: int
+    seed: int
+
+    @property
+    def loop(self) -> Any:
+        return loop_for(self.problem, self.make())
+
+    def place(self, field: str, *entry: str) -> str:
+        """Where methods write a field, for the end of a message."""
+        found = writes(type(self.make()), entry or self.loop.entry, field.partition(" of player ")[0])
+        return f" ({found})" if found else ""
+
+    def generators(self) -> tuple[np.random.Generator, Any]:
+        return streams(self.problem, self.make(), self.seed, 0)
+
+    def new(self) -> Any:
+        """A fresh policy; for a setting with players a list of them, each from the factory."""
+        players = self.loop.players
+        return self.make() if players is None else [self.make() for _ in range(players(self.problem))]
+
+
+def rounds_of(case: Case, lending: bool = False, rounds: int = 0) -> Iterator[tuple[Any, Any, Any, Any, Any]]:
+    """Decide round by round: policy, the same behind a lender, decision, what is shown of it, generator."""
+    policy = case.new()
+    lenders: Any = [Lender(one) for one in policy] if isinstance(policy, list) else Lender(policy)
+    _, rng = case.generators()
+    for row in hidden_of(case, rounds):
+        decision = decide(case, lenders if lending else policy, row, rng)
+        yield policy, lenders, decision, case.loop.protocol.show(row, decision), rng
+
+
+def decide(case: Case, policy: Any, row: Any, rng: Any) -> Any:
+    """Ask for a decision, after what the setting announces before it (a context), and judge it."""
+    loop = case.loop
+    announced = loop.protocol.announce(row) if hasattr(loop.protocol, "announce") else ()
+    decision = loop.protocol.decide(policy, *announced, rng)
+    if getattr(loop.protocol, "judges", False):
+        return decision
+    if not isinstance(policy, list):
+        return loop.judge(case.problem, policy, decision)
+    return [loop.judge(case.problem, player, arm) for player, arm in zip(policy, decision)]
+
+
+def hidden_of(case: Case, rounds: int = 0) -> np.ndarray:
+    return case.loop.protocol.record(case.problem, rounds or case.rounds, generator(case.seed, 0, WORLD))
+
+
+def pair_methods(case: Case) -> tuple[str, ...]:
+    return getattr(case.loop.protocol, "pair_methods", ())
+
+
+def trace(
+    case: Case, policy: Any, player: Any, world: Any = None, rebuild_at: int = 0
+) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
+    """Play round by round; the counts and the state after each."""
+    world_rng, rng = case.generators()
+    world = case.problem.world() if world is None else world
+    counts = np.zeros(len(case.loop.counters(case.problem)), dtype=np.int64)
+    for t in range(1, case.rounds + 1):
+        table = np.zeros((1, counts.size), dtype=np.int64)
+        refused, state = player.play(policy, world, world_rng, rng, np.array([t]), counts, table)
+        if refused:
+            raise Failure(f"the decision of round {t} is not allowed: {case.loop.refusal(case.problem)}")
+        yield table[0].copy(), frozen(state)
+        restore(policy, state)
+        if t == rebuild_at:
+            policy = _rebuilt(policy)
+
+
+def _rebuilt(policy: Any) -> Any:
+    if isinstance(policy, list):
+        return [_rebuilt(player) for player in policy]
+    made = object.__new__(type(policy))
+    vars(made).update(pickle.loads(pickle.dumps(vars(policy))))
+    return made
+
+
+def frozen(state: dict[str, Any]) -> dict[str, Any]:
+    return copy.deepcopy(dict(state))
+
+
+def size_of(state: dict[str, Any]) -> int:
+    """Bytes of the arrays, and of integers that outgrow a word."""
+    arrays = sum(value.nbytes for value in state.values() if isinstance(value, np.ndarray))
+    return arrays + sum(value.bit_length() // 64 for value in state.values() if isinstance(value, int))
+
+
+def compare(one: Any, other: Any, what: str) -> None:
+    for t, (a, b) in enumerate(zip(one, other), start=1):
+        same_step(a, b, t, what)
+
+
+def same_step(a: tuple, b: tuple, t: int, what: str) -> None:
+    if not np.array_equal(a[0], b[0]):
+        raise Failure(f"{what} differ in round {t}: counts {a[0].tolist()} and {b[0].tolist()}")
+    same_state(a[1], b[1], f"{what}, round {t}")
+
+
+def same_state(a: dict[str, Any], b: dict[str, Any], what: str) -> None:
+    if a.keys() != b.keys():
+        raise Failure(f"{what}: the fields changed to {sorted(b)} from {sorted(a)}")
+    for name in a:
+        if not np.array_equal(a[name], b[name], equal_nan=False):
+            raise Failure(f"{what}: field {name!r} is {brief_of(b[name])}, not {brief_of(a[name])}")
+
+
+def brief_of(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."

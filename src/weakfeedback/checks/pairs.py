@@ -1,0 +1,84 @@
+"""The check of the methods for pairs: they do to the bit what those for outputs do."""
+
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.checks.case import Case, Failure, brief_of, decide, frozen, hidden_of, pair_methods
+from weakfeedback.lending import Lender
+
+
+def pairs_teach_as_outputs(case: Case) -> None:
+    """The methods for pairs exist and do to the bit what those for outputs do: fields, generator, labels bought."""
+    protocol, names = case.loop.protocol, pair_methods(case)
+    if not names:
+        return
+    kind = type(case.make())
+    for name in names:
+        if not callable(getattr(kind, name, None)):
+            raise Failure(
+                f"{kind.__name__} has no {name}(): live objects compare outputs in their own way and call it"
+            )
+    arms = case.problem.arms
+    (policy, rng), (other, other_rng) = [(case.make(), case.generators()[1]) for _ in range(2)]
+    for t, row in enumerate(hidden_of(case), start=1):
+        arm, another = decide(case, policy, row, rng), decide(case, other, row, other_rng)
+        if not np.array_equal(arm, another):
+            raise Failure(f"taught by outputs it decides {arm} in round {t}, taught by pairs {another}")
+        seen = protocol.show(row, arm)
+        before, earlier = frozen(vars(policy)), frozen(vars(other))
+        sold = protocol.learn(Lender(policy), arm, seen, rng)
+        # live objects have the pairs that were seen and no others
+        size = arms if t % 2 or isinstance(arm, np.ndarray) else arm + 1
+        if protocol.learn_pairs(Lender(other), arm, seen, other_rng, size) != sold:
+            raise Failure(f"wants_label() and wants_label_pairs() differ in round {t}")
+        noted = _notes(seen, arm, arms)
+        for name in {**vars(policy), **vars(other)}:
+            value, theirs = vars(policy).get(name), vars(other).get(name)
+            if _same_bits(value, theirs):
+                continue
+            idle = _same_bits(theirs, earlier.get(name))
+            if idle and (_same_bits(value, before.get(name)) or _holds(value, noted, arm)):
+                continue  # room for what was compared, which says nothing by itself; decisions are compared too
+            raise Failure(
+                f"{_both(names)} differ in round {t}: field {name!r} is {brief_of(value)} by outputs and "
+                f"{brief_of(theirs)} by pairs{case.place(name, *case.loop.entry, *names)}"
+            )
+        if rng.bit_generator.state != other_rng.bit_generator.state:
+            raise Failure(f"{_both(names)} draw different numbers from rng in round {t}")
+
+
+def _both(names: tuple[str, ...]) -> str:
+    return " and ".join(["update()", *(f"{name}()" for name in names)])
+
+
+def _notes(seen: Any, arm: Any, arms: int) -> list[np.ndarray]:
+    """What can be noted of a round before it is learned: which pairs differ and, with a label, which arms are right."""
+    if isinstance(arm, np.ndarray):  # a set of models, of which nothing is noted
+        return []
+    parts = seen if isinstance(seen, tuple) else (seen,)
+    outputs = next(
+        part
+        for part in parts
+        if isinstance(part, np.ndarray) and part.shape == (arm + 1,) and part.dtype.kind in "biu"
+    )
+    differ = np.zeros((arms, arms), dtype=np.bool_)
+    differ[: arm + 1, : arm + 1] = np.triu(outputs[:, None] != outputs, 1)
+    right = np.zeros(arms, dtype=np.bool_)
+    right[: arm + 1] = outputs == parts[-1] if np.ndim(parts[-1]) == 0 else False
+    return [differ, right]
+
+
+def _holds(value: Any, noted: list[np.ndarray], arm: Any) -> bool:
+    """Whether a field only holds what was noted of this round."""
+    for note in noted:
+        if isinstance(value, np.ndarray) and value.shape == note.shape:
+            part = (slice(arm + 1),) * note.ndim
+            held = np.triu(value[part], 1) if note.ndim == 2 else value[part]
+            return np.array_equal(held, note[part])
+    return False
+
+
+def _same_bits(a: Any, b: Any) -> bool:
+    one, other = np.asarray(a), np.asarray(b)
+    return one.shape == other.shape and one.dtype == other.dtype and one.tobytes() == other.tobytes()

@@ -1,0 +1,65 @@
+"""What the shell offers while a command is typed. Imports are made when a name is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from typer import Context
+
+KINDS = ("settings", "policies", "instances", "experiments")
+REWARDS = ("bernoulli", "uniform", "beta")
+
+
+def settings(incomplete: str) -> list[str]:
+    """Names of settings."""
+    from weakfeedback.catalog import SETTINGS
+
+    return _starting(SETTINGS, incomplete)
+
+
+def kinds(incomplete: str) -> list[str]:
+    """What `list` can list."""
+    return _starting(KINDS, incomplete)
+
+
+def listed(context: Context, incomplete: str) -> list[str]:
+    """Names of the kind that was typed before."""
+    from weakfeedback.catalog import POLICIES, SETTINGS
+
+    kind, chosen = context.params.get("kind"), context.params.get("setting")
+    settings = [setting for setting in SETTINGS.values() if not chosen or setting.name == chosen]
+    if kind == "experiments":
+        return experiments(incomplete)
+    if kind == "settings":
+        names = [setting.name for setting in settings]
+    elif kind == "policies":
+        names = [name for setting in settings for name in POLICIES[setting.name]]
+    else:
+        names = [name for setting in settings for name in setting.instance_names()]
+    return _starting(dict.fromkeys(names), incomplete)
+
+
+def players(incomplete: str) -> list[str]:
+    """Names of the policies of players, in small letters as the examples have them."""
+    from weakfeedback.catalog import POLICIES
+
+    return _starting((name.lower() for name in POLICIES["multiplayer"]), incomplete.lower())
+
+
+def rewards(incomplete: str) -> list[str]:
+    """Laws of rewards."""
+    return _starting(REWARDS, incomplete)
+
+
+def experiments(incomplete: str) -> list[str]:
+    """Chapters and ids of experiments; after a comma, the next one."""
+    from weakfeedback.reproduce.registry import chapters
+    from weakfeedback.reproduce.registry import experiments as known
+
+    before, comma, word = incomplete.rpartition(",")
+    names = [*(chapter.names[0] for chapter in chapters()), *known()]
+    return [before + comma + name for name in _starting(names, word.lower())]
+
+
+def _starting(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]

@@ -1,0 +1,102 @@
+"""A live view of the air: who is where, and how often they met. On a terminal a picture, elsewhere a line at times."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from weakfeedback.apps.radio.wire import IDLE
+from weakfeedback.cli.output import say
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from weakfeedback.apps.radio.air import Air
+    from weakfeedback.apps.radio.crew import Crew
+
+REFRESH = 8  # times a second
+SOON, PERIOD = 1.0, 5.0  # seconds before the first line, and between lines
+
+
+class View:
+    """What is drawn, anew several times a second, from the last slot and the players' displays."""
+
+    def __init__(self, air: Air, crew: Crew) -> None:
+        self._air = air
+        self._crew = crew
+        self._start = time.monotonic()
+
+    def __rich__(self) -> Group:
+        """The picture of this moment."""
+        arms = self._air.latest
+        return Group(self._headline(), channels(arms, self._air.problem.arms), self._players(arms))
+
+    def _headline(self) -> Text:
+        return Text(headline(self._air, self._crew, self._start))
+
+    def _players(self, arms: list[int]) -> Table:
+        table = Table(box=None, pad_edge=False)
+        for title in ("player", "channel", "doing"):
+            table.add_column(title, justify="left" if title == "doing" else "right")
+        for n, (device, arm) in enumerate(zip(self._crew.devices, arms)):
+            style = "green" if device.settled else ""
+            table.add_row(str(n), "idle" if arm == IDLE else str(arm), device.phase, style=style)
+        return table
+
+
+def headline(air: Air, crew: Crew, start: float) -> str:
+    """How far it is, in a line; ``start`` is when it began."""
+    slots, spent = air.slots, max(time.monotonic() - start, 1e-9)
+    seated = sum(device.settled for device in crew.devices)
+    return (
+        f"slot {slots}   collisions {air.collisions}   "
+        f"settled {seated} of {len(crew.devices)}   {slots / spent:.0f} slots/s"
+    )
+
+
+def channels(arms: list[int], count: int) -> Text:
+    """All channels in a line: who is alone on each, · for nobody, ✗ for a collision."""
+    text = Text("air ")
+    for k in range(count):
+        there = [n for n, arm in enumerate(arms) if arm == k]
+        if len(there) > 1:
+            text.append(f" {'✗':>2}", style="bold red")
+        elif there:
+            text.append(f" {there[0]:>2}", style="bold")
+        else:
+            text.append(f" {'·':>2}", style="dim")
+    return text
+
+
+@contextlib.contextmanager
+def on_terminal(console: Console, air: Air, crew: Crew) -> Any:
+    """Draw while the players play; the last picture is taken away."""
+    with Live(View(air, crew), console=console, refresh_per_second=REFRESH, transient=True):
+        yield
+
+
+@contextlib.contextmanager
+def in_lines(air: Air, crew: Crew) -> Any:
+    """Print a line now and then while the players play, the first one soon."""
+    start, done = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        pause = SOON
+        while not done.wait(pause):
+            say(headline(air, crew, start))
+            pause = PERIOD
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()

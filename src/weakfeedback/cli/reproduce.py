@@ -1,0 +1,177 @@
+"""What `weakfeedback reproduce` does between its options and the package: mistakes as one line, results as tables."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weakfeedback.cli.output import (
+    INTERRUPTED,
+    Stop,
+    console,
+    make_writable,
+    print_json,
+    show_traceback,
+    tidy_warnings,
+    writing_to,
+)
+from weakfeedback.plaintext import counted
+
+if TYPE_CHECKING:
+    from weakfeedback.reproduce.run import Reproduction
+
+
+def show_list(words: list[str], quick: bool, json: bool) -> None:
+    """Print the experiments with what they would take."""
+    from weakfeedback.cli.listing import table
+    from weakfeedback.reproduce.cost import listing
+    from weakfeedback.reproduce.progress import clock
+    from weakfeedback.reproduce.registry import UnknownExperiment, choose
+
+    try:
+        chosen = choose(words).ids
+    except UnknownExperiment as error:
+        raise Stop(str(error)) from None
+    rows = [row for row in listing(quick) if row["id"] in chosen]
+    if json:
+        print_json({"experiments": rows, "seconds": sum(row["seconds"] for row in rows)})
+        return
+    shown = table("Experiments", "id", "thesis", "repeated", "one core", "data", "what is compared")
+    for row in rows:
+        data = row["needs"] and f"{row['needs']} (else {row['stand_in'] or 'skipped'})"
+        repeated, cost = str(row["replications"]), clock(row["seconds"])
+        shown.add_row(row["id"], row["place"], repeated, cost, data, row["title"])
+    console().print(shown)
+    total = sum(row["seconds"] for row in rows)
+    console().print(f"{counted(len(rows), 'experiment')}, about {clock(total)} of one core", markup=False)
+
+
+def run(
+    words: list[str],
+    folder: Path,
+    quick: bool,
+    workers: int | None,
+    scheduler: str | None,
+    data: Path | None,
+    json: bool,
+) -> Reproduction:
+    """Reproduce; every mistake ends in one line."""
+    from weakfeedback.engine.store import StoreError, StoreMismatch
+    from weakfeedback.reproduce.cluster import NoCluster
+    from weakfeedback.reproduce.kept import CHUNKS
+    from weakfeedback.reproduce.medical import BadData, digests
+    from weakfeedback.reproduce.registry import UnknownExperiment, choose
+    from weakfeedback.reproduce.run import reproduce
+
+    start = time.monotonic()
+    try:
+        choose(words)
+        digests(data)
+        with tidy_warnings(), writing_to(folder):
+            make_writable(folder / CHUNKS)
+            found = reproduce(
+                words, folder, quick=quick, workers=workers, scheduler=scheduler, data=data, quiet=json
+            )
+    except StoreMismatch as error:
+        raise Stop(f"{error} with --out") from None
+    except (StoreError, NoCluster, UnknownExperiment) as error:
+        raise Stop(str(error)) from None
+    except BadData as error:
+        raise Stop(f"--data: {error}" if data is not None else str(error)) from None
+    except KeyboardInterrupt:
+        raise Stop(
+            f"interrupted; what is finished is kept in {folder}: run the same command to go on", INTERRUPTED
+        ) from None
+    if not json:
+        words_of_time = f"{time.monotonic() - start:.0f} s, {counted(found.played, 'chunk')} played"
+        console().print(words_of_time, markup=False)
+    return found
+
+
+def is_one(folder: Path) -> bool:
+    """Whether a folder holds a reproduction."""
+    from weakfeedback.reproduce.kept import NOTE
+
+    return (folder / NOTE).exists()
+
+
+def rebuild(folder: Path) -> Reproduction:
+    """Build the page again."""
+    from weakfeedback.reproduce.kept import NotAReproduction
+    from weakfeedback.reproduce.run import rebuild as again
+
+    try:
+        with tidy_warnings(), writing_to(folder):
+            return again(folder)
+    except NotAReproduction as error:
+        raise Stop(str(error)) from None
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        show_traceback()
+        raise Stop(
+            f"{folder}: what it holds does not belong together ({type(error).__name__}: {error}); run `weakfeedback "
+            "reproduce` again to make it"
+        ) from None
+
+
+def tell(found: Reproduction, folder: Path, json: bool) -> None:
+    """Print the verdicts and where the page is."""
+    from weakfeedback.cli.listing import table
+    from weakfeedback.report.page import VERDICTS
+
+    if json:
+        print_json(_plain(found, folder))
+        return
+    shown = table("Claims", "claim", "verdict", "in the words of the thesis")
+    for claim, verdict in found.verdicts:
+        shown.add_row(str(claim.number), verdict.outcome, claim.words)
+    counts = Counter(verdict.outcome for _, verdict in found.verdicts)
+    if counts:
+        console().print(shown, markup=False)
+        console().print(
+            ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word]), markup=False
+        )
+    console().print(f"  page    {found.paths[0]}", markup=False)
+
+
+def _plain(found: Reproduction, folder: Path) -> dict[str, Any]:
+    from weakfeedback.report.tables import final_rows
+    from weakfeedback.reproduce.kept import rows_of
+
+    rows = []
+    for experiment in found.choice.experiments:
+        row: dict[str, Any] = {"id": experiment.id, "place": experiment.place, "seed": experiment.seed}
+        if experiment.id in found.results:
+            results = found.results[experiment.id]
+            row |= {name: results.about[name] for name in ("instance", "stands_in_for", "horizon")}
+            row |= {"final": final_rows(results), "results": rows_of(folder, experiment.id)}
+        else:
+            row["skipped"] = found.note.skipped[experiment.id]
+        rows.append(row)
+    counts = Counter(verdict.outcome for _, verdict in found.verdicts)
+    return {
+        "experiments": rows,
+        "claims": [_claim(claim, verdict) for claim, verdict in found.verdicts],
+        "verdicts": dict(counts),
+        "data": {name: bool(digest) for name, digest in found.note.data.items()},
+        "quick": found.note.quick,
+        "chunks_played": found.played,
+        "page": found.paths[0],
+        "figures": found.paths[1:],
+    }
+
+
+def _claim(claim: Any, verdict: Any) -> dict[str, Any]:
+    words = ("effect", "low", "high", "p_value")
+    return {
+        "number": claim.number,
+        "words": claim.words,
+        "how": claim.how,
+        "verdict": verdict.outcome,
+        "reason": verdict.reason,
+        "ours": claim.ours,
+        "remains": claim.remains if verdict.outcome == "not-reproduced" else "",
+        **{word: getattr(verdict, word) for word in words},
+        "n": verdict.n,
+    }

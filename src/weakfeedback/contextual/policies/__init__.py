@@ -1,0 +1,1 @@
+"""Policies for contextual cascades, one in each file."""

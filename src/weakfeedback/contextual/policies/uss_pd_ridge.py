@@ -1,0 +1,105 @@
+"""USS-PD-lambdaI: USS-PD with a ridge in place of the forced phase (thesis, appendix of chapter 3)."""
+
+import math
+
+from weakfeedback.contextual.disagreement import PairwiseDisagreement
+from weakfeedback.contextual.glm import confidence
+from weakfeedback.validate import brief, number
+
+
+class UssPdRidge(PairwiseDisagreement):
+    """USS-PD whose matrices start at lambda I, so that only the first round is forced.
+
+    The rule of ``UssPd`` with V_ij = lambda I + the sum of phi phi', and theta_ij the maximiser of the
+    log-likelihood minus lambda |theta|^2 / 2. The factor before |phi| is, with n_ij observations of the pair,
+
+        "alpha":  (2 sigma / kappa) sqrt( d'/2 log(1 + 2 t / d') + log(K^2 / (2 delta)) )
+        "beta":   (2 sigma / kappa) sqrt( d'/2 log(1 + n_ij / (d' lambda)) + log(K^2 / (2 delta)) ) + 2 sqrt(lambda) S
+
+    Deviations from the thesis, and why:
+
+    * Its pseudo-code has alpha, its lemma beta: both are offered. beta takes n_ij, as the lemma does before it
+      bounds n_ij by t.
+    * The pseudo-code solves the equation of the estimate without a ridge, which has no solution after one
+      round. The ridge lambda is put into the likelihood too.
+    * The lemma holds only once the smallest eigenvalue of V_ij without the ridge is 2 lambda: the forced phase is
+      avoided by the algorithm, not by its guarantee.
+
+    Estimates, history and wrong input are as in ``UssPd``.
+
+    Draws: none.
+
+    Parameters
+    ----------
+    costs : K non-decreasing numbers >= 0
+        ``costs[i]`` is the total cost C_i of stopping at arm ``i``.
+    dimension : integer >= 1
+        The length of phi.
+    ridge : number >= 1e-12
+        lambda.
+    bonus : "alpha" or "beta"
+    norm_bound : number >= 0
+        S, at least the norm of every theta_ij; used by "beta".
+    delta, sigma, kappa, tolerance, per_pair, keep
+        As in ``UssPd``.
+
+    References
+    ----------
+    A. Verma, Sequential Decision Problems with Weak Feedback, IIT Bombay 2021, algorithm USS-PD-lambdaI.
+
+    Examples
+    --------
+    Two tests that differ where x > 0 only: there the second is worth its cost.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(7)
+    >>> policy = UssPdRidge(costs=[0.1, 0.4], dimension=2)
+    >>> pulls = np.zeros((2, 2), dtype=int)
+    >>> for x in rng.choice([-1.0, 1.0], size=1000):
+    ...     phi = np.array([0.7, 0.7 * x])
+    ...     arm = policy.select(phi, rng)
+    ...     policy.update(phi, arm, np.array([0, int(x > 0)])[: arm + 1], rng)
+    ...     pulls[int(x > 0), arm] += 1
+    >>> pulls.tolist()
+    [[473, 11], [0, 516]]
+    """
+
+    in_short = "USS-PD with one forced round only"
+    explained = (
+        "USS-PD-lambdaI compares the extra cost with the largest plausible disagreement at this context."
+    )
+    delay_safe = True
+    keeps_history = True
+
+    def __init__(
+        self,
+        costs,
+        dimension,
+        ridge=1.0,
+        bonus="alpha",
+        norm_bound=1.0,
+        delta=0.05,
+        sigma=0.1,
+        kappa=0.25,
+        tolerance=0.5,
+        per_pair=False,
+        keep=None,
+    ):
+        super().__init__(costs, dimension, tolerance, ridge, delta, sigma, kappa, per_pair, keep)
+        if not isinstance(bonus, str) or bonus not in ("alpha", "beta"):
+            raise ValueError(f"bonus must be 'alpha' or 'beta', got {brief(bonus)}")
+        self.by_pair = bonus == "beta"
+        self.norm_bound = number("norm_bound", norm_bound, at_least=0.0)
+
+    def is_over(self):
+        """The forced phase ends with the first feedback (line 2)."""
+        return True
+
+    def bonus(self, m):
+        """The factor alpha, or beta of pair m."""
+        if not self.by_pair:
+            return confidence(self.t + self.gone, self.d, self.K, self.delta, self.sigma, self.kappa)
+        # beta is alpha with n / (2 lambda) in place of t, and what the ridge pulls away
+        effective = self.n[m] / (2.0 * self.ridge)
+        alpha = confidence(effective, self.d, self.K, self.delta, self.sigma, self.kappa)
+        return alpha + 2.0 * math.sqrt(self.ridge) * self.norm_bound

@@ -1,0 +1,153 @@
+"""One round of a contextual cascade taken apart, for checks that must stand between its steps.
+
+A round is a record: the features ``phi``, the ``outputs`` of all arms (or the matrix ``differ``), the ``truth``, and
+what every arm costs, ``regret`` and ``loss`` in units.
+"""
+
+import numpy as np
+
+from weakfeedback.kernels.loops import disagreements
+
+
+class Script:
+    """A world that replays recorded rounds."""
+
+    def __init__(self, rounds):
+        self.rounds = rounds
+        self.phi = rounds["phi"]
+        self.served = 0
+
+    def begin(self, rng):
+        """Nothing to prepare."""
+
+    def draw(self, phi, outputs, rng):
+        """Write the next context and its outputs, or its disagreements; return its number."""
+        record = self.rounds[self.served]
+        phi[:] = record["phi"]
+        outputs[:] = record["outputs" if outputs.ndim == 1 else "differ"]
+        self.served += 1
+        return self.served - 1
+
+    def truth(self, row):
+        """The truth of a round."""
+        return self.rounds["truth"][row]
+
+    def regret(self, row, arm):
+        """The regret of an arm in a round."""
+        return self.rounds["regret"][row, arm]
+
+    def loss(self, row, arm):
+        """The error probability of an arm in a round."""
+        return self.rounds["loss"][row, arm]
+
+
+class Protocol:
+    """Draw, announce, decide, show and learn as separate steps."""
+
+    decides = "select"  # the method that returns the decision
+
+    def __init__(self, sees_truth):
+        self.sees_truth = sees_truth
+        # the same as others, for those who compare outputs in their own way; the truth is no matter of pairs
+        self.pair_methods = () if sees_truth else ("update_pairs",)
+
+    def record(self, problem, rounds, rng):
+        """What the world hides in so many rounds."""
+        K = problem.arms
+        per_arm = [("outputs", "i8", K), ("regret", "i8", K), ("loss", "i8", K)]
+        records = np.zeros(rounds, dtype=[("phi", "f8", problem.dimension), ("truth", "i8"), *per_arm])
+        world = problem.world()
+        world.begin(rng)
+        for t in range(rounds):
+            row = world.draw(records["phi"][t], records["outputs"][t], rng)
+            records["truth"][t] = world.truth(row)
+            for arm in range(K):
+                records["regret"][t, arm] = world.regret(row, arm)
+                records["loss"][t, arm] = world.loss(row, arm)
+        return records
+
+    def script(self, hidden):
+        """A world that replays what was recorded."""
+        return Script(hidden)
+
+    def announce(self, row):
+        """The context, which a policy sees before it decides."""
+        return (row["phi"].copy(),)
+
+    def decide(self, policy, phi, rng):
+        """Ask for the arm."""
+        return policy.select(phi, rng)
+
+    def show(self, row, arm):
+        """What the policy may see of a round."""
+        truth = (int(row["truth"]),) if self.sees_truth else ()
+        return (row["phi"].copy(), row["outputs"][: arm + 1].copy(), *truth)
+
+    def learn(self, policy, arm, seen, rng):
+        """Give the feedback of a decision."""
+        phi, outputs, *truth = seen
+        if truth:
+            policy.update(phi, arm, outputs, rng, truth=truth[0])
+        else:
+            policy.update(phi, arm, outputs, rng)
+
+    def learn_pairs(self, policy, arm, seen, rng, size):
+        """Give the same feedback as a matrix of disagreements, of so many rows."""
+        differ = np.zeros((size, size), dtype=np.bool_)
+        disagreements(seen[1], arm, differ)
+        policy.update_pairs(seen[0], arm, differ, rng)
+
+    def scramble(self, row, arm, rng):
+        """Another round that shows the same."""
+        other = row.copy()
+        other["outputs"][arm + 1 :] = rng.integers(0, 1000, size=other["outputs"].size - arm - 1)
+        if not self.sees_truth:
+            other["truth"] = rng.integers(0, 1000)
+        return other
+
+
+class PairProtocol:
+    """The same where only disagreements of pairs exist."""
+
+    decides = "select"
+
+    def record(self, problem, rounds, rng):
+        """What the world hides in so many rounds."""
+        K = problem.arms
+        kinds = [("phi", "f8", problem.dimension), ("differ", "?", (K, K)), ("regret", "i8", K)]
+        records = np.zeros(rounds, dtype=kinds)
+        world = problem.world()
+        world.begin(rng)
+        for t in range(rounds):
+            row = world.draw(records["phi"][t], records["differ"][t], rng)
+            for arm in range(K):
+                records["regret"][t, arm] = world.regret(row, arm)
+        return records
+
+    def script(self, hidden):
+        """A world that replays what was recorded."""
+        return Script(hidden)
+
+    def announce(self, row):
+        """The context, which a policy sees before it decides."""
+        return (row["phi"].copy(),)
+
+    def decide(self, policy, phi, rng):
+        """Ask for the arm."""
+        return policy.select(phi, rng)
+
+    def show(self, row, arm):
+        """What the policy may see of a round."""
+        differ = row["differ"].copy()
+        differ[:, arm + 1 :] = False
+        return (row["phi"].copy(), differ)
+
+    def learn(self, policy, arm, seen, rng):
+        """Give the feedback of a decision."""
+        policy.update_pairs(seen[0], arm, seen[1], rng)
+
+    def scramble(self, row, arm, rng):
+        """Another round that shows the same."""
+        other = row.copy()
+        other["differ"][:, arm + 1 :] = rng.integers(0, 2, size=other["differ"][:, arm + 1 :].shape)
+        return other

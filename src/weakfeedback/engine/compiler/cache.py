@@ -1,0 +1,82 @@
+"""Where compiled code is kept on disk: in a folder of the user's own.
+
+A user who can write into the folder can run code in every process that reads it: the digests in its files detect
+accidents only. No failure of the cache is an error.
+"""
+
+import functools
+import importlib.metadata
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+VARIABLE = "WEAKFEEDBACK_CACHE"
+NAME = f"numba-{importlib.metadata.version('numba')}-numpy-{importlib.metadata.version('numpy')}"
+lost: list[str] = []  # why compiled code of this process could not be kept
+
+
+def keep(dispatcher: Any, function: Any, stamp: str) -> None:
+    """Let a dispatcher of a function keep its code on disk; ``stamp`` says what the function's name does not."""
+    place = folder()
+    if place is None:
+        return
+    try:
+        from weakfeedback.engine.compiler._numba import diskcache
+
+        diskcache.attach(dispatcher, function, place, stamp)
+    except (
+        ImportError,
+        AttributeError,
+        TypeError,
+    ) as reason:  # of another Numba, whose cache is made otherwise
+        lost.append(str(reason))
+
+
+def folder() -> Path | None:
+    """Where compiled code is kept; None if there is no such place."""
+    given = os.environ.get(VARIABLE) or os.environ.get("NUMBA_CACHE_DIR")
+    return _make(Path(given) / f"weakfeedback-{NAME}", None) if given else _own_folder()
+
+
+def user_folder() -> Path | None:
+    """The user's folder for what can be made again, as the platform has it."""
+    try:
+        if sys.platform == "win32":
+            local = os.environ.get("LOCALAPPDATA", "")
+            return (Path(local) if local else Path.home() / "AppData" / "Local") / "weakfeedback" / "cache"
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Caches" / "weakfeedback"
+        given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+        return (given if given.is_absolute() else Path.home() / ".cache") / "weakfeedback"
+    except RuntimeError:  # there is no home folder
+        return None
+
+
+def _own_folder() -> Path | None:
+    home = user_folder()
+    return None if home is None else _make(home / NAME, home)
+
+
+@functools.lru_cache(maxsize=64)
+def _make(place: Path, private: Path | None) -> Path | None:
+    """Make the folder unless it exists; None if that fails, or if other users could write into ``private``."""
+    try:
+        for part in (private, place):
+            if part is not None:
+                part.parent.mkdir(parents=True, exist_ok=True)
+                part.mkdir(mode=0o700, exist_ok=True)
+        return place if private is None or _is_private(private) else None
+    except OSError:
+        return place if place.is_dir() else None  # it can be read, if not written
+
+
+def _is_private(place: Path) -> bool:
+    if os.name == "nt":
+        return True
+    found = place.stat()
+    if found.st_uid != os.geteuid():
+        return False
+    if found.st_mode & 0o077:
+        place.chmod(0o700)
+    return True

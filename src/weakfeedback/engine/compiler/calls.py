@@ -1,0 +1,107 @@
+"""The methods of one compiled object, called from Python one by one: what a live object needs.
+
+A simulation compiles a whole loop. Here each method is a compiled function of its own, which takes the object's
+struct. The generator travels in a struct too: to unwrap NumPy's generator at every call would take longer than most
+methods do.
+"""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.engine.compiler._numba.functions import entry_point
+from weakfeedback.engine.compiler.fingerprint import CannotLower, assigned
+from weakfeedback.engine.compiler.lowering import Blueprint, compiled_loop
+from weakfeedback.engine.compiler.reasons import reason
+
+
+class Holder:
+    """An object whose only field is a generator."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+
+
+class Calls:
+    """The compiled twin of an object, and its methods. Nothing is called, and nothing drawn, to compile them.
+
+    Parameters
+    ----------
+    obj : object
+        Its arrays are shared with the twin as long as no method replaces them. Numbers, and arrays that are replaced,
+        live in the twin: `write_back` brings them home.
+    methods : mapping of names to tuples
+        For each method that will be called an example of its arguments, without the generator that comes last.
+        Later calls must have arguments of the same types: they are not looked at again.
+    rng : Generator
+        What the methods draw from.
+    undrawn : names
+        Methods that take no generator.
+
+    Raises ``CannotLower``, with one line, if the object cannot be compiled.
+    """
+
+    def __init__(
+        self,
+        obj: Any,
+        methods: Mapping[str, tuple[Any, ...]],
+        rng: np.random.Generator,
+        undrawn: tuple[str, ...] = (),
+    ) -> None:
+        self.obj = obj
+        self._blueprint = Blueprint(obj, tuple(methods))
+        self._undrawn = undrawn
+        self._assigns = bool(assigned(self._blueprint.methods.values()))
+        holder = Holder(rng)
+        source = Blueprint(holder, ())
+        self._source = source.twin(holder)
+        self._share()
+        self._entries = {}
+        for name, arguments in methods.items():
+            function = compiled_loop(_caller(name, len(arguments), name in undrawn), self._blueprint, source)
+            try:
+                self._entries[name] = entry_point(function, self._twin, self._source, *arguments)
+            except Exception as error:  # the compiler raises many kinds
+                raise CannotLower(reason(error, self._blueprint.methods, type(obj))) from None
+
+    def method(self, name: str) -> Callable[..., Any]:
+        """Return a method as a function of the same arguments; the generator among them is not looked at."""
+        entry, source = self._entries[name], self._source
+        last = None if name in self._undrawn else -1
+
+        def call(*arguments: Any) -> Any:
+            return entry(self._twin, source, *arguments[:last])
+
+        return call
+
+    def fields(self) -> dict[str, Any]:
+        """Return the state of the twin; its arrays are the twin's own."""
+        if not self._assigns:  # then its arrays are all that changes, and they are shared
+            return vars(self.obj)
+        return self._blueprint.read(self._twin)
+
+    def write_back(self) -> None:
+        """Make ``vars(obj)`` the state of the twin."""
+        if self._assigns:
+            vars(self.obj).update(self.fields())
+
+    def restart(self) -> None:
+        """Go on from ``vars(obj)``."""
+        self._share()
+
+    def _share(self) -> None:
+        self._twin = self._blueprint.twin(self.obj)
+
+
+@functools.cache
+def _caller(name: str, arguments: int, undrawn: bool) -> Callable[..., Any]:
+    """Return a function that calls the method of an object, with the generator of a holder as the last argument."""
+    names = [f"a{k}" for k in range(arguments)]
+    given = names if undrawn else [*names, "source.rng"]
+    text = f"def {name}({', '.join(['obj', 'source', *names])}):\n    return obj.{name}({', '.join(given)})\n"
+    scope: dict[str, Any] = {"__name__": __name__}
+    # under the name of this file, beside which the compiler's cache lies
+    exec(compile(text, __file__, "exec"), scope)
+    return scope[name]

@@ -1,0 +1,177 @@
+"""What a figure shows, as plain data, and how matplotlib draws it: curves with bands, labelled at their ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from weakfeedback.plaintext import visible
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's palette without yellow: told apart by colour-blind readers and in print
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+STYLES = ("-", "--", "-.", ":")
+MOST_POINTS = 200  # of a curve: more cannot be seen
+LONGEST_LABEL, MOST_LABELS = 24, 15  # beside the curves, in characters and in number; else a legend below
+
+
+class Measured(Protocol):
+    """What a figure needs of some results."""
+
+    @property
+    def policies(self) -> list[str]:
+        """The labels."""
+
+    def curve(self, measure: str = "regret") -> pd.DataFrame:
+        """Mean and interval at every mark."""
+
+    def final(self, measure: str = "regret") -> pd.DataFrame:
+        """Mean and interval of the last round."""
+
+
+def curve_figure(results: Measured, measure: str = "regret", points: int = MOST_POINTS) -> dict[str, Any]:
+    """The mean of a measure over rounds with its 95 % interval, for every policy."""
+    curve = results.curve(measure)
+    series: list[dict[str, Any]] = []
+    x: list[int] = []
+    for policy in results.policies:
+        rows = curve[curve["policy"] == policy]
+        rows = rows.iloc[thinned(len(rows), points)]
+        x = rows["round"].tolist()
+        series.append({"name": policy, **{end: _shortened(rows[end]) for end in ("mean", "low", "high")}})
+    return {"kind": "curve", "x_title": "round", "y_title": measure, "x": x, "series": series}
+
+
+def sweep_figure(
+    results: Mapping[float, Measured], x_title: str, measure: str = "regret", points: int = MOST_POINTS
+) -> dict[str, Any]:
+    """The final mean of a measure against what was swept, for every policy; ``results`` by the value swept."""
+    values = sorted(results)[:: max(1, math.ceil(len(results) / points))]
+    final = {value: results[value].final(measure) for value in values}
+    policies = list(dict.fromkeys(policy for value in values for policy in results[value].policies))
+    series = [
+        {
+            "name": policy,
+            **{
+                end: [_short(final[value][end].get(policy, math.nan)) for value in values]
+                for end in ("mean", "low", "high")
+            },
+        }
+        for policy in policies
+    ]
+    x = [_short(value) for value in values]
+    return {"kind": "sweep", "x_title": x_title, "y_title": f"final {measure}", "x": x, "series": series}
+
+
+def plot_curves(results: Measured, ax: Axes | None = None, measure: str = "regret") -> Axes:
+    """Draw the mean of a measure over rounds with its 95 % band for every policy of some results."""
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+    return plot_figure(curve_figure(results, measure), ax)
+
+
+def plot_figure(figure: dict[str, Any], ax: Axes) -> Axes:
+    """Draw a figure on axes of matplotlib."""
+    ends = []
+    x = figure["x"]
+    for k, series in enumerate(figure["series"]):
+        colour, style = look(k)
+        mean, low, high = (_filled(series[end]) for end in ("mean", "low", "high"))
+        marker = "o" if figure["kind"] == "sweep" else None
+        name = visible(series["name"])
+        label = name.replace("$", r"\$")  # for a legend, which would read formulas
+        ax.plot(x, mean, style, color=colour, linewidth=1.8, marker=marker, markersize=3.5, label=label)
+        ax.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+        known = [(at, value) for at, value in zip(x, mean) if not math.isnan(value)]
+        if known:
+            ends.append((known[-1][1], name, colour, x[-1]))
+    ax.set_xlabel(visible(figure["x_title"]), parse_math=False)
+    ax.set_ylabel(visible(figure["y_title"]), parse_math=False)
+    if figure["kind"] == "curve":
+        ax.set_xlim(left=0)
+    elif min(x) < 0.0 < max(x):
+        ax.axvline(0.0, color="#9aa5b1", linewidth=0.8, zorder=0)
+    ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]) if _negative(figure) else 0.0)
+    ax.spines[["top", "right"]].set_visible(False)
+    longest = max((len(end[1]) for end in ends), default=0)
+    if longest > LONGEST_LABEL or len(ends) > MOST_LABELS:
+        _legend_below(ax)
+    else:
+        _label_ends(ax, ends)
+    return ax
+
+
+def look(k: int) -> tuple[str, str]:
+    """Colour and line style of the k-th series."""
+    turn, colour = divmod(k, len(COLOURS))
+    return COLOURS[colour], STYLES[(turn + colour) % len(STYLES)]
+
+
+def _label_ends(ax: Axes, ends: list[tuple]) -> None:
+    """Write each policy's name at the end of its curve, moved apart where curves end close together."""
+    bottom, top = ax.get_ylim()
+    ends = sorted(ends)
+    heights = spread([end[0] for end in ends], 0.055 * (top - bottom), top)
+    for height, (_, policy, colour, x) in zip(heights, ends):
+        looks: dict[str, Any] = {"color": colour, "va": "center", "parse_math": False}
+        ax.annotate(policy, (x, height), xytext=(5, 0), textcoords="offset points", **looks)
+
+
+def _legend_below(ax: Axes) -> None:
+    """Name the curves below the axes, in as many columns as the longest name leaves room for; none is cut."""
+    import textwrap
+
+    handles, labels = ax.get_legend_handles_labels()
+    labels = ["\n".join(textwrap.wrap(label, 76)) for label in labels]
+    longest = max(len(line) for label in labels for line in label.split("\n"))
+    columns = max(1, min(3, 84 // (longest + 6)))
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.14), "borderaxespad": 0.0}
+    ax.legend(handles, labels, ncols=columns, frameon=False, fontsize=9, **place)
+
+
+def spread(values: list[float], gap: float, top: float) -> list[float]:
+    """Heights for labels of rising values: near them, a gap apart, and not above the top.
+
+    >>> spread([0.0, 1.0, 1.5, 10.0], 1.0, 10.0), spread([10.0, 10.0, 10.0], 1.0, 10.0)
+    ([0.0, 1.0, 2.0, 10.0], [8.0, 9.0, 10.0])
+    """
+    heights: list[float] = []
+    for value in values:
+        heights.append(max(value, heights[-1] + gap) if heights else value)
+    limit = top
+    for k in range(len(heights) - 1, -1, -1):
+        heights[k] = min(heights[k], limit)
+        limit = heights[k] - gap
+    return heights
+
+
+def thinned(count: int, points: int) -> list[int]:
+    """At most so many indices, evenly spaced, the last one always among them."""
+    step = math.ceil(count / points)
+    return list(range(count - 1, -1, -step))[::-1]
+
+
+def _negative(figure: dict[str, Any]) -> bool:
+    return any(value is not None and value < 0.0 for series in figure["series"] for value in series["mean"])
+
+
+def _filled(values: list[float | None]) -> list[float]:
+    return [math.nan if value is None else value for value in values]
+
+
+def _shortened(values: Any) -> list[float | None]:
+    return [_short(value) for value in values]
+
+
+def _short(value: float) -> float | None:
+    """Five digits are enough to draw and to hover over, and keep the page small; NaN is null in JSON."""
+    if not math.isfinite(value):
+        return None
+    short = float(f"{value:.5g}")
+    return int(short) if short == int(short) else short

@@ -1,0 +1,1 @@
+"""Numeric routines that give the same bits interpreted and compiled."""

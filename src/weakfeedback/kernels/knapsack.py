@@ -1,0 +1,319 @@
+"""The exact 0-1 knapsack on real weights: branch and bound with the bound of the continuous relaxation.
+
+Plain loops that policies may call: they give the same bits interpreted and compiled.
+"""
+
+import math
+
+import numpy as np
+
+from weakfeedback.kernels.knapsack_shortcuts import TIE, alike, clearly_best, take_worthiest
+from weakfeedback.kernels.loops import rank_down
+
+__all__ = ["NODES", "TOLERANCE", "pack", "pack_again", "pack_levels", "pack_lightest", "runner_up"]
+
+TOLERANCE = 1e-9  # relative, of the capacity: six times 0.7 must fit into 4.2
+NODES = 1_000_000  # of the search tree, before it is given up
+FEW = 40  # items: with more, a guess can seldom be shown to be the best
+CELLS = 100_000_000  # of the table of the dynamic programme
+BETTER = 1.0 + 1e-12  # a set must be better by more than rounding errors
+
+
+def pack(values, weights, capacity):
+    """Return which items to take: the largest total value whose weight fits into the capacity.
+
+    Items with a value <= 0 are never taken. The search tries items by decreasing value per weight (ties to the
+    smaller index) and leaves a branch when its continuous relaxation, Dantzig's bound, is no better than the best
+    set found. The same bound settles most items before the search. A second rule keeps (nearly) equal items cheap:
+    an item is not taken while an earlier one that weighs no more and is worth no less was left out.
+
+    S. Martello, P. Toth, Knapsack Problems, Wiley 1990, chapter 2.
+
+    >>> pack(np.array([0.9, 0.6, 0.4]), np.array([0.6, 0.55, 0.45]), 1.0)
+    array([False,  True,  True])
+    """
+    # np.int64: to the compiler a plain constant is a type of its own, and the search would be compiled for each
+    chosen, done = branch_and_bound(values, weights, capacity * (1.0 + TOLERANCE), np.int64(NODES), 0.0)
+    if not done:
+        raise ValueError("the knapsack was given up after 1000000 nodes: too many sets are nearly optimal")
+    return chosen
+
+
+def pack_again(values, weights, capacity, guess):
+    """Return which items to take, like ``pack``; sooner if ``guess`` is the answer, as the last one often is.
+
+    >>> pack_again(np.array([0.9, 0.6, 0.4]), np.array([0.6, 0.55, 0.45]), 1.0, np.array([False, True, True]))
+    array([False,  True,  True])
+    """
+    if values.size <= FEW and clearly_best(values, weights, capacity * (1.0 + TOLERANCE), guess):
+        return guess
+    return pack(values, weights, capacity)
+
+
+def pack_lightest(values, weights, capacity):
+    """Return which items to take, like ``pack``; of several sets of the largest value, one of the smallest weight.
+
+    While there is a set as good that weighs less than the last, it takes its place.
+
+    >>> pack_lightest(np.array([0.4, 0.3, 0.1]), np.array([0.8, 0.5, 0.2]), 0.9)
+    array([False,  True,  True])
+    """
+    best = np.zeros(values.size, dtype=np.bool_)
+    room = capacity * (1.0 + TOLERANCE)
+    floor = 0.0
+    while True:
+        chosen, done = branch_and_bound(values, weights, room, np.int64(NODES), floor)
+        if not done:
+            raise ValueError("the lightest of the best sets was given up: too many sets are nearly optimal")
+        value = 0.0
+        weight = 0.0
+        for i in range(values.size):
+            if chosen[i]:
+                value += values[i]
+                weight += weights[i]
+        if value <= floor:
+            return best
+        best = chosen
+        if floor == 0.0:
+            floor = value * (1.0 - TIE)
+        room = weight - TOLERANCE * capacity
+
+
+def pack_levels(values, weights, capacity, nodes=NODES):
+    """Return which items to take, like ``pack``; integer weights cannot exhaust it.
+
+    When the search exceeds ``nodes`` nodes, dynamic programming over the levels 0, ..., capacity answers.
+
+    >>> pack_levels(np.array([3.0, 4.0, 5.0]), np.array([2.0, 3.0, 4.0]), 5.5, nodes=0)
+    array([ True,  True, False])
+    """
+    room = capacity * (1.0 + TOLERANCE)
+    chosen, done = branch_and_bound(values, weights, room, np.int64(nodes), 0.0)
+    if done:
+        return chosen
+    levels = math.floor(room) + 1
+    whole = values.size * levels <= CELLS
+    for i in range(values.size):
+        if values[i] > 0.0 and weights[i] <= room and weights[i] != math.floor(weights[i]):
+            whole = False
+    if not whole:
+        raise ValueError(
+            "the knapsack was given up: too many sets are nearly optimal, and the weights are not small integers"
+        )
+    return fill_levels(values, weights, levels)
+
+
+def branch_and_bound(values, weights, room, nodes, floor):
+    """Return the best set of items, and whether the search was finished within so many nodes.
+
+    Only sets worth more than ``floor`` are looked for; if there is none, the set returned is worth no more.
+    """
+    chosen = np.zeros(values.size, dtype=np.bool_)
+    if alike(weights) and take_worthiest(values, weights[0], room, chosen):
+        return chosen, True
+    order, ratio, v, w = candidates(values, weights, room)
+    n = v.size - 1
+    value = 0.0
+    left = room
+    bound = -1.0
+    price = 0.0
+    for k in range(n):  # greedily
+        if w[k] <= left:
+            chosen[order[k]] = True
+            value += v[k]
+            left -= w[k]
+        elif bound < 0.0:  # the first item that does not fit: what the rest of the room is worth
+            price = ratio[k]
+            bound = value + left * price
+    best_value = value if value > floor else floor
+    enough = best_value * BETTER
+    if bound <= enough:
+        return chosen, True
+    # Buying and selling room at this price, a set that is better than the bound minus v - price w of an item
+    # has it if that is positive, and has it not if that is negative. Few items are left to be decided.
+    n = np.int64(0)  # a plain 0 would be a type of its own, and what takes it compiled once more
+    value = 0.0
+    left = room
+    for k in range(v.size - 1):
+        gain = v[k] - price * w[k]
+        if bound - abs(gain) > enough:
+            order[n] = order[k]
+            ratio[n] = ratio[k]
+            v[n] = v[k]
+            w[n] = w[k]
+            n += 1
+        elif gain > 0.0:
+            value += v[k]
+            left -= w[k]
+    ratio[n] = 0.0
+    v[n] = 0.0
+    w[n] = math.inf
+    best, improved, done = decide(ratio, v, w, n, value, left, best_value, nodes)
+    if improved:
+        for i in range(values.size):
+            gain = values[i] - price * weights[i]
+            chosen[i] = weights[i] <= room and gain > 0.0 and bound - gain <= enough
+        for k in range(n):
+            chosen[order[k]] = best[k]
+    return chosen, done
+
+
+def decide(ratio, v, w, n, value, left, best_value, nodes):
+    """Return the best set of the first n items; whether it is worth more than ``best_value``; whether it is certain.
+
+    The items are sorted by ``ratio`` and followed by a stop. So much ``value`` is there already.
+    """
+    better = dominators(v, w, n)
+    taken = np.zeros(n, dtype=np.bool_)
+    best = np.zeros(n, dtype=np.bool_)
+    improved = False
+    count = 0
+    j = np.int64(0)
+    while True:
+        count += 1
+        if count > nodes:
+            return best, improved, False
+        if relaxed(ratio, v, w, j, value, left) > best_value * BETTER:
+            while w[j] <= left and (better[j] < 0 or taken[better[j]]):
+                taken[j] = True
+                value += v[j]
+                left -= w[j]
+                j += 1
+            if value > best_value:
+                best_value = value
+                improved = True
+                for k in range(n):
+                    best[k] = taken[k] and k < j
+            if j < n:  # the first item that cannot be taken is left out, and the bound asked again
+                taken[j] = False
+                j += 1
+                continue
+        j -= 1
+        while j >= 0 and not taken[j]:
+            j -= 1
+        if j < 0:
+            return best, improved, True
+        taken[j] = False  # the other branch of the last item taken: leave it out
+        value -= v[j]
+        left += w[j]
+        j += 1
+
+
+def runner_up(values, weights, capacity, ceiling):
+    """Return the largest total value below ``ceiling`` of a set that fits, -1.0 if there is none.
+
+    >>> round(float(runner_up(np.array([0.9, 0.6, 0.4]), np.array([0.6, 0.55, 0.45]), 1.0, 0.999)), 12)
+    0.9
+    """
+    room = capacity * (1.0 + TOLERANCE)
+    _, ratio, v, w = candidates(values, weights, room)
+    n = v.size - 1
+    taken = np.zeros(n, dtype=np.bool_)
+    best = -1.0
+    value = 0.0
+    left = room
+    count = 0
+    j = 0
+    while True:
+        count += 1
+        if count > NODES:
+            raise ValueError(
+                "the search for the second best set was given up: too many sets are nearly optimal"
+            )
+        if relaxed(ratio, v, w, j, value, left) > best:
+            while w[j] <= left:
+                taken[j] = True
+                value += v[j]
+                left -= w[j]
+                j += 1
+            if j < n:
+                taken[j] = False
+                j += 1
+                continue
+            if best < value < ceiling:
+                best = value
+        j -= 1
+        while j >= 0 and not taken[j]:
+            j -= 1
+        if j < 0:
+            return best
+        taken[j] = False
+        value -= v[j]
+        left += w[j]
+        j += 1
+
+
+def candidates(values, weights, room):
+    """Return the items by decreasing value per weight; then that ratio, value and weight of those that count.
+
+    An item counts if it is worth something and fits. The last entry is a stop: it weighs more than anything.
+    """
+    ratio = np.empty(values.size)
+    n = 0
+    for i in range(values.size):
+        ratio[i] = -1.0
+        if values[i] > 0.0 and weights[i] <= room:
+            ratio[i] = float(values[i]) / float(weights[i]) if weights[i] > 0.0 else math.inf  # may overflow
+            n += 1
+    order = rank_down(ratio)
+    r = np.empty(n + 1)
+    v = np.empty(n + 1)
+    w = np.empty(n + 1)
+    for k in range(n):
+        r[k] = ratio[order[k]]
+        v[k] = values[order[k]]
+        w[k] = weights[order[k]]
+    r[n] = 0.0
+    v[n] = 0.0
+    w[n] = math.inf
+    return order, r, v, w
+
+
+def dominators(v, w, n):
+    """Return for each item a near earlier one that weighs no more and is worth no less, -1 if there is none."""
+    better = np.empty(n + 1, dtype=np.int64)
+    better[n] = -1
+    for j in range(n):
+        better[j] = -1
+        # so far back that the last item of the same weight is found if there are few weights
+        for i in range(j - 1, j - 41, -1):
+            if i < 0:
+                break
+            if w[i] <= w[j] and v[i] >= v[j]:
+                better[j] = i
+                break
+    return better
+
+
+def relaxed(ratio, v, w, j, value, left):
+    """Return Dantzig's bound: ``value`` plus the best of the items j, j + 1, ... if they could be divided."""
+    while w[j] <= left:
+        value += v[j]
+        left -= w[j]
+        j += 1
+    return value + left * ratio[j]
+
+
+def fill_levels(values, weights, levels):
+    """Return the best set of items with integer weights below ``levels``, by dynamic programming."""
+    n = values.size
+    best = np.empty(levels)
+    take = np.empty((n, levels), dtype=np.bool_)
+    for level in range(levels):
+        best[level] = 0.0
+    for i in range(n):
+        for level in range(levels):
+            take[i, level] = False
+        if values[i] > 0.0 and weights[i] < levels:
+            weight = int(weights[i])
+            for level in range(levels - 1, weight - 1, -1):
+                if best[level - weight] + values[i] > best[level]:
+                    best[level] = best[level - weight] + values[i]
+                    take[i, level] = True
+    chosen = np.zeros(n, dtype=np.bool_)
+    level = levels - 1
+    for i in range(n - 1, -1, -1):
+        if take[i, level]:
+            chosen[i] = True
+            level -= int(weights[i])
+    return chosen

@@ -1,0 +1,1 @@
+"""Policies of players, one in each file."""

@@ -1,0 +1,41 @@
+"""The setting "multiplayer": what the package must know of it."""
+
+from weakfeedback.multiplayer.problem import MultiplayerProblem
+from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
+
+
+def sample_problem() -> MultiplayerProblem:
+    """Three players on five channels."""
+    return MultiplayerProblem([0.9, 0.75, 0.6, 0.45, 0.3], players=3)
+
+
+def describe_problem(problem: MultiplayerProblem) -> Words:
+    """What a reader should know of a problem."""
+    return [
+        ("Channels", str(problem.arms)),
+        ("Players", str(problem.players)),
+        ("Means", in_a_row(problem.means)),
+        ("Optimal value", f"{problem.optimal_value:.4g}"),
+    ]
+
+
+SETTING = Setting(
+    name="multiplayer",
+    summary="players who share channels and hear only their own collisions (thesis, chapter 5)",
+    policies=Policies(
+        "weakfeedback.multiplayer.policies",
+        {
+            "DLC": "dlc:Dlc",
+            "DLC-LIX": "dlc_lix:DlcLix",
+            "Musical-Chairs": "musical_chairs:MusicalChairs",
+            "SIC-MMAB": "sic_mmab:SicMmab",
+            "DPE1": "dpe1:Dpe1",
+        },
+    ),
+    first=("arms",),
+    arguments=lambda problem: (problem.arms,),
+    samples={"channels": sample_problem},
+    describe_problem=describe_problem,
+    forms=(Form(MultiplayerProblem),),
+    facts=("arms", "players", "means", "optimal_value"),
+)

@@ -1,0 +1,51 @@
+"""What experiments will take, and what data they need: estimates for `reproduce --list` and the progress view."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weakfeedback.experiments.model import Experiment
+from weakfeedback.reproduce.registry import chapters, replications
+
+# A round of one policy on one core, measured on a machine of 2024: good within a factor of two or three.
+NANOSECONDS = {
+    "cascade": 250.0,
+    "contextual": 20_000.0,
+    "routing": 250.0,
+    "adaptive": 6_000.0,
+    "allocation": 2_000.0,
+    "multiplayer": 2_000.0,
+}
+
+
+def seconds(experiment: Experiment, repeated: int) -> float:
+    """Seconds on one core."""
+    rounds = experiment.horizon * repeated * len(experiment.policies)
+    return rounds * (experiment.nanoseconds or NANOSECONDS[experiment.setting]) * 1e-9
+
+
+def listing(quick: bool = False) -> list[dict[str, Any]]:
+    """One row per experiment."""
+    rows = []
+    for chapter in chapters():
+        for experiment in chapter.experiments.values():
+            repeated = replications(experiment, quick)
+            claims = [claim.number for claim in chapter.claims if experiment.id in claim.experiments]
+            rows.append(
+                {
+                    "id": experiment.id,
+                    "chapter": chapter.number,
+                    "place": experiment.place,
+                    "title": experiment.title,
+                    "instance": experiment.instance,
+                    "policies": list(experiment.policies),
+                    "horizon": experiment.horizon,
+                    "replications": repeated,
+                    "seed": experiment.seed,
+                    "seconds": seconds(experiment, repeated),
+                    "needs": experiment.needs,
+                    "stand_in": experiment.stand_in,
+                    "claims": claims,
+                }
+            )
+    return rows

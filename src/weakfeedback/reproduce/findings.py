@@ -1,0 +1,125 @@
+"""What the tests of claims found, kept on disk by a digest of the code and of what they read."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import functools
+import hashlib
+import importlib.metadata
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from weakfeedback.experiments.model import Claim, Finding, Part, Run
+from weakfeedback.files import write_atomically
+
+# Packages, and a module, that show or use numbers of the thesis, but make none.
+ASIDE = ("adapters", "apps", "checks", "cli", "figures.py", "journal", "live", "report", "serve")
+
+
+@functools.cache
+def code_digest() -> str:
+    """A digest of this package's code and of the libraries that numbers come from."""
+    import weakfeedback
+
+    return digest_of(Path(str(weakfeedback.__file__)).parent)
+
+
+def digest_of(root: Path) -> str:
+    """The same of a package in any folder: of all its packages but those in ``ASIDE``."""
+    hasher = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        place = path.relative_to(root)
+        if place.parts[0] not in ASIDE:
+            hasher.update(place.as_posix().encode() + b"\0" + path.read_bytes())
+    for name in ("numpy", "scipy", "numba", "scikit-learn"):
+        hasher.update(f"{name} {importlib.metadata.version(name)}".encode())
+    return hasher.hexdigest()[:16]
+
+
+class Findings:
+    """A folder with one file per claim.
+
+    Parameters
+    ----------
+    folder : Path
+    keys : mapping
+        By experiment id the digest of its results; an experiment that was not run is absent.
+    data : mapping
+        By data set the digest of its rows, "" if missing.
+    """
+
+    def __init__(self, folder: Path, keys: Mapping[str, str], data: Mapping[str, str]) -> None:
+        self.folder, self.keys, self.data = folder, keys, data
+
+    def key(self, claim: Claim) -> str:
+        """A digest of all that determines what the claim's test finds."""
+        read = [f"{name}={self.keys.get(name, '')}" for name in claim.experiments]
+        words = [code_digest(), str(claim.number), *read, json.dumps(dict(self.data), sort_keys=True)]
+        return hashlib.sha256("|".join(words).encode()).hexdigest()[:40]
+
+    def get(self, claim: Claim) -> Finding | None:
+        """The finding of an earlier run, if nothing has changed."""
+        try:
+            kept = json.loads(self._path(claim).read_text())
+            if kept["key"] == self.key(claim):
+                return _from_plain(kept["finding"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            pass  # absent or damaged: it is made again
+        return None
+
+    def find(self, claim: Claim, results: Callable[[], Mapping[str, Any]]) -> Finding | None:
+        """What the claim's test finds, from disk if it is known; None if there is no test."""
+        if claim.test is None:
+            return None
+        found = self.get(claim)
+        if found is None:
+            found = claim.test(results())
+            text = json.dumps({"key": self.key(claim), "finding": dataclasses.asdict(found)}, default=float)
+            if self.folder.is_symlink():
+                raise OSError(errno.ELOOP, "is a link to another place: remove it", str(self.folder))
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(self._path(claim), lambda part: part.write_text(text))
+        return found
+
+    def _path(self, claim: Claim) -> Path:
+        return self.folder / f"claim-{claim.number}.json"
+
+
+def _from_plain(kept: dict[str, Any]) -> Finding:
+    return Finding(tuple(Part(**part) for part in kept.pop("parts")), **kept)
+
+
+class Aside:
+    """Tests that read no results, done in a thread of their own while experiments are played."""
+
+    def __init__(self, findings: Findings, claims: Iterable[Claim], data: str) -> None:
+        self._todo = [claim for claim in claims if claim.test is not None and not claim.experiments]
+        self._findings, self._data = findings, data
+        self._stop = threading.Event()
+        self._error: BaseException | None = None
+        # a daemon: whoever interrupts a run does not wait for a test of many seconds
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            for claim in self._todo:
+                if self._stop.is_set():
+                    return
+                self._findings.find(claim, lambda: Run({}, self._data))
+        except BaseException as error:
+            self._error = error
+
+    def finish(self) -> None:
+        """Wait until all is done; raise what a test raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """Begin no further test."""
+        self._stop.set()

@@ -1,0 +1,127 @@
+"""The chapters of the thesis, and how experiments are chosen from them by name."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import functools
+import importlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from weakfeedback.experiments.model import Claim, Experiment, Table
+
+# Packages in weakfeedback.thesis; each has TITLE, EXPERIMENTS (by id), CLAIMS and TABLES.
+# What is no chapter of the thesis says so by HEADING, and how it is called by NAMES and NUMBER.
+CHAPTERS = ("chapter2", "chapter3", "chapter4", "chapter5", "beyond")
+LEAST = 5  # replications of a quick run; fewer decide nothing
+
+
+class UnknownExperiment(ValueError):
+    """No experiment is called so; the message is one line, with near names."""
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A chapter: its number in the thesis, and what it holds."""
+
+    number: int
+    title: str
+    module: str
+    experiments: Mapping[str, Experiment]
+    claims: tuple[Claim, ...]
+    tables: tuple[Table, ...]
+    heading: str
+    names: tuple[str, ...]  # what the chapter may be called when experiments are chosen
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Some experiments, and the claims and tables they bring with them."""
+
+    experiments: tuple[Experiment, ...]
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of the experiments."""
+        return frozenset(experiment.id for experiment in self.experiments)
+
+    def complete(self) -> bool:
+        """Whether these are all experiments there are."""
+        return len(self.experiments) == len(experiments())
+
+    def claims(self, chapter: Chapter) -> list[Claim]:
+        """The claims of a chapter whose tests read one of the experiments; all of a chapter chosen whole."""
+        whole = set(chapter.experiments) <= self.ids
+        return [claim for claim in chapter.claims if whole or self.ids.intersection(claim.experiments)]
+
+    def tables(self, chapter: Chapter) -> list[Table]:
+        """The tables of a chapter, chosen as its claims are."""
+        whole = set(chapter.experiments) <= self.ids
+        return [table for table in chapter.tables if whole or self.ids.intersection(table.experiments)]
+
+
+@functools.cache
+def chapters() -> tuple[Chapter, ...]:
+    """All chapters, in the order of the thesis."""
+    found = []
+    for name in CHAPTERS:
+        module = importlib.import_module(f"weakfeedback.thesis.{name}")
+        number = getattr(module, "NUMBER", None) or int(name.removeprefix("chapter"))
+        parts = (module.EXPERIMENTS, tuple(module.CLAIMS), tuple(module.TABLES))
+        heading = getattr(module, "HEADING", f"Chapter {number}")
+        names = getattr(module, "NAMES", (f"ch{number}", f"chapter{number}", str(number)))
+        found.append(Chapter(number, module.TITLE, module.__name__, *parts, heading, names))
+    return tuple(found)
+
+
+def experiments() -> dict[str, Experiment]:
+    """All experiments by id, in the order of the thesis."""
+    return {name: experiment for chapter in chapters() for name, experiment in chapter.experiments.items()}
+
+
+def choose(words: Iterable[str] = ()) -> Choice:
+    """The experiments meant by ids, patterns such as "ch2-xi-*" and names of chapters; all without a word.
+
+    >>> [experiment.id for experiment in choose(["ch2-lower-*"]).experiments]
+    ['ch2-lower-bsc-2', 'ch2-lower-bsc-4']
+    >>> choose(["ch2-lower"])
+    Traceback (most recent call last):
+        ...
+    weakfeedback.reproduce.registry.UnknownExperiment: experiment 'ch2-lower' is not known; did you mean ch2-lower*?
+    """
+    known, words = experiments(), list(words)
+    wanted = set().union(*(_matching(word.lower(), known) for word in words)) if words else set(known)
+    return Choice(tuple(experiment for name, experiment in known.items() if name in wanted))
+
+
+def _matching(word: str, known: Mapping[str, Experiment]) -> set[str]:
+    for chapter in chapters():
+        if word in chapter.names:
+            return set(chapter.experiments)
+    found = {name for name in known if fnmatch.fnmatchcase(name, word)}
+    if found:
+        return found
+    near = [glob for glob in (f"{word}*", f"*{word}*") if fnmatch.filter(known, glob)][:1]
+    if not near:
+        near = difflib.get_close_matches(word, [*known, *(chapter.names[0] for chapter in chapters())], n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else "see `weakfeedback reproduce --list`"
+    raise UnknownExperiment(f"experiment {word!r} is not known; {hint}")
+
+
+def pattern(ids: Sequence[str]) -> list[str]:
+    """The shortest words that choose exactly these experiments.
+
+    >>> pattern(["ch2-lower-bsc-2", "ch2-lower-bsc-4"]), pattern(["ch2-alpha-bsc-1"])
+    (['ch2-lower-bsc-*'], ['ch2-alpha-bsc-1'])
+    """
+    first, last = min(ids), max(ids)
+    same = next((k for k, (a, b) in enumerate(zip(first, last)) if a != b), min(len(first), len(last)))
+    glob = f"{first[:same]}*"
+    exact = len(ids) > 1 and {name for name in experiments() if fnmatch.fnmatchcase(name, glob)} == set(ids)
+    return [glob] if exact else list(ids)
+
+
+def replications(experiment: Experiment, quick: bool) -> int:
+    """How often an experiment is repeated: in a quick run a tenth, but not less than ``LEAST``."""
+    return max(experiment.replications // 10, LEAST) if quick else experiment.replications

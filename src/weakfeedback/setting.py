@@ -1,0 +1,234 @@
+"""What a setting is: its name, its policies, a small problem, its instances and the forms of its problems in a file.
+
+Each setting describes itself in its own ``setting.py``; `weakfeedback.catalog` puts them together. A new policy is its
+file and one line there. What the package must know of it stands in its class:
+
+``in_short``
+    What it is, in words that fit a line of a terminal beside its name.
+``explained``
+    For `explain` of a live object: one sentence on how it decides. Optional.
+``sample_options``
+    Values of the options that have no default, for the sample problem. Optional.
+``sample_problem``
+    The name of the sample problem that it is fit for, if it is not the first. Optional.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from weakfeedback.validate import brief
+
+Words = list[tuple[str, str]]
+
+
+class Policies(Mapping[str, type]):
+    """The policies of a setting by name: each is a module in ``package`` and a class, as "uss_ts:UssTs".
+
+    A module is imported when its class is asked for.
+    """
+
+    def __init__(self, package: str, places: Mapping[str, str]) -> None:
+        self._package, self._places = package, dict(places)
+
+    def __getitem__(self, name: str) -> type:
+        module, _, cls = self._places[name].partition(":")
+        found: type = getattr(importlib.import_module(f"{self._package}.{module}"), cls)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way to write a problem as a table: the arguments of a function are its keys.
+
+    Attributes
+    ----------
+    make : callable
+        Makes the problem.
+    marks : names
+        Keys that give this form away; none for the form that is meant if no other is.
+    tables : mapping
+        By key: a callable whose arguments are the keys of the table that is expected there.
+    """
+
+    make: Callable[..., Any]
+    marks: tuple[str, ...] = ()
+    tables: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+    @property
+    def keys(self) -> list[str]:
+        """All keys."""
+        return list(inspect.signature(self.make).parameters)
+
+    @property
+    def needed(self) -> list[str]:
+        """The keys that must be there."""
+        return [p.name for p in inspect.signature(self.make).parameters.values() if p.default is p.empty]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting: those of the thesis, and two beyond it.
+
+    Attributes
+    ----------
+    name, summary : str
+        What to call it, and one line on what it is.
+    policies : mapping
+        By name, the classes of its policies.
+    first : names
+        What policies take before their own options; a policy may do without some of it.
+    arguments : callable
+        Takes a problem; returns the values of ``first``.
+    samples : mapping
+        By name, functions that make a small problem, on which policies are checked and compiled. The first is meant
+        unless a policy names another.
+    describe_problem : callable
+        Takes a problem; returns what a reader should know of it, as pairs of words.
+    forms : sequence of `Form`
+        How a problem may be written in a file; the first whose marks are there is meant.
+    told : callable
+        Takes a problem; returns options that it decides, for policies that have them and unless they are given.
+    listed : names
+        Attributes of a problem that a list of instances shows.
+    facts : names
+        Attributes of a problem that a program should know of it: numbers, bools and words.
+    in_short : mapping
+        By name, words for a policy that shares its class with another.
+    """
+
+    name: str
+    summary: str
+    policies: Mapping[str, type]
+    first: tuple[str, ...]
+    arguments: Callable[[Any], tuple[Any, ...]]
+    samples: Mapping[str, Callable[[], Any]]
+    describe_problem: Callable[[Any], Words]
+    forms: Sequence[Form]
+    told: Callable[[Any], dict[str, Any]] = lambda problem: {}  # noqa: ARG005
+    listed: tuple[str, ...] = ()
+    facts: tuple[str, ...] = ()
+    in_short: Mapping[str, str] = field(default_factory=dict)
+
+    # -- problems
+
+    def default_problem(self) -> Any:
+        """Return the small problem that most policies are fit for."""
+        return next(iter(self.samples.values()))()
+
+    def facts_of(self, problem: Any) -> dict[str, Any]:
+        """What a program should know of a problem, as plain data."""
+        found: dict[str, Any] = {name: getattr(problem, name, None) for name in self.facts}
+        return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in found.items()}
+
+    def form_of(self, table: Mapping[str, Any]) -> Form:
+        """Return the form in which a problem is written."""
+        return next(form for form in self.forms if not form.marks or any(key in table for key in form.marks))
+
+    def instance_names(self) -> tuple[str, ...]:
+        """Return the names of its instances."""
+        return self._instances().names()
+
+    def describe(self, name: str) -> Any:
+        """Return what is known of an instance without its data."""
+        return self._instances().describe(name)
+
+    def load(self, name: str) -> Any:
+        """Return the problem of that name."""
+        return self._instances().load(name)
+
+    def _instances(self) -> Any:
+        return importlib.import_module(f"weakfeedback.{self.name}.instances")
+
+    # -- policies
+
+    def canonical_name(self, policy: str) -> str:
+        """Return the name of a policy as it is spelled here; the case does not matter."""
+        return find_name("policy", policy, self.policies)
+
+    def policy_class(self, policy: str) -> type:
+        """Return the class of a policy."""
+        return self.policies[self.canonical_name(policy)]
+
+    def name_of(self, policy: Any) -> str | None:
+        """Return the name under which the class of the object ``policy`` is known, None if it is not."""
+        return next((name for name, known in self.policies.items() if type(policy) is known), None)
+
+    def words_of(self, policy: str) -> str:
+        """Return what a policy is, in one line."""
+        name = self.canonical_name(policy)
+        return self.in_short.get(name) or str(getattr(self.policies[name], "in_short", ""))
+
+    def option_names(self, policy: str) -> tuple[str, ...]:
+        """Return the options of a policy: the arguments of its class but ``first``."""
+        return tuple(
+            p for p in inspect.signature(self.policy_class(policy)).parameters if p not in self.first
+        )
+
+    def make_policy(self, policy: str, /, *first: Any, **options: Any) -> Any:
+        """Return a fresh policy; ``first`` are the values of `first`, of which it gets those that it takes."""
+        known, chosen = self.canonical_name(policy), self.policy_class(policy)
+        if len(first) > len(self.first):
+            words = ", ".join(self.first)
+            raise ValueError(f"{known} takes {words} before its options, got {len(first)} arguments")
+        parameters = inspect.signature(chosen).parameters
+        given = {argument: value for argument, value in zip(self.first, first) if argument in parameters}
+        allowed = [parameter for parameter in parameters if parameter not in given]
+        for option in options:
+            if option not in allowed:
+                takes = ", ".join(allowed) or "none"
+                raise ValueError(f"{option} is not an option of {known}, which takes: {takes}")
+        for option in allowed:
+            if option not in options and parameters[option].default is inspect.Parameter.empty:
+                raise ValueError(f"{known} needs the option {option}")
+        return chosen(**given, **options)
+
+    def sample_problem(self, policy: str) -> Any:
+        """Return a small problem that is fit for a policy."""
+        name = getattr(self.policy_class(policy), "sample_problem", None)
+        return self.default_problem() if name is None else self.samples[name]()
+
+    def sample(self, policy: str) -> tuple[Any, Any]:
+        """Return a small problem that is fit for a policy, and the policy made for it."""
+        problem = self.sample_problem(policy)
+        return problem, self.make(policy, problem, getattr(self.policy_class(policy), "sample_options", {}))
+
+    def make(self, policy: str, problem: Any, options: Mapping[str, Any]) -> Any:
+        """Return a fresh policy for a problem."""
+        return self.make_policy(policy, *self.arguments(problem), **self._options(policy, problem, options))
+
+    def parameters(self, policy: str, problem: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all options of a policy by name, the defaults of those not given included."""
+        given = self._options(policy, problem, options)
+        parameters = inspect.signature(self.policy_class(policy)).parameters
+        return {name: given.get(name, parameters[name].default) for name in self.option_names(policy)}
+
+    def _options(self, policy: str, problem: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+        known = self.option_names(policy)
+        return {name: value for name, value in self.told(problem).items() if name in known} | dict(options)
+
+
+def find_name(what: str, name: Any, names: Iterable[str]) -> str:
+    """Return the one of the names that is meant, whatever its case; ValueError, with the nearest, if there is none."""
+    known = {one.lower(): one for one in names}
+    if isinstance(name, str) and name.lower() in known:
+        return known[name.lower()]
+    message = f"{what} must be one of {', '.join(known.values())}, got {brief(name)}"
+    near = difflib.get_close_matches(name.lower(), known, n=1) if isinstance(name, str) else []
+    raise ValueError(f"{message}: did you mean {known[near[0]]}?" if near else message)
+
+
+def in_a_row(values: Any) -> str:
+    """Numbers in four digits, separated by commas."""
+    return ", ".join(f"{value:.4g}" for value in values)

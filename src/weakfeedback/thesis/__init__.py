@@ -1,0 +1,1 @@
+"""What the thesis says: experiments, claims, theorems and tables of its chapters, and what goes beyond it."""

@@ -1,0 +1,19 @@
+"""Beyond the thesis: newer policies against its best, on its instances and on random problems. No claims."""
+
+from __future__ import annotations
+
+from weakfeedback.experiments.model import Claim
+from weakfeedback.thesis.beyond import tables as beyond_tables
+from weakfeedback.thesis.beyond.adaptive import ADAPTIVE, TABLE
+from weakfeedback.thesis.beyond.experiments import INSTANCES
+from weakfeedback.thesis.beyond.families import FAMILIES
+
+NUMBER = 6
+NAMES = ("beyond",)
+HEADING = "Beyond the thesis"
+TITLE = "Policies that decide better, and where they do not"
+EXPERIMENTS = {**INSTANCES, **FAMILIES, **ADAPTIVE}
+TABLES = (*beyond_tables.TABLES, TABLE)
+CLAIMS: tuple[Claim, ...] = ()
+
+__all__ = ["CLAIMS", "EXPERIMENTS", "HEADING", "NAMES", "NUMBER", "TABLES", "TITLE"]

@@ -1,0 +1,222 @@
+"""Policies that go beyond the thesis against its own, on every instance of their settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.allocation import CsbTs, CsbTsSame
+from weakfeedback.allocation import instances as allocations
+from weakfeedback.cascade import QUss, UssTs, UssTsDrift, UssTsJoint, UssUcb, instances
+from weakfeedback.contextual import UssPd, UssPdRidge, UssPdTs
+from weakfeedback.contextual import instances as contexts
+from weakfeedback.experiments.model import Experiment
+from weakfeedback.multiplayer import Dlc, DlcLix, Dpe1, MultiplayerProblem, theory
+from weakfeedback.multiplayer import instances as players
+from weakfeedback.routing import DoubleThompson, FixedModel, PayToCompare
+from weakfeedback.routing import instances as routes
+from weakfeedback.thesis.chapter4 import experiments as ch4
+from weakfeedback.thesis.chapter5.experiments import sic_mmab
+
+Makers = dict[str, Callable[[Any], Any]]
+
+JOINT, DRIFT, PD_TS, TS, TS_SAME, DPE1 = (
+    "USS-TS-joint",
+    "USS-TS-drift",
+    "USS-PD-TS",
+    "CSB-TS",
+    "CSB-TS-same",
+    "DPE1",
+)
+PRICES = (0.1, 1.0, 5.0)
+Q_USS = {f"Q-USS, label {price:g}": price for price in PRICES}
+EARLY, EARLY_N = "DLC-LIX, eps, early moves", "DLC-LIX, eps/N, early moves"
+KNOWN = ch4.KNOWN
+# All labels of policies that are not the thesis's; comparators that know more than a policy may.
+NEW = (JOINT, DRIFT, *Q_USS, PD_TS, TS, TS_SAME, DPE1, EARLY, EARLY_N)
+FLOORS = (KNOWN,)
+
+OURS = "not an experiment of the thesis: its policies beside newer ones"
+NO_BOUND = "no regret bound is known for the new policies, DPE1 apart"
+PAID = "the regret of Q-USS contains what it paid for labels"
+LOOSE = "estimates of USS-PD are renewed less often on real data (tolerance 2)"
+
+DEAR = ("heart", "built-in")  # data with so many features that a round takes long
+
+
+def cascade_policies() -> Makers:
+    """USS-TS and USS-UCB, and what came after them."""
+    makers: Makers = {
+        "USS-TS": lambda p: UssTs(p.costs),
+        "USS-UCB": lambda p: UssUcb(p.costs),
+        JOINT: lambda p: UssTsJoint(p.costs),
+        DRIFT: lambda p: UssTsDrift(p.costs),
+    }
+    for label, price in Q_USS.items():
+        makers[label] = lambda p, price=price: QUss(p.costs, price)  # type: ignore[misc]
+    return makers
+
+
+def _cascade(name: str) -> Experiment:
+    found = instances.describe(name)
+    return Experiment(
+        f"beyond-cascade-{name}",
+        f"Cascade policies on {name}",
+        "cascades",
+        "cascade",
+        cascade_policies(),
+        instance=name,
+        needs=found.data if found.data in ("pima", "heart") else "",
+        deviations=(OURS, NO_BOUND, PAID),
+        marks=40,
+        nanoseconds=500.0,
+    )
+
+
+def contextual_policies(tolerance: float = 0.5) -> Makers:
+    """USS-PD, its variant with a ridge, and USS-PD-TS."""
+    return {
+        "USS-PD": lambda p: UssPd(p.costs, p.dimension, tolerance=tolerance),
+        "USS-PD-lambdaI": lambda p: UssPdRidge(p.costs, p.dimension, tolerance=tolerance),
+        PD_TS: lambda p: UssPdTs(p.costs, p.dimension),
+    }
+
+
+def _contextual(name: str, replications: int, nanoseconds: float) -> Experiment:
+    found = contexts.describe(name)
+    real = found.data != ""
+    policies = contextual_policies(2.0 if real else 0.5)
+    if real:  # a variant that never wins there, at a price of minutes
+        del policies["USS-PD-lambdaI"]
+    return Experiment(
+        f"beyond-contextual-{name}",
+        f"Contextual policies on {name}",
+        "cascades with context",
+        "contextual",
+        policies,
+        instance=name,
+        horizon=2_000 if found.data in DEAR else 5_000,
+        replications=replications,
+        marks=20,
+        needs=found.data if found.data in ("pima", "heart") else "",
+        deviations=(OURS, NO_BOUND, *((LOOSE,) if real else ())),
+        nanoseconds=nanoseconds,
+    )
+
+
+def routing_policies() -> Makers:
+    """Pay-to-compare, its rival, and what people do without it."""
+    return {
+        "Pay-to-compare": lambda p: PayToCompare(p.prices),
+        "Double-Thompson": lambda p: DoubleThompson(p.prices),
+        "Always the first": lambda p: FixedModel(p.prices, 0),
+        "Always the last": lambda p: FixedModel(p.prices, p.arms - 1),
+    }
+
+
+def _routing(name: str) -> Experiment:
+    return Experiment(
+        f"beyond-routing-{name}",
+        f"Models called alone on {name}",
+        "routing",
+        "routing",
+        routing_policies(),
+        instance=name,
+        horizon=5_000,
+        deviations=("not a setting of the thesis: its cascades always call all stages up to the last",),
+        marks=40,
+        nanoseconds=250.0,
+    )
+
+
+def _allocation(name: str) -> Experiment:
+    problem = allocations.load(name)
+    setting = problem.outcome
+    thesis: dict[str, Makers] = {
+        "I": {ch4.SK: ch4.sk, ch4.SU: ch4.su},
+        "III": {ch4.MK: ch4.mk, ch4.DK: ch4.dk, ch4.DU: ch4.du},
+        "NUM1": {ch4.NUM_SK: ch4.num_sk},
+        "NUM2": {ch4.NUM_MK: ch4.num_mk, ch4.ROUNDED: lambda p: ch4.num_mk(p, 1e-4, 3)},
+    }
+    alike = {"II": "I", "IV": "III", "NUM3": "NUM2"}
+    many = problem.arms >= 50
+    new: Makers = {TS: lambda p: CsbTs(p.arms, p.budget, setting=setting)}
+    if problem.same_threshold:
+        new[TS_SAME] = lambda p: CsbTsSame(p.arms, p.budget, setting=setting)
+    notes = (OURS, NO_BOUND, ch4.SETS)
+    return Experiment(
+        f"beyond-allocation-{name.lower()}",
+        f"Allocation policies on {name}",
+        "allocation",
+        "allocation",
+        {**thesis[alike.get(name, name)], **new, KNOWN: ch4.known},
+        make=partial(allocations.load, name),
+        deviations=notes,
+        marks=40,
+        nanoseconds=10_000.0 if many else 3_000.0,
+    )
+
+
+def player_policies(epsilon: float, delta: float, horizon: int) -> Makers:
+    """DLC, DLC-LIX and SIC-MMAB, and what came after them."""
+    return {
+        "DLC, eps": lambda p: Dlc(p.arms, epsilon, delta, tolerance="eps"),
+        "DLC-LIX, eps": lambda p: DlcLix(p.arms, epsilon, delta, tolerance="eps"),
+        "DLC-LIX, eps/N": lambda p: DlcLix(p.arms, epsilon, delta),
+        "SIC-MMAB": lambda p: sic_mmab(p, horizon),
+        EARLY: lambda p: DlcLix(p.arms, epsilon, delta, tolerance="eps", early_moves=True),
+        EARLY_N: lambda p: DlcLix(p.arms, epsilon, delta, early_moves=True),
+        DPE1: lambda p: Dpe1(p.arms),
+    }
+
+
+def player_facts(horizon: int) -> Callable[[MultiplayerProblem], dict[str, Any]]:
+    """The sizes of a problem, and the least regret that even one who sees all could have."""
+
+    def facts(problem: MultiplayerProblem) -> dict[str, Any]:
+        floor = theory.lower_bound(problem, horizon) if problem.players < problem.arms else 0.0
+        best, second = np.sort(problem.means)[::-1][:2]
+        gap = round(float(best - second), 10)
+        return {"K": problem.arms, "N": problem.players, "gap": gap, "floor": floor}
+
+    return facts
+
+
+def _players(name: str) -> Experiment:
+    found = players.describe(name)
+    group = name.split("-")[0]
+    swept = {"arms": ("K", "arms K"), "players": ("N", "players N"), "gap": ("gap", "gap between means")}.get(
+        group
+    )
+    return Experiment(
+        f"beyond-players-{name}",
+        f"Players on {name}",
+        "players",
+        "multiplayer",
+        player_policies(found.epsilon, found.delta, found.horizon),
+        instance=name,
+        horizon=found.horizon,
+        replications=20,
+        marks=40,
+        facts=player_facts(found.horizon),
+        deviations=(OURS, NO_BOUND),
+        swept=swept,
+        nanoseconds=250.0,
+    )
+
+
+def _all_experiments() -> list[Experiment]:
+    real = {"bc": (10, 30_000.0), "pima": (20, 12_000.0), "heart": (5, 80_000.0)}  # replications, ns a round
+    return [
+        *(_cascade(name) for name in instances.names() if name != "heart-5-as-printed"),
+        *(_contextual(name, *real.get(name.split("-")[0], (100, 20_000.0))) for name in contexts.names()),
+        *(_routing(name) for name in routes.names()),
+        *(_allocation(name) for name in allocations.names()),
+        *(_players(name) for name in players.names()),
+    ]
+
+
+INSTANCES = {experiment.id: experiment for experiment in _all_experiments()}

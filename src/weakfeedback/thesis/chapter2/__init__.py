@@ -1,0 +1,16 @@
+"""Chapter 2, unsupervised sequential selection: every experiment, table and worded claim, as data."""
+
+from __future__ import annotations
+
+from weakfeedback.experiments.model import Claim
+from weakfeedback.thesis.chapter2.claims import COMPARED, SHAPED
+from weakfeedback.thesis.chapter2.experiments import EXPERIMENTS
+from weakfeedback.thesis.chapter2.properties import COMPUTED
+from weakfeedback.thesis.chapter2.tables import TABLES
+from weakfeedback.thesis.chapter2.theorems import PROVED
+from weakfeedback.thesis.fairness import told
+
+TITLE = "Unsupervised sequential selection"
+CLAIMS: tuple[Claim, ...] = told((*COMPARED, *SHAPED, *COMPUTED, *PROVED))
+
+__all__ = ["CLAIMS", "EXPERIMENTS", "TABLES", "TITLE"]

@@ -1,0 +1,343 @@
+"""The experiments of chapter 2, unsupervised sequential selection, and those that its claims need besides."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.cascade import CascadeProblem, HanawalHeuristic, UssTs, UssUcb, theory
+from weakfeedback.cascade.policies.variants import ForcedComparison, UssLcb, UssUcbExploring
+from weakfeedback.experiments.model import Experiment
+from weakfeedback.thesis.random_cascades import random_dominant, random_problem
+
+TS, UCB, HEURISTIC = "USS-TS", "USS-UCB", "Heuristic"
+LCB, FORCED, EQUAL = "lower confidence", "forced comparison", "Heuristic, alpha 0.5"
+BSC_ERRORS = (0.3937, 0.2899, 0.1358)
+
+BSC = tuple(f"bsc-{k}" for k in range(1, 6))
+PIMA = tuple(f"pima-{k}" for k in range(1, 6))
+HEART = (*(f"heart-{k}" for k in range(1, 5)), "heart-5-as-printed", "heart-5")
+TABLES = (*BSC, *PIMA, *HEART)
+# Built-in instances with the same role: the same place of the optimal arm (first, inside, last), and dominance.
+STAND_INS = {
+    "pima-1": "bc3-1",
+    "pima-2": "bc3-2",
+    "pima-4": "bc3-3",
+    "pima-5": "bc3-4",
+    "heart-1": "bc4-1",
+    "heart-2": "bc4-2",
+    "heart-3": "bc4-3",
+    "heart-4": "bc4-4",
+    "heart-5": "bc4-6",
+}
+# C_3 - C_2; the disagreement of arms 2 and 3 is .326, so weak dominance sets in there.
+STEPS = (
+    0.17,
+    0.20,
+    0.23,
+    0.26,
+    0.29,
+    0.31,
+    0.32,
+    0.326,
+    0.33,
+    0.34,
+    0.36,
+    0.38,
+    0.40,
+    0.43,
+    0.48,
+    0.55,
+    0.65,
+)
+ALPHAS = (0.25, 0.5, 1.0, 1.5, 2.0)
+EXPLORATION = {"f(t) = t": (1.0, 0.0), "f(t) = t (1 + log t)^2": (1.0, 2.0), "f(t) = t^2": (2.0, 0.0)}
+SWEPT = ("bsc-1", "bsc-2")  # an optimal arm at the start and one inside
+RANDOM, DOMINANT = 12, 4
+# xi = 1 / (2 sqrt(T)): as hard as T rounds can make it
+UNIFORM_HORIZONS = (1_000, 10_000, 100_000)
+EPSILONS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.2)
+
+SHUFFLED = (
+    "the rows of a data set are shuffled once per replication and then cycled, or USS-UCB would not vary"
+)
+GENERATOR = "another generator than the text's, which does not give the error rates of its own table"
+RECONSTRUCTED = (
+    "Algorithm 2 of Hanawal et al. (2017) is not printed: upper bounds with alpha = 1.5, one-sided test"
+)
+CORRECTED = "instance 5 as printed contradicts instance 2, so its last cost is 0.34 instead of 0.40"
+
+
+def facts(problem: CascadeProblem) -> dict[str, Any]:
+    """What the claims must know of a cascade."""
+    best = problem.optimal_arm
+    critical = min(range(best + 1, problem.arms), key=lambda j: problem.xis[j], default=best)
+    return {
+        "optimal_arm": problem.optimal_arm,
+        "weak_dominance": problem.weak_dominance,
+        "xi": problem.xi,
+        "gaps": problem.gaps.tolist(),
+        "settled_arm": problem.upper_set[0],  # what disagreements alone point to
+        "critical": float(problem.disagreement[best, critical]),  # p_i*j at the arm j that gives xi
+    }
+
+
+def _facts_and_bounds(horizon: int) -> Callable[[CascadeProblem], dict[str, Any]]:
+    def with_bounds(problem: CascadeProblem) -> dict[str, Any]:
+        decade = theory.ts_regret_leading(problem, horizon, 1e-9) - theory.ts_regret_leading(
+            problem, max(horizon // 10, 1), 1e-9
+        )
+        strong = problem.strong_dominance
+        return {
+            **facts(problem),
+            "ucb_pulls": theory.ucb_pulls(problem, horizon, alpha=1.0).tolist(),
+            "ucb_regret": theory.ucb_regret(problem, horizon, alpha=1.0),
+            "ucb_uniform": theory.ucb_regret_uniform(problem, horizon, alpha=1.0),
+            "ucb_repaired": theory.ucb_regret(problem, horizon, alpha=1.0, repaired="tight"),
+            "ucb_strong": theory.ucb_regret_strong_dominance(problem, horizon, 1.0) if strong else math.nan,
+            "ts_decade": decade,
+            "ts_uniform": theory.ts_regret_uniform(problem.arms, horizon, strong=strong),
+            "ts_uniform_before": theory.ts_regret_uniform(problem.arms, max(horizon // 10, 2), strong=strong),
+        }
+
+    return with_bounds
+
+
+def _ts(problem: CascadeProblem) -> UssTs:
+    return UssTs(problem.costs)
+
+
+def _ucb(problem: CascadeProblem) -> UssUcb:
+    return UssUcb(problem.costs, alpha=0.5)
+
+
+def _sound_ucb(problem: CascadeProblem) -> UssUcb:
+    return UssUcb(problem.costs, alpha=1.0)  # the theorems need alpha > 0.5
+
+
+def _with_alpha(alpha: float) -> Callable[[CascadeProblem], UssUcb]:
+    return lambda problem: UssUcb(problem.costs, alpha=alpha)
+
+
+def _with_f(power: float, log_power: float) -> Callable[[CascadeProblem], UssUcbExploring]:
+    return lambda problem: UssUcbExploring(problem.costs, 0.5, power, log_power)
+
+
+def _compare(name: str) -> Experiment:
+    data = name.split("-")[0]
+    real = data in ("pima", "heart")
+    deviations = (RECONSTRUCTED, SHUFFLED if real else GENERATOR)
+    return Experiment(
+        f"ch2-compare-{name}",
+        f"USS-TS, USS-UCB and the heuristic of Hanawal et al. on {name}",
+        {"bsc": "figure ts_bsc", "pima": "figures dCompare, ts_pima", "heart": "figures hCompare, ts_hear"}[
+            data
+        ],
+        "cascade",
+        {
+            TS: _ts,
+            UCB: _ucb,
+            HEURISTIC: lambda problem: HanawalHeuristic(problem.costs, alpha=1.5),
+            EQUAL: lambda problem: HanawalHeuristic(problem.costs, alpha=0.5),
+        },
+        instance=name,
+        needs=data if real else "",
+        stand_in=STAND_INS.get(name, ""),
+        facts=facts,
+        deviations=(*deviations, CORRECTED) if name == "heart-5" else deviations,
+    )
+
+
+def _sweep(step: float) -> Experiment:
+    return Experiment(
+        f"ch2-xi-{step:g}",
+        f"USS-TS where arm 3 costs {step:g} more than the optimal arm 2",
+        "figure xi",
+        "cascade",
+        {TS: _ts},
+        make=lambda: CascadeProblem.bsc(BSC_ERRORS, [0.05, 0.10, 0.10 + step], slip=0.1),
+        facts=facts,
+        deviations=(GENERATOR, "the thesis does not print the costs of its sweep"),
+        swept=("xi", "ξ"),
+    )
+
+
+def _made(
+    name: str,
+    title: str,
+    place: str,
+    make: Callable[[], CascadeProblem],
+    policies: dict[str, Callable[[Any], Any]],
+    horizon: int = 10_000,
+    replications: int = 100,
+    bounds: bool = True,
+) -> Experiment:
+    return Experiment(
+        f"ch2-{name}",
+        title,
+        place,
+        "cascade",
+        policies,
+        make=make,
+        horizon=horizon,
+        replications=replications,
+        facts=_facts_and_bounds(horizon) if bounds else facts,
+        deviations=("not an experiment of the thesis: made to test what it proves or remarks",),
+    )
+
+
+def _on(name: str, instance: str, title: str, place: str, policies: dict[str, Any]) -> Experiment:
+    return Experiment(
+        f"ch2-{name}-{instance}",
+        f"{title} on {instance}",
+        place,
+        "cascade",
+        policies,
+        instance=instance,
+        facts=facts,
+        deviations=("not an experiment of the thesis: made to test a remark",),
+    )
+
+
+def _random(k: int) -> CascadeProblem:
+    """The k-th random cascade with weak dominance by at least .05; its optimal arm in turn first, inside, last."""
+    rng = np.random.default_rng(np.random.SeedSequence(20210, spawn_key=(k,)))
+    while True:
+        problem = random_problem(rng)
+        best, last = problem.optimal_arm, problem.arms - 1
+        place = 0 if best == 0 else 2 if best == last else 1
+        if problem.weak_dominance and problem.xi >= 0.05 and place == k % 3:
+            return problem
+
+
+def _dominant(k: int) -> CascadeProblem:
+    """The k-th random cascade with strong dominance whose optimal arm is not the last."""
+    rng = np.random.default_rng(np.random.SeedSequence(20211, spawn_key=(k,)))
+    while True:
+        problem = random_dominant(rng)
+        if problem.optimal_arm < problem.arms - 1 and problem.xi >= 0.02:
+            return problem
+
+
+def _boundary(epsilon: float) -> CascadeProblem:
+    """The pair of the proposition on rho >= 1: C_2 - C_1 = 1/4, and p_12 = 1/4 + epsilon."""
+    if epsilon == 0.0:
+        return CascadeProblem([[1, 1, 1], [1, 0, 1], [1, 1, 0]], [0.75, 0.125, 0.125], [0.0, 0.25])
+    return CascadeProblem([[1, 1, 1], [1, 0, 1]], [0.75 - epsilon, 0.25 + epsilon], [0.0, 0.25])
+
+
+def _rho_one(epsilon: float) -> Experiment:
+    name = "rho-one" if epsilon == 0.0 else f"rho-one-{epsilon:g}"
+    title = f"Forced comparisons where disagreement exceeds the cost by {epsilon:g}"
+    place, make = "section 2.3, proposition on rho >= 1", lambda: _boundary(epsilon)
+    policy: dict[str, Callable[[Any], Any]] = {FORCED: lambda problem: ForcedComparison(problem.costs)}
+    made = _made(name, title, place, make, policy, 1_000_000, 20, bounds=False)
+    return dataclasses.replace(made, facts=_forced_facts)
+
+
+def _forced_facts(problem: CascadeProblem) -> dict[str, Any]:
+    return {**facts(problem), "forced": theory.forced_comparison_regret(problem, 1_000_000)}
+
+
+def _uniform(horizon: int) -> Experiment:
+    xi = 0.5 / math.sqrt(horizon)
+    title = f"USS-TS over {horizon} rounds with xi = {xi:.4f}"
+    place = "section 2.5, problem independent bound"
+    return _made(
+        f"uniform-ts-{horizon}", title, place, lambda: theory.uniform_counterexample(xi), {TS: _ts}, horizon
+    )
+
+
+def _theory_experiments() -> list[Experiment]:
+    both: dict[str, Callable[[Any], Any]] = {UCB: _sound_ucb, TS: _ts}
+    dependent, uniform = "section 2.4, proposition MeanPulls", "section 2.4, problem independent bounds"
+    return [
+        *(
+            _made(
+                f"random-{k}",
+                f"Random cascade {k} with weak dominance",
+                dependent,
+                partial(_random, k),
+                both,
+            )
+            for k in range(RANDOM)
+        ),
+        *(
+            _made(
+                f"dominant-{k}",
+                f"Random cascade {k} with strong dominance",
+                uniform,
+                partial(_dominant, k),
+                both,
+            )
+            for k in range(DOMINANT)
+        ),
+        _made("empty-set", "No arm passes its tests", dependent, theory.empty_set_counterexample, both),
+        _made(
+            "intransitive",
+            "An arm that is skipped leads to a worse one",
+            "section 2.5, problem dependent bound",
+            lambda: theory.empty_set_counterexample(0.1),
+            {TS: _ts},
+            horizon=100_000,
+        ),
+        _made(
+            "two-arms",
+            "Two arms, whose samples are transitive by themselves",
+            "section 2.5, problem dependent bound",
+            lambda: theory.uniform_counterexample(0.1),
+            {TS: _ts},
+            horizon=100_000,
+        ),
+        _made(
+            "uniform-ucb",
+            "Two arms with a tiny xi",
+            uniform,
+            theory.uniform_counterexample,
+            {UCB: _sound_ucb},
+            horizon=100_000,
+            replications=20,
+        ),
+        _made(
+            "four-copies",
+            "Four copies of one arm",
+            uniform,
+            theory.strong_dominance_counterexample,
+            {UCB: _sound_ucb},
+        ),
+        *(_uniform(horizon) for horizon in UNIFORM_HORIZONS),
+        *(_rho_one(epsilon) for epsilon in (0.0, *EPSILONS)),
+    ]
+
+
+def _all_experiments() -> list[Experiment]:
+    stuck = {LCB: lambda problem: UssLcb(problem.costs, alpha=0.5), UCB: _ucb}
+    alphas = {f"alpha = {alpha:g}": _with_alpha(alpha) for alpha in ALPHAS}
+    functions = {label: _with_f(*powers) for label, powers in EXPLORATION.items()}
+    remark = "section 2.4, remark on f(t) and alpha"
+    return [
+        *(_compare(name) for name in TABLES),
+        *(_sweep(step) for step in STEPS),
+        *(
+            _on("lower", name, "The lower-confidence variant", "section 2.4, remark DecisionSet", stuck)
+            for name in ("bsc-2", "bsc-4")
+        ),
+        *(_on("alpha", name, "USS-UCB with several alpha", remark, alphas) for name in SWEPT),
+        *(_on("f", name, "USS-UCB with several f(t)", remark, functions) for name in SWEPT),
+        _on(
+            "order",
+            "unordered-1",
+            "USS-TS and USS-UCB, error rates in no order,",
+            "section 2.3, unknown ordering of arms",
+            {TS: _ts, UCB: _ucb},
+        ),
+        *_theory_experiments(),
+    ]
+
+
+EXPERIMENTS = {experiment.id: experiment for experiment in _all_experiments()}

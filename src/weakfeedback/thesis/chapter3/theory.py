@@ -1,0 +1,376 @@
+"""Claims of chapter 3 that are tables, lemmas and bounds: computed, checked on random problems, or both."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weakfeedback.contextual import ContextualProblem, RealizableProblem, instances, theory
+from weakfeedback.contextual.arguments import pairs
+from weakfeedback.contextual.assumptions import assess, fit_logistic
+from weakfeedback.experiments.evidence import below, beside, decided, joined, skipped, stand_in
+from weakfeedback.experiments.model import Claim, Finding, Part
+from weakfeedback.thesis.chapter2.theorems import maximal
+from weakfeedback.thesis.chapter3 import experiments as ch3
+from weakfeedback.thesis.chapter3.claims import PRINTED, REALIZABLE, cost_ids, each
+from weakfeedback.thesis.chapter3.experiments import PD, SUB_GAUSSIAN
+
+if TYPE_CHECKING:
+    from weakfeedback.engine.results import Results
+
+    Run = Mapping[str, Results]
+
+RANDOM_PROBLEMS, ROWS = 200, 12
+ROUNDING = 0.0005  # of the synthetic table, which has three digits
+# Of the real table: fractions move strongly with the scale of the parameters. Set after a look at the differences; the
+# verdict is the same down to 0, and changes from .061 on.
+NEAR = 0.02
+# The logistic model "fits" if it is off by at most .05 in the mean and .1 at worst. The thesis gives no measure; these
+# were set after a look at the misfits.
+MEAN_MISFIT, WORST_MISFIT = 0.05, 0.1
+# Regret like log T adds as much from T/2 to T as from T/4 to T/2; like sqrt(T), 1.41 times as much.
+# Only the family with a xi of .08 counts: a pilot run showed that with .05 and less 5000 rounds are not enough.
+LOGARITHMIC, ROOT = 1.2, math.sqrt(2.0)
+COVERED_ROUNDS, COVERED = 1000, 100
+RIDGE = 1.0
+
+
+def synthetic_fractions(_run: Run) -> Finding:
+    """Claim 36."""
+    parts = []
+    for k in ch3.CASES:
+        name = f"synthetic-{k}"
+        stated, problem = instances.describe(name).stated_weak_dominance_fraction, instances.load(name)
+        fixed, own = problem.weak_dominance_fraction_fixed, problem.weak_dominance_fraction
+        parts.append(_near(f"{name}, best fixed arm", fixed, stated, ROUNDING))
+        parts.append(beside(_near(f"{name}, by the definition", own, stated, ROUNDING)))
+    return Finding(
+        tuple(parts),
+        reading="the printed fractions are those of the best fixed arm (arm 4) taken as optimal in every context, and "
+        "with regularisation strengths chosen for them. By the definition, with i* of each context, about 0.73.",
+    )
+
+
+def real_fractions(run: Run) -> Finding:
+    """Claim 37."""
+    parts = []
+    for data in ("pima", "heart"):
+        for k, name in enumerate(cost_ids(data)[:3], start=1):
+            title = f"{data} {k}"
+            if name not in run or run[name].about["stands_in_for"]:
+                parts.append(skipped(title))
+                continue
+            known = run[name].about["facts"]
+            stated = instances.describe(f"{data}-contextual-{k}").stated_weak_dominance_fraction
+            found = _near(title, known["wd_served"], stated, NEAR)
+            if found.outcome != "reproduced":  # the fractions move with the classifiers, and these are ours
+                found = dataclasses.replace(found, outcome="inconclusive")
+            parts.append(found)
+            parts.append(beside(_near(f"{title}, best fixed arm", known["wd_fixed"], stated, NEAR)))
+    return Finding(
+        tuple(parts),
+        summary=f"Within {NEAR} of the printed fraction, over 5000 rounds in file order, by the definition. The "
+        "classifiers are ours: the thesis prints neither their scaling nor their regularisation, and both move these "
+        "fractions. So a difference decides nothing.",
+    )
+
+
+def _near(name: str, ours: float, stated: float, allowed: float) -> Part:
+    note = f"{ours:.4f}, printed {stated:g}"
+    return decided(name, abs(ours - stated) <= allowed, ours, note=note)
+
+
+def xi_by_case(_run: Run) -> Finding:
+    """Claim 38: with parameters of ours, which can support a caption on the thesis's but not contradict it."""
+    parts = []
+    for arms in (4, 5):
+        cases = [instances.load(f"realizable-{arms}-{case}") for case in ch3.CASES]
+        found = _falls(f"{arms} arms, theta_ij of ours", [problem.xi for problem in cases])
+        if found.outcome != "reproduced":
+            found = dataclasses.replace(found, outcome="inconclusive")
+        parts.append(found)
+        other = [_moving_optimum(problem.costs).xi for problem in cases]
+        parts.append(beside(_falls(f"{arms} arms, an example where i*(x) moves", other)))
+    return Finding(
+        tuple(parts),
+        summary="The thesis does not print its theta_ij. With ours the optimal arm is the same in all cases, and xi "
+        "grows with the printed costs; the caption may have the order reversed. It need not: with other disagreements, "
+        "shown beside, the optimal arm of a context changes with the case and xi falls.",
+    )
+
+
+def _falls(name: str, xis: list[float]) -> Part:
+    falls = all(later < earlier for earlier, later in itertools.pairwise(xis))
+    words = ", ".join(f"{xi:.4f}" for xi in xis)
+    return decided(name, falls, xis[-1] - xis[0], note=f"xi is {words}")
+
+
+def _moving_optimum(costs: np.ndarray) -> RealizableProblem:
+    """Four contexts; in the k-th, arm 1 beats arm 2 from case k on, and ever more narrowly."""
+    arms = len(costs)
+    shares = np.full((arms * (arms - 1) // 2, 4), 0.01)
+    shares[: arms - 1] = (0.05, 0.0975, 0.1096, 0.1199) if arms == 4 else (0.02, 0.0675, 0.0796, 0.0899)
+    odds = np.log(shares / (1.0 - shares))
+    return RealizableProblem(np.eye(4), odds, costs, features=lambda x: x)
+
+
+def pseudo_regret_above(_run: Run) -> Finding:
+    """Claim 39."""
+    rng = np.random.default_rng(39)
+    problems = [instances.load(f"synthetic-{k}") for k in ch3.CASES]
+    problems += [random_problem(rng) for _ in range(RANDOM_PROBLEMS)]
+    worst = -math.inf
+    for problem in problems:
+        rows = np.arange(len(problem.contexts))
+        best = problem.optimal_arms
+        extra = problem.costs[None, :] - problem.costs[best][:, None]
+        pseudo = extra + problem.disagreement[rows, best]
+        worst = max(worst, float((problem.gaps - pseudo).max()))
+    note = f"regret minus pseudo-regret is at most {worst:.2g} in a context of {len(problems)} problems"
+    return Finding((decided("all contexts and arms", worst <= 1e-9, worst, len(problems), note),))
+
+
+def random_problem(rng: np.random.Generator, strong: bool = False) -> ContextualProblem:
+    """A contextual cascade with any probability of being right in every context and arm.
+
+    With ``strong``, an arm that is right makes all later ones right: surely wrong, then one at random, then surely
+    right. The contexts are unit vectors, so a parameter belongs to one context.
+    """
+    arms = int(rng.integers(2, 6))
+    right = rng.random((arms, ROWS))
+    if strong:
+        turn = rng.integers(0, arms + 1, size=ROWS)
+        index = np.arange(arms)[:, None]
+        right = np.where(index < turn, 0.0, np.where(index > turn, 1.0, right))
+    truth = rng.integers(0, 2, size=ROWS)
+    odds = np.log(np.maximum(right, 1e-16) / np.maximum(1.0 - right, 1e-16))
+    costs = np.sort(rng.random(arms)) * rng.random()
+    signed = np.where(truth == 1, odds, -odds)
+    return ContextualProblem(np.eye(ROWS), truth, signed, costs, features=lambda x: x)
+
+
+def orders_of_the_bound(run: Run) -> Finding:
+    """Claim 40."""
+
+    def bound(rounds: int, dimension: int, xi: float, arms: int, least: float) -> float:
+        level = (2.0 * theory.LIPSCHITZ * theory.alpha(rounds, dimension, arms) / xi) ** 2
+        return (arms - 1) * theory.observations_needed(level, least, dimension, arms)
+
+    usual = {"rounds": 10**12, "dimension": 10, "xi": 1e-3, "arms": 5, "least": 0.01}
+
+    def grows(**changed: float) -> float:
+        return bound(**{**usual, **changed}) / bound(**usual)  # type: ignore[arg-type]
+
+    parts = [
+        decided("log T", abs(grows(rounds=10**24) - 2.0) <= 0.1, grows(rounds=10**24), note="T to T^2"),
+        decided("1 / xi^2", abs(grows(xi=5e-4) - 4.0) <= 0.1, grows(xi=5e-4), note="half of xi"),
+        decided("linear in K", abs(grows(arms=9) - 2.0) <= 0.1, grows(arms=9), note="K - 1 doubled"),
+    ]
+    fixed = grows(dimension=20)
+    note = "d' doubled, lambda_Sigma fixed"
+    parts.append(decided("linear in d'", abs(fixed - 2.0) <= 0.2, fixed, note=note))
+    # |Phi| <= 1 makes the trace of Sigma at most 1, so its least eigenvalue is at most 1 / d'.
+    doubled = grows(dimension=20, least=1 / 20) / grows(least=1 / 10)
+    note = "d' doubled, lambda_Sigma at its largest possible, 1 / d'"
+    parts.append(beside(decided("linear in d', |Phi| <= 1", abs(doubled - 2.0) <= 0.2, doubled, note=note)))
+
+    def growth(name: str, r: Results) -> Part:
+        regret = r.values(PD)
+        marks = regret.shape[1]
+        before = regret[:, marks // 2 - 1] - regret[:, marks // 4 - 1]
+        after = regret[:, -1] - regret[:, marks // 2 - 1]
+        note = f"{before.mean():.4g} from T/4 to T/2, {after.mean():.4g} from T/2 to T"
+        return below(f"log T on {name}", after - LOGARITHMIC * before, after - ROOT * before, note)
+
+    parts += each(run, ("ch3-varying",), growth)
+    parts += [beside(p, "5000 rounds are too few for this xi") for p in each(run, REALIZABLE, growth)]
+    return Finding(
+        tuple(parts),
+        reading="at a fixed lambda_Sigma, as is usual in this literature.",
+        summary="A remark, shown beside: where features have norm 1 at most, as the chapter assumes, "
+        "lambda_Sigma <= 1 / d', so with more features it cannot stay fixed for ever, and at its largest the bound "
+        "grows at least like the square of d'.",
+    )
+
+
+def strong_implies_weak(_run: Run) -> Finding:
+    """Claim 42."""
+    rng = np.random.default_rng(42)
+    problems = [random_problem(rng, strong=True) for _ in range(RANDOM_PROBLEMS)]
+    strong = sum(problem.strong_dominance_fraction == 1.0 for problem in problems)
+    weak = sum(problem.weak_dominance_fraction == 1.0 for problem in problems)
+    note = f"{strong} of {len(problems)} random problems have strong dominance, {weak} weak dominance"
+    return Finding((decided("random problems", strong == weak == len(problems), weak, len(problems), note),))
+
+
+def model_fits(run: Run) -> Finding:
+    """Claim 44."""
+
+    def part(name: str, r: Results) -> Part:
+        worst, mean = r.about["facts"]["misfit"], r.about["facts"]["mean_misfit"]
+        note = joined(f"off by {mean:.4f} in the mean, {worst:.3f} at worst", stand_in(r))
+        found = decided(name, mean <= MEAN_MISFIT and worst <= WORST_MISFIT, worst, note=note)
+        return beside(found) if stand_in(r) else found  # the claim is about the thesis's data
+
+    real = (*cost_ids("pima")[:1], *cost_ids("heart")[:1])
+    return Finding(
+        tuple(each(run, (PRINTED[1], *real), part)),
+        summary=f"Probabilities of the best logistic model of degree 2 against the true ones; it fits if it is off "
+        f"by at most {MEAN_MISFIT} in the mean and {WORST_MISFIT} at worst. It never fits exactly.",
+    )
+
+
+def contextual_maximal(run: Run) -> Finding:
+    """Claim 46: a cascade without context is a contextual one whose law does not depend on the context."""
+    found = maximal(run)
+    words = (
+        "A cascade of chapter 2 is a contextual one whose law does not depend on the context, so what can be added "
+        "there can be added here; the disagreements must then be tested context by context. "
+    )
+    return Finding(found.parts, found.rule, found.reading, words + found.summary)
+
+
+def covered(_run: Run) -> Finding:
+    """Claim 47."""
+    problem = instances.load("realizable-4-1")
+    assert isinstance(problem, RealizableProblem)
+    kappa = assess(problem).kappa
+    parts = []
+    for assumed, sigma, slope in ((True, SUB_GAUSSIAN, kappa), (False, 0.1, 0.25)):
+        found = theory.ellipsoid_coverage(problem, COVERED_ROUNDS, COVERED, sigma=sigma, kappa=slope)
+        note = f"{found.share:.4f} covered, promised {found.promised:.4f}, at most {found.largest:.2f} radii"
+        name = f"USS-PD, {'true kappa and sigma' if assumed else 'kappa .25, sigma .1'}"
+        part = decided(name, found.share >= found.promised, found.share, COVERED, note)
+        parts.append(part if assumed else beside(part, "the assumptions do not hold for these defaults"))
+    share, largest = ridge_coverage(problem, kappa)
+    note = f"{share:.4f} covered, at most {largest:.2f} radii"
+    promised = 1.0 - 2.0 * 0.05 / problem.arms**2
+    parts.append(decided("USS-PD-lambdaI, true kappa and sigma", share >= promised, share, COVERED, note))
+    return Finding(
+        tuple(parts),
+        summary=f"After {COVERED_ROUNDS} rounds on realizable case 1 with 4 arms. With the kappa and sigma of the "
+        "assumptions the ellipsoid is very wide; the ones used in simulations promise nothing.",
+    )
+
+
+def ridge_coverage(problem: RealizableProblem, kappa: float) -> tuple[float, float]:
+    """How often |theta_hat - theta| in V + lambda I stayed within beta, and the largest ratio met."""
+    rng, n = np.random.default_rng(47), COVERED_ROUNDS
+    size = float(np.linalg.norm(problem.pair_parameters, axis=1).max())
+    radius = theory.beta(n, problem.dimension, problem.arms, RIDGE, size, sigma=SUB_GAUSSIAN, kappa=kappa)
+    ratios = []
+    for _ in range(COVERED):
+        rows = rng.integers(0, len(problem.contexts), size=n)
+        phi = problem.features[rows]
+        for theta, i, j in zip(problem.pair_parameters, *pairs(problem.arms)):
+            differ = (rng.random(n) < problem.disagreement[rows, i, j]).astype(float)
+            error = fit_logistic(phi, differ, RIDGE) - theta
+            ratios.append(
+                math.hypot(np.linalg.norm(phi @ error), math.sqrt(RIDGE) * np.linalg.norm(error)) / radius
+            )
+    return float(np.mean(np.array(ratios) <= 1.0)), max(ratios)
+
+
+def below_the_bound(run: Run) -> Finding:
+    """Claim 49."""
+
+    def part(name: str, r: Results) -> Part:
+        known, regret = r.about["facts"], r.values(PD)[:, -1]
+        most = known["largest_regret"] * int(r.about["horizon"])
+        note = f"{regret.mean():.4g}, bound {known['bound']:.2g}, R_max T {most:.4g}"
+        return below(name, regret - known["bound"], note=note)
+
+    def with_ridge(name: str, r: Results) -> Part:
+        bound, regret = r.about["facts"]["ridge_bound"], r.values(ch3.BETA)[:, -1]
+        return below(f"{ch3.BETA} on {name}", regret - bound, note=f"{regret.mean():.4g}, bound {bound:.2g}")
+
+    parts = [*each(run, ("ch3-varying", *REALIZABLE), part), *each(run, ("ch3-varying",), with_ridge)]
+    return Finding(
+        tuple(parts),
+        summary="Both bounds are above the largest regret that is possible at all, R_max T, so they exclude nothing "
+        "at this horizon.",
+        reading="with 32 for the printed 16, which the proof's own radius gives, with 2 sigma / kappa in the radius of "
+        "USS-PD-lambdaI, with the true kappa and sigma, and with 1 for the unknown universal constants.",
+    )
+
+
+def _claim(number: int, lines: str, how: str, words: str, test: Callable, ids: Iterable[str] = ()) -> Claim:
+    return Claim(number, words, lines, how, test, tuple(ids))
+
+
+COMPUTED = (
+    _claim(
+        36,
+        "2895-2901",
+        "computation",
+        "WD fraction: PI 1 0.997, PI 2 1.0, PI 3 1.0, PI 4 1.0",
+        synthetic_fractions,
+    ),
+    _claim(
+        37,
+        "2921-2925",
+        "computation",
+        "WD fraction: PIMA 0.0692, 0.1192, 0.2204, Heart Disease 0.1384, 0.1454, 0.2426",
+        real_fractions,
+        (*cost_ids("pima")[:3], *cost_ids("heart")[:3]),
+    ),
+    _claim(
+        38,
+        "2968",
+        "computation",
+        "The value of xi largest for Case 1, and it decreases for subsequent cases",
+        xi_by_case,
+    ),
+    _claim(
+        39,
+        "2979",
+        "property",
+        "the actual regret Regret_T is upper bounded by above regret Regret_T^s",
+        pseudo_regret_above,
+    ),
+    _claim(
+        40,
+        "2420-2424",
+        "simulation",
+        "logarithmic in T and grows linearly with d' and K. The regret is inversely dependent on the value of xi",
+        orders_of_the_bound,
+        ("ch3-varying", *REALIZABLE),
+    ),
+    _claim(
+        42,
+        "3002",
+        "property",
+        "CWD property holds trivially for the problem instances that satisfy CSD property",
+        strong_implies_weak,
+    ),
+    _claim(
+        44,
+        "2127, 2429",
+        "computation",
+        "We then propose a parameterized Generalized Linear Model (GLM) to model the context-conditional disagreement "
+        "probability between any two arms and validate the model empirically",
+        model_fits,
+        (PRINTED[1], *cost_ids("pima")[:1], *cost_ids("heart")[:1]),
+    ),
+    _claim(46, "2242", "property", "The set P_CWD is maximal learnable", contextual_maximal),
+    _claim(
+        47,
+        "2383, 2828",
+        "computation",
+        "the following event holds with probability at least 1 - 2 delta / K^2: |theta_hat - theta|_V <= alpha",
+        covered,
+    ),
+    _claim(
+        49,
+        "2410, 2868",
+        "simulation",
+        "with probability at least 1 - 2 delta, the regret of USS-PD for T > m contexts is [at most] R_max [m + ...]",
+        below_the_bound,
+        ("ch3-varying", *REALIZABLE),
+    ),
+)

@@ -1,0 +1,246 @@
+"""Claims of chapter 4 on network utility maximisation."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weakfeedback.experiments.evidence import above, beside, decided, reverse, skipped, sublinear
+from weakfeedback.experiments.model import Claim, Finding, Part
+from weakfeedback.stats import student_interval
+from weakfeedback.thesis.chapter4 import experiments as ch4
+from weakfeedback.thesis.chapter4.claims import NUM_DIFFERENT, ROUNDING, sweep
+from weakfeedback.thesis.chapter4.evidence import log_ratio, more, regret, rounds, somewhere, steps
+from weakfeedback.thesis.chapter4.experiments import NUM_MK, NUM_SK, ROUNDED
+
+if TYPE_CHECKING:
+    from weakfeedback.thesis.chapter4.evidence import Run
+
+BERNOULLI, UNIFORM = ch4.LAWS
+STATED = {"NUM1": "20", "NUM2": "2", "NUM3": "3"}
+DIFFERENT = ("NUM2", "NUM3")
+ANYTIME = {f"ch4-anytime-{name.lower()}": ch4.TS_SAME if name == "NUM1" else ch4.TS for name in STATED}
+HORIZONS = (2_000, 10_000, ch4.ANYTIME)
+FEW = 100  # replications after which the thesis saw its intervals overlap
+
+
+def anytime_impossible(run: Run) -> Finding:
+    """Claim 74."""
+    parts = []
+    for experiment, policy in ANYTIME.items():
+        for horizon in HORIZONS:
+            label = f"{policy} on {experiment.split('-')[-1].upper()} not sub-linear up to T = {horizon}"
+            if experiment not in run:
+                parts.append(skipped(label))
+                continue
+            marks = run[experiment].values(policy).shape[1] * horizon // ch4.ANYTIME
+            parts.append(reverse(sublinear(label, run[experiment], policy, marks)))
+    return Finding(
+        tuple(parts),
+        reading="not possible would mean that no policy that is not told T has sub-linear regret; one is enough to "
+        "contradict it",
+        summary="For one threshold there is a proof: restart NUM-SK in episodes of 2^m rounds with delta = 2^-m. Each "
+        "episode has regret O(m), so T rounds have O(log^2 T), and T is not known; with epsilon_m = 1 / m, where "
+        "epsilon is not known either, O(log^3 T). Thompson sampling of thresholds and means together needs no "
+        "restarts: it goes on testing smaller amounts as often as they may still be right. It is not the thesis's, and "
+        "no bound of its regret is known; the runs show it. The thesis gives an example of one difficulty, which is "
+        "real.",
+    )
+
+
+def _stated(name: str, law: str) -> str:
+    return f"ch4-resource-{name.lower()}-{STATED[name]}-{law}"
+
+
+def _ratio(run: Run, name: str, policy: str) -> np.ndarray | None:
+    pair = [_stated(name, law) for law in (BERNOULLI, UNIFORM)]
+    if any(experiment not in run for experiment in pair):
+        return None
+    return log_ratio(*(regret(run[experiment], policy) for experiment in pair))
+
+
+def uniform_less(run: Run) -> Finding:
+    """Claim 76."""
+    parts = []
+    for name, policy in (
+        ("NUM1", NUM_SK),
+        ("NUM2", ROUNDED),
+        ("NUM3", ROUNDED),
+        *((n, NUM_MK) for n in DIFFERENT),
+    ):
+        label = f"{policy} on {name}"
+        if any(_stated(name, law) not in run for law in ch4.LAWS):
+            parts.append(skipped(label))
+            continue
+        found = more(label, *(regret(run[_stated(name, law)], policy) for law in (UNIFORM, BERNOULLI)))
+        parts.append(beside(found, "as printed") if policy == NUM_MK else found)
+    parts += [_wider(run, name, ROUNDED) for name in DIFFERENT]
+    parts += [beside(_wider(run, name, NUM_MK), "as printed") for name in DIFFERENT]
+    return Finding(
+        tuple(parts),
+        reading=f"more significant is a larger ratio of the two regrets; {ROUNDING}",
+    )
+
+
+def _wider(run: Run, name: str, policy: str) -> Part:
+    label = f"larger ratio on {name} than on NUM1, {policy}"
+    one, other = _ratio(run, "NUM1", NUM_SK), _ratio(run, name, policy)
+    if one is None or other is None:
+        return skipped(label)
+    n = min(one.size, other.size)
+    note = f"ratio {np.exp(other.mean()):.3g} against {np.exp(one.mean()):.3g}"
+    return above(label, other[:n] - one[:n], note=note)
+
+
+def less_with_more_resources(run: Run) -> Finding:
+    """Claim 77."""
+    ids = sweep("NUM1", law=UNIFORM)
+    ends = steps(run, (ids[0], ids[-1]), NUM_SK, grows=False)
+    return Finding((*steps(run, ids, NUM_SK, grows=False), *(beside(part) for part in ends)))
+
+
+def bernoulli_may_not(run: Run) -> Finding:
+    """Claim 78."""
+    return Finding(tuple(steps(run, sweep("NUM1", law=BERNOULLI), NUM_SK)), rule="any")
+
+
+def faster_with_smaller_thresholds(run: Run) -> Finding:
+    """Claim 79."""
+    return Finding(
+        tuple(part for law in ch4.LAWS for part in steps(run, sweep("NUM1", "threshold", law), NUM_SK)),
+        summary="Faster learning is read as less regret. With Bernoulli rewards the rounds of the search, which depend "
+        "on where the threshold lies among the candidates, outweigh the feedback.",
+    )
+
+
+def _groups(find: Callable[[Sequence[str], str], Sequence[Part]]) -> list[Part]:
+    """The parts of both instances and laws: those of the rounding policy count, the printed one is beside."""
+    parts: list[Part] = []
+    for name, law in itertools.product(DIFFERENT, ch4.LAWS):
+        parts += find(sweep(name, law=law), ROUNDED)
+    for name, law in itertools.product(DIFFERENT, ch4.LAWS):
+        parts += [beside(part) for part in find(sweep(name, law=law), NUM_MK)]
+    return parts
+
+
+def not_monotone(run: Run) -> Finding:
+    """Claim 80."""
+
+    def find(ids: Sequence[str], policy: str) -> list[Part]:
+        _, _, instance, _, law = ids[0].split("-")
+        return [somewhere(f"{policy}, {instance.upper()}, {law}", steps(run, ids, policy))]
+
+    return Finding(
+        tuple(_groups(find)),
+        reading=f"somewhere along each sweep more resources mean more regret; {ROUNDING}",
+    )
+
+
+def found_faster(run: Run) -> Finding:
+    """Claim 81."""
+
+    def find(ids: Sequence[str], policy: str) -> list[Part]:
+        return steps(run, ids, policy, grows=False, measure=rounds)
+
+    return Finding(
+        tuple(_groups(find)),
+        summary="Rounds until the search has ended. More arms are tried at once with more resources; but the interval "
+        "[0, Q] to be searched grows too.",
+    )
+
+
+def intervals_overlap(run: Run) -> Finding:
+    """Claim 82."""
+    parts = [_overlap(run, sweep(name, law=UNIFORM), ROUNDED) for name in DIFFERENT]
+    parts += [beside(_overlap(run, sweep(name, law=UNIFORM), NUM_MK)) for name in DIFFERENT]
+    return Finding(tuple(parts), reading=ROUNDING)
+
+
+def _overlap(run: Run, ids: Sequence[str], policy: str) -> Part:
+    label = f"{policy} on {ids[0].split('-')[2].upper()}"
+    if any(name not in run for name in ids):
+        return skipped(label)
+    values = [regret(run[name], policy) for name in ids]
+    if min(v.size for v in values) < FEW:
+        return Part(label, outcome="inconclusive", note=f"fewer than {FEW} replications")
+    early, late = (_touching([v[:n] for v in values]) for n in (FEW, None))
+    note = f"{early} of 10 pairs overlap at {FEW} runs, {late} at {values[0].size}"
+    return decided(label, early > 0, early, values[0].size, note)
+
+
+def _touching(values: Sequence[np.ndarray]) -> int:
+    """How many pairs of 95 % intervals have a point in common."""
+    ends = [student_interval(v) for v in values]
+    return sum(bool(a[0] <= b[1] and b[0] <= a[1]) for a, b in itertools.combinations(ends, 2))
+
+
+def _simulation(number: int, lines: str, words: str, test: Callable, ids: Iterable[str]) -> Claim:
+    return Claim(number, words, lines, "simulation", test, tuple(ids))
+
+
+UTILITY = (
+    _simulation(
+        74,
+        "3527, 3822",
+        "anytime algorithms are not possible when considering the CSB problems in the reward setting",
+        anytime_impossible,
+        ANYTIME,
+    ),
+    _simulation(
+        76,
+        "3836",
+        "we observe less regret for uniformly distributed rewards than Bernoulli distributed rewards. This difference "
+        "is more significant when the arms have different thresholds",
+        uniform_less,
+        tuple(_stated(name, law) for name in STATED for law in ch4.LAWS),
+    ),
+    _simulation(
+        77,
+        "3838",
+        "With more resource [...] learner can observe rewards from more arms in each round, which leads to faster "
+        "learning and low cumulative regret [...] for the uniformly distributed rewards",
+        less_with_more_resources,
+        sweep("NUM1", law=UNIFORM),
+    ),
+    _simulation(
+        78,
+        "3838",
+        "with large W_delta value for Bernoulli distributed rewards, we may not observe similar behavior (less regret "
+        "with more resource)",
+        bernoulli_may_not,
+        sweep("NUM1", law=BERNOULLI),
+    ),
+    _simulation(
+        79,
+        "3856",
+        "we observe that a smaller threshold leads to faster learning due to more feedback",
+        faster_with_smaller_thresholds,
+        (*sweep("NUM1", "threshold", BERNOULLI), *sweep("NUM1", "threshold", UNIFORM)),
+    ),
+    _simulation(
+        80,
+        "3875",
+        "it does not show the same behavior (less regret with more resource) as observed for the same threshold",
+        not_monotone,
+        NUM_DIFFERENT,
+    ),
+    _simulation(
+        81,
+        "3908",
+        "we observe that the allocation equivalent is learned faster as the reward of more arms can be observed "
+        "simultaneously with more resource",
+        found_faster,
+        NUM_DIFFERENT,
+    ),
+    _simulation(
+        82,
+        "3910",
+        "We run experiment 500 times for uniformly distributed rewards [...] as confidence intervals overlapped for "
+        "100 runs",
+        intervals_overlap,
+        (*sweep("NUM2", law=UNIFORM), *sweep("NUM3", law=UNIFORM)),
+    ),
+)

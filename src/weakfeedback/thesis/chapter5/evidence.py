@@ -1,0 +1,128 @@
+"""What the tests of chapter 5 share: final values, shares of runs, trends over a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from weakfeedback.experiments.evidence import FEWEST, above, below, lower, skipped
+from weakfeedback.experiments.model import Claim, Part
+from weakfeedback.thesis.chapter5 import experiments as ch5
+
+if TYPE_CHECKING:
+    from weakfeedback.engine.results import Results
+
+    Run = Mapping[str, Results]
+
+COMPARE = ("ch5-compare-e1", "ch5-compare-e2")
+E1, E2 = COMPARE
+ARMS = tuple(f"ch5-arms-{k}" for k in ch5.ARMS)
+PLAYERS = tuple(f"ch5-players-{n}" for n in ch5.PLAYERS)
+LEARNED = PLAYERS[:-1]  # N = K leaves nothing to learn
+GAPS = tuple(f"ch5-gap-{gap:g}" for gap in ch5.GAPS)
+SWEEPS = (*ARMS, *PLAYERS, *GAPS)
+# Runs that are pooled must differ: ten arms and five players are in both sweeps, and e2 has the gap .05.
+DISTINCT = tuple(name for name in SWEEPS if name not in ("ch5-arms-10", "ch5-gap-0.05"))
+ENDS, LONG, ROUNDING, FAIR = "ch5-ends-e1", "ch5-long-e1", "ch5-rounding", "ch5-fair-e2"
+SLACK = 1e-9  # means are decimals, their sums are not
+
+
+def last(results: Results, policy: str, measure: str = "regret") -> np.ndarray:
+    """The final values, one per replication."""
+    return results.values(policy, measure)[:, -1]
+
+
+def since(results: Results, policy: str, measure: str, part: float) -> np.ndarray:
+    """What the rest of the run after this part of its marks adds."""
+    values = results.values(policy, measure)
+    return values[:, -1] - values[:, int(part * values.shape[1]) - 1]
+
+
+def ended(results: Results, policy: str) -> np.ndarray:
+    """Whether all players have settled."""
+    return last(results, policy, "settled_players") == results.about["facts"]["N"]
+
+
+def missed(results: Results, policy: str) -> np.ndarray:
+    """Whether all have settled, but not on the best arms."""
+    return ended(results, policy) & (last(results, policy, "optimal") == 0)
+
+
+def short(name: str) -> str:
+    """An experiment's name in a sentence."""
+    return name.removeprefix("ch5-").removeprefix("compare-")
+
+
+def each(run: Run, ids: Iterable[str], part: Callable[[str, Results], Part]) -> list[Part]:
+    """The parts of all experiments; a skipped one where an experiment was not run."""
+    return [part(short(name), run[name]) if name in run else skipped(short(name)) for name in ids]
+
+
+def share(name: str, hits: np.ndarray, least: float, note: str = "") -> Part:
+    """Claim: more than a share ``least`` of all runs; contradicted below it (exact binomial tests)."""
+    from scipy.special import bdtr, bdtrc
+
+    count, n = int(np.sum(hits)), int(np.size(hits))
+    words = "; ".join(filter(None, (f"{count} of {n} runs", note)))
+    if n < FEWEST:
+        return Part(name, n=n, note=words)
+    return Part(
+        name,
+        effect=count / n,
+        p_for=float(bdtrc(count - 1, n, least)) if count else 1.0,
+        p_against=float(bdtr(count, n, least)),
+        n=n,
+        note=words,
+    )
+
+
+def pooled(
+    name: str,
+    run: Run,
+    ids: Iterable[str],
+    hits: Callable[[Results], np.ndarray],
+    least: float,
+    note: str = "",
+) -> Part:
+    """A share over the runs of several experiments together."""
+    found = [hits(run[experiment]) for experiment in ids if experiment in run]
+    return share(name, np.concatenate(found), least, note) if found else skipped(name)
+
+
+def trend(
+    name: str, run: Run, ids: Iterable[str], fact: str, values: Callable[[Results], np.ndarray]
+) -> Part:
+    """Claim: the values grow along a sweep; contradicted if they fall. One slope per replication."""
+    ids = tuple(ids)
+    if any(experiment not in run for experiment in ids):
+        return skipped(name)
+    at = np.array([run[experiment].about["facts"][fact] for experiment in ids], dtype=float)
+    columns = [values(run[experiment]) for experiment in ids]
+    count = min(column.size for column in columns)
+    table = np.stack([column[:count] for column in columns])
+    slopes = (at - at.mean()) @ table / ((at - at.mean()) ** 2).sum()
+    note = ", ".join(f"{mean:.4g}" for mean in table.mean(axis=1))
+    return above(name, slopes, note=f"{note} at {fact} = {at[0]:g} to {at[-1]:g}")
+
+
+def times(name: str, results: Results, first: str, second: str, factor: float, measure: str) -> Part:
+    """Claim: ``first`` is above ``factor`` times ``second``; contradicted below it."""
+    a, b = last(results, first, measure), last(results, second, measure)
+    return below(name, factor * b - a, note=f"{first} {a.mean():.4g}, {second} {b.mean():.4g}")
+
+
+def lower_on(
+    run: Run, experiment: str, first: str, second: str, measure: str = "regret", factor: float = 1.0
+) -> Part:
+    """Claim: the final value of ``first`` is below ``factor`` times that of ``second``."""
+    name = f"{first} below {second} on {short(experiment)}"
+    if experiment not in run:
+        return skipped(name)
+    return lower(name, run[experiment], first, second, factor, measure)
+
+
+def simulation(number: int, lines: str, words: str, test: Callable, ids: Iterable[str]) -> Claim:
+    """A claim that is tested by experiments."""
+    return Claim(number, words, lines, "simulation", test, tuple(ids))
