@@ -243,7 +243,9 @@ def make_app(
             if mine:
                 await service.stop()
 
-    table = [*routes_of([*OPERATIONS, *operations], service, auth), *routes]
+    busy = [one for one in routes if getattr(one, "path", "").startswith(OPENAI)]  # tried before the others
+    others = [one for one in routes if one not in busy]
+    table = [*busy, *routes_of([*OPERATIONS, *operations], service, auth), *others]
     app = Starlette(
         routes=table,
         middleware=[Middleware(Gate, service=service, auth=auth, in_flight=in_flight)],

@@ -528,17 +528,35 @@ class Service:
         self, name: str, given: DecideRequest | None = None, key: str | None = None
     ) -> dict[str, Any]:
         """One decision, or several in one commit; with a key the same ones again."""
+        many = given is not None and (given.count is not None or given.contexts is not None)
+        told, future = await self._decide(name, given, key)
+        await self.stored(future)
+        return {"decisions": told} if many else told[0]
+
+    async def decide_ahead(
+        self, name: str, given: DecideRequest | None = None, key: str | None = None
+    ) -> tuple[dict[str, Any], asyncio.Future[Any] | None]:
+        """One decision, and its commit under way: nobody may be told of it before `stored` has returned."""
+        told, future = await self._decide(name, given, key)
+        if future is not None:
+            future.add_done_callback(_looked_at)  # whoever decides may go away meanwhile
+        return told[0], future
+
+    async def _decide(
+        self, name: str, given: DecideRequest | None, key: str | None
+    ) -> tuple[list[dict[str, Any]], asyncio.Future[Any] | None]:
         learner = self.learner(name)
         contexts = _contexts(given)
-        many = given is not None and (given.count is not None or given.contexts is not None)
         check = None
         if key is not None:
             known = checked_key(key)
             check = lambda: self._repeated(learner, known, contexts)  # noqa: E731
-        told, future = await self._taken(learner, self._decided, learner, contexts, key, check=check)
+        return await self._taken(learner, self._decided, learner, contexts, key, check=check)
+
+    async def stored(self, future: asyncio.Future[Any] | None) -> None:
+        """Return when a commit is done, or raise the problem that it was not."""
         if future is not None:
             await self._wait(future)
-        return {"decisions": told} if many else told[0]
 
     def _decided(self, learner: Learner, contexts: list[Any], key: str | None) -> list[dict[str, Any]]:
         return [self._decision(learner, event) for event in learner.decide(contexts, key)]
@@ -935,7 +953,7 @@ class Service:
     async def audit(self, name: str, given: AuditRequest) -> dict[str, Any]:
         """Begin an audit: which of the fresh items need labels."""
         learner = self.learner(name)
-        if learner.kind.name != "cascade":
+        if learner.kind.name not in ("cascade", "router") or not hasattr(learner.live, "audit_outputs"):
             raise Problem("not_offered", f"a {learner.kind.name} learner has no audit")
         for outputs in given.outputs:
             check_labels("outputs", outputs)
@@ -1091,6 +1109,12 @@ def _audit_told(audit: dict[str, Any]) -> dict[str, Any]:
         told |= {name: audit[name] for name in ("verdict", "low", "high", "against", "text")}
         told["labels"] = audit["count"]
     return told
+
+
+def _looked_at(future: asyncio.Future[Any]) -> None:
+    """Take note of an error that nobody waits for."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _reason(error: BaseException) -> str:
