@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import tempfile
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -310,12 +311,8 @@ def in_postgres(kind: str, server: Cluster) -> type:
     """The machine over stores in PostgreSQL, a new one for each example."""
 
     class Remote(Machine):
-        def begin(self) -> None:
-            self.address = server.url()
-            super().begin()
-
         def place(self) -> str:
-            return self.address
+            return server.url("m" + blake2b(str(self.folder).encode(), digest_size=8).hexdigest())
 
     Remote.kind = kind
     return Remote
