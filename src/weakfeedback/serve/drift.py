@@ -100,7 +100,7 @@ class Detector:
 
     def state(self) -> list[Any]:
         """Return everything as JSON data."""
-        return [self.count, self.differed, self.sums, self.alarms, self.first]
+        return [self.count, self.differed, list(self.sums), list(self.alarms), self.first]
 
     @classmethod
     def from_state(cls, state: Any) -> Detector:
