@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import openai
@@ -184,7 +185,8 @@ def test_without_a_store_answers_go_on_and_learning_stops(tmp_path):
     async def work():
         async with chatting(tmp_path / "s.db", wrap=Failing) as chat:
             assert (await chat.ask())["x-weakfeedback-learning"] == "on"
-            Failing.broken = True
+            Failing.broken = True  # the first one is decided, but not stored
+            assert (await chat.ask())["x-weakfeedback-learning"] == "off"
             for _ in range(3):
                 told = await chat.ask()
                 assert told["x-weakfeedback-learning"] == "off"
@@ -196,6 +198,41 @@ def test_without_a_store_answers_go_on_and_learning_stops(tmp_path):
                     break
             else:
                 raise AssertionError("learning never came back")
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_decision_is_stored_while_models_are_called_and_before_the_client_hears_of_it(tmp_path, stream):
+    written = []
+
+    class Slow:
+        """A store whose writes take their time."""
+
+        def __init__(self, store):
+            self._store = store
+
+        def __getattr__(self, name):
+            return getattr(self._store, name)
+
+        def write(self, *given, **more):
+            time.sleep(0.4)
+            found = self._store.write(*given, **more)
+            written.append(time.monotonic())
+            return found
+
+    models = {name: FakeModel(name, seconds=0.3) for name in MODELS}
+
+    async def work():
+        async with chatting(tmp_path / "s.db", fake=FakeUpstream(models), wrap=Slow) as chat:
+            await asyncio.sleep(0.1)
+            written.clear()
+            began = time.monotonic()
+            status, _, _ = await chat.post(body_of(stream))
+            ended = time.monotonic()
+            assert status == 200
+            assert written[0] <= ended
+            assert ended - began < 0.65  # 0.7 one after the other
 
     asyncio.run(work())
 

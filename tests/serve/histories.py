@@ -16,6 +16,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "numbers": {"kind": "cascade", "compare": {"type": "number", "scale": 2.0}, **COSTS},
     "kept": {"kind": "cascade", "keep_outputs": True, "compare": {"type": "text"}, **COSTS},
     "context": {"kind": "contextual", **COSTS},
+    "within": {"kind": "adaptive", **COSTS},
     "pay": {"kind": "router", "models": ["a", "b"], "prices": [1.0, 20.0], "error_cost": 100.0},
     "double": {"kind": "router", "policy": "Double-Thompson", "models": ["a", "b"], "prices": [1.0, 9.0]}
     | {"error_cost": 30.0},
@@ -28,6 +29,9 @@ async def live_through(call: Caller, name: str, rounds: int, luck: random.Random
     """Some rounds of one learner, with cancellations, late answers, new prices and a warm start."""
     config, place = LEARNERS[name], f"/v1/learners/{name}"
     kind, open_ones = config["kind"], []
+    if kind == "adaptive":
+        await tell_through(call, place, rounds, luck)
+        return
     for n in range(rounds):
         body = {"context": [luck.choice([-1.0, 0.0, 1.0])]} if kind == "contextual" else {}
         reply = await call("POST", place + "/decide", body, idempotency_key=f"{name}{n}")
@@ -49,6 +53,17 @@ async def live_through(call: Caller, name: str, rounds: int, luck: random.Random
                 "POST", f"{place}/decisions/{one['id']}/feedback", answer(kind, name, one, luck)
             )
             assert reply.status == 200, reply.data
+
+
+async def tell_through(call: Caller, place: str, rounds: int, luck: random.Random) -> None:
+    """Some rounds that decide after every answer; now and then one is left open."""
+    for _ in range(rounds // 2):
+        step = (await call("POST", place + "/begin", {})).data
+        while step["stage"] is not None and luck.random() < 0.9:
+            sent = {"output": luck.randrange(2), "score": luck.random()}
+            reply = await call("POST", f"{place}/decisions/{step['id']}/tell", sent)
+            assert reply.status == 200, reply.data
+            step = reply.data
 
 
 def answer(kind: str, name: str, one: dict[str, Any], luck: random.Random) -> dict[str, Any]:

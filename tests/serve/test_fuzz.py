@@ -15,7 +15,14 @@ from tests.serve.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, quick, 
 from weakfeedback.serve.api import COMMON, EVERYWHERE, OPERATIONS, Operation
 from weakfeedback.serve.models import PROBLEMS
 
-NAMES = {"cascade": CASCADE, "router": ROUTER, "contextual": CONTEXTUAL, "allocation": ALLOCATION}
+ADAPTIVE = {**CASCADE, "kind": "adaptive"}
+NAMES = {
+    "adaptive": ADAPTIVE,
+    "cascade": CASCADE,
+    "router": ROUTER,
+    "contextual": CONTEXTUAL,
+    "allocation": ALLOCATION,
+}
 ODD: list[Any] = [
     *(
         None,
@@ -63,7 +70,20 @@ ODD: list[Any] = [
         [{}],
     ),
 ]
-PATHS = ["cascade", "router", "contextual", "allocation", "nobody", "A", "%00", "..", "x" * 300, "-", "é"]
+PATHS = [
+    "adaptive",
+    "cascade",
+    "router",
+    "contextual",
+    "allocation",
+    "nobody",
+    "A",
+    "%00",
+    "..",
+    "x" * 300,
+    "-",
+    "é",
+]
 NUMBERS = ["1", "2", "3", "0", "-1", "99999999999999999999", "1e3", "x", "", "%31", "1.0"]
 
 
@@ -120,7 +140,7 @@ def schema_of(model: Any) -> dict[str, Any]:
 
 def request_of(operation: Operation, luck: random.Random) -> tuple[str, bytes | None, dict[str, str]]:
     """A path, a body and headers for a route, some of them wrong."""
-    path = operation.path.replace("{name}", luck.choice(PATHS[:4] if luck.random() < 0.8 else PATHS))
+    path = operation.path.replace("{name}", luck.choice(PATHS[:5] if luck.random() < 0.8 else PATHS))
     for part in ("{id}", "{audit}"):
         path = path.replace(part, luck.choice(NUMBERS[:3] if luck.random() < 0.7 else NUMBERS))
     if luck.random() < (0.6 if operation.query else 0.1):

@@ -143,11 +143,15 @@ def test_an_adaptive_learner_stops_when_it_is_told_enough():
     assert total(watch, "decisions") == 1
     assert watch.recent[0]["state"] == "open"
     watch.apply(Event(2, 2, "tell", 0, None, {"stage": 1, "class": 1, "next": None}))
+    watch.apply(
+        Event(3, 2, "feedback", 0, None, {"differ": [[0, 1]], "digest": "x"})
+    )  # a round ends with both
+    assert watch.ends["accepted"] == 1
     assert (total(watch, "stop_1"), total(watch, "spent"), total(watch, "saved")) == (1, 6, 14)
     assert (total(watch, "compared_0_1"), total(watch, "differed_0_1")) == (1, 1)
     assert watch.recent[0] == {"id": 0, "at": 0, "stage": 1, "state": "answered", "ended": 2}
-    watch.apply(Event(3, 3, "begin", 1, None, {}))
-    watch.apply(Event(4, 4, "expire", 1, None, {}))
+    watch.apply(Event(4, 3, "begin", 1, None, {}))
+    watch.apply(Event(5, 4, "expire", 1, None, {}))
     assert watch.ends["expired"] == 1
     assert not watch.open
 
@@ -156,7 +160,9 @@ def test_a_warm_start_and_a_proxied_request_count():
     watch = Watch("router", ["a", "b"], [1, 5])
     watch.apply(Event(0, 0, "warm", None, None, {"differ": [[[0, 1]], []]}))
     assert (total(watch, "compared_0_1"), total(watch, "differed_0_1")) == (2, 1)
-    watch.apply(Event(1, 5, "serve", 0, None, {"stage": 0, "cost": 1.5, "tokens": [10, 0, 3]}))
+    watch.apply(Event(1, 5, "serve", None, None, {"stage": 0, "cost": 1.5, "tokens": [10, 0, 3]}))
+    assert not watch.recent
+    assert Watch.from_state(watch.state()).state() == watch.state()
     assert (total(watch, "spent"), total(watch, "saved"), total(watch, "tokens_in")) == (1.5, 3.5, 10)
 
 

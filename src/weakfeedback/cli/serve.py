@@ -46,6 +46,10 @@ def serve(
         bool,
         typer.Option("--trust-log", help="Go on where a logged decision would fall otherwise now."),
     ] = False,
+    patience: Annotated[
+        int,
+        typer.Option(metavar="SECONDS", min=1, help="How long a request may take to arrive, or to finish."),
+    ] = 30,
     interpreted: Annotated[
         bool, typer.Option("--interpreted", help="Compile nothing; the decisions are the same.")
     ] = False,
@@ -78,7 +82,7 @@ def serve(
     options = Options(durability=settings.durability, compiled=not interpreted, trust_log=trust_log)
     if demo:
         raise typer.Exit(run_demo(settings, options, log, store is not None))
-    raise typer.Exit(run(settings, options, log, quiet))
+    raise typer.Exit(run(settings, options, log, quiet, patience=patience))
 
 
 def run_demo(settings: Any, options: Any, log: str, keep: bool) -> int:
@@ -133,7 +137,12 @@ def settings_of(config: Path | None, store: str | None, host: str | None, port: 
 
 
 def run(
-    settings: Any, options: Any, log: str = "human", quiet: bool = False, extensions: tuple[Any, ...] = ()
+    settings: Any,
+    options: Any,
+    log: str = "human",
+    quiet: bool = False,
+    extensions: tuple[Any, ...] = (),
+    patience: int = 30,
 ) -> int:
     """Serve until the end; mistakes are one line."""
     from weakfeedback.journal import JournalError, OwnedElsewhere
@@ -156,7 +165,8 @@ def run(
             say("durability = process: what was acknowledged survives kill -9, not a loss of power")
 
     try:
-        return int(run_loop(serve_now(settings, options, ready=ready, extensions=extensions)))
+        work = serve_now(settings, options, ready=ready, extensions=extensions, patience=patience)
+        return int(run_loop(work))
     except ConfigError as error:
         raise Stop(str(error)) from None
     except OwnedElsewhere as error:

@@ -31,7 +31,7 @@ from weakfeedback.live.ledger import Content
 from weakfeedback.live.metrics import Metric, distances, far_matrix, refuse_closeness, refuse_tolerance
 from weakfeedback.live.report import CascadeReport, explanation, make_report
 from weakfeedback.live.rounds import Answer, Decision, RoundRecord
-from weakfeedback.live.staged import EXPLAINED, Staged, arm_of, check_number
+from weakfeedback.live.staged import EXPLAINED, Staged, arm_of, check_number, warn_of_prices
 from weakfeedback.live.staged import STATE as COMMON
 from weakfeedback.live.stages import Rows
 from weakfeedback.live.stopping import Step
@@ -168,6 +168,8 @@ class Cascade(Staged):
         self._unready = self._unready or self._label_price is not None
         if metric is not None:
             self._check_metric(metric)
+        if self._policy_name not in (None, "Fixed", "Random"):  # one that learns where to stop
+            warn_of_prices(self._stage_costs, self._error_cost, stacklevel=2)
 
     def _check_metric(self, metric: Any) -> None:
         if not callable(metric):

@@ -698,6 +698,16 @@ def policy_costs(stage_costs: np.ndarray, error_cost: float) -> np.ndarray:
     return costs
 
 
+def warn_of_prices(stage_costs: np.ndarray, error_cost: float, stacklevel: int) -> None:
+    """Warn if going on can never pay: not even if the first stage erred always, and the second never."""
+    if stage_costs.size > 1 and stage_costs[1] >= error_cost:
+        warnings.warn(
+            f"at these prices no stage after the first can ever pay: the second costs {stage_costs[1]:g}, and an error "
+            f"no more than error_cost={error_cost:g}",
+            stacklevel=stacklevel + 1,
+        )
+
+
 def check_costs(policy: Any, costs: np.ndarray) -> None:
     """Refuse a policy object that was made for another cascade."""
     built = getattr(policy, "C", None)

@@ -187,6 +187,7 @@ async def decide(call: Call) -> Answer:
     answer=models.FeedbackAnswer,
     problems=(
         *DECISION,
+        "not_offered",
         "conflict",
         "expired",
         "cancelled",
@@ -225,6 +226,62 @@ async def feedback_batch(call: Call) -> Answer:
 async def cancel(call: Call) -> Answer:
     """Take a decision back: nothing is learned from it."""
     return Answer(await call.service.cancel(call.name, call.number("id"), call.given))
+
+
+@operation(
+    "POST",
+    ONE + "/begin",
+    "use",
+    answer=models.StepAnswer,
+    keyed=True,
+    problems=(
+        *UNKNOWN,
+        "archived",
+        "decision_open",
+        "not_offered",
+        "too_many_pending",
+        "wrong_key",
+        "key_too_long",
+        "key_reused",
+    ),
+)
+async def begin(call: Call) -> Answer:
+    """Begin a round of a learner that decides after every answer."""
+    return Answer(await call.service.begin(call.name, call.key()))
+
+
+@operation(
+    "POST",
+    ONE + "/decisions/{id}/tell",
+    "use",
+    body=models.TellRequest,
+    answer=models.StepAnswer,
+    problems=(
+        *DECISION,
+        "conflict",
+        "expired",
+        "cancelled",
+        "not_offered",
+        "wrong_outputs",
+        "label_too_long",
+    ),
+)
+async def tell(call: Call) -> Answer:
+    """Tell the output of a stage: which one to run next, or whose answer counts."""
+    return Answer(await call.service.tell(call.name, call.number("id"), call.given))
+
+
+@operation(
+    "POST",
+    ONE + "/calibrate",
+    "admin",
+    body=models.CalibrateRequest,
+    answer=models.WarmStartAnswer,
+    problems=(*UNKNOWN, "not_offered", "wrong_outputs", "label_too_long"),
+)
+async def calibrate(call: Call) -> Answer:
+    """Learn from labelled rows how far the last stage of an adaptive learner can be believed."""
+    return Answer(await call.service.calibrate(call.name, call.given))
 
 
 @operation("GET", "/v1/learners", "read", answer=models.LearnerList)

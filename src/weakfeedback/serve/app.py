@@ -32,7 +32,7 @@ SECURITY = [
     (b"cache-control", b"no-store"),
 ]
 OPENAI = ("/v1/chat/", "/v1/models")  # paths of the proxy
-WITHOUT_LIMIT = ("/live",)  # streams of events, which stay open
+WITHOUT_LIMIT = ("/live", "/health/ready")  # streams of events, which stay open, and questions of health
 
 
 class Endpoint:
@@ -167,7 +167,7 @@ class Gate:
         if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_LIMIT:
             raise Problem("headers_too_large", f"headers must have at most {HEADER_LIMIT} bytes")
         self._auth.check_host(headers)
-        if self._under_way > self._most:
+        if self._under_way > self._most and not scope["path"].endswith(WITHOUT_LIMIT):
             raise Problem("too_many_requests", f"{self._most} requests are under way already", retry_after=1)
         if b"origin" in headers:
             if scope["method"] == "OPTIONS" and await self._preflight(send, headers):
@@ -243,7 +243,9 @@ def make_app(
             if mine:
                 await service.stop()
 
-    table = [*routes_of([*OPERATIONS, *operations], service, auth), *routes]
+    busy = [one for one in routes if getattr(one, "path", "").startswith(OPENAI)]  # tried before the others
+    others = [one for one in routes if one not in busy]
+    table = [*busy, *routes_of([*OPERATIONS, *operations], service, auth), *others]
     app = Starlette(
         routes=table,
         middleware=[Middleware(Gate, service=service, auth=auth, in_flight=in_flight)],

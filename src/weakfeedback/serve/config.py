@@ -225,6 +225,7 @@ def _model_of(kind: Any) -> list[str]:
     for model in (
         models.CascadeConfig,
         models.ContextualConfig,
+        models.AdaptiveConfig,
         models.RouterConfig,
         models.AllocationConfig,
     ):

@@ -7,15 +7,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from weakfeedback.live.adaptive import AdaptiveCascade
 from weakfeedback.live.allocator import Allocator
 from weakfeedback.live.base import Live
 from weakfeedback.live.cascade import Cascade
 from weakfeedback.live.contextual import ContextualCascade
-from weakfeedback.live.labels import Costed, rights
+from weakfeedback.live.labels import Costed, Scored, rights
+from weakfeedback.live.ledger import FeedbackConflict
 from weakfeedback.live.report import WEAK_DOMINANCE, plain
 from weakfeedback.live.router import Router
 from weakfeedback.live.staged import Staged, arm_of
-from weakfeedback.serve.models import STAGES_LIMIT, FeedbackRequest, Problem
+from weakfeedback.live.stopping import alone
+from weakfeedback.serve.models import STAGES_LIMIT, CalibrateRequest, FeedbackRequest, Problem, TellRequest
 from weakfeedback.serve.outputs import Comparator, digest_of
 
 
@@ -25,6 +28,7 @@ class Kind:
     name: ClassVar[str]
     live: ClassVar[type[Live]]
     takes_context: ClassVar[bool] = False
+    opening: ClassVar[str] = "decide"  # the kind of the event that opens a decision
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -340,6 +344,92 @@ class ContextualKind(CascadeKind):
         return live.warm_start(contexts, self.rows(outputs))
 
 
+class AdaptiveKind(CascadeKind):
+    """A cascade that decides after every answer."""
+
+    name = "adaptive"
+    live = AdaptiveCascade
+    opening = "begin"
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        if self.comparator.metric is not None:
+            raise Problem("invalid", "compare must be exact or text for an adaptive learner", field="compare")
+
+    def make(self, seed: int, compiled: bool) -> Live:
+        config, common = self.config, {"policy": "USS-A", **self.common(seed, compiled)}
+        made = Cascade(len(self.names), config.stage_costs, config.error_cost, **common)
+        if not isinstance(made, AdaptiveCascade):
+            raise ValueError(f"policy must be one that decides after every answer, got {config.policy!r:.60}")
+        return made
+
+    def code(self) -> dict[str, Any]:
+        return {}
+
+    def again(self, state: dict[str, Any], compiled: bool) -> Live:
+        return Cascade.from_state(state, compiled=compiled)
+
+    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+        return {"stage": 0, "name": self.names[0], "call": self.names[:1]}  # of a round that begins
+
+    def digest(self, given: FeedbackRequest) -> str:
+        raise Problem("not_offered", "an adaptive learner is told each output as it comes: use tell")
+
+    def output(self, given: TellRequest) -> Any:
+        """An output as the live object takes it."""
+        label = self.comparator.labels("output", [given.output])[0]
+        told = label
+        if given.score is not None:
+            chances = None
+            if given.chances is not None:
+                chances = {
+                    self.comparator.labels("chances", [name])[0]: p for name, p in given.chances.items()
+                }
+            told = Scored(label, given.score, chances)
+        elif given.chances is not None:
+            raise Problem("wrong_outputs", "chances go with a score", field="chances")
+        return told if given.cost is None else Costed(told, given.cost)
+
+    def tell(self, live: Any, id: int, given: TellRequest) -> tuple[int | None, int | None]:
+        """Tell an output of a round that is open; return the next stage, or the one whose answer counts."""
+        try:
+            step = live.tell(id, self.output(given), given.stage)
+        except FeedbackConflict as error:
+            raise Problem("conflict", str(error)) from None
+        except ValueError as error:
+            raise Problem("wrong_outputs", str(error)) from None
+        return step.stage, None if step.answer is None else step.answer.arm
+
+    def calibrate(self, live: Any, given: CalibrateRequest) -> None:
+        """Learn from labelled rows how far the last stage can be believed."""
+        rows = self.rows(given.outputs)
+        truth = self.comparator.labels("truth", given.truth)
+        try:
+            live.calibrate_outputs(rows, given.scores, truth)
+        except ValueError as error:
+            code = "not_offered" if str(error).startswith("calibrate") else "wrong_outputs"
+            raise Problem(code, str(error)) from None
+
+    def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
+        raise Problem("not_offered", "an adaptive learner has no warm start: calibrate it")
+
+    def report(self, live: Any) -> dict[str, Any]:
+        report = live.report()
+        costs, rounds = report.stage_costs.tolist(), report.rounds
+        shares = [int(count) / rounds if rounds else None for count in report.stopped]
+        return {
+            "policy": report.policy,
+            "rounds": rounds,
+            "pending": report.pending,
+            "stages": _stages(self.names, costs, shares),
+            "settled": live.settled(),
+            "spent": report.spent,
+            "wasted": report.wasted,
+            "saved": _saved(self.names[-1], report.saved_alone, report.spent + report.saved_alone),
+            "details": report.to_dict(),
+        }
+
+
 class RouterKind(Compared):
     """Models that can be called alone."""
 
@@ -445,13 +535,19 @@ class AllocationKind(Kind):
 
 
 KINDS: dict[str, type[Kind]] = {
-    kind.name: kind for kind in (CascadeKind, ContextualKind, RouterKind, AllocationKind)
+    kind.name: kind for kind in (CascadeKind, ContextualKind, AdaptiveKind, RouterKind, AllocationKind)
 }
 
 
 def kind_of(config: Any) -> Kind:
     """The kind of learner that a configuration asks for; a problem if it cannot be."""
     return KINDS[config.kind](config)
+
+
+def same_output(output: Any, body: dict[str, Any]) -> bool:
+    """Whether an output is the one that the event of a telling has."""
+    told = alone(output)
+    return (told.digest, told.known_score, told.cost) == (body["digest"], body.get("score"), body.get("cost"))
 
 
 def _options(options: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from weakfeedback.live.base import Live
 from weakfeedback.live.ledger import PendingDecision
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.kinds import Kind, kind_of
-from weakfeedback.serve.models import CONFIG, FeedbackRequest, Problem
+from weakfeedback.serve.models import CONFIG, CalibrateRequest, FeedbackRequest, Problem, TellRequest
 from weakfeedback.serve.watch import Watch
 
 SNAPSHOT = 10_000  # events from one snapshot to the next
@@ -30,7 +30,7 @@ AUDITS = 100  # that are remembered
 ITEM = "\x1f"  # between an idempotency key and the number of a decision of several
 OWN = ("archive", "audit", "serve")  # kinds of events that only the service knows
 EXTRA = ("outputs", "spent", "tokens")  # of the body of a feedback, which only the service reads
-OPENS = ("decide",)
+OPENS = ("decide", "begin")
 Clock = Callable[[], int]
 
 
@@ -231,10 +231,13 @@ class Learner:
             return
         if kind in OPENS and id is not None:
             self.counts["decided"] += 1
-            stage = self.kind.stage(event.body)
-            self.stops[stage] = self.stops.get(stage, 0) + 1
+            if kind == "decide":
+                self._stop(self.kind.stage(event.body))
             if self.kind.waits(event.body):
                 self.opened[id] = event.at
+        elif kind == "tell":
+            if event.body["next"] is None:
+                self._stop(self.kind.names[event.body["stage"]])
         elif kind in ENDS and id is not None:
             self.opened.pop(id, None)
             self.counts[_COUNTED[kind]] += 1
@@ -247,6 +250,9 @@ class Learner:
         for observer in self.observers.values():
             observer.see(event, self)
 
+    def _stop(self, stage: str) -> None:
+        self.stops[stage] = self.stops.get(stage, 0) + 1
+
     # -- steps: each changes the learner, or raises a Problem and changes nothing
 
     def decide(self, contexts: Sequence[Any], key: str | None = None) -> list[Event]:
@@ -254,6 +260,10 @@ class Learner:
         if self.archived:
             raise Problem("archived", f"learner {self.name} is archived and makes no more decisions")
         live, kind, count = self.live, self.kind, len(contexts)
+        if kind.opening != "decide":
+            raise Problem(
+                "not_offered", f"a {kind.name} learner decides after every answer: use begin and tell"
+            )
         arguments = [kind.checked_context(live, context) for context in contexts]
         if kind.takes_context and len({len(context) for context in contexts}) > 1:
             raise Problem("wrong_context", "contexts must all have the same length", field="contexts")
@@ -277,6 +287,50 @@ class Learner:
             raise Problem("too_many_pending", str(error), retry_after=1) from None
         finally:
             self.outbox.key = None
+        return self._settle()
+
+    def _check_room(self, count: int) -> None:
+        """Refuse more decisions than may be open."""
+        waiting = self.live._ledger.waiting
+        if not self.live._delay_safe and (waiting or count > 1):
+            if waiting:
+                open_id = next(iter(waiting))
+                raise Problem("decision_open", f"decision {open_id} is open, and this policy learns in order")
+            raise Problem("not_offered", "count must be 1: this policy learns in order", field="count")
+        if len(waiting) + count > self.config.pending_limit:
+            raise Problem(
+                "too_many_pending",
+                f"{len(waiting)} decisions wait for feedback, at most {self.config.pending_limit} may",
+                retry_after=1,
+            )
+
+    def begin_round(self, key: str | None = None) -> list[Event]:
+        """Begin a round of a learner that decides after every answer."""
+        if self.archived:
+            raise Problem("archived", f"learner {self.name} is archived and makes no more decisions")
+        if self.kind.opening != "begin":
+            raise Problem(
+                "not_offered", f"a {self.kind.name} learner decides at once: use decide and feedback"
+            )
+        self._check_room(1)
+        self.outbox.key = key
+        try:
+            self.live.begin()  # type: ignore[attr-defined]
+        finally:
+            self.outbox.key = None
+        return self._settle()
+
+    def tell(self, id: int, given: TellRequest) -> tuple[int | None, int | None]:
+        """Tell an output of an open round; return the next stage, or the one whose answer counts."""
+        kind: Any = self.kind
+        step: tuple[int | None, int | None] = kind.tell(self.live, id, given)
+        self._settle()
+        return step
+
+    def calibrate(self, given: CalibrateRequest) -> list[Event]:
+        """Learn from labelled rows."""
+        kind: Any = self.kind
+        kind.calibrate(self.live, given)
         return self._settle()
 
     def feedback(

@@ -181,6 +181,14 @@ class ContextualConfig(_Priced):
     keep: Annotated[int, Field(ge=100)] | None = 5000
 
 
+class AdaptiveConfig(_Priced):
+    """A cascade that decides after every answer: `begin`, then `tell` until it has enough."""
+
+    kind: Literal["adaptive"]
+    stages: Annotated[list[Text], Field(min_length=1)]
+    stage_costs: list[Amount]
+
+
 class RouterConfig(_Priced):
     """Models that can be called alone; compares only while that pays."""
 
@@ -199,7 +207,8 @@ class AllocationConfig(_Config):
 
 
 LearnerConfig = Annotated[
-    CascadeConfig | ContextualConfig | RouterConfig | AllocationConfig, Field(discriminator="kind")
+    CascadeConfig | ContextualConfig | AdaptiveConfig | RouterConfig | AllocationConfig,
+    Field(discriminator="kind"),
 ]
 CONFIG: TypeAdapter[Any] = TypeAdapter(LearnerConfig)
 
@@ -319,6 +328,38 @@ class CancelAnswer(Model):
 
     result: Literal["cancelled", "duplicate"]
     id: int
+
+
+class TellRequest(Model):
+    """The output of the stage that was to be run, by itself with its ``stage`` where a request may be repeated.
+
+    ``score`` says how sure it is; ``chances``, of the last stage, how probable it takes each label to be.
+    """
+
+    output: Any
+    stage: Annotated[int, Field(ge=0)] | None = None
+    score: float | None = None
+    cost: Amount | None = None
+    chances: dict[str, float] | None = None
+
+
+class StepAnswer(Model):
+    """The stage to run next and its name; both null once ``answer``, the stage whose answer counts, is known."""
+
+    id: int
+    stage: int | None
+    name: str | None
+    answer: int | None
+    expires: str | None = None
+    repeated: bool = False
+
+
+class CalibrateRequest(Model):
+    """Labelled rows: outputs of all stages, their scores where there are any, and the truth of each row."""
+
+    outputs: list[list[Any]]
+    scores: list[list[float | None]] | None = None
+    truth: list[Any]
 
 
 class DecisionState(Model):

@@ -24,7 +24,7 @@ from weakfeedback.live.ledger import UnknownDecision
 from weakfeedback.live.report import plain
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.config import ConfigError
-from weakfeedback.serve.kinds import kind_of
+from weakfeedback.serve.kinds import kind_of, same_output
 from weakfeedback.serve.learner import ITEM, Clock, Learner, now
 from weakfeedback.serve.metrics import Metrics
 from weakfeedback.serve.models import (
@@ -33,12 +33,14 @@ from weakfeedback.serve.models import (
     LEARNERS_LIMIT,
     AuditLabels,
     AuditRequest,
+    CalibrateRequest,
     CancelRequest,
     CostsRequest,
     DecideRequest,
     FeedbackBatch,
     FeedbackRequest,
     Problem,
+    TellRequest,
     WarmStartRequest,
 )
 from weakfeedback.serve.outputs import check_labels, digest_of
@@ -526,17 +528,35 @@ class Service:
         self, name: str, given: DecideRequest | None = None, key: str | None = None
     ) -> dict[str, Any]:
         """One decision, or several in one commit; with a key the same ones again."""
+        many = given is not None and (given.count is not None or given.contexts is not None)
+        told, future = await self._decide(name, given, key)
+        await self.stored(future)
+        return {"decisions": told} if many else told[0]
+
+    async def decide_ahead(
+        self, name: str, given: DecideRequest | None = None, key: str | None = None
+    ) -> tuple[dict[str, Any], asyncio.Future[Any] | None]:
+        """One decision, and its commit under way: nobody may be told of it before `stored` has returned."""
+        told, future = await self._decide(name, given, key)
+        if future is not None:
+            future.add_done_callback(_looked_at)  # whoever decides may go away meanwhile
+        return told[0], future
+
+    async def _decide(
+        self, name: str, given: DecideRequest | None, key: str | None
+    ) -> tuple[list[dict[str, Any]], asyncio.Future[Any] | None]:
         learner = self.learner(name)
         contexts = _contexts(given)
-        many = given is not None and (given.count is not None or given.contexts is not None)
         check = None
         if key is not None:
             known = checked_key(key)
             check = lambda: self._repeated(learner, known, contexts)  # noqa: E731
-        told, future = await self._taken(learner, self._decided, learner, contexts, key, check=check)
+        return await self._taken(learner, self._decided, learner, contexts, key, check=check)
+
+    async def stored(self, future: asyncio.Future[Any] | None) -> None:
+        """Return when a commit is done, or raise the problem that it was not."""
         if future is not None:
             await self._wait(future)
-        return {"decisions": told} if many else told[0]
 
     def _decided(self, learner: Learner, contexts: list[Any], key: str | None) -> list[dict[str, Any]]:
         return [self._decision(learner, event) for event in learner.decide(contexts, key)]
@@ -698,6 +718,77 @@ class Service:
         if end.kind == "expire":
             raise Problem("expired", f"decision {id} has expired at {moment(end.at)}")
         raise Problem("conflict", f"decision {id} was answered at {moment(end.at)}, and cannot be cancelled")
+
+    async def begin(self, name: str, key: str | None = None) -> dict[str, Any]:
+        """Begin a round of a learner that decides after every answer; with a key the same one again."""
+        learner = self.learner(name)
+        check = None
+        if key is not None:
+            known = checked_key(key)
+            check = lambda: self._repeated(learner, known, [None])  # noqa: E731
+        told, future = await self._taken(learner, self._begun, learner, key, check=check)
+        if future is not None:
+            await self._wait(future)
+        begun = told[0]
+        return {
+            "id": begun["id"],
+            "stage": 0,
+            "name": learner.kind.names[0],
+            "answer": None,
+            "expires": begun["expires"],
+            "repeated": begun["repeated"],
+        }
+
+    def _begun(self, learner: Learner, key: str | None) -> list[dict[str, Any]]:
+        return [self._decision(learner, event) for event in learner.begin_round(key)]
+
+    async def tell(self, name: str, id: int, given: TellRequest) -> dict[str, Any]:
+        """Tell the output of a stage: which one to run next, or whose answer counts."""
+        learner = self.learner(name)
+        if learner.kind.opening != "begin":
+            raise Problem("not_offered", f"a {learner.kind.name} learner takes feedback, it is not told")
+        step, future = await self._taken(learner, self._tell_once, learner, id, given)
+        if future is not None:
+            await self._wait(future)
+        repeated = step is None
+        if step is None:
+            step = await self._told_before(learner, id, given)
+        stage, answer = step
+        stage_name = None if stage is None else learner.kind.names[stage]
+        return {"id": id, "stage": stage, "name": stage_name, "answer": answer, "repeated": repeated}
+
+    def _tell_once(
+        self, learner: Learner, id: int, given: TellRequest
+    ) -> tuple[int | None, int | None] | None:
+        return learner.tell(id, given) if id in learner.live._ledger.waiting else None
+
+    async def _told_before(
+        self, learner: Learner, id: int, given: TellRequest
+    ) -> tuple[int | None, int | None]:
+        """What came after an output of a round that has ended, from the log."""
+        end = await self._end_of(learner, id)
+        if end.kind != "feedback":
+            learner.late += 1
+            code = "expired" if end.kind == "expire" else "cancelled"
+            raise Problem(code, f"decision {id} has ended at {moment(end.at)}; nothing is learned from it")
+        await self._shown(learner, None)
+        told = await self._look(lambda store: _tells(store, learner.id, id, end.seq))
+        stage = len(told) - 1 if given.stage is None else given.stage
+        kind: Any = learner.kind
+        if not 0 <= stage < len(told) or not same_output(kind.output(given), told[stage].body):
+            learner.conflicts += 1
+            raise Problem("conflict", f"decision {id} has ended, and was told something else")
+        learner.duplicates += 1
+        after = told[stage].body["next"]
+        return after, stage if after is None else None
+
+    async def calibrate(self, name: str, given: CalibrateRequest) -> dict[str, Any]:
+        """Learn from labelled rows how far the last stage can be believed; the same again changes nothing."""
+        learner = self.learner(name)
+        if learner.kind.opening != "begin":
+            raise Problem("not_offered", f"a {learner.kind.name} learner is not calibrated")
+        await self._step(learner, learner.calibrate, given)
+        return {"rows": len(given.outputs), "repeated": False}
 
     async def served(self, name: str, stage: int, cost: float, tokens: Sequence[int] = ()) -> None:
         """Note a request that a front end answered at a stage without comparison; changes accounts only."""
@@ -862,7 +953,7 @@ class Service:
     async def audit(self, name: str, given: AuditRequest) -> dict[str, Any]:
         """Begin an audit: which of the fresh items need labels."""
         learner = self.learner(name)
-        if learner.kind.name != "cascade":
+        if learner.kind.name not in ("cascade", "router") or not hasattr(learner.live, "audit_outputs"):
             raise Problem("not_offered", f"a {learner.kind.name} learner has no audit")
         for outputs in given.outputs:
             check_labels("outputs", outputs)
@@ -995,6 +1086,15 @@ def _contexts(given: DecideRequest | None) -> list[Any]:
     return [given.context] * count
 
 
+def _tells(store: Store, learner: int, id: int, last: int) -> list[Event]:
+    """What was told in a round that ended with event ``last``."""
+    begun = store.decided(learner, id)
+    if begun is None:
+        return []
+    events = store.events(learner, begun.seq, last - begun.seq)
+    return [event for event in events if event.kind == "tell" and event.decision == id]
+
+
 def _audit_of(learner: Learner, number: int) -> dict[str, Any]:
     known = learner.audits.get(number)
     if known is None:
@@ -1009,6 +1109,12 @@ def _audit_told(audit: dict[str, Any]) -> dict[str, Any]:
         told |= {name: audit[name] for name in ("verdict", "low", "high", "against", "text")}
         told["labels"] = audit["count"]
     return told
+
+
+def _looked_at(future: asyncio.Future[Any]) -> None:
+    """Take note of an error that nobody waits for."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _reason(error: BaseException) -> str:

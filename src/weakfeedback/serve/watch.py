@@ -67,6 +67,7 @@ class Watch:
         self.audits: deque[dict[str, Any]] = deque(maxlen=AUDITS)
         self.given = [0.0] * len(self.names)  # what each arm of an allocation got
         self.stops = [0] * len(self.names)  # decisions that stopped at each stage
+        self.alarmed: int | None = None  # when the last alarm was raised
         self._among: dict[Any, list[tuple[Any, Any, Any, Any]]] = {}  # sets of stages -> their pairs
         self.differed: dict[tuple[int, int], list[int]] = {}  # pair -> comparisons, differences
         self.decided, self.spent, self.saved, self.wasted = 0, 0.0, 0.0, 0.0
@@ -142,16 +143,10 @@ class Watch:
         if body["next"] is not None:
             return
         stage = int(body["stage"])
-        row = self.series.row(event.at)
-        row[self._stops[stage]] += 1
+        self.series.row(event.at)[self._stops[stage]] += 1
         self.stops[stage] += 1
-        self._count_end(event, "accepted")
-        paid = body.get("costs")
-        spent = sum(self.costs[: stage + 1]) if paid is None else sum(paid)
-        self._pay(row, spent, self._alone(stage, paid))
-        differ = [(i, j) for j in range(stage + 1) for i in range(j) if classes[i] != classes[j]]
-        self._compare(event.at, range(stage + 1), differ)
-        self._remembered(event.decision, stage=stage, state="answered", ended=event.at)
+        known[1], known[2] = stage, None  # the feedback that follows has the differences and the costs
+        self._remembered(event.decision, stage=stage)
 
     def _feedback(self, event: Event) -> None:
         known = self._count_end(event, "accepted")
@@ -192,7 +187,8 @@ class Watch:
         self._pay(row, body.get("cost", self.costs[stage]), body.get("alone", self.costs[self.baseline]))
         for column, amount in zip(("tokens_in", "tokens_cached", "tokens_out"), body.get("tokens", ())):
             row[place[column]] += amount
-        self._remember(event, stage, [stage], "done")
+        if event.decision is not None:
+            self._remember(event, stage, [stage], "done")
 
     def _warm(self, event: Event) -> None:
         for differ in event.body["differ"]:
@@ -244,6 +240,7 @@ class Watch:
                 raised += detector.add(differs, at)
         if raised:
             row[self.series.place["alarms"]] += raised
+            self.alarmed = at
 
     def _pairs_among(self, called: Sequence[int]) -> list[tuple[Any, Any, Any, Any]]:
         """Return each pair of these stages with its columns, its counts and its detector."""
@@ -262,6 +259,8 @@ class Watch:
         return known
 
     def _remember(self, event: Event, stage: int | None, called: Any, state: str) -> None:
+        if event.decision is None:  # a request that was served without a decision
+            return
         shown: dict[str, Any] = {
             "id": event.decision,
             "at": event.at,
@@ -331,6 +330,7 @@ class Watch:
             if series.columns != made.series.columns:
                 raise ValueError("the columns are others")
             made.series, made.drift = series, Drift.from_state(state["drift"])
+            made.alarmed = max((at for at, _ in made.drift.marks()), default=None)
             made.open = {int(id): [at, stage, called] for id, at, stage, called in state["open"]}
             made.recent = {int(shown["id"]): dict(shown) for shown in state["recent"]}
             for name in ("prices", "audits"):

@@ -17,6 +17,7 @@ from weakfeedback.serve.models import (
     DecideRequest,
     FeedbackRequest,
     Problem,
+    TellRequest,
 )
 from weakfeedback.serve.proxy.calls import Server
 from weakfeedback.serve.proxy.chat import Proxy
@@ -59,19 +60,25 @@ class ServiceDecider:
     async def decide(self, learner: str, context: list[float] | None, key: str | None) -> Ruling:
         """Decide which stages to call; a key that was seen before gets the decision that it had."""
         given = None if context is None else DecideRequest(context=context)
-        found = await self._asked(self._service.decide(learner, given, key))
+        found, future = await self._asked(self._service.decide_ahead(learner, given, key))
         place = self._places[learner]
         call = tuple(place[name] for name in found["call"])
         waits = found["expires"] is not None and not found["repeated"]
-        return Ruling(found["id"], call, found["stage"], found["repeated"], waits)
+
+        async def stored() -> None:
+            await self._asked(self._service.stored(future))
+
+        return Ruling(found["id"], call, found["stage"], found["repeated"], waits, stored)
 
     async def begin(self, learner: str) -> Step:
         """Begin a request of an adaptive learner."""
-        raise Unavailable("adaptive learners are not served")
+        found = await self._asked(self._service.begin(learner))
+        return Step(found["id"], found["stage"])
 
     async def tell(self, learner: str, id: int, label: int, score: float | None) -> Step:
         """Tell the answer of the stage that was asked for."""
-        raise Unavailable("adaptive learners are not served")
+        found = await self._asked(self._service.tell(learner, id, TellRequest(output=label, score=score)))
+        return Step(id, None if found is None else found["stage"])
 
     async def feedback(
         self,
@@ -101,7 +108,8 @@ class ServiceDecider:
     async def serve(self, learner: str, stage: int, spending: Spending, id: int | None) -> None:
         """Count a request that was answered without a decision; one that was decided is counted already."""
         if id is None:
-            await self._asked(self._service.served(learner, stage, spending.total, spending.tokens))
+            # its tokens are noted with the call, as those of all calls are
+            await self._asked(self._service.served(learner, stage, spending.total))
 
     async def recost(self, learner: str, prices: list[float]) -> None:
         """Go on with new prices."""
@@ -133,6 +141,7 @@ class UpstreamMetrics:
 
     def __init__(self, registry: CollectorRegistry, service: Service | None = None) -> None:
         self._service = service
+        self._children: dict[Any, Any] = {}
         self._seconds = Histogram(
             f"{PREFIX}upstream_seconds",
             "What an upstream call took.",
@@ -178,6 +187,12 @@ class UpstreamMetrics:
         if self._service is not None:
             self._note(self._service, learner, stage, outcome, seconds, first, tokens)
 
+    def _child(self, family: Any, *labels: str) -> Any:
+        known = self._children.get((family, labels))
+        if known is None:
+            known = self._children[family, labels] = family.labels(*labels)
+        return known
+
     def _note(
         self,
         service: Service,
@@ -203,7 +218,8 @@ class UpstreamMetrics:
             note = getattr(observer, "note", None)
             if note is not None:
                 for column, amount in amounts.items():
-                    note(at, column, amount)
+                    if amount:
+                        note(at, column, amount)
 
 
 class Guarded:

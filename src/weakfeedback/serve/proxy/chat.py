@@ -294,8 +294,20 @@ class Proxy:
         await self._give(round, reply, stage, found)
         return True
 
+    async def _stored(self, round: Round) -> None:
+        """Wait until the decision is on disk, which goes on beside the calls; without it nothing is learned."""
+        if round.ruling is None or round.ruling.stored is None:
+            return
+        try:
+            await round.ruling.stored()
+        except Unavailable as error:
+            round.ruling, round.learning, round.compared, round.spoilt = None, False, False, True
+            if not round.asked.settings.fail_open:
+                raise Refused(503, str(error), "store_unavailable", kind="server_error") from None
+
     async def _give(self, round: Round, reply: Reply, stage: int, found: dict[str, Any]) -> None:
         """Give the client an answer that is there as a whole."""
+        await self._stored(round)
         call, asked = round.calls[stage], round.asked
         shown = dict(found)
         if call.adds_logprobs:
@@ -318,6 +330,7 @@ class Proxy:
         """Give the client an answer chunk by chunk; if it breaks off, an error event and no clean end."""
         events = await call.open()
         try:
+            await self._stored(round)
             await reply.stream(round.headers(call.stage))
             async for data, chunk in events:
                 if chunk is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,7 +11,8 @@ from typing import Protocol
 class Ruling:
     """Call the stages of ``call`` and answer with ``answer``; ``repeated`` if the key was seen before.
 
-    ``open`` if the decision waits for feedback.
+    ``open`` if the decision waits for feedback. ``stored`` returns when it is on disk, or raises `Unavailable`: the
+    calls may begin before, but nobody may be told.
     """
 
     id: int
@@ -19,6 +20,7 @@ class Ruling:
     answer: int
     repeated: bool = False
     open: bool = True
+    stored: Callable[[], Awaitable[None]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
