@@ -1,9 +1,11 @@
 """Fixtures shared by all tests."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import postgres
 
 MEDICAL_FILES = ("pima-indians-diabetes.csv", "heart-disease-cleveland.csv")
 
@@ -18,3 +20,13 @@ def medical_data() -> Path:
     if lacking:
         pytest.skip(f"WEAKFEEDBACK_DATA={folder} has no {' and no '.join(lacking)}")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[postgres.Cluster]:
+    """A PostgreSQL server of this session's own."""
+    try:
+        with postgres.cluster() as cluster:
+            yield cluster
+    except postgres.Absent as reason:
+        pytest.skip(str(reason))

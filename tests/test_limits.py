@@ -39,7 +39,7 @@ def test_extreme_numbers_are_taken_or_refused_by_name(setting, name):
     problem, _ = known.sample(name)
     parameters = inspect.signature(cls).parameters
     given = dict(zip(parameters, known.arguments(problem)))
-    given |= known._options(name, problem, known.sample_options.get(name, {}))
+    given |= known._options(name, problem, getattr(cls, "sample_options", {}))
     for parameter in parameters:
         for value in EXTREME:
             said = complaint(cls, **{**given, parameter: value})

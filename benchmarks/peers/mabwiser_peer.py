@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 from mabwiser.mab import MAB, LearningPolicy
+
 from serve import serve
 
 

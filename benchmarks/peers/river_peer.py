@@ -3,6 +3,7 @@
 import random
 
 from river import bandit, proba
+
 from serve import serve
 
 

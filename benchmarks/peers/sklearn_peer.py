@@ -3,8 +3,9 @@
 import warnings
 
 import numpy as np
-from serve import serve
 from sklearn.linear_model import LogisticRegression
+
+from serve import serve
 
 warnings.simplefilter("ignore")
 

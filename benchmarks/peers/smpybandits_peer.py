@@ -1,11 +1,12 @@
 """SMPyBandits: its policies in the leanest loop that lets them play; its own evaluator would only be slower."""
 
 import numpy as np
-from serve import serve
 from SMPyBandits.Policies.MusicalChair import MusicalChair
 from SMPyBandits.Policies.SIC_MMAB import SIC_MMAB
 from SMPyBandits.Policies.Thompson import Thompson
 from SMPyBandits.Policies.UCB import UCB
+
+from serve import serve
 
 
 def alone(policy, rounds, means):

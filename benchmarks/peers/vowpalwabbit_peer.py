@@ -5,6 +5,7 @@ import random
 
 import numpy as np
 import vowpalwabbit
+
 from serve import serve
 
 

@@ -18,13 +18,34 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from weakfeedback.validate import brief
 
 Words = list[tuple[str, str]]
+
+
+class Policies(Mapping[str, type]):
+    """The policies of a setting by name: each is a module in ``package`` and a class, as "uss_ts:UssTs".
+
+    A module is imported when its class is asked for.
+    """
+
+    def __init__(self, package: str, places: Mapping[str, str]) -> None:
+        self._package, self._places = package, dict(places)
+
+    def __getitem__(self, name: str) -> type:
+        module, _, cls = self._places[name].partition(":")
+        found: type = getattr(importlib.import_module(f"{self._package}.{module}"), cls)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
 
 
 @dataclass(frozen=True)

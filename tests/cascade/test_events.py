@@ -96,8 +96,8 @@ def test_the_law_of_pulls_is_exact(name):
 
 
 def test_without_thinning_the_law_is_another(monkeypatch):
-    def always_another(policy, usual, bound, rng):
-        others = events.chances(policy.acceptance())
+    def always_another(law, usual, bound, rng):
+        others = events.chances(law.acceptance())
         others[usual] = 0.0
         return int(np.searchsorted(np.cumsum(others), others.sum() * rng.random(), side="right"))
 
@@ -169,7 +169,7 @@ def test_what_cannot_be_skipped_is_refused():
     with pytest.raises(ValueError, match=r"method must be one of rounds, events, got 'fast'"):
         simulate(problem, {"a": UssTs(problem.costs)}, method="fast")
     with pytest.raises(
-        ValueError, match=r"method must be 'rounds' for policies\['a'\].*UssUcb has no acceptance"
+        ValueError, match=r"method must be 'rounds' for policies\['a'\].*UssUcb is none of FixedArm, UssTs"
     ):
         simulate(problem, {"a": UssUcb(problem.costs)}, method="events")
     with pytest.raises(ValueError, match="method must be 'rounds' for cascade and QUss"):
@@ -182,7 +182,7 @@ def test_what_cannot_be_skipped_is_refused():
     class Renamed(UssTs):
         """The same."""
 
-    with pytest.raises(ValueError, match=r"Stubborn changes select\(\) but not acceptance\(\)"):
+    with pytest.raises(ValueError, match=r"Stubborn changes select\(\) of UssTs"):
         simulate(problem, {"a": Stubborn(problem.costs)}, method="events")
     simulate(problem, {"a": Renamed(problem.costs)}, 10, 1, method="events")
     other = AllocationProblem([0.5, 0.4], [0.5, 0.5], 0.6)
@@ -214,10 +214,11 @@ def test_the_bound_holds_whatever_is_seen(seed, arm, rounds):
     policy = UssTs(np.sort(rng.random(4)))
     policy.S += rng.integers(0, 20, (4, 4))
     policy.F += rng.integers(0, 20, (4, 4))
-    bound = policy.acceptance(arm, rounds)
+    law = events.law_of(policy)
+    bound = law.acceptance(arm, rounds)
     for _ in range(rounds):
         policy.update(arm, rng.integers(0, 2, arm + 1), rng)
-        assert (policy.acceptance()[:arm] <= bound[:arm] * (1.0 + 1e-12)).all()
+        assert (law.acceptance()[:arm] <= bound[:arm] * (1.0 + 1e-12)).all()
 
 
 def test_acceptance_is_the_share_of_draws_that_accept():
@@ -226,7 +227,6 @@ def test_acceptance_is_the_share_of_draws_that_accept():
     policy.F[:] = [[1, 9, 8], [1, 1, 7], [1, 1, 1]]
     rng = np.random.default_rng(4)
     share = np.mean([[policy.is_best(i, rng) for i in range(2)] for _ in range(20_000)], axis=0)
-    assert policy.acceptance() == pytest.approx(
-        share, abs=5 * 0.5 / np.sqrt(20_000)
-    )  # five standard deviations
-    assert policy.refusal(1) == pytest.approx(1.0 - policy.acceptance()[1])
+    law = events.law_of(policy)
+    assert law.acceptance() == pytest.approx(share, abs=5 * 0.5 / np.sqrt(20_000))  # five standard deviations
+    assert law.refusal(1) == pytest.approx(1.0 - law.acceptance()[1])

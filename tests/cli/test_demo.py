@@ -38,7 +38,7 @@ def test_the_examples_come_with_the_wheel(tmp_path, monkeypatch):
     assert wheel["force-include"] == {"examples": "weakfeedback/examples"}
     installed = tmp_path / "lib" / "site-packages" / "weakfeedback"
     installed.mkdir(parents=True)
-    monkeypatch.setattr(demo, "__file__", str(installed / "demo.py"))
+    monkeypatch.setattr(demo, "__file__", str(installed / "cli" / "demo.py"))
     with pytest.raises(FileNotFoundError, match="install the package again"):
         demo.examples_folder()
     shutil.copytree(ROOT / "examples", tmp_path / "lib" / wheel["force-include"]["examples"].split("/")[1])

@@ -8,8 +8,8 @@ import pytest
 from tests.cli.conftest import SMALL
 from tests.report.test_page import results_of
 
+from weakfeedback.figures import plot_curves
 from weakfeedback.plaintext import one_line, visible
-from weakfeedback.report.figures import plot_curves
 
 LABELS = ["$x_$", "costs $5 and $6", "[/]", "[red]x[/red]", "[link=http://x]y[/link]", ":bomb:", "\\$", "<b>"]
 STEERING = [

@@ -119,7 +119,7 @@ def test_wrong_words_are_one_line(call, words, expected):
 
 
 def test_the_overview_loads_nothing_heavy():
-    code = "import sys; from weakfeedback import listing; list(listing.overview()); print(*sys.modules)"
+    code = "import sys; from weakfeedback.cli import listing; list(listing.overview()); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "weakfeedback.catalog" in loaded

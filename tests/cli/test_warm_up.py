@@ -14,9 +14,10 @@ from weakfeedback.cli.app import app
 from weakfeedback.cli.warm_up import jobs, live_object
 from weakfeedback.engine.compiler import cache
 from weakfeedback.live import Allocator, Cascade, ContextualCascade, Player, Router
+from weakfeedback.live.adaptive import AdaptiveCascade
 
 WARM_UP = [sys.executable, "-W", "error", "-m", "weakfeedback", "warm-up", "random", "--setting", "cascade"]
-LIVE = {kind.setting for kind in (Allocator, Cascade, ContextualCascade, Player, Router)}
+LIVE = {kind.setting for kind in (AdaptiveCascade, Allocator, Cascade, ContextualCascade, Player, Router)}
 PLAY = textwrap.dedent(
     """
     import sys
@@ -104,13 +105,13 @@ def test_a_folder_that_cannot_be_written_is_named_and_does_no_harm(tmp_path):
     program = textwrap.dedent(
         """
         import errno, os
-        from weakfeedback.engine.compiler import cache
+        from weakfeedback.engine.compiler._numba import diskcache
         from weakfeedback.cli.warm_up import compile_policy
 
         def refuse(*_):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-        cache._Files._open_for_write = refuse
+        diskcache._Files._open_for_write = refuse
         done = compile_policy("cascade", "Random")
         print(done.refused or "compiled", "|", done.lost)
         """

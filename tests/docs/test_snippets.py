@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from weakfeedback.experiments.userfile import read_experiment
+from weakfeedback.serve.config import read_settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -33,10 +34,28 @@ WITH_SNIPPETS = [page for page in PAGES if any(language == "python" for language
 @pytest.mark.parametrize("page", WITH_SNIPPETS, ids=[str(page.relative_to(ROOT)) for page in WITH_SNIPPETS])
 def test_snippets_run_and_print_what_they_say(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    with served(page) as address:
+        run_blocks(page, address)
+
+
+@contextlib.contextmanager
+def served(page):
+    """The address of what a page talks to at 127.0.0.1:8470; it runs while its snippets do."""
+    if page.name != "proxy.md":
+        yield "127.0.0.1:8470"
+        return
+    from tests.proxy.demo import demo_proxy
+
+    with demo_proxy() as address:
+        yield address
+
+
+def run_blocks(page, address):
     blocks = blocks_of(page)
     for k, (language, code) in enumerate(blocks):
         if language != "python":
             continue
+        code = code.replace("127.0.0.1:8470", address)
         if not code.startswith("# continued\n"):
             scope = {"__name__": "snippet"}  # it must run alone
         printed = io.StringIO()
@@ -89,7 +108,10 @@ def test_experiment_files_on_pages_are_right(tmp_path, monkeypatch):
     (tmp_path / "log.csv").write_text("\n".join(rows) + "\n")  # a recorded file that a page names
     for code in shown:
         (tmp_path / "shown.toml").write_text(code)
-        assert read_experiment(tmp_path / "shown.toml").policies
+        if "[server]" in code:
+            assert read_settings(tmp_path / "shown.toml", {}).file
+        else:
+            assert read_experiment(tmp_path / "shown.toml").policies
 
 
 def test_no_fence_swallows_a_snippet():

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba import njit
 from tests.engine.test_damage import damaged
 
 import weakfeedback
 from weakfeedback.engine.compiler import cache
+from weakfeedback.engine.compiler._numba import diskcache
 
 SMALL = textwrap.dedent(
     """
@@ -83,17 +85,17 @@ def test_without_a_home_there_is_none(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(cache.Path, "home", nobody)
     assert cache.user_folder() is None
-    assert cache._own() is None
+    assert cache._own_folder() is None
 
 
 def test_a_folder_of_somebody_else_is_not_used(tmp_path, monkeypatch):
     open_to_all = tmp_path / "mine"
     open_to_all.mkdir(mode=0o777)
     open_to_all.chmod(0o777)
-    assert cache._made(open_to_all / "a", open_to_all) == open_to_all / "a"
+    assert cache._make(open_to_all / "a", open_to_all) == open_to_all / "a"
     assert stat.S_IMODE(open_to_all.stat().st_mode) == 0o700
     monkeypatch.setattr(cache.os, "geteuid", lambda: open_to_all.stat().st_uid + 1)
-    assert cache._made(open_to_all / "b", open_to_all) is None
+    assert cache._make(open_to_all / "b", open_to_all) is None
 
 
 def test_a_place_that_cannot_be_made_means_no_cache():
@@ -125,7 +127,8 @@ def again(tmp_path, monkeypatch):
 
     def call():
         function = type(half)(half.__code__, half.__globals__, "half")
-        dispatcher = cache.kept(function, "stamp")
+        dispatcher = njit(function)
+        cache.keep(dispatcher, function, "stamp")
         assert dispatcher(3.0) == 2.5
         return sum(dispatcher.stats.cache_hits.values()) == 1
 
@@ -179,7 +182,7 @@ def test_a_full_or_forbidden_disk_is_no_error(again, tmp_path, monkeypatch, code
     def refuse(*_):
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(cache._Files, "_open_for_write", refuse)
+    monkeypatch.setattr(diskcache._Files, "_open_for_write", refuse)
     assert again()  # what is there can be read
     for path in kept:
         path.unlink()
@@ -195,7 +198,7 @@ def test_a_disk_that_fills_up_while_writing_leaves_nothing(again, tmp_path, monk
     def refuse(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(cache, "_digest", refuse)  # when the file is open already
+    monkeypatch.setattr(diskcache, "_digest", refuse)  # when the file is open already
     assert not again()
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
@@ -206,7 +209,7 @@ def test_what_killed_writers_left_is_swept(again, tmp_path, monkeypatch):
     for path in (old, young):
         path.write_bytes(b"half")
     os.utime(old, (1e9, 1e9))
-    cache._sweep.cache_clear()
+    diskcache._sweep.cache_clear()
     for path in files(tmp_path):
         path.unlink()
     again()

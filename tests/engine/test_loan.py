@@ -6,7 +6,7 @@ import pytest
 from weakfeedback import simulate
 from weakfeedback.cascade import CascadeProblem, UssTs
 from weakfeedback.contextual import UssPd
-from weakfeedback.engine.compiler._numba.borrowed import Loan, lent
+from weakfeedback.engine.compiler._numba.borrowed import Loan
 from weakfeedback.engine.compiler.lowering import Blueprint
 
 PROBLEM = CascadeProblem.bsc([0.4, 0.3, 0.1], [0.05, 0.25, 0.5])
@@ -74,15 +74,15 @@ def test_the_same_counts_as_interpreted(kind):
     np.testing.assert_array_equal(*runs)
 
 
-def test_what_replaces_an_array_is_not_lent():
+def test_what_replaces_an_array_is_not_borrowed():
     entry = ("select", "update")
     for kind, borrowed in ((UssTs, True), (Keeper, True), (Swapper, False)):
         policy = kind(PROBLEM.costs)
         blueprint = Blueprint(policy, entry)
-        assert isinstance(lent(blueprint.build(policy), blueprint.methods.values()), Loan) == borrowed
+        assert isinstance(blueprint.twin(policy), Loan) == borrowed
     growing = UssPd([0.1, 0.3], 3)  # its history grows
     blueprint = Blueprint(growing, entry)
-    assert not isinstance(lent(blueprint.build(growing), blueprint.methods.values()), Loan)
+    assert not isinstance(blueprint.twin(growing), Loan)
 
 
 @pytest.mark.parametrize("kind", [Keeper, Swapper])

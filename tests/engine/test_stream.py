@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
-from numba.np.random.distributions import ke_double, ki_double
 
 from weakfeedback import simulate
 from weakfeedback.cascade import CascadeProblem, UssTs
 from weakfeedback.engine.compiler._numba import stream
-from weakfeedback.engine.compiler._numba.pcg64 import MULTIPLIER
+from weakfeedback.engine.compiler._numba.pcg64 import MULTIPLIER, ke_double, ki_double
 from weakfeedback.engine.compiler._numba.stream import Stream, stream_of
 
 # where Marsaglia and Tsang's rejection is frequent, where it is rare, and where other methods are used

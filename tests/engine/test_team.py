@@ -8,7 +8,7 @@ from numba import njit
 
 from weakfeedback import InterpretedWarning, simulate
 from weakfeedback.engine.compiler import team
-from weakfeedback.engine.compiler._numba import borrowed
+from weakfeedback.engine.compiler._numba import borrowed, teams
 from weakfeedback.engine.compiler._numba.borrowed import Borrowed
 from weakfeedback.engine.compiler.fingerprint import CannotLower
 from weakfeedback.engine.compiler.lowering import Blueprint
@@ -381,7 +381,7 @@ def test_borrowed_players_print_and_raise(capfd):
 
 def test_types_of_teams_survive_the_index_of_the_disk_cache():
     made = team.Team(Blueprint(Plain(), ENTRY), [Plain()])
-    kind = team.TeamType(made.item)
+    kind = teams.TeamType(made.item)
     assert pickle.loads(pickle.dumps(kind)) == kind
     assert isinstance(kind.item, Borrowed)
     # another process may not have the class: the type stands for itself, and equals no other

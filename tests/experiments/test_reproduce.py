@@ -2,18 +2,21 @@
 
 import dataclasses
 import json
+import shutil
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from tests.experiments.tiny import tiny  # noqa: F401
 
+import weakfeedback
 from weakfeedback.engine.replication import run
 from weakfeedback.experiments import run_experiment
 from weakfeedback.experiments.run import plan_experiment
 from weakfeedback.reproduce import registry
-from weakfeedback.reproduce.findings import Findings
+from weakfeedback.reproduce.findings import ASIDE, Findings, code_digest, digest_of
 from weakfeedback.reproduce.kept import NOTE, NotAReproduction, Note, rows_of
 from weakfeedback.reproduce.pool import Pool
 from weakfeedback.reproduce.progress import Lines, View
@@ -256,3 +259,32 @@ def test_plain_lines_tell_how_far_it_is(tiny, capsys):  # noqa: F811
     first, last = capsys.readouterr().out.splitlines()
     assert first.startswith("[1/2] ch9-one, about ")
     assert last == "[2/2] ch9-stand"
+
+
+def edited(path):
+    """Add a line to a file."""
+    path.write_text(path.read_text() + "\nEDITED = True\n")
+
+
+def test_what_only_shows_numbers_can_be_edited_without_making_verdicts_stale(tmp_path):
+    root = Path(weakfeedback.__file__).parent
+    copy = tmp_path / "weakfeedback"
+    shutil.copytree(root, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    before = digest_of(copy)
+    assert before == code_digest()
+    shown = [path for path in sorted(copy.rglob("*.py")) if path.relative_to(copy).parts[0] in ASIDE]
+    assert copy / "cli" / "completion.py" in shown
+    for path in shown:
+        edited(path)
+    (copy / "cli" / "new.py").write_text("NEW = True\n")
+    assert digest_of(copy) == before
+    for name in (
+        "engine/loop.py",
+        "kernels/knapsack.py",
+        "thesis/chapter2/claims.py",
+        "experiments/judge.py",
+    ):
+        edited(copy / name)
+        after = digest_of(copy)
+        assert after != before
+        before = after

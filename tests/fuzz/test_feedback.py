@@ -6,12 +6,18 @@ from hypothesis import strategies as st
 from tests.fuzz.values import NUMBERS, ODD, SCALARS, fuzz, mostly, sizes
 from tests.live.kinds import BY_ID, KINDS, play, state
 
-from weakfeedback import FeedbackConflict, PendingDecision, UnknownDecision
+from weakfeedback import FeedbackConflict, PendingDecision, Scored, UnknownDecision
 from weakfeedback.live import Costed, WrongSlot
 
 IDS = st.one_of(st.integers(-1, 12), SCALARS)
 LABELS = st.lists(st.one_of(st.integers(0, 2), SCALARS), min_size=2, max_size=4)
 COSTED = st.lists(st.builds(Costed, SCALARS, st.floats(0.0, 9.0)), min_size=1, max_size=3)
+TOLD = st.one_of(
+    SCALARS,
+    ODD,
+    st.builds(Scored, SCALARS, st.floats(-9.0, 9.0), st.none() | st.dictionaries(st.integers(0, 2), SCALARS)),
+    st.builds(Costed, st.integers(0, 2), st.floats(0.0, 9.0)),
+)
 ARMS = KINDS["Allocator"].make()._arms
 CONTENT = {
     "Cascade": st.one_of(LABELS, COSTED, ODD),
@@ -51,7 +57,7 @@ def learned(thing):
 
 
 @sizes(60, 3000)
-@pytest.mark.parametrize("name", BY_ID)
+@pytest.mark.parametrize("name", CONTENT)
 def test_feedback(name, examples):
     kind = KINDS[name]
     start = begun(kind)
@@ -71,6 +77,34 @@ def test_feedback(name, examples):
         assert start.rounds == rounds[0]
 
     assert rounds[0] > 8  # some of it was right
+
+
+@sizes(60, 3000)
+def test_outputs_told_one_by_one(examples):
+    assert set(CONTENT) | {"Adaptive"} == set(BY_ID)
+    kind = KINDS["Adaptive"]
+    start = begun(kind)
+    finished = [0]
+
+    @fuzz(examples, id=mostly(IDS), output=TOLD, stage=st.one_of(st.none(), SCALARS), open_one=st.booleans())
+    def check(id, output, stage, open_one):
+        before, rounds = state(start), start.rounds
+        id, stage = (start.pending[0], None) if open_one else (id, stage)
+        found = outcome(
+            lambda: start.tell(id, output, stage),
+            ValueError,
+            FeedbackConflict,
+            UnknownDecision,
+        )
+        if isinstance(found, Exception):
+            assert state(start) == before
+        elif found.answer is not None:
+            finished[0] += start.rounds > rounds
+            if len(start.pending) < 2:
+                kind.decide(start)
+        assert start.rounds in (rounds, rounds + 1)
+
+    assert finished[0] > 3  # some of it was right
 
 
 @sizes(60, 3000)

@@ -8,6 +8,7 @@ import threading
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.journal.stores import InFile, InPostgres
 
 from weakfeedback import __version__
 from weakfeedback.journal import Event, JournalError, Learner, SecondEnd, SecondKey, SqliteStore
@@ -21,7 +22,14 @@ def path(tmp_path):
 
 
 @pytest.fixture
-def store(path):
+def store(place):
+    """An open and empty store, in every dialect."""
+    with place.open() as store:
+        yield store
+
+
+@pytest.fixture
+def in_file(path):
     with SqliteStore.open(path) as store:
         yield store
 
@@ -49,13 +57,13 @@ def raw(path, command, *values):
         connection.close()
 
 
-def test_events_come_back_after_closing(path):
-    with SqliteStore.open(path) as store:
+def test_events_come_back_after_closing(place):
+    with place.open() as store:
         first = store.create_learner("first", at=1)
         second = store.create_learner("second", at=2)
         events = fill(store, first, 700)
         store.append([(second, event(0, x=1)), (second, event(1, x=2))])
-    with SqliteStore.open(path) as store:
+    with place.open() as store:
         assert store.learners() == [Learner(first, "first", 1, None), Learner(second, "second", 2, None)]
         assert list(store.events(first)) == events
         assert list(store.events(first, after=9, limit=5)) == events[10:15]
@@ -97,24 +105,24 @@ def test_decisions_are_found_in_any_order_of_their_numbers(store, numbers, data)
         assert store.decided(learner, number) == opened.get(number)
 
 
-def test_single_events_are_found_by_an_index(store):
+def test_single_events_are_found_by_an_index(in_file):
     for where in (
         "learner = 1 AND decision = 2 AND kind IN ('feedback', 'cancel', 'expire')",
         "learner = 1 AND key = 'x'",
     ):
         plan = raw(
-            store.path, f"EXPLAIN QUERY PLAN SELECT body FROM event WHERE {where} ORDER BY seq LIMIT 1"
+            in_file.path, f"EXPLAIN QUERY PLAN SELECT body FROM event WHERE {where} ORDER BY seq LIMIT 1"
         )
         assert "USING INDEX event_" in plan[0][3]
 
 
-def test_decided_reads_few_rows_however_many_there_are(store):
-    learner = store.create_learner("a", 0)
-    events = fill(store, learner, 5000)
+def test_decided_reads_few_rows_however_many_there_are(in_file):
+    learner = in_file.create_learner("a", 0)
+    events = fill(in_file, learner, 5000)
     steps = []
-    store._database.set_progress_handler(lambda: steps.append(1), 100)
-    assert store.decided(learner, 4000) == events[7998]
-    store._database.set_progress_handler(None, 0)
+    in_file._database.set_progress_handler(lambda: steps.append(1), 100)
+    assert in_file.decided(learner, 4000) == events[7998]
+    in_file._database.set_progress_handler(None, 0)
     assert len(steps) < 20  # 100 instructions each; a scan needs about 500 of these
 
 
@@ -173,10 +181,7 @@ def test_learners_have_their_own_names(store):
         ("UPDATE event SET at = at + 1 WHERE seq = 6", "learner a: event 6: the checksum"),
         ("UPDATE event SET kind = 'warm' WHERE seq = 6", "learner a: event 6: the checksum"),
         ("UPDATE event SET decision = 99 WHERE seq = 6", "learner a: event 6: the checksum"),
-        (
-            "UPDATE event SET body = CAST(x'ff' AS TEXT) WHERE seq = 7",
-            "learner a: event 7: a text is not UTF-8",
-        ),
+        ("UPDATE event SET kind = 'é' WHERE seq = 7", "learner a: event 7: the checksum"),
         ("UPDATE event SET body = '{}' WHERE seq = 8", "learner a: event 8: the body has no seal"),
         ("UPDATE event SET seq = seq + 100 WHERE seq = 59", "learner a: event 59 is missing"),
         (
@@ -185,12 +190,22 @@ def test_learners_have_their_own_names(store):
         ),
     ],
 )
-def test_changed_rows_are_named(path, command, words):
-    with SqliteStore.open(path) as store:
+def test_changed_rows_are_named(place, command, words):
+    changed_rows(place, command, words)
+
+
+def test_texts_that_are_none_are_named(tmp_path):
+    """PostgreSQL does not let anybody store such a text."""
+    command = "UPDATE event SET body = CAST(x'ff' AS TEXT) WHERE seq = 7"
+    changed_rows(InFile(tmp_path), command, "learner a: event 7: a text is not UTF-8")
+
+
+def changed_rows(place, command, words):
+    with place.open() as store:
         learner = store.create_learner("a", 0)
         fill(store, learner, 30)
-    raw(path, command)
-    with SqliteStore.open(path) as store:
+    place.raw(command)
+    with place.open() as store:
         with pytest.raises(JournalError, match=words):
             list(store.events(learner))
         assert any(words in line for line in store.integrity())
@@ -212,34 +227,81 @@ def test_changed_rows_are_named(path, command, words):
             "written by a later version .its schema is 2, this",
         ),
         ("DROP INDEX event_end", "not those of a store"),
-        ("CREATE TRIGGER t AFTER INSERT ON event BEGIN DELETE FROM meta; END", "not those of a store"),
-        ("CREATE VIEW v AS SELECT 1", "not those of a store"),
+        ("DROP TABLE snapshot", "not those of a store"),
     ],
 )
-def test_changed_ends_and_tables_are_found_at_opening(path, command, words):
-    with SqliteStore.open(path) as store:
+def test_changed_ends_and_tables_are_found_at_opening(place, command, words):
+    with place.open() as store:
         learner = store.create_learner("a", 0)
         fill(store, learner, 30)
-    raw(path, "PRAGMA foreign_keys=OFF")
-    raw(path, command)
+    refused_at_opening(place, command, words)
+
+
+def refused_at_opening(place, command, words):
+    with place.open(read_only=True) as store:
+        name = store.place
+    place.raw(command)
     for read_only in (True, False):
         with pytest.raises(JournalError, match=words) as caught:
-            SqliteStore.open(path, read_only=read_only)
-        assert str(path) in str(caught.value)
+            place.open(read_only=read_only)
+        assert name in str(caught.value)
         assert "\n" not in str(caught.value)
 
 
-def test_integrity_finds_rows_of_nobody_and_a_wrong_index(path):
-    with SqliteStore.open(path) as store:
+@pytest.mark.parametrize(
+    "command",
+    [
+        "CREATE TRIGGER t AFTER INSERT ON event BEGIN DELETE FROM meta; END",
+        "CREATE VIEW v AS SELECT 1",
+    ],
+)
+def test_code_in_the_file_is_found_at_opening(path, command):
+    SqliteStore.open(path).close()
+    refused_at_opening(InFile(path.parent), command, "not those of a store")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "CREATE RULE r AS ON INSERT TO event DO ALSO DELETE FROM meta",
+        "CREATE RULE r AS ON INSERT TO owner DO INSTEAD NOTHING",
+        "ALTER TABLE event ADD CHECK (seq < 1000)",
+        "ALTER TABLE event ADD COLUMN more TEXT",
+        "ALTER TABLE event ALTER COLUMN at TYPE NUMERIC",
+        "ALTER TABLE event ALTER COLUMN body DROP NOT NULL",
+        "ALTER TABLE event DROP CONSTRAINT event_learner_fkey",
+        "DROP INDEX event_key; CREATE UNIQUE INDEX event_key ON event (learner, body)",
+        "CREATE UNIQUE INDEX more ON event (at)",
+        "CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; "
+        "CREATE TRIGGER t BEFORE INSERT ON event FOR EACH ROW EXECUTE FUNCTION f()",
+        "DROP TABLE owner",
+    ],
+)
+def test_changed_tables_of_a_schema_are_found_at_opening(server, command):
+    place = InPostgres(server)
+    place.open().close()
+    refused_at_opening(place, command, "not those of a store")
+
+
+def test_what_else_is_in_the_schema_does_not_matter(server):
+    place = InPostgres(server)
+    place.open().close()
+    place.raw("CREATE TABLE other (id BIGINT)")
+    place.raw("CREATE VIEW seen AS SELECT 1")
+    place.open().close()
+
+
+def test_integrity_finds_rows_of_nobody_and_a_wrong_index(place):
+    with place.open() as store:
         learner = store.create_learner("a", 0)
         fill(store, learner, 3)
-    raw(path, "INSERT INTO snapshot VALUES (9, 0, 0, 'x', 'y', 'z')")
-    with SqliteStore.open(path) as store:
+    place.raw("INSERT INTO snapshot VALUES (9, 0, 0, 'x', 'y', 'z')")
+    with place.open() as store:
         assert any("learners that do not exist" in line for line in store.integrity())
 
 
-def test_times_that_go_back_are_found_even_with_a_right_seal(path, monkeypatch):
-    with SqliteStore.open(path) as store:
+def test_times_that_go_back_are_found_even_with_a_right_seal(place, monkeypatch):
+    with place.open() as store:
         learner = store.create_learner("a", 0)
         store.append([(learner, event(0, at=5)), (learner, event(1, at=6))])
         store._tails = {learner: (1, 0)}
@@ -303,14 +365,14 @@ def test_new_files_are_private_and_old_modes_are_kept(path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-def test_the_version_of_the_last_writer_is_noted(path):
-    SqliteStore.open(path).close()
-    raw(path, "UPDATE meta SET value = '0.0.1' WHERE key = 'package'")
-    with SqliteStore.open(path, read_only=True):
+def test_the_version_of_the_last_writer_is_noted(place):
+    place.open().close()
+    place.raw("UPDATE meta SET value = '0.0.1' WHERE key = 'package'")
+    with place.open(read_only=True):
         pass
-    assert raw(path, "SELECT value FROM meta WHERE key = 'package'") == [("0.0.1",)]
-    SqliteStore.open(path).close()
-    assert raw(path, "SELECT value FROM meta WHERE key = 'package'") == [(__version__,)]
+    assert place.raw("SELECT value FROM meta WHERE key = 'package'") == [("0.0.1",)]
+    place.open().close()
+    assert place.raw("SELECT value FROM meta WHERE key = 'package'") == [(__version__,)]
 
 
 def test_a_store_that_is_missing_is_made_only_if_told(path):
@@ -367,9 +429,9 @@ def test_a_link_leads_to_the_same_lock_and_a_second_name_is_refused(path, tmp_pa
         SqliteStore.open(path)
 
 
-def test_a_reader_sees_what_the_owner_writes_and_cannot_write(path, store):
+def test_a_reader_sees_what_the_owner_writes_and_cannot_write(place, store):
     learner = store.create_learner("a", 0)
-    with SqliteStore.open(path, read_only=True) as reader:
+    with place.open(read_only=True) as reader:
         store.append([(learner, event(0, x=1))])
         assert [one.body for one in reader.events(learner)] == [{"x": 1}]
         with pytest.raises(OSError, match="cannot be written"):
@@ -378,8 +440,8 @@ def test_a_reader_sees_what_the_owner_writes_and_cannot_write(path, store):
     store.append([(learner, event(1))])
 
 
-def test_a_closed_store_says_so(path):
-    store = SqliteStore.open(path)
+def test_a_closed_store_says_so(place):
+    store = place.open()
     store.close()
     store.close()
     with pytest.raises(ValueError, match="is closed"):
@@ -418,18 +480,18 @@ def test_snapshots_newest_first_three_kept(store):
         "package = '9'",
         "checksum = '0'",
         "learner = 1 + learner",
-        "body = CAST(x'ff' AS TEXT)",
+        "body = 'é'",
         "body = ''",
     ],
 )
-def test_damaged_snapshots_are_left_out_and_reported(path, change):
-    with SqliteStore.open(path) as store:
+def test_damaged_snapshots_are_left_out_and_reported(place, change):
+    with place.open() as store:
         learner, other = store.create_learner("a", 0), store.create_learner("b", 0)
         fill(store, learner, 10)
         for seq in (3, 9):
             store.add_snapshot(learner, seq, seq * 10, {"seq": seq})
-    raw(path, f"UPDATE snapshot SET {change} WHERE seq = 9")
-    with SqliteStore.open(path) as store:
+    place.raw(f"UPDATE snapshot SET {change} WHERE seq = 9")
+    with place.open() as store:
         damaged = []
         assert [one.seq for one in store.snapshots(learner, damaged)] == [3]
         assert list(store.snapshots(other, damaged)) == []
@@ -455,8 +517,8 @@ def test_a_snapshot_that_a_newer_one_replaced_is_not_damaged(store):
     assert damaged == []
 
 
-def test_compaction_keeps_what_the_oldest_snapshot_needs(path):
-    with SqliteStore.open(path) as store:
+def test_compaction_keeps_what_the_oldest_snapshot_needs(place):
+    with place.open() as store:
         learner, other = store.create_learner("a", 0), store.create_learner("b", 0)
         events = fill(store, learner, 50)
         fill(store, other, 50)
@@ -469,7 +531,7 @@ def test_compaction_keeps_what_the_oldest_snapshot_needs(path):
         assert store.floor(learner).decision == 8
         assert store.compact(learner, 155) == 0
         assert store.compact(learner, 10**9) == 24
-    with SqliteStore.open(path) as store:
+    with place.open() as store:
         assert store.floor(learner).seq == 40
         assert store.floor(learner).decision == 20
         with pytest.raises(JournalError, match="events before 40 were removed"):
@@ -484,9 +546,9 @@ def test_compaction_keeps_what_the_oldest_snapshot_needs(path):
             store.add_snapshot(learner, seq, seq * 10, {})
         assert store.compact(learner, 10**9) == 58
         assert store.last(learner) == (100, 1000)
-    raw(path, "UPDATE meta SET value = replace(value, '9', '8') WHERE key LIKE 'floor%'")
+    place.raw("UPDATE meta SET value = replace(value, '9', '8') WHERE key LIKE 'floor%'")
     with pytest.raises(JournalError, match="what was removed is not known"):
-        SqliteStore.open(path)
+        place.open()
 
 
 kinds = st.sampled_from(["decide", "feedback", "cancel", "warm", "recost"])

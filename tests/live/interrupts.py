@@ -12,6 +12,7 @@ WATCHED = tuple(
     str(HOME / name)
     for name in (
         "live/",
+        "adaptive/",
         "cascade/",
         "contextual/",
         "allocation/",

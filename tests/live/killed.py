@@ -17,8 +17,8 @@ from tests.live.kinds import KINDS
 
 def kind_of(trial: int) -> tuple[str, int]:
     """The kind of object of a trial, and its number of threads; a player goes slot by slot."""
-    name = list(KINDS)[trial % 4]
-    return name, 1 if name == "Player" or trial % 8 < 4 else 3
+    name = list(KINDS)[trial % len(KINDS)]
+    return name, 1 if name == "Player" or trial % (2 * len(KINDS)) < len(KINDS) else 3
 
 
 def child(folder: str, trial: int, begun: int) -> None:

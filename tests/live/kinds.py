@@ -1,11 +1,11 @@
-"""The four live objects behind one face, so that what holds for all is tested on all."""
+"""The live objects behind one face, so that what holds for all is tested on all."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from weakfeedback import Allocator, Cascade, ContextualCascade, Player
+from weakfeedback import Allocator, Cascade, ContextualCascade, FeedbackConflict, Player, Scored
 
 STAGES = [lambda x: x % 2, lambda x: x % 3, lambda x: x % 5]
 
@@ -60,6 +60,31 @@ def _observe(player, slot, heard):
     return "accepted"
 
 
+def _begin(cascade):
+    return cascade.begin().id, None
+
+
+def _sayings(id, decided):
+    numbers = noise(id, 4)
+    return [Scored(stage(int(1e6 * numbers[0])), numbers[k + 1]) for k, stage in enumerate(STAGES)]
+
+
+def _tell(cascade, id, sayings):
+    """Tell outputs until there is an answer; of a round that is known to have ended, the last one again."""
+    if id not in cascade.pending:
+        for stage, output in reversed(list(enumerate(sayings))):
+            try:
+                assert cascade.tell(id, output, stage=stage).answer is not None
+                return "duplicate"
+            except FeedbackConflict:
+                if stage == 0:
+                    raise
+    for stage, output in enumerate(sayings):
+        if cascade.tell(id, output, stage=stage).answer is not None:
+            break
+    return "accepted"
+
+
 KINDS = {
     "Cascade": Kind(
         lambda: Cascade(STAGES, [1, 4, 9], error_cost=30, seed=1),
@@ -68,6 +93,16 @@ KINDS = {
         _labels,
         lambda cascade, id, content: cascade.feedback(id, content),
         lambda path, **options: Cascade.open(path, STAGES, [1, 4, 9], error_cost=30, seed=1, **options),
+    ),
+    "Adaptive": Kind(
+        lambda: Cascade(STAGES, [1, 4, 9], error_cost=30, policy="USS-A", seed=1),
+        lambda path: Cascade.load(path, STAGES),
+        _begin,
+        _sayings,
+        _tell,
+        lambda path, **options: Cascade.open(
+            path, STAGES, [1, 4, 9], error_cost=30, policy="USS-A", seed=1, **options
+        ),
     ),
     "ContextualCascade": Kind(
         lambda: ContextualCascade(STAGES, [1, 4, 9], error_cost=30, seed=1, keep=100, forced=30),

@@ -144,4 +144,4 @@ def test_what_cannot_be_pictured_does_not_keep_the_journal_open(path):
 def test_a_closed_object_can_still_be_shown(name, tmp_path):
     thing = KINDS[name].open(tmp_path / "j.db")
     thing.close()
-    assert repr(thing).startswith(f"<{name} of")
+    assert repr(thing).startswith(f"<{thing.kind} of")

@@ -10,7 +10,7 @@ from tests.report.browser import probe
 
 from weakfeedback import Results
 from weakfeedback.cascade import CascadeProblem
-from weakfeedback.report.figures import curve_figure, look, plot_curves, sweep_figure
+from weakfeedback.figures import curve_figure, look, plot_curves, sweep_figure
 from weakfeedback.report.interactive import for_browser
 from weakfeedback.report.page import Claim, Section, write_report
 from weakfeedback.report.pictures import draw

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,14 +9,14 @@ from typing import Any
 from weakfeedback import datasets
 from weakfeedback.adaptive.problem import AdaptiveProblem
 from weakfeedback.datasets import stages
-from weakfeedback.validate import brief
+from weakfeedback.named import Described, find_instance
 
 PRICES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # of running all stages, in units of an error
 Loader = Callable[[Any], "stages.Recorded"]
 
 
 @dataclass(frozen=True)
-class Instance:
+class Instance(Described):
     """What is known of a named problem without making it.
 
     Attributes
@@ -37,20 +36,6 @@ class Instance:
     setting: str = "adaptive"
     _record: Loader = field(kw_only=True, repr=False, compare=False)
 
-    def unavailable(self, data: Any = None) -> str:
-        """Return why the data of this instance cannot be had, or "" if they can. Nothing is downloaded."""
-        loader = {"pima": datasets.load_pima, "heart": datasets.load_heart}.get(self.data)
-        try:
-            if loader is not None:
-                loader(data)
-        except ValueError as error:
-            return str(error)
-        return ""
-
-    def available(self, data: Any = None) -> bool:
-        """Return whether ``load`` would succeed. ``unavailable`` tells why not."""
-        return self.unavailable(data) == ""
-
 
 def names() -> tuple[str, ...]:
     """Return the names of all instances of this setting.
@@ -67,11 +52,7 @@ def describe(name: str) -> Instance:
     >>> describe("bc-adaptive-3").summary
     'breast cancer, 3 stages, all of them cost 0.1 errors'
     """
-    if isinstance(name, str) and name.lower() in _INSTANCES:
-        return _INSTANCES[name.lower()]
-    near = difflib.get_close_matches(str(name).lower(), _INSTANCES, n=3)
-    allowed = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(_INSTANCES)}"
-    raise ValueError(f"instance {brief(name)} is not known; {allowed}")
+    return find_instance(name, _INSTANCES)
 
 
 def load(name: str, data: Any = None) -> AdaptiveProblem:

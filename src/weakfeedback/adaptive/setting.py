@@ -4,14 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.adaptive.policies.agreement import Agreement
-from weakfeedback.adaptive.policies.fixed_arm import FixedArm
-from weakfeedback.adaptive.policies.thresholds import Thresholds
-from weakfeedback.adaptive.policies.uss_a import UssA
-from weakfeedback.adaptive.policies.uss_next import UssNext
 from weakfeedback.adaptive.problem import AdaptiveProblem
 from weakfeedback.adaptive.records import read_problem
-from weakfeedback.setting import Form, Setting, Words, in_a_row
+from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
 
 
 def sample_problem() -> AdaptiveProblem:
@@ -54,13 +49,16 @@ def from_file(
 SETTING = Setting(
     name="adaptive",
     summary="cascades that stop when this answer is good enough (beyond the thesis)",
-    policies={
-        "USS-A": UssA,
-        "USS-next": UssNext,
-        "Agreement": Agreement,
-        "Thresholds": Thresholds,
-        "Fixed": FixedArm,
-    },
+    policies=Policies(
+        "weakfeedback.adaptive.policies",
+        {
+            "USS-A": "uss_a:UssA",
+            "USS-next": "uss_next:UssNext",
+            "Agreement": "agreement:Agreement",
+            "Thresholds": "thresholds:Thresholds",
+            "Fixed": "fixed_arm:FixedArm",
+        },
+    ),
     first=("costs",),
     arguments=lambda problem: (problem.costs,),
     samples={"stages": sample_problem},

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.engine.compiler.fingerprint import CannotLower
 from weakfeedback.kernels.knapsack import pack_levels
 from weakfeedback.validate import brief, plain
 
@@ -15,17 +16,13 @@ FLOAT, BOOL = np.dtype(np.float64), np.dtype(np.bool_)  # made once: the names c
 
 @functools.cache
 def compiled(function: Any) -> Any:
-    """Return a compiled copy of a plain helper; it gives the same bits."""
-    from weakfeedback.engine.compiler._numba.parts import Whole
-    from weakfeedback.engine.compiler.cache import kept
-    from weakfeedback.engine.compiler.fingerprint import fingerprint
-    from weakfeedback.engine.compiler.lowering import ENGINE, _compilable
+    """Return a compiled copy of a plain helper, which gives the same bits; itself where nothing can be compiled."""
+    try:
+        from weakfeedback.engine.compiler.lowering import compiled_function
 
-    code = fingerprint({function.__name__: function})
-    copy = _compilable(function)
-    copy.__qualname__ = f"{function.__name__}_{code}"  # the disk cache must not outlive a change of a helper
-    copy.__module__ = function.__module__
-    return kept(copy, ENGINE, nogil=True, error_model="numpy", pipeline_class=Whole)
+        return compiled_function(function)
+    except CannotLower:
+        return function
 
 
 def knapsack(values: Any, weights: Any, capacity: Any) -> np.ndarray:
@@ -82,10 +79,12 @@ _solve: Any = None
 
 def _prepare() -> Any:
     """``checked_pack`` compiled for arrays of floats, without the search for the types of its arguments."""
-    from weakfeedback.engine.compiler.lowering import direct
-
     global _solve
-    _solve = direct(compiled(checked_pack), np.ones(1), np.ones(1), 1.0, np.ones(1, BOOL))
+    _solve = compiled(checked_pack)
+    if _solve is not checked_pack:
+        from weakfeedback.engine.compiler.lowering import entry_point
+
+        _solve = entry_point(_solve, np.ones(1), np.ones(1), 1.0, np.ones(1, BOOL))
     return _solve
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from weakfeedback.allocation.problem import AllocationProblem
-from weakfeedback.validate import brief
+from weakfeedback.named import Described, find_instance
 
 
 @dataclass(frozen=True)
-class Instance:
+class Instance(Described):
     """What is known of a named problem without making it.
 
     Attributes
@@ -45,14 +44,6 @@ class Instance:
     data: str = ""
     setting: str = "allocation"
 
-    def unavailable(self, data: Any = None) -> str:
-        """Return why the data of this instance cannot be had, or "" if they can: none are needed."""
-        return ""
-
-    def available(self, data: Any = None) -> bool:
-        """Return whether ``load`` would succeed."""
-        return self.unavailable(data) == ""
-
 
 def names() -> tuple[str, ...]:
     """Return the names of all instances of this setting.
@@ -69,11 +60,7 @@ def describe(name: str) -> Instance:
     >>> describe("iv").stated_gamma
     0.01
     """
-    if isinstance(name, str) and name.upper() in _INSTANCES:
-        return _INSTANCES[name.upper()]
-    near = difflib.get_close_matches(str(name).upper(), _INSTANCES, n=3)
-    allowed = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(_INSTANCES)}"
-    raise ValueError(f"instance {brief(name)} is not known; {allowed}")
+    return find_instance(name, _INSTANCES)
 
 
 def load(

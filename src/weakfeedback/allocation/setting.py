@@ -1,18 +1,7 @@
 """The setting "allocation": what the package must know of it."""
 
-from weakfeedback.allocation.policies.csb_dt import CsbDt
-from weakfeedback.allocation.policies.csb_du import CsbDu
-from weakfeedback.allocation.policies.csb_mk import CsbMk
-from weakfeedback.allocation.policies.csb_sk import CsbSk
-from weakfeedback.allocation.policies.csb_st import CsbSt
-from weakfeedback.allocation.policies.csb_su import CsbSu
-from weakfeedback.allocation.policies.csb_ts import CsbTs
-from weakfeedback.allocation.policies.csb_ts_same import CsbTsSame
-from weakfeedback.allocation.policies.known_thresholds import KnownThresholds
-from weakfeedback.allocation.policies.num_mk import NumMk
-from weakfeedback.allocation.policies.num_sk import NumSk
 from weakfeedback.allocation.problem import AllocationProblem
-from weakfeedback.setting import Form, Setting, Words, in_a_row
+from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
 
 MEANS = (0.9, 0.7, 0.5, 0.3)
 
@@ -48,20 +37,23 @@ def describe_problem(problem: AllocationProblem) -> Words:
 SETTING = Setting(
     name="allocation",
     summary="a budget split over arms, feedback censored by unknown thresholds (thesis, chapter 4)",
-    policies={
-        "CSB-SK": CsbSk,
-        "CSB-MK": CsbMk,
-        "CSB-DK": CsbMk,  # with as many thresholds as arms, which is what CsbMk takes unless told
-        "CSB-SU": CsbSu,
-        "CSB-DU": CsbDu,
-        "NUM-SK": NumSk,
-        "NUM-MK": NumMk,
-        "CSB-ST": CsbSt,
-        "CSB-DT": CsbDt,
-        "CSB-TS": CsbTs,
-        "CSB-TS-same": CsbTsSame,
-        "Known": KnownThresholds,
-    },
+    policies=Policies(
+        "weakfeedback.allocation.policies",
+        {
+            "CSB-SK": "csb_sk:CsbSk",
+            "CSB-MK": "csb_mk:CsbMk",
+            "CSB-DK": "csb_mk:CsbMk",  # with as many thresholds as arms, which is what CsbMk takes unless told
+            "CSB-SU": "csb_su:CsbSu",
+            "CSB-DU": "csb_du:CsbDu",
+            "NUM-SK": "num_sk:NumSk",
+            "NUM-MK": "num_mk:NumMk",
+            "CSB-ST": "csb_st:CsbSt",
+            "CSB-DT": "csb_dt:CsbDt",
+            "CSB-TS": "csb_ts:CsbTs",
+            "CSB-TS-same": "csb_ts_same:CsbTsSame",
+            "Known": "known_thresholds:KnownThresholds",
+        },
+    ),
     first=("arms", "budget"),
     arguments=lambda problem: (problem.arms, problem.budget),
     samples={"same": same_thresholds, "different": different_thresholds, "rewards": rewards},

@@ -1,16 +1,18 @@
 """Cascades by events: rounds in which nothing but the usual happens are skipped, with the law of playing them.
 
-A policy can be played so if it knows the probability with which it accepts each arm. Stopping at the first arm
-shows no pair, so nothing changes until another arm is played: a geometric number of rounds. Stopping at a later
-arm m shows the pairs before it, and the probabilities drift. They are then bounded over the next n rounds, the
-geometric draw is made with the bound, and what it proposes is taken with the ratio of the true probability to the
-bound (thinning). What the skipped rounds showed is one multinomial draw of the world. Nothing is approximated.
+A policy can be played so if the probabilities are known with which it accepts its arms; ``LAWS`` has them by class.
+Stopping at the first arm shows no pair, so nothing changes until another arm is played: a geometric number of rounds.
+Stopping at a later arm m shows the pairs before it, and the probabilities drift. They are then bounded over the next n
+rounds, the geometric draw is made with the bound, and what it proposes is taken with the ratio of the true probability
+to the bound (thinning). What the skipped rounds showed is one multinomial draw of the world. Nothing is approximated.
 """
 
 import math
 
 import numpy as np
 
+from weakfeedback.cascade.policies.baselines import FixedArm
+from weakfeedback.cascade.policies.uss_ts import UssTs
 from weakfeedback.cascade.world import TableWorld
 
 STEP = 8  # a stretch is made shorter or longer by this factor
@@ -27,12 +29,13 @@ def play_events(policy, world, world_rng, rng, marks, pulls, table):
     world.begin(world_rng)
     supply = TableSupply(world) if isinstance(world, TableWorld) else LawSupply(world)
     book = Book(marks, pulls, table)
+    law = law_of(policy)
     horizon = int(marks[-1])
     stretch = horizon
     while book.played < horizon:
         left = horizon - book.played
-        usual = int(np.argmax(chances(policy.acceptance())))
-        stretch, bound = _stretch(policy, usual, left, STEP * stretch)
+        usual = int(np.argmax(chances(law.acceptance())))
+        stretch, bound = _stretch(law, usual, left, STEP * stretch)
         proposed = _geometric(bound, rng)
         quiet = int(min(proposed - 1, stretch))
         if quiet > 0:
@@ -40,10 +43,10 @@ def play_events(policy, world, world_rng, rng, marks, pulls, table):
             if usual == 0:
                 supply.pass_by(quiet)
             else:
-                policy.learn_counts(usual, supply.many(quiet, world_rng), quiet)
+                law.learn(usual, supply.many(quiet, world_rng), quiet)
         if proposed > stretch:
             continue
-        arm = _proposed_arm(policy, usual, bound, rng)
+        arm = _proposed_arm(law, usual, bound, rng)
         policy.update_pairs(arm, supply.one(world_rng), rng)
         book.add(arm, 1)
     return 0
@@ -59,23 +62,23 @@ def chances(acceptance):
     return refused * np.append(acceptance, 1.0)
 
 
-def _other(policy, usual, rounds=0):
+def _other(law, usual, rounds=0):
     """The probability that another arm than the usual is played; at most, if so many rounds lie in between."""
-    acceptance = policy.acceptance(usual, rounds)
+    acceptance = law.acceptance(usual, rounds)
     stays = float(np.log1p(-acceptance[:usual]).sum()) if (acceptance[:usual] < 1.0).all() else -math.inf
     if usual < acceptance.size:
-        refused = policy.refusal(usual)  # more precise than one minus the acceptance
+        refused = law.refusal(usual)  # more precise than one minus the acceptance
         stays += math.log1p(-refused) if refused < 1.0 else -math.inf
     return -math.expm1(stays)
 
 
-def _stretch(policy, usual, left, longest):
+def _stretch(law, usual, left, longest):
     """A number of rounds over which few others than the usual are proposed, and the bound of their probability."""
     if usual == 0:
-        return left, _other(policy, usual)  # which does not change
+        return left, _other(law, usual)  # which does not change
     rounds = min(left, longest)
     while rounds > 1:
-        bound = _other(policy, usual, rounds)
+        bound = _other(law, usual, rounds)
         if rounds * bound <= PROPOSALS:
             return rounds, bound
         rounds //= STEP
@@ -90,14 +93,79 @@ def _geometric(probability, rng):
     return math.floor(math.log(u) / math.log1p(-probability)) + 1 if probability > 0.0 else math.inf
 
 
-def _proposed_arm(policy, usual, bound, rng):
+def _proposed_arm(law, usual, bound, rng):
     """The arm of the round proposed: another with its true probability over the bound, else the usual."""
-    if bound * rng.random() >= _other(policy, usual):
+    if bound * rng.random() >= _other(law, usual):
         return usual
-    others = chances(policy.acceptance())
+    others = chances(law.acceptance())
     others[usual] = 0.0
     cumulative = np.cumsum(others)
     return min(int(np.searchsorted(cumulative, cumulative[-1] * rng.random(), side="right")), others.size - 1)
+
+
+class BetaAcceptance:
+    """With which probabilities USS-TS accepts its arms, and what it learns of many rounds at once."""
+
+    def __init__(self, policy):
+        self.policy = policy
+
+    def acceptance(self, arm=0, rounds=0):
+        """The probabilities with which arms 0, ..., K-2 are accepted: products of P(p_ij < C_j - C_i).
+
+        With ``rounds``, upper bounds of what they can be after so many rounds that stop at ``arm`` and show the
+        pairs before it: all of them may agree.
+        """
+        return np.array([math.exp(self._log_acceptance(i, arm, rounds)) for i in range(self.policy.K - 1)])
+
+    def refusal(self, i):
+        """The probability with which arm i is not accepted, precise also when it is tiny."""
+        return -math.expm1(self._log_acceptance(i, 0, 0))
+
+    def _log_acceptance(self, i, arm, rounds):
+        from scipy.special import betaincc
+
+        policy, total = self.policy, 0.0
+        for j in range(i + 1, policy.K):
+            gain = policy.C[j] - policy.C[i]
+            agreed = policy.F[i, j] + (rounds if j <= arm else 0)
+            above = float(betaincc(policy.S[i, j], agreed, min(gain, 1.0)))
+            if above >= 1.0:
+                return -math.inf
+            total += math.log1p(-above)
+        return total
+
+    def learn(self, arm, differed, rounds):
+        """Learn from many rounds at once: ``differed[i, j]`` of so many ``rounds`` for the pairs i < j <= arm."""
+        for i in range(arm + 1):
+            for j in range(i + 1, arm + 1):
+                self.policy.S[i, j] += differed[i, j]
+                self.policy.F[i, j] += rounds - differed[i, j]
+
+
+class FixedAcceptance:
+    """The same of a fixed arm: always or never, and nothing is learned."""
+
+    def __init__(self, policy):
+        self.policy = policy
+
+    def acceptance(self, arm=0, rounds=0):
+        """The probabilities with which arms 0, ..., K-2 are accepted."""
+        return np.array([1.0 - self.refusal(i) for i in range(self.policy.K - 1)])
+
+    def refusal(self, i):
+        """The probability with which arm i is not accepted."""
+        return 0.0 if i >= self.policy.arm else 1.0
+
+    def learn(self, arm, differed, rounds):
+        """Learn nothing."""
+
+
+LAWS = {UssTs: BetaAcceptance, FixedArm: FixedAcceptance}
+
+
+def law_of(policy):
+    """The probabilities with which a policy accepts its arms; it is of a class in ``LAWS``, or of one derived of it."""
+    return next(LAWS[kind](policy) for kind in type(policy).__mro__ if kind in LAWS)
 
 
 class Book:

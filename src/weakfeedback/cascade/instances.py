@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,13 +9,14 @@ from typing import Any
 from weakfeedback import datasets
 from weakfeedback.cascade.problem import CascadeProblem
 from weakfeedback.cascade.theory import uniform_counterexample
+from weakfeedback.named import Described, find_instance
 
 # Makes a problem of cumulative costs and of the place of the medical data (None: the environment variable).
 Maker = Callable[[tuple[float, ...], Any], CascadeProblem]
 
 
 @dataclass(frozen=True)
-class Instance:
+class Instance(Described):
     """What is known of a named problem without making it.
 
     Attributes
@@ -41,20 +41,6 @@ class Instance:
     setting: str = "cascade"
     _make: Maker = field(kw_only=True, repr=False, compare=False)
 
-    def unavailable(self, data: Any = None) -> str:
-        """Return why the data of this instance cannot be had, or "" if they can. Nothing is downloaded."""
-        loader = {"pima": datasets.load_pima, "heart": datasets.load_heart}.get(self.data)
-        try:
-            if loader is not None:
-                loader(data)
-        except ValueError as error:
-            return str(error)
-        return ""
-
-    def available(self, data: Any = None) -> bool:
-        """Return whether ``load`` would succeed. ``unavailable`` tells why not."""
-        return self.unavailable(data) == ""
-
 
 def names() -> tuple[str, ...]:
     """Return the names of all instances of this setting.
@@ -71,11 +57,7 @@ def describe(name: str) -> Instance:
     >>> describe("bsc-2").stated_optimal_arm
     1
     """
-    if isinstance(name, str) and name.lower() in _INSTANCES:
-        return _INSTANCES[name.lower()]
-    near = difflib.get_close_matches(str(name).lower(), _INSTANCES, n=3)
-    allowed = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(_INSTANCES)}"
-    raise ValueError(f"instance {name!r} is not known; {allowed}")
+    return find_instance(name, _INSTANCES)
 
 
 def load(name: str, data: Any = None) -> CascadeProblem:

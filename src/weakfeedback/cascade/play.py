@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from weakfeedback.cascade.events import play_events
+from weakfeedback.cascade.events import LAWS, play_events
 from weakfeedback.cascade.rehearsal import Protocol
 from weakfeedback.cascade.selling import LABEL_LOOP, NOTHING, fits, pull_names
 from weakfeedback.decisions import arm_words, checked_arm
@@ -49,5 +49,5 @@ LOOP = Loop(
     protocol=Protocol(),
     with_labels=LABEL_LOOP,
     events=play_events,
-    events_entry=("acceptance", "refusal", "learn_counts"),
+    events_of=tuple(LAWS),
 )

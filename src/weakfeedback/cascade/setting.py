@@ -3,15 +3,8 @@
 import math
 from typing import Any
 
-from weakfeedback.cascade.policies.baselines import FixedArm, RandomArm
-from weakfeedback.cascade.policies.hanawal import HanawalHeuristic
-from weakfeedback.cascade.policies.q_uss import QUss
-from weakfeedback.cascade.policies.uss_ts import UssTs
-from weakfeedback.cascade.policies.uss_ts_drift import UssTsDrift
-from weakfeedback.cascade.policies.uss_ts_joint import UssTsJoint
-from weakfeedback.cascade.policies.uss_ucb import UssUcb
 from weakfeedback.cascade.problem import CascadeProblem
-from weakfeedback.setting import Form, Setting, Words, in_a_row
+from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
 
 
 def sample_problem() -> CascadeProblem:
@@ -47,16 +40,19 @@ def from_channel(bsc: dict[str, Any], costs: Any, tradeoff: Any = 1.0) -> Cascad
 SETTING = Setting(
     name="cascade",
     summary="tests of rising cost whose errors are never revealed (thesis, chapter 2)",
-    policies={
-        "USS-TS": UssTs,
-        "USS-UCB": UssUcb,
-        "Hanawal": HanawalHeuristic,
-        "USS-TS-joint": UssTsJoint,
-        "USS-TS-drift": UssTsDrift,
-        "Q-USS": QUss,
-        "Fixed": FixedArm,
-        "Random": RandomArm,
-    },
+    policies=Policies(
+        "weakfeedback.cascade.policies",
+        {
+            "USS-TS": "uss_ts:UssTs",
+            "USS-UCB": "uss_ucb:UssUcb",
+            "Hanawal": "hanawal:HanawalHeuristic",
+            "USS-TS-joint": "uss_ts_joint:UssTsJoint",
+            "USS-TS-drift": "uss_ts_drift:UssTsDrift",
+            "Q-USS": "q_uss:QUss",
+            "Fixed": "baselines:FixedArm",
+            "Random": "baselines:RandomArm",
+        },
+    ),
     first=("costs",),
     arguments=lambda problem: (problem.costs,),
     samples={"channels": sample_problem},

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from weakfeedback._version import __version__
-from weakfeedback.catalog import SETTINGS
 from weakfeedback.cli import completion
 from weakfeedback.cli.output import (
     FAILED,
@@ -23,6 +22,7 @@ from weakfeedback.cli.output import (
     show_traceback,
     writing_to,
 )
+from weakfeedback.cli.serve import serve_app
 from weakfeedback.plaintext import counted
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ Workers = Annotated[
     int | None,
     typer.Option("--workers", min=1, metavar="N", help="How many at a time; all cores by default."),
 ]
+
+app.add_typer(serve_app, name="serve")
 
 
 def main() -> None:
@@ -116,6 +118,7 @@ def list_(
     weakfeedback list experiments 'ch2-xi-*'
     weakfeedback list --json | jq '.instances[].name'
     """
+    from weakfeedback.catalog import SETTINGS
     from weakfeedback.cli import listing
 
     if kind and kind not in listing.KINDS:
@@ -395,6 +398,7 @@ def check(
     weakfeedback check my_policy.py:make --setting cascade
     weakfeedback check my_package.policies:make --setting cascade
     """
+    from weakfeedback.catalog import SETTINGS
     from weakfeedback.checks import PolicyCheckError, check_policy
     from weakfeedback.cli.time_limit import time_limit
     from weakfeedback.experiments.ownpolicy import NotAPolicy, load_factory

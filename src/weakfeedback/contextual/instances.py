@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from weakfeedback import datasets
 from weakfeedback.contextual import families
 from weakfeedback.contextual.problem import ContextualProblem, RealizableProblem
-from weakfeedback.validate import brief
+from weakfeedback.named import Described, find_instance
 
 Problem = ContextualProblem | RealizableProblem
 # Makes a problem of cumulative costs and of the place of the medical data (None: the environment variable).
@@ -34,7 +33,7 @@ BREAST_CANCER_COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Instance:
+class Instance(Described):
     """What is known of a named problem without making it.
 
     Attributes
@@ -58,20 +57,6 @@ class Instance:
     setting: str = "contextual"
     _make: Maker = field(kw_only=True, repr=False, compare=False)
 
-    def unavailable(self, data: Any = None) -> str:
-        """Return why the data of this instance cannot be had, or "" if they can. Nothing is downloaded."""
-        loader = {"pima": datasets.load_pima, "heart": datasets.load_heart}.get(self.data)
-        try:
-            if loader is not None:
-                loader(data)
-        except ValueError as error:
-            return str(error)
-        return ""
-
-    def available(self, data: Any = None) -> bool:
-        """Return whether ``load`` would succeed. ``unavailable`` tells why not."""
-        return self.unavailable(data) == ""
-
 
 def names() -> tuple[str, ...]:
     """Return the names of all instances of this setting.
@@ -88,11 +73,7 @@ def describe(name: str) -> Instance:
     >>> describe("synthetic-1").stated_weak_dominance_fraction
     0.997
     """
-    if isinstance(name, str) and name.lower() in _INSTANCES:
-        return _INSTANCES[name.lower()]
-    near = difflib.get_close_matches(str(name).lower(), _INSTANCES, n=3)
-    allowed = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(_INSTANCES)}"
-    raise ValueError(f"instance {brief(name)} is not known; {allowed}")
+    return find_instance(name, _INSTANCES)
 
 
 def load(name: str, data: Any = None) -> Problem:

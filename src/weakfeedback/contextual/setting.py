@@ -4,13 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.contextual.policies.baselines import FixedArm, RandomArm
-from weakfeedback.contextual.policies.supervised import Supervised
-from weakfeedback.contextual.policies.uss_pd import UssPd
-from weakfeedback.contextual.policies.uss_pd_ridge import UssPdRidge
-from weakfeedback.contextual.policies.uss_pd_ts import UssPdTs
 from weakfeedback.contextual.problem import ContextualProblem, RealizableProblem
-from weakfeedback.setting import Form, Setting, Words, in_a_row
+from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
 
 
 def sample_problem() -> ContextualProblem:
@@ -47,14 +42,17 @@ def from_pairs(contexts: Any, pair_parameters: Any, costs: Any, regret: Any = "s
 SETTING = Setting(
     name="contextual",
     summary="cascades whose best stop depends on the context (thesis, chapter 3)",
-    policies={
-        "USS-PD": UssPd,
-        "USS-PD-lambdaI": UssPdRidge,
-        "USS-PD-TS": UssPdTs,
-        "Supervised": Supervised,
-        "Fixed": FixedArm,
-        "Random": RandomArm,
-    },
+    policies=Policies(
+        "weakfeedback.contextual.policies",
+        {
+            "USS-PD": "uss_pd:UssPd",
+            "USS-PD-lambdaI": "uss_pd_ridge:UssPdRidge",
+            "USS-PD-TS": "uss_pd_ts:UssPdTs",
+            "Supervised": "supervised:Supervised",
+            "Fixed": "baselines:FixedArm",
+            "Random": "baselines:RandomArm",
+        },
+    ),
     first=("costs", "dimension"),
     arguments=lambda problem: (problem.costs, problem.dimension),
     samples={"plane": sample_problem},

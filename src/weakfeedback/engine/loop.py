@@ -31,9 +31,9 @@ class Loop:
     )
     # (problem, policy, counts) -> measures, where they depend on the policy; the problem's own otherwise
     measures: Callable[[Any, Any, Any], dict[str, Any]] | None = None
-    # like ``play``, but skips rounds in which nothing changes; for policies that have ``events_entry``
+    # like ``play``, but skips rounds in which nothing changes; for policies of these classes
     events: Callable | None = None
-    events_entry: tuple[str, ...] = ()
+    events_of: tuple[type, ...] = ()
 
 
 def loop_for(problem: Any, policy: Any) -> Loop:
@@ -57,23 +57,21 @@ def refuse_events(problem: Any, label: str, policy: Any) -> None:
         raise ValueError(
             f"method must be 'rounds' for {problem.setting} and {type(policy).__name__}, got 'events'"
         )
-    for name in loop.events_entry:
-        if not callable(getattr(policy, name, None)):
-            raise ValueError(
-                f"method must be 'rounds' for policies[{label!r}], got 'events': {type(policy).__name__} has no "
-                f"{name}(), so its rounds cannot be skipped"
-            )
-    # what a subclass does in another way, the probabilities that it inherits know nothing of
-    for kind in type(policy).__mro__:
-        known = [name for name in loop.events_entry if name in vars(kind)]
-        changed = [name for name, value in vars(kind).items() if callable(value) and name != "__init__"]
-        if changed and not known:
-            raise ValueError(
-                f"method must be 'rounds' for policies[{label!r}], got 'events': {kind.__name__} changes "
-                f"{changed[0]}() but not {loop.events_entry[0]}()"
-            )
-        if known:
-            return
+    known = next((kind for kind in type(policy).__mro__ if kind in loop.events_of), None)
+    if known is None:
+        names = ", ".join(sorted(kind.__name__ for kind in loop.events_of))
+        raise ValueError(
+            f"method must be 'rounds' for policies[{label!r}], got 'events': {type(policy).__name__} is none of "
+            f"{names}, whose rounds can be skipped"
+        )
+    # what a subclass does in another way is not what is known of the class
+    for kind in type(policy).__mro__[: type(policy).__mro__.index(known)]:
+        for name, value in vars(kind).items():
+            if callable(value) and name != "__init__":
+                raise ValueError(
+                    f"method must be 'rounds' for policies[{label!r}], got 'events': {kind.__name__} changes "
+                    f"{name}() of {known.__name__}"
+                )
 
 
 def measures_of(problem: Any, policy: Any, counts: Any) -> dict[str, Any]:

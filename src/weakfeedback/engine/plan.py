@@ -12,7 +12,7 @@ import numpy as np
 
 from weakfeedback.engine.compiler.fingerprint import CannotLower
 from weakfeedback.engine.loop import loop_for, refuse_events
-from weakfeedback.engine.replication import Compiled, Player, Task
+from weakfeedback.engine.replication import Compiled, Task
 from weakfeedback.engine.results import Results
 from weakfeedback.engine.sources import sources_of
 from weakfeedback.engine.store import Store, code_of
@@ -47,7 +47,7 @@ class SentTask(Task):
             vars(self)["player"] = OtherCode()
 
 
-class OtherCode(Player):
+class OtherCode:
     """Refuses to play: a pool started before an edit, or a worker with other files, has the policy as it was."""
 
     def play(self, *arguments: Any) -> Any:
@@ -108,7 +108,7 @@ class Plan:
         if store is not None and not isinstance(store, (str, os.PathLike)):
             raise ValueError(f"store must be a folder, got {brief(store)}")
         for label, policy in policies.items():
-            _refuse_other_things(problem, label, policy)
+            _refuse_non_policy(problem, label, policy)
             loop_for(problem, policy).fits(problem, policy)
             separate_fields(policy)
             if method == "events":
@@ -148,7 +148,7 @@ class Plan:
                 self._tables[k] = found[0]
                 self.how.setdefault(task.label, found[1])
         if self.store.damaged:
-            warnings.warn(_remade(self.store), DamagedWarning, stacklevel=3)
+            warnings.warn(_damage_message(self.store), DamagedWarning, stacklevel=3)
 
     def prepare(self) -> None:
         """Compile the policies that must still be played; what cannot be will be interpreted, with a warning."""
@@ -174,7 +174,7 @@ class Plan:
         return True
 
     def stop(self) -> None:
-        """Let the players of this process give up soon."""
+        """Cancel the runs of this process."""
         for player in self._players.values():
             player.stopped = True
 
@@ -236,8 +236,8 @@ def mark_rounds(marks: Any, horizon: int) -> np.ndarray:
     return np.unique(np.append(rounds.astype(np.int64), horizon))
 
 
-def _refuse_other_things(problem: Any, label: Any, policy: Any) -> None:
-    """Refuse what is no policy of the problem's setting, with a word about what it is."""
+def _refuse_non_policy(problem: Any, label: Any, policy: Any) -> None:
+    """Raise ``ValueError`` for anything that is no policy of the problem's setting."""
     if not isinstance(label, str):
         raise ValueError(
             f"policies must be a mapping of labels to policies, got the label {brief(label)}, not a text"
@@ -275,7 +275,7 @@ def separate_fields(policy: Any) -> None:
                 )
 
 
-def _remade(store: Store) -> str:
+def _damage_message(store: Store) -> str:
     names = sorted(store.damaged)
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     verb = "is" if len(names) == 1 else "are"

@@ -19,12 +19,12 @@ from weakfeedback.engine.compiler.reasons import reason
 from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.seeds import POLICY, WORLD, generator
 
-STRETCH = 2_000_000  # rounds
-REPLAYED = 200_000  # rounds that are played again to tell what was decided
+STRETCH = 2_000_000  # rounds between two looks at whether the run was cancelled
+REPLAYED = 200_000  # rounds played again, at most, to describe a refused decision
 
 
 class Stopped(RuntimeError):
-    """A player gave up because it was told to."""
+    """The run was cancelled."""
 
 
 @dataclass(frozen=True)
@@ -60,34 +60,38 @@ def run(task: Task) -> np.ndarray:
     for k, replication in enumerate(range(task.first, task.last)):
         counts = np.zeros(width, dtype=np.int64)
         try:
-            policy, *generators = player.enlist(task.problem, task.policy, task.seed, replication)
+            policy = cast(task.problem, task.policy)
+            generators = streams(task.problem, task.policy, task.seed, replication)
             refused, state = player.play(policy, fresh(world), *generators, task.marks, counts, table[k])
         except WrongDecision as error:
-            raise _impossible(task, replication, error.round, error.words) from None
+            raise _impossible_decision(task, replication, error.round, error.words) from None
         except Exception as error:
             error.add_note(f"while {task.label!r} played replication {replication}")
             raise
         if refused:
-            raise _impossible(task, replication, refused, _words_of(task, replication, refused))
+            raise _impossible_decision(
+                task, replication, refused, _describe_refusal(task, replication, refused)
+            )
         name = nan_field(state)
         if name is not None:
             raise ValueError(f"the field {name!r} of {task.label!r} became NaN in replication {replication}")
     return table
 
 
-def _impossible(task: Task, replication: int, round: int, words: str) -> ValueError:
+def _impossible_decision(task: Task, replication: int, round: int, words: str) -> ValueError:
     return ValueError(
         f"{task.label!r} decided something impossible in round {round} of replication {replication}: {words}"
     )
 
 
-def _words_of(task: Task, replication: int, round: int) -> str:
-    """What is wrong with a decision that compiled code refused: it does not say, so the interpreter decides again."""
+def _describe_refusal(task: Task, replication: int, round: int) -> str:
+    """Describe the decision that compiled code refused; it gives no reason, so the interpreter plays it again."""
     player, loop = Interpreted(task.problem), loop_for(task.problem, task.policy)
     if round <= REPLAYED:
         counts = np.zeros(len(loop.counters(task.problem)), dtype=np.int64)
         table = np.zeros((1, counts.size), dtype=np.int64)
-        policy, *generators = player.enlist(task.problem, task.policy, task.seed, replication)
+        policy = cast(task.problem, task.policy)
+        generators = streams(task.problem, task.policy, task.seed, replication)
         try:
             player.play(policy, task.problem.world(), *generators, np.array([round]), counts, table)
         except WrongDecision as error:
@@ -95,15 +99,7 @@ def _words_of(task: Task, replication: int, round: int) -> str:
     return f"it must be {loop.refusal(task.problem)}"
 
 
-class Player:
-    """Plays replications: ``play`` takes what ``enlist`` returns, or the same made by hand."""
-
-    def enlist(self, problem: Any, policy: Any, seed: int, replication: int) -> tuple[Any, Any, Any]:
-        """Who plays a replication: copies of a prototype, the generator of the world and theirs."""
-        return cast(problem, policy), *streams(problem, policy, seed, replication)
-
-
-class Interpreted(Player):
+class Interpreted:
     """Plays with the objects themselves."""
 
     def __init__(self, problem: Any) -> None:
@@ -121,7 +117,7 @@ class Interpreted(Player):
         return int(refused), state_of(policy)
 
 
-class ByEvents(Player):
+class ByEvents:
     """Skips rounds in which nothing changes."""
 
     def __init__(self, problem: Any) -> None:
@@ -133,13 +129,13 @@ class ByEvents(Player):
         return int(skip(policy, world, *rest)), state_of(policy)
 
 
-class Compiled(Player):
-    """Plays with the compiled twins; raises ``CannotLower`` at once when there can be none."""
+class Compiled:
+    """Plays with the compiled twins; the constructor raises ``CannotLower`` if there can be none."""
 
     def __init__(self, problem: Any, policy: Any) -> None:
-        from weakfeedback.engine.compiler.lowering import Blueprint, compiled_loop, direct
+        from weakfeedback.engine.compiler.lowering import Blueprint, compiled_loop, entry_point
 
-        self.stopped = False  # set from outside: the player gives up at the next stretch
+        self.stopped = False  # set by another thread to cancel the run before the next stretch
         loop = loop_for(problem, policy)
         self.world = Blueprint(problem.world(), loop.world_entry)
         self.policy = Blueprint(policy, loop.entry)
@@ -154,20 +150,18 @@ class Compiled(Player):
         one, rng = fresh(policy), generator(0, 0, WORLD)
         twins = self._twins(one if self.alone else [one], problem.world(), rng, rng if self.alone else [rng])
         try:
-            self.run = direct(self.loop, *twins, *no_rounds)
+            self.run = entry_point(self.loop, *twins, *no_rounds)
         # the compiler raises many kinds; whatever it is, the interpreter can do the work
         except Exception as error:
             raise CannotLower(reason(error, self.policy.methods, self.policy.cls)) from None
 
     def _twins(self, policy: Any, world: Any, world_rng: Any, rng: Any) -> tuple[Any, Any, Any, Any]:
         """The first four arguments of the loop, as compiled code takes them."""
-        from weakfeedback.engine.compiler._numba.borrowed import lent
-        from weakfeedback.engine.compiler._numba.stream import stream_of
+        from weakfeedback.engine.compiler.fields import stream_of
 
-        place = lent(self.world.build(world), self.world.methods.values())
+        place = self.world.twin(world)
         if self.alone:
-            twin = lent(self.policy.build(policy), self.policy.methods.values())
-            return twin, place, stream_of(world_rng), stream_of(rng)
+            return self.policy.twin(policy), place, stream_of(world_rng), stream_of(rng)
         from weakfeedback.engine.compiler.team import Generators, Team
 
         return Team(self.policy, policy), place, stream_of(world_rng), Generators(rng)
@@ -183,8 +177,6 @@ class Compiled(Player):
         table: np.ndarray,
     ) -> tuple[int, dict[str, Any]]:
         """The round of a refused decision or 0, and the policy's state afterwards; the world moves on."""
-        from weakfeedback.engine.compiler._numba.borrowed import returned
-
         twin, world_twin, *generators = self._twins(policy, world, world_rng, rng)
         refused = 0
         for first, last in _stretches(marks):
@@ -193,12 +185,12 @@ class Compiled(Player):
             refused = self.run(twin, world_twin, *generators, marks[first:last], counts, table[first:last])
             if refused:
                 break
-        self.world.write_back(returned(world_twin), world)
-        return int(refused), self.policy.read(returned(twin)) if self.alone else joined(twin.states())
+        self.world.write_back(world_twin, world)
+        return int(refused), self.policy.read(twin) if self.alone else joined(twin.states())
 
 
 def _stretches(marks: np.ndarray) -> list[tuple[int, int]]:
-    """Ranges of marks of about ``STRETCH`` rounds: how long a player does not look up."""
+    """Ranges of marks of about ``STRETCH`` rounds, between which a run can be cancelled."""
     if marks[-1] - marks[0] <= STRETCH:
         return [(0, marks.size)]
     cuts = np.searchsorted(marks, np.arange(STRETCH, marks[-1], STRETCH))

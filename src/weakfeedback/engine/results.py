@@ -150,7 +150,7 @@ class Results:
 
     def plot(self, ax: Axes | None = None, measure: str = "regret") -> Axes:
         """Draw the curves with their 95 % bands and a label at the end of each."""
-        from weakfeedback.report.figures import plot_curves
+        from weakfeedback.figures import plot_curves
 
         return plot_curves(self, ax, measure)
 

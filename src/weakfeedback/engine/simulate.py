@@ -16,7 +16,7 @@ from weakfeedback.plaintext import visible
 from weakfeedback.validate import brief
 
 __all__ = ["InterpretedWarning", "mark_rounds", "play", "simulate"]
-PATIENCE = 5.0  # seconds for players that were told to stop
+PATIENCE = 5.0  # seconds to wait for cancelled runs
 
 
 def simulate(
@@ -54,9 +54,9 @@ def simulate(
     progress : bool
         Shows a progress bar when standard error is a terminal.
     method : "rounds" or "events"
-        "events" skips rounds in which nothing changes, for policies that allow it (USS-TS): the same law, and
-        horizons of 10^9 rounds in a second. The numbers are others than those of "rounds", policies meet worlds
-        of their own, and ``compiled`` has no meaning.
+        "events" skips rounds in which nothing changes, for policies that allow it: horizons of 10^9 rounds in a
+        second, and ``compiled`` has no meaning. For USS-TS it has the same law, but the numbers are others than those
+        of "rounds", and policies meet worlds of their own. For Pay-to-compare the counts are the same to the bit.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def play(plan: Plan, executor: Executor | None = None, progress: bool = False) -
 
 
 def leave(executor: Executor, futures: Iterable[Future]) -> None:
-    """End an executor; a policy that never returns cannot be stopped, and is left behind in its thread."""
+    """Shut an executor down; a policy that never returns cannot be stopped, and its thread is abandoned."""
     executor.shutdown(wait=all(future.done() for future in futures), cancel_futures=True)
 
 

@@ -1,4 +1,4 @@
-"""The text of the code that made some results, read when they are made: whoever shows it later imports nothing."""
+"""The text of the code that made some results, read when they are made, so that a report need not import it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ OWN = "weakfeedback."
 def sources_of(policies: Iterable[Any]) -> dict[str, dict[str, Any]]:
     """By module what its classes say of themselves and its code.
 
-    Of a module of this package all of it, of a user's module the policy's class alone: what else stands there may not
-    be meant for others.
+    All of a module of this package; of a user's module only the policy's class, as the rest may be private.
     """
     found: dict[str, dict[str, Any]] = {}
     for cls in dict.fromkeys(type(policy) for policy in policies):

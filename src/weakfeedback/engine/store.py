@@ -8,6 +8,7 @@ promises, is never used: ``damaged`` lists it, and it is made again.
 """
 
 import hashlib
+import importlib.metadata
 import inspect
 import json
 import warnings
@@ -105,8 +106,6 @@ class Store:
 
     def _key(self, task: Task) -> str | None:
         """A digest of everything but the range of replications."""
-        import numba
-
         try:
             words = [name_of(type(task.policy)), code_of(self.problem, task.policy)]
             words.append(_state_digest(vars(task.policy)))
@@ -118,7 +117,7 @@ class Store:
         words += [
             json.dumps(self.configuration, sort_keys=True),
             np.__version__,
-            numba.__version__,
+            importlib.metadata.version("numba"),
             __version__,
             CHUNKS,
         ]

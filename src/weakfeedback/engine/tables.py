@@ -1,7 +1,7 @@
 """Parquet files that tell when they are damaged: every page has a checksum, and all of a file has a digest.
 
-A digest covers the words beside the rows and the values of every column. It finds accidents, not forgers: whoever
-changes a file on purpose can write the digest anew.
+A digest covers the metadata and the values of every column. It detects accidents, not forgery: a file that is changed
+on purpose can be given a new digest.
 """
 
 from __future__ import annotations
@@ -78,9 +78,7 @@ def _values(column: Any) -> tuple[str, Any]:
     import pyarrow as pa
 
     kind = column.type
-    if pa.types.is_dictionary(
-        kind
-    ):  # by name: the order of categories that nobody uses may change on the way
+    if pa.types.is_dictionary(kind):  # by name: the order of unused categories may change in a file
         values = column.to_pandas().array
         names = [str(name) for name in values.categories]
         used = sorted({names[code] for code in np.unique(values.codes) if code >= 0})

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from weakfeedback.engine.results import Results
 from weakfeedback.engine.tables import Damaged, read_table, writer_of
 from weakfeedback.experiments.userrun import PAGE, ROWS, key_of, play
+from weakfeedback.figures import sweep_figure
 from weakfeedback.files import write_atomically
 from weakfeedback.plaintext import one_line
-from weakfeedback.report.figures import sweep_figure
 from weakfeedback.report.page import Section, write_report
 
 if TYPE_CHECKING:

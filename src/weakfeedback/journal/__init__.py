@@ -1,4 +1,4 @@
-"""The journal: an append-only log of what happened to live objects, in one file.
+"""The journal: an append-only log of what happened to live objects, in one file or in PostgreSQL.
 
 ::
 
@@ -15,6 +15,8 @@
     runs.db-wal    what was committed since the last checkpoint       gone after a clean end
     runs.db.lock   who owns the store; the lock ends with its process, the file stays
 
+    PostgresStore          the same tables in a schema; the session that writes holds the lock
+
     again:  newest sound snapshot + the events behind it = the object as it was
 
 This package stores and reads events. It does not know what they mean.
@@ -25,11 +27,14 @@ from weakfeedback.journal.events import (
     Event,
     JournalError,
     OwnedElsewhere,
+    OwnershipLost,
     SecondEnd,
     SecondKey,
     StoreUnavailable,
 )
 from weakfeedback.journal.log import Log
+from weakfeedback.journal.opening import open_store
+from weakfeedback.journal.sql import SqlStore
 from weakfeedback.journal.sqlite import SqliteStore
 from weakfeedback.journal.store import Floor, Learner, Snapshot, Store
 
@@ -41,10 +46,13 @@ __all__ = [
     "Learner",
     "Log",
     "OwnedElsewhere",
+    "OwnershipLost",
     "SecondEnd",
     "SecondKey",
     "Snapshot",
+    "SqlStore",
     "SqliteStore",
     "Store",
     "StoreUnavailable",
+    "open_store",
 ]

@@ -49,6 +49,10 @@ class StoreUnavailable(OSError):
         return str(self.args[-1]) if self.args else ""
 
 
+class OwnershipLost(StoreUnavailable):
+    """This process does not own the store any more: throw away what is in memory, open the store and read it again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One thing that happened to a learner.

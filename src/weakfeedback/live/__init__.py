@@ -1,9 +1,10 @@
 """The objects that people hold: policies in use, with ids, delayed feedback, threads and saved states."""
 
+from weakfeedback.live.adaptive_report import AdaptiveReport
 from weakfeedback.live.allocation_report import AllocationReport
 from weakfeedback.live.allocator import Allocator, Allotment
 from weakfeedback.live.base import DurabilityWarning
-from weakfeedback.live.cascade import Answer, Audit, Cascade, Costed, Decision, majority
+from weakfeedback.live.cascade import Answer, Audit, Cascade, Costed, Decision, Scored, majority
 from weakfeedback.live.context_report import ContextualReport
 from weakfeedback.live.contextual import ContextualCascade
 from weakfeedback.live.ledger import FeedbackConflict, PendingDecision, UnknownDecision
@@ -12,9 +13,11 @@ from weakfeedback.live.player_report import PlayerReport
 from weakfeedback.live.report import CascadeReport
 from weakfeedback.live.router import Router, RouterAnswer, RouterDecision
 from weakfeedback.live.router_report import RouterReport
+from weakfeedback.live.stopping import Step
 from weakfeedback.live.storage import StateError
 
 __all__ = [
+    "AdaptiveReport",
     "AllocationReport",
     "Allocator",
     "Allotment",
@@ -35,7 +38,9 @@ __all__ = [
     "RouterAnswer",
     "RouterDecision",
     "RouterReport",
+    "Scored",
     "StateError",
+    "Step",
     "UnknownDecision",
     "WrongSlot",
     "majority",

@@ -31,10 +31,10 @@ class Findings:
     labels: float = 0.0  # what the labels cost
 
 
-def run_stages(samples: Rows, stages: Sequence[Stage]) -> list[list[Any]]:
-    """Return the outputs of all these stages for every sample; one stage alone differs from nothing and is not run."""
+def run_stages(samples: Rows, stages: Sequence[Stage], alone: bool = False) -> list[list[Any]]:
+    """Return the outputs of all these stages for every sample; one stage is run ``alone`` only if that is said."""
     outputs: list[list[Any]] = [[] for _ in range(samples.size)]
-    if len(stages) > 1:
+    if len(stages) > 1 or alone:
         for stage in stages:
             for seen, output in zip(outputs, list(stage.many(samples, range(samples.size), outputs))):
                 seen.append(output)

@@ -67,6 +67,7 @@ class Live:
     setting: ClassVar[str]  # where the catalogue lists the policies
     form: ClassVar[dict[str, type | tuple[type, ...]]]  # what a state holds
     code: ClassVar[tuple[str, ...]] = ("policy",)  # arguments that no file holds
+    opening: ClassVar[str] = "decide"  # the kind of the event that opens a decision
     choosing_learns: bool = False  # whether a decision may change what the policy knows
     cancelling_learns: ClassVar[bool] = False  # and a cancellation
 
@@ -202,7 +203,7 @@ class Live:
                 if record is not None:
                     steps.append((self._records.__setitem__, (id, record)))
                 if self._log is not None:
-                    steps.append(self._noted("decide", id, self._decision_event(decided)))
+                    steps.append(self._noted(self.opening, id, self._decision_event(decided)))
                 self._commit(change, steps)
             except BaseException as error:
                 self._recover()
@@ -418,7 +419,7 @@ class Live:
                 self._recover()  # refused to a signal handler, and to a fork
         try:
             if not isinstance(self._change, _Closed):
-                self._finish(journal, f"this {self.kind} was closed: open {journal.store.path} again")
+                self._finish(journal, f"this {self.kind} was closed: open {journal.store.place} again")
             journal.log.flush()  # what other threads have done since, and wait for
         finally:
             journal.store.close()
@@ -488,7 +489,7 @@ class Live:
         """Do again what an event tells; ``same`` if this version of the package wrote it."""
         body, id = event.body, event.decision
         try:
-            if event.kind == "decide":
+            if event.kind == self.opening:
                 made, decided = self._decide(*self._context_of(body))
                 found, expected = self._decision_event(self._chosen_again(decided)), body
                 journalled.check_decision(event, made, id, same, where)
@@ -503,6 +504,8 @@ class Live:
             elif event.kind in ("cancel", "expire"):
                 if not self._close([id], body.get("cost", 0.0), event.kind):
                     raise UnknownDecision(f"decision {id} is not pending")
+            elif event.kind == "tell":
+                self._apply_tell(event, same, where)
             elif event.kind == "resume":
                 self._skip_ids(body["next"] - self._ledger.next, body["every"])
             else:
@@ -523,6 +526,9 @@ class Live:
 
     def _apply_other(self, kind: str, body: dict[str, Any]) -> None:
         raise ValueError(f"there is no kind of event {kind!r:.40}")
+
+    def _apply_tell(self, event: Any, same: bool, where: str) -> None:
+        self._apply_other(event.kind, event.body)
 
     def _context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
         """Return what `_decide` was given, from the event of a decision."""

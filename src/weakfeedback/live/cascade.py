@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
@@ -10,12 +11,22 @@ import numpy as np
 
 from weakfeedback.cascade.audit import Audit, audit_arm, checked_level
 from weakfeedback.cascade.certificate import Certificate, certify
-from weakfeedback.catalog import make_policy
+from weakfeedback.catalog import POLICIES, make_policy
 from weakfeedback.live import storage
 from weakfeedback.live.auditing import examine, in_money, run_stages, teller
 from weakfeedback.live.buying import NO_LABEL, Asker, Bought, label_price_of, labels_from_state
 from weakfeedback.live.driver import Examples
-from weakfeedback.live.labels import Costed, as_array, costs_of, lent, majority, output_list, rights, short
+from weakfeedback.live.labels import (
+    Costed,
+    Scored,
+    as_array,
+    costs_of,
+    lent,
+    majority,
+    output_list,
+    rights,
+    short,
+)
 from weakfeedback.live.ledger import Content
 from weakfeedback.live.metrics import Metric, distances, far_matrix, refuse_closeness, refuse_tolerance
 from weakfeedback.live.report import CascadeReport, explanation, make_report
@@ -23,11 +34,14 @@ from weakfeedback.live.rounds import Answer, Decision, RoundRecord
 from weakfeedback.live.staged import EXPLAINED, Staged, arm_of, check_number, warn_of_prices
 from weakfeedback.live.staged import STATE as COMMON
 from weakfeedback.live.stages import Rows
+from weakfeedback.live.stopping import Step
 from weakfeedback.validate import integer
 
-__all__ = ["EXPLAINED", "Answer", "Audit", "Cascade", "Costed", "Decision", "majority"]
+__all__ = ["EXPLAINED", "Answer", "Audit", "Cascade", "Costed", "Decision", "Scored", "majority"]
 
 STATE: dict[str, type | tuple[type, ...]] = {**COMMON, "metric": bool, "label": bool, "purse": dict}
+
+POLICY = 3  # its place among the arguments
 
 
 class Cascade(Staged):
@@ -57,6 +71,8 @@ class Cascade(Staged):
         options, or an object made for the costs ``cumsum(stage_costs) / error_cost``, which belongs to the
         cascade from then on; "Q-USS" if there is a ``label`` or a ``label_price``, else "USS-TS", unless given.
         "USS-TS-joint" is for answers of two labels, and raises ValueError when three differ.
+        "USS-A", "USS-next", "Agreement" and "Thresholds", and objects with a method ``go_on`` made for
+        ``stage_costs / error_cost``, decide after every answer instead: see below.
     seed : integer >= 0, SeedSequence or Generator, optional
         Of the policy's generator; fresh entropy if None. A Generator must be over PCG64, and is used as it is.
     combine : callable, optional
@@ -83,18 +99,40 @@ class Cascade(Staged):
     remember : integer >= 0, optional
         How many answers are remembered one by one, 10,000 unless given; older ones count as duplicates, unchecked.
 
+    Notes
+    -----
+    With a policy that decides after every answer a stage may return ``Scored(label, score)``, and a classifier with
+    ``predict_proba`` does so by itself. Then ``judge`` ("last", "score" or "calibrated"; "score" if the last stage has
+    ``predict_proba``, else "last") says what USS-A believes in the end; ``calibrate(items, truth)`` lowers its limit
+    with some 30 labels; by hand there are ``begin()`` and ``tell(id, output)`` in place of `decide` and `feedback`;
+    `audit` compares the rule with every fixed stage; ``combine``, ``metric``, ``label`` and `certificate` are refused.
+    Compile it, or the fits take a second each after some thousand rounds.
+
     Examples
     --------
     >>> cascade = Cascade([lambda x: x > 2, lambda x: x > 3], stage_costs=[1, 30], error_cost=100, seed=0)
     >>> answers = [cascade(x % 10) for x in range(1000)]
     >>> sum(answer.arm == 0 for answer in answers), answers[-1].label
     (956, True)
+
+    Decide after every answer: the first stage errs where it is not sure, and only there is the second one asked.
+
+    >>> sure = lambda x: Scored(x > 2, abs(x - 2.5))
+    >>> cascade = Cascade([sure, lambda x: x > 3], stage_costs=[1, 8], error_cost=100, policy="USS-A", seed=0)
+    >>> arms = [cascade(x % 10).arm for x in range(500)]
+    >>> arms[-10:]
+    [0, 0, 1, 1, 0, 0, 0, 0, 0, 0]
     """
 
     kind = "Cascade"
     setting = "cascade"
     form = STATE
     code: ClassVar[tuple[str, ...]] = (*Staged.code, "metric", "label")
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Cascade:
+        """Make a cascade that decides after every answer if that is what the policy does."""
+        policy = named.get("policy", arguments[POLICY] if len(arguments) > POLICY else None)
+        return super().__new__(_adaptive() if cls is Cascade and decides_within(policy) else cls)
 
     def __init__(
         self,
@@ -211,6 +249,28 @@ class Cascade(Staged):
         `UnknownDecision` or ValueError, and then nothing has changed.
         """
         return self._feedback(id, outputs, label)
+
+    def begin(self) -> Step:
+        """Begin a round: run ``step.stage``, `tell` its output. For a policy that decides after every answer."""
+        raise ValueError(
+            f"begin is for a policy that decides after every answer, not for {self._label}: use decide"
+        )
+
+    def tell(self, id: int, output: Any, stage: int | None = None) -> Step:
+        """Tell the output of the stage that was to be run; return the next one to run, or the answer; see `begin`."""
+        raise ValueError(
+            f"tell is for a policy that decides after every answer, not for {self._label}: use feedback"
+        )
+
+    def calibrate(self, items: Any, truth: Any) -> int:
+        """Learn from labelled samples how far the last stage can be believed. For a policy that judges, as USS-A."""
+        raise ValueError(f"calibrate is for a policy that judges, such as USS-A, not for {self._label}")
+
+    def calibrate_outputs(self, outputs: Any, scores: Any, truth: Any) -> int:
+        """Calibrate as `calibrate` does, with outputs of all stages that exist already."""
+        raise ValueError(
+            f"calibrate_outputs is for a policy that judges, such as USS-A, not for {self._label}"
+        )
 
     def warm_start(self, outputs: Any) -> int:
         """Learn from logs in which all stages ran: ``outputs`` has a row of K labels per sample.
@@ -388,6 +448,13 @@ class Cascade(Staged):
     def _arguments_in(cls, body: dict[str, Any]) -> dict[str, Any]:
         return {**super()._arguments_in(body), "label_price": body["purse"].get("price")}
 
+    @classmethod
+    def _made_again(
+        cls, body: dict[str, Any], code: dict[str, Any], policy: Any, compiled: bool, where: str
+    ) -> Any:
+        made: Any = _adaptive() if cls is Cascade and isinstance(body, dict) and "setting" in body else cls
+        return super(Cascade, made)._made_again(body, code, policy, compiled, where)
+
     def _state(self) -> dict[str, Any]:
         functions = {"metric": self._metric is not None, "label": self._asker is not None}
         counts = self._counts
@@ -477,3 +544,28 @@ class Cascade(Staged):
             truth, cost = (label.label, label.cost) if isinstance(label, Costed) else (label, None)
             record.right, record.truth = lent(rights(record.answers, truth, self._compare)), truth
         record.label_cost = self._label_price or 0.0 if cost is None else cost
+
+
+def _signature() -> inspect.Signature:
+    """Return how a cascade is made: not as __new__ says, which looks for the policy and nothing else."""
+    found = inspect.signature(Cascade.__init__)
+    return found.replace(parameters=list(found.parameters.values())[1:])
+
+
+setattr(Cascade, "__signature__", _signature())  # noqa: B010
+
+
+def decides_within(policy: Any) -> bool:
+    """Whether a policy, by name or as an object, decides after every answer. "Fixed" is that of fixed stops."""
+    if isinstance(policy, str):
+        known = {name.lower() for name in POLICIES["adaptive"]} - {
+            name.lower() for name in POLICIES["cascade"]
+        }
+        return policy.lower() in known
+    return not isinstance(policy, type) and callable(getattr(policy, "go_on", None))
+
+
+def _adaptive() -> type[Cascade]:
+    from weakfeedback.live.adaptive import AdaptiveCascade
+
+    return AdaptiveCascade

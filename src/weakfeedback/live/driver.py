@@ -36,6 +36,10 @@ class Interpreted:
         """Return the policy, all of its fields as they are now."""
         return self.policy
 
+    def alter(self, change: Callable[[Any], None]) -> None:
+        """Let ``change`` do something to the policy itself, beside what its compiled methods do."""
+        change(self.write_back())
+
     def backup(self) -> Backup:
         """Return what `restore` needs to undo whatever a method of the policy does next.
 
@@ -90,6 +94,11 @@ class Compiled(Interpreted):
         """Return the policy, after its fields were brought up to date."""
         self._calls.write_back()
         return self.policy
+
+    def alter(self, change: Callable[[Any], None]) -> None:
+        """As of `Interpreted`; the twin is then made anew."""
+        super().alter(change)
+        self._calls.restart()
 
     def restore(self, kept: Backup) -> None:
         """As of `Interpreted`; the twin is then made anew."""

@@ -229,14 +229,20 @@ def _recovered(
         if exact:
             check_options(cls.setting, body["state"]["core"], code["policy"], where)
         code["policy"] = _as_made_before(code["policy"], body["state"])
+    live = made_again(cls, body, code, store, learner)
+    for event in store.events(learner, after=after):
+        live._apply(event, package == __version__, where)
+    _check_made_for(given.get("policy"), given, live)
+    return live
+
+
+def made_again(cls: type[Live], body: dict[str, Any], code: dict[str, Any], store: Any, learner: int) -> Any:
+    """Return the object of a snapshot, or of the first event; what came later is to be applied to it."""
     made: Any = cls
     live = made.from_state(body["state"], **code)
     live._seed, live._every = body["seed"], body["every"]
     # what was answered before the journal began is remembered, all later answers are in the journal
     live._ledger.archive = lambda id: _end_in(store, learner, id)
-    for event in store.events(learner, after=after):
-        live._apply(event, package == __version__, where)
-    _check_made_for(given.get("policy"), given, live)
     return live
 
 

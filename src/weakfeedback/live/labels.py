@@ -26,6 +26,39 @@ class Costed:
         object.__setattr__(self, "cost", number("cost", self.cost, at_least=0.0))
 
 
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A label together with how sure the stage is, for cascades that decide after every answer.
+
+    Attributes
+    ----------
+    label
+        Of any type.
+    score : number
+        Larger is surer; only the order matters, but for the last stage, where a judge may take it for a probability.
+    chances : mapping from labels to probabilities, optional
+        What the stage gives to other labels too; looked at for the last stage only. A label not in it counts as 0.
+
+    ``Costed(Scored(label, score), cost)`` tells the cost of the call as well.
+
+    >>> Scored("cat", 0.9)
+    Scored(label='cat', score=0.9, chances=None)
+    """
+
+    label: Any
+    score: float
+    chances: Mapping[Any, float] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "score", number("score", self.score))
+        if self.chances is not None and not isinstance(self.chances, Mapping):
+            raise ValueError(
+                f"chances must be a mapping from labels to probabilities, got {short(self.chances)}"
+            )
+        if isinstance(self.label, (Costed, Scored)):
+            raise ValueError(f"label must be a label, got {short(self.label)}: use Costed(Scored(...), cost)")
+
+
 def majority(outputs: Sequence[Any]) -> Any:
     """Return the most frequent output; among equally frequent ones, the one given last by a stage.
 
@@ -57,8 +90,26 @@ PLAIN = {int, bool, str}  # equal if and only if they are the same key, and neve
 
 
 def labels_of(outputs: Sequence[Any]) -> list[Any]:
-    """Return the labels without their costs."""
-    return [output.label if isinstance(output, Costed) else output for output in outputs]
+    """Return the labels without their costs and scores."""
+    return [label_of(output) for output in outputs]
+
+
+def label_of(output: Any) -> Any:
+    """Return the label of what a stage gave back.
+
+    >>> label_of(Costed(Scored("cat", 0.9), 2.0)), label_of("dog")
+    ('cat', 'dog')
+    """
+    if isinstance(output, Costed):
+        output = output.label
+    return output.label if isinstance(output, Scored) else output
+
+
+def scored_of(output: Any) -> Scored | None:
+    """Return the label with its score, None if the stage gave no score."""
+    if isinstance(output, Costed):
+        output = output.label
+    return output if isinstance(output, Scored) else None
 
 
 def costs_of(outputs: Sequence[Any], stated: Sequence[float] | np.ndarray) -> list[float]:
@@ -94,12 +145,12 @@ def differences(answers: Sequence[Any], compare: Compare | None) -> np.ndarray:
         return _pattern(tuple([numbers.setdefault(answer, len(numbers)) for answer in answers]))
     differ = np.zeros((size, size), dtype=np.bool_)
     for i in range(size):
-        if _is_nan(answers[i], compare):
+        if is_nan(answers[i], compare):
             raise ValueError(
                 f"the output of stage {i} must be a label, got {answers[i]!r}, which equals nothing"
             )
         for j in range(i + 1, size):
-            differ[i, j] = _differ(answers[i], answers[j], compare)
+            differ[i, j] = is_other(answers[i], answers[j], compare)
     return lent(differ)
 
 
@@ -130,18 +181,39 @@ def rights(answers: Sequence[Any], truth: Any, compare: Compare | None) -> np.nd
     >>> rights(["a", "b"], "b", None)
     array([False,  True])
     """
-    if _is_nan(truth, compare):
+    if is_nan(truth, compare):
         raise ValueError(f"the truth must be a label, got {truth!r}, which equals nothing")
-    return np.array([not _differ(answer, truth, compare) for answer in answers], dtype=np.bool_)
+    return np.array([not is_other(answer, truth, compare) for answer in answers], dtype=np.bool_)
 
 
-def _is_nan(answer: Any, compare: Compare | None) -> bool:
+def number_of(label: Any, earlier: Sequence[Any], numbers: Sequence[int], compare: Compare | None) -> int:
+    """Return the number of a label in its round: that of the first earlier one it equals, else the next.
+
+    >>> number_of("b", ["a", "b"], [0, 1], None), number_of("c", ["a", "b"], [0, 1], None)
+    (1, 2)
+    """
+    if is_nan(label, compare):
+        raise ValueError(f"the output of a stage must be a label, got {label!r}, which equals nothing")
+    for one, its_number in zip(earlier, numbers):
+        if not is_other(one, label, compare):
+            return its_number
+    return max(numbers, default=-1) + 1
+
+
+def pattern(numbers: tuple[int, ...]) -> np.ndarray:
+    """Return the boolean matrix of the pairs i < j of different numbers, which cannot be written."""
+    return _pattern(numbers)
+
+
+def is_nan(answer: Any, compare: Compare | None) -> bool:
+    """Whether a label does not equal itself."""
     if compare is None:
-        return _differ(answer, answer, None)
+        return is_other(answer, answer, None)
     return isinstance(answer, (float, np.floating)) and bool(answer != answer)
 
 
-def _differ(a: Any, b: Any, compare: Compare | None) -> bool:
+def is_other(a: Any, b: Any, compare: Compare | None) -> bool:
+    """Whether two labels differ."""
     if compare is not None:
         return not compare(a, b)
     try:

@@ -140,14 +140,7 @@ class CascadeReport:
         return f"{percent(self.disagreement[i, j])} ({percent(low)} to {percent(high)})"
 
     def _money_lines(self) -> list[str]:
-        alone, everything = self.spent + self.saved_alone, self.spent + self.saved
-        share = f" ({percent(abs(self.saved_alone) / alone)})" if alone > 0 else ""
-        word = "saved" if self.saved_alone >= 0.0 else "lost"
-        lines = [
-            f"spent {money(self.spent)}; the last stage alone would have cost {money(alone)}: "
-            f"{word} {money(abs(self.saved_alone))}{share} against it",
-            f"all stages in every round would have cost {money(everything)}",
-        ]
+        lines = spent_lines(self.spent, self.saved_alone, self.saved)
         if self.extra_errors is not None and self.net_saved is not None and self.rounds:
             low, high = self.net_saved
             lines.append(
@@ -167,6 +160,18 @@ class CascadeReport:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON data: arrays are lists, NaN and infinity are None."""
         return {item.name: plain(getattr(self, item.name)) for item in fields(self)}
+
+
+def spent_lines(spent: float, saved_alone: float, saved: float) -> list[str]:
+    """Say what was spent, against the last stage alone (signed) and against all stages in every round."""
+    alone = spent + saved_alone
+    share = f" ({percent(abs(saved_alone) / alone)})" if alone > 0 else ""
+    word = "saved" if saved_alone >= 0.0 else "lost"
+    return [
+        f"spent {money(spent)}; the last stage alone would have cost {money(alone)}: "
+        f"{word} {money(abs(saved_alone))}{share} against it",
+        f"all stages in every round would have cost {money(spent + saved)}",
+    ]
 
 
 def plain(value: Any) -> Any:

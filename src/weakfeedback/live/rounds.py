@@ -28,6 +28,9 @@ class Answer:
     outputs: tuple[Any, ...]
     id: int
     truth: Any = None  # the label that was bought for this sample, None if there was none
+    scores: tuple[
+        float | None, ...
+    ] = ()  # of the stages called, where the cascade decides after every answer
 
 
 @dataclass(slots=True)
@@ -47,3 +50,4 @@ class RoundRecord:
     right: np.ndarray | None = None  # which of the answers a label that was bought says are right
     truth: Any = None
     label_cost: float = 0.0
+    scores: tuple[float | None, ...] = ()

@@ -19,7 +19,18 @@ from weakfeedback.live.base import EXPLAINED, Change, DurabilityWarning, Live, S
 from weakfeedback.live.buying import NO_LABEL, Bought
 from weakfeedback.live.counts import Counts
 from weakfeedback.live.driver import Examples
-from weakfeedback.live.labels import Costed, answers_of, differences, lent, output_list, pairs_of, short
+from weakfeedback.live.labels import (
+    Costed,
+    Scored,
+    answers_of,
+    costs_of,
+    differences,
+    labels_of,
+    lent,
+    output_list,
+    pairs_of,
+    short,
+)
 from weakfeedback.live.ledger import (
     PENDING_LIMIT,
     Content,
@@ -47,7 +58,6 @@ STATE: dict[str, type | tuple[type, ...]] = {
     "combine": bool,
     "compare": bool,
 }
-METHODS = ("select", "update_pairs")
 
 
 class Staged(Live):
@@ -57,6 +67,8 @@ class Staged(Live):
     """
 
     code: ClassVar[tuple[str, ...]] = ("stages", "combine", "compare", "policy")
+    methods: ClassVar[tuple[str, ...]] = ("select", "update_pairs")  # of a policy
+    scored: ClassVar[bool] = False  # whether stages are to say how sure they are
 
     def __init__(
         self,
@@ -70,7 +82,7 @@ class Staged(Live):
         # The policy needs the costs: a subclass calls this first, and Live.__init__ through _start.
         self._timeout = None if timeout is None else number("timeout", timeout, above=0.0)
         self._targets = stages
-        self._stages = make_stages(stages, self._timeout)
+        self._stages = make_stages(stages, self._timeout, self.scored)
         self._unready = any(stage.asynchronous for stage in self._stages)  # to be called as it is
         prices = vector("stage_costs", stage_costs, at_least=0.0, size=len(self._stages))
         error = number("error_cost", error_cost, above=0.0)
@@ -107,9 +119,13 @@ class Staged(Live):
         compiled: Any,
         remember: int | None,
     ) -> None:
-        Live.__init__(self, policy, make, METHODS, seed, options, compiled, remember)
-        check_costs(self._driver.policy, self._costs)
+        Live.__init__(self, policy, make, self.methods, seed, options, compiled, remember)
+        self._check_costs()
         self._counts: Counts = Counts.of(len(self._stages))
+
+    def _check_costs(self) -> None:
+        """Refuse a policy object that was made for another cascade."""
+        check_costs(self._driver.policy, self._costs)
 
     def __repr__(self) -> str:
         stages = counted(len(self._stages), "stage")
@@ -139,9 +155,8 @@ class Staged(Live):
         opened, outputs = list[int](), list[Any]()
         try:
             id, decided = self._decide(*context, opened=opened)
-            arm = arm_of(decided)
-            call_each(self._stages[: arm + 1], x, outputs)
-            record = self._compared(id, arm, outputs)
+            self._call_stages(id, decided, x, outputs)
+            record = self._compared(id, len(outputs) - 1, outputs)
             if self._asker is not None and self._wants(record):
                 self._buy(record, self._asker.ask(x, record.labels))
             self._learn([record])
@@ -157,10 +172,11 @@ class Staged(Live):
         opened, outputs = list[int](), list[Any]()
         try:
             id, decided = self._decide(*context, opened=opened)
-            arm = arm_of(decided)
-            for stage in self._stages[: arm + 1]:
+            for stage in self._stages:
                 outputs.append(await stage.one_async(x, outputs))
-            record = self._compared(id, arm, outputs)
+                if self._is_enough(id, decided, outputs):
+                    break
+            record = self._compared(id, len(outputs) - 1, outputs)
             if self._asker is not None and self._wants(record):
                 self._buy(record, await self._asker.ask_async(x, record.labels))
             self._learn([record])
@@ -186,23 +202,22 @@ class Staged(Live):
     def _answer_batch(
         self, samples: Rows, contexts: Sequence[tuple[Any, ...]], rows: range
     ) -> list[RoundRecord]:
-        decisions: list[tuple[int, int]] = []
         opened: list[int] = []
         outputs: list[list[Any]] = [[] for _ in rows]
         try:
             with self._ledger.lock:  # the decisions of a batch are consecutive, whatever other threads do
                 self._recover()
                 self._ledger.ensure_room(len(rows))
-                for row in rows:
-                    id, decided = self._decide(*contexts[row], opened=opened)
-                    decisions.append((id, arm_of(decided)))
-            for k, stage in enumerate(self._stages):
-                going = [p for p, (_, arm) in enumerate(decisions) if arm >= k]
-                if going:
-                    results = stage.many(samples, [rows[p] for p in going], [outputs[p] for p in going])
-                    for p, output in zip(going, results):
-                        outputs[p].append(output)
-            records = [self._compared(id, arm, seen) for (id, arm), seen in zip(decisions, outputs)]
+                decisions = [self._decide(*contexts[row], opened=opened) for row in rows]
+            going = list(range(len(rows)))
+            for stage in self._stages:
+                results = stage.many(samples, [rows[p] for p in going], [outputs[p] for p in going])
+                for p, output in zip(going, results):
+                    outputs[p].append(output)
+                going = [p for p in going if not self._is_enough(*decisions[p], outputs[p])]
+                if not going:
+                    break
+            records = [self._compared(id, len(seen) - 1, seen) for (id, _), seen in zip(decisions, outputs)]
             for row, record in zip(rows, records):
                 if self._asker is not None and self._wants(record):
                     self._buy(record, self._asker.ask(samples[row], record.labels))
@@ -211,6 +226,14 @@ class Staged(Live):
             self._abandon(opened, outputs)
             raise
         return records
+
+    def _call_stages(self, id: int, decided: Any, x: Any, outputs: list[Any]) -> None:
+        """Call the stages of a round; add the output of each to ``outputs`` as soon as it is there."""
+        call_each(self._stages[: arm_of(decided) + 1], x, outputs)
+
+    def _is_enough(self, id: int, decided: Any, outputs: list[Any]) -> bool:
+        """Whether no further stage is to be called in a round with these outputs so far."""
+        return len(outputs) > arm_of(decided)
 
     def _give_decision(self, *context: Any) -> Decision:
         """Decide, and give the decision out: the caller calls the stages."""
@@ -307,12 +330,11 @@ class Staged(Live):
         if len(outputs) != arm + 1:
             check_number(outputs, arm)
         labels, costs, cost, last = outputs, None, self._spends[arm], self._last
-        if Costed in map(type, outputs):
-            labels = [output.label if isinstance(output, Costed) else output for output in outputs]
-            costs = [
-                output.cost if isinstance(output, Costed) else price
-                for output, price in zip(outputs, self._prices)
-            ]
+        kinds = set(map(type, outputs))
+        if Costed in kinds or Scored in kinds:
+            labels = labels_of(outputs)
+        if Costed in kinds:
+            costs = costs_of(outputs, self._prices)
             cost, last = sum(costs), self._last_paid(costs)
         answers = labels if self._combine is None else answers_of(labels, self._combine)
         differ, far = (differences(answers, None), None) if self._plain else self._difference(answers)
@@ -350,11 +372,7 @@ class Staged(Live):
 
     def _teach(self, decided: Any, record: RoundRecord, counts: Counts) -> Counts:
         arm, differ = record.arm, record.differ
-        # In the order of the events: there may have been a recost since the answers were compared.
-        if record.costs is None:
-            record.cost, record.last = self._spends[arm], self._last
-        else:
-            record.last = self._last_paid(record.costs)
+        self._price(record)
         if differ is None:
             differ = record.differ = toss(record.far, self._rng)  # type: ignore[arg-type]
         if record.right is not None:
@@ -366,6 +384,13 @@ class Staged(Live):
             self._update(decided[1], arm, differ, self._rng)
         return counts.after_round(arm, differ, record.cost, self._savings[arm], record.last)
 
+    def _price(self, record: RoundRecord) -> None:
+        """Put the costs into a record, in the order of the events: there may have been a recost since it was made."""
+        if record.costs is None:
+            record.cost, record.last = self._spends[record.arm], self._last
+        else:
+            record.last = self._last_paid(record.costs)
+
     def _learn_label(self, arm: int, differ: np.ndarray, right: np.ndarray) -> None:
         raise NotImplementedError
 
@@ -374,8 +399,7 @@ class Staged(Live):
         with self._ledger.lock:
             self._recover()  # which completes the list, if the decision was interrupted
         for id, seen in zip(ids, outputs):
-            costs = (o.cost if isinstance(o, Costed) else p for o, p in zip(seen, self._prices))
-            self._close([id], sum(costs), reason="the round failed")
+            self._close([id], sum(costs_of(seen, self._prices)), reason="the round failed")
         with suppress(OSError):  # what made the round fail is what the caller must hear
             self._acknowledge()
 
@@ -418,8 +442,7 @@ class Staged(Live):
             given = output_list(f"outputs[{row}]", table[row])
             if len(given) != K:
                 raise ValueError(f"outputs[{row}] must be {K} labels, one per stage, got {short(given)}")
-            labels = [output.label if isinstance(output, Costed) else output for output in given]
-            found.append(self._difference(answers_of(labels, self._combine)))
+            found.append(self._difference(answers_of(labels_of(given), self._combine)))
             digests.append(fingerprint(given))
         call = ("warm_start", fingerprint(digests))
         if self._settle_debt(call):
@@ -461,7 +484,7 @@ class Staged(Live):
         """
         prices = vector("stage_costs", stage_costs, at_least=0.0, size=len(self._stages))
         error = number("error_cost", error_cost, above=0.0)
-        costs = policy_costs(prices, error)
+        policy_costs(prices, error)  # refuses what is beyond all numbers
         policy = self._driver.policy
         if not getattr(policy, "recostable", False):
             raise ValueError(f"recost is not for {self._label}: what it has learned depends on the costs")
@@ -469,7 +492,7 @@ class Staged(Live):
             self._recover()
             change = self._change = Change(self._driver.backup(), None)
             try:
-                self._driver.fields()["C"][:] = costs
+                self._take_costs(prices, error)
                 steps: list[Step] = [(self._set_prices, (prices, error))]
                 if self._log is not None:
                     body = {"stage_costs": prices.tolist(), "error_cost": error}
@@ -479,6 +502,10 @@ class Staged(Live):
                 self._recover()
                 raise
         self._acknowledge()
+
+    def _take_costs(self, stage_costs: np.ndarray, error_cost: float) -> None:
+        """Let the policy go on with other costs."""
+        self._driver.fields()["C"][:] = policy_costs(stage_costs, error_cost)
 
     def settled(self) -> int:
         """Return the stage at which the policy would stop now if its means were the truth."""
@@ -611,7 +638,7 @@ class Staged(Live):
 
     def _restore(self, body: dict[str, Any]) -> None:
         self._restore_core(body["core"])
-        check_costs(self._driver.policy, self._costs)
+        self._check_costs()
         self._counts = Counts.from_state(len(self._stages), body["counts"])
         if self._counts.rounds != self._ledger.rounds:
             raise StateError("the counts contradict the ledger")
@@ -635,7 +662,10 @@ def arm_of(decided: Any) -> int:
 
 def made_answer(record: RoundRecord) -> Answer:
     """Return the answer of a round that was learned."""
-    return Answer(record.answers[-1], record.arm, record.cost, tuple(record.labels), record.id, record.truth)
+    outputs = tuple(record.labels)
+    return Answer(
+        record.answers[-1], record.arm, record.cost, outputs, record.id, record.truth, record.scores
+    )
 
 
 def check_number(outputs: list[Any], arm: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.live.labels import PLAIN, labels_of, short
+from weakfeedback.live.labels import PLAIN, Scored, labels_of, short
 from weakfeedback.validate import integer
 
 MOST = 10_000  # stages
@@ -48,6 +48,7 @@ class Elsewhere:
 
     elsewhere = True
     asynchronous = False
+    gives_chances = False
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -69,12 +70,13 @@ class Stage:
     """One stage of a cascade.
 
     ``target`` is a callable of one sample (and, if it has a parameter ``earlier``, of the tuple of the labels
-    that the stages before gave), or a fitted classifier with ``predict``.
+    that the stages before gave), or a fitted classifier with ``predict``. If it is to be ``scored``, a classifier
+    with ``predict_proba`` gives its labels with their probabilities.
     """
 
     elsewhere = False
 
-    def __init__(self, index: int, target: Any, timeout: float | None) -> None:
+    def __init__(self, index: int, target: Any, timeout: float | None, scored: bool = False) -> None:
         predicts = callable(getattr(target, "predict", None))
         unfitted = predicts and isinstance(target, type)  # the class instead of an object
         if unfitted or not (predicts or callable(target)):
@@ -89,6 +91,7 @@ class Stage:
         )
         self._target = target
         self._predicts = predicts
+        self.gives_chances = scored and predicts and _has_chances(target)
         self._sees_earlier = not predicts and _has_parameter_earlier(target)
         self._timeout = timeout
         self._simple = not predicts and not self._sees_earlier  # called with the sample and nothing else
@@ -111,7 +114,7 @@ class Stage:
         """Yield the output for each of the rows; a classifier is called once for all of them."""
         if self._predicts:
             given = samples.some(rows)
-            yield from self._labels(self._timed(lambda: self._target.predict(given)), len(rows))
+            yield from self._timed(lambda: self._predicted(given, len(rows)))
         else:
             for row, seen in zip(rows, outputs):
                 yield self.one(samples[row], seen)
@@ -132,8 +135,27 @@ class Stage:
 
     def _call(self, x: Any, outputs: Sequence[Any]) -> Any:
         if self._predicts:
-            return self._labels(self._target.predict(_one_row(x)), 1)[0]
+            return self._predicted(_one_row(x), 1)[0]
         return self._target(x, earlier=tuple(labels_of(outputs))) if self._sees_earlier else self._target(x)
+
+    def _predicted(self, given: Any, size: int) -> list[Any]:
+        labels = self._labels(self._target.predict(given), size)
+        if not self.gives_chances:
+            return labels
+        known = np.asarray(self._target.classes_).tolist()
+        table = np.asarray(self._target.predict_proba(given), dtype=float)
+        if table.shape != (size, len(known)):
+            raise ValueError(
+                f"stages[{self.index}].predict_proba must give a table of shape {(size, len(known))}, a column for "
+                f"each of classes_, gave {table.shape}"
+            )
+        # not the most probable one: some classifiers decide otherwise
+        places = {label: place for place, label in enumerate(known)}
+        chances = table.tolist()
+        return [
+            Scored(label, row[places[label]], dict(zip(known, row))) if label in places else label
+            for label, row in zip(labels, chances)
+        ]
 
     def _labels(self, predicted: Any, size: int) -> list[Any]:
         plain = isinstance(predicted, np.ndarray) and predicted.ndim == 1
@@ -160,7 +182,7 @@ def call_each(stages: Sequence[Any], x: Any, outputs: list[Any]) -> None:
         outputs.append(stage.one(x, outputs))
 
 
-def make_stages(stages: Any, timeout: float | None) -> list[Any]:
+def make_stages(stages: Any, timeout: float | None, scored: bool = False) -> list[Any]:
     """Return the stages of a cascade, checked; a number stands for so many stages that run elsewhere."""
     if isinstance(stages, numbers.Integral) and not isinstance(stages, (bool, np.bool_)):
         return [Elsewhere(index) for index in range(integer("stages", stages, 1, MOST))]
@@ -168,7 +190,7 @@ def make_stages(stages: Any, timeout: float | None) -> list[Any]:
         raise ValueError(
             f"stages must be a list of at least one callable or classifier, or their number, got {short(stages)}"
         )
-    return [Stage(index, target, timeout) for index, target in enumerate(stages)]
+    return [Stage(index, target, timeout, scored) for index, target in enumerate(stages)]
 
 
 def _refuse_unfitted(index: int, target: Any) -> None:
@@ -184,6 +206,12 @@ def _refuse_unfitted(index: int, target: Any) -> None:
         raise ValueError(f"stages[{index}] must be fitted, got {short(target)}: call its fit first") from None
     except TypeError:  # it has no fit, so there is nothing to wait for
         return
+
+
+def _has_chances(target: Any) -> bool:
+    """Whether a classifier tells the probability of every label; with several outputs it does not."""
+    known = getattr(target, "classes_", None)
+    return callable(getattr(target, "predict_proba", None)) and known is not None and np.ndim(known) == 1
 
 
 def _has_parameter_earlier(target: Any) -> bool:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import Any
 
 from weakfeedback.multiplayer.problem import MultiplayerProblem
-from weakfeedback.validate import brief
+from weakfeedback.named import Described, find_instance
 
 
 @dataclass(frozen=True)
-class Instance:
+class Instance(Described):
     """What is known of a named problem: K arms with means ``first``, ``first - gap``, ..., and the experiment's setup.
 
     Attributes
@@ -44,14 +43,6 @@ class Instance:
         """The means, largest first, as the decimals they are."""
         return tuple(round(self.first - k * self.gap, 10) for k in range(self.arms))
 
-    def unavailable(self, data: Any = None) -> str:
-        """Return "": no data are needed."""
-        return ""
-
-    def available(self, data: Any = None) -> bool:
-        """Return True: no data are needed."""
-        return True
-
 
 def names() -> tuple[str, ...]:
     """Return the names of all instances of this setting.
@@ -68,11 +59,7 @@ def describe(name: str) -> Instance:
     >>> describe("E2").players
     6
     """
-    if isinstance(name, str) and name.lower() in _INSTANCES:
-        return _INSTANCES[name.lower()]
-    near = difflib.get_close_matches(str(name).lower(), _INSTANCES, n=3)
-    allowed = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(_INSTANCES)}"
-    raise ValueError(f"instance {brief(name)} is not known; {allowed}")
+    return find_instance(name, _INSTANCES)
 
 
 def load(name: str, data: Any = None) -> MultiplayerProblem:  # noqa: ARG001

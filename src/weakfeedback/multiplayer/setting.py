@@ -1,12 +1,7 @@
 """The setting "multiplayer": what the package must know of it."""
 
-from weakfeedback.multiplayer.policies.dlc import Dlc
-from weakfeedback.multiplayer.policies.dlc_lix import DlcLix
-from weakfeedback.multiplayer.policies.dpe1 import Dpe1
-from weakfeedback.multiplayer.policies.musical_chairs import MusicalChairs
-from weakfeedback.multiplayer.policies.sic_mmab import SicMmab
 from weakfeedback.multiplayer.problem import MultiplayerProblem
-from weakfeedback.setting import Form, Setting, Words, in_a_row
+from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
 
 
 def sample_problem() -> MultiplayerProblem:
@@ -27,13 +22,16 @@ def describe_problem(problem: MultiplayerProblem) -> Words:
 SETTING = Setting(
     name="multiplayer",
     summary="players who share channels and hear only their own collisions (thesis, chapter 5)",
-    policies={
-        "DLC": Dlc,
-        "DLC-LIX": DlcLix,
-        "Musical-Chairs": MusicalChairs,
-        "SIC-MMAB": SicMmab,
-        "DPE1": Dpe1,
-    },
+    policies=Policies(
+        "weakfeedback.multiplayer.policies",
+        {
+            "DLC": "dlc:Dlc",
+            "DLC-LIX": "dlc_lix:DlcLix",
+            "Musical-Chairs": "musical_chairs:MusicalChairs",
+            "SIC-MMAB": "sic_mmab:SicMmab",
+            "DPE1": "dpe1:Dpe1",
+        },
+    ),
     first=("arms",),
     arguments=lambda problem: (problem.arms,),
     samples={"channels": sample_problem},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from weakfeedback.figures import look, thinned
 from weakfeedback.plaintext import visible
-from weakfeedback.report.figures import look, thinned
 
 DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weakfeedback.figures import MOST_POINTS, curve_figure
 from weakfeedback.plaintext import visible
 from weakfeedback.report import tables
-from weakfeedback.report.figures import MOST_POINTS, curve_figure
 from weakfeedback.report.formulas import set_formulas
 from weakfeedback.report.interactive import for_browser
 from weakfeedback.report.pictures import write_file, write_pictures
@@ -67,7 +67,7 @@ class Section:
     measures : tuple of str
         What is drawn, one figure each; the tables show the first.
     leading : figures that come before these
-        Each a key, a figure as in ``figures.py``, and the words under it.
+        Each a key, a figure as ``weakfeedback.figures`` makes them, and the words under it.
     """
 
     key: str

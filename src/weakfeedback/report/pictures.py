@@ -38,7 +38,7 @@ def draw(figure: dict[str, Any], digest: str = "") -> tuple[bytes, bytes]:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    from weakfeedback.report.figures import plot_figure
+    from weakfeedback.figures import plot_figure
 
     made = []
     # text stays text in the SVG: smaller, and found by a search
@@ -81,8 +81,9 @@ def _drawing() -> str:
     """A digest of the code that draws."""
     import matplotlib as mpl
 
-    here = Path(__file__)
-    code = b"".join(here.with_name(name).read_bytes() for name in ("figures.py", "pictures.py"))
+    from weakfeedback import figures
+
+    code = b"".join(Path(path).read_bytes() for path in (figures.__file__, __file__))
     return hashlib.sha256(code + mpl.__version__.encode()).hexdigest()
 
 

@@ -16,8 +16,8 @@ from typing import Any
 from weakfeedback.experiments.model import Claim, Finding, Part, Run
 from weakfeedback.files import write_atomically
 
-# Packages that show or use numbers of the thesis, but make none.
-ASIDE = ("adapters", "apps", "checks", "cli", "journal", "live", "report", "serve")
+# Packages, and a module, that show or use numbers of the thesis, but make none.
+ASIDE = ("adapters", "apps", "checks", "cli", "figures.py", "journal", "live", "report", "serve")
 
 
 @functools.cache
@@ -25,8 +25,12 @@ def code_digest() -> str:
     """A digest of this package's code and of the libraries that numbers come from."""
     import weakfeedback
 
+    return digest_of(Path(str(weakfeedback.__file__)).parent)
+
+
+def digest_of(root: Path) -> str:
+    """The same of a package in any folder: of all its packages but those in ``ASIDE``."""
     hasher = hashlib.sha256()
-    root = Path(str(weakfeedback.__file__)).parent
     for path in sorted(root.rglob("*.py")):
         place = path.relative_to(root)
         if place.parts[0] not in ASIDE:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from weakfeedback.experiments.judge import needed
 from weakfeedback.experiments.model import Claim, Experiment, Part, Verdict
 from weakfeedback.experiments.userrun import versions
+from weakfeedback.figures import sweep_figure
 from weakfeedback.plaintext import visible
 from weakfeedback.report import tables
-from weakfeedback.report.figures import sweep_figure
 from weakfeedback.report.page import (
     VERDICTS,
     Gallery,

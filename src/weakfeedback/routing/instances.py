@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from weakfeedback.named import Described, find_instance
 from weakfeedback.routing.problem import RoutingProblem
 
 
 @dataclass(frozen=True)
-class Instance:
+class Instance(Described):
     """What is known of a named problem without making it.
 
     Attributes
@@ -31,14 +31,6 @@ class Instance:
     setting: str = "routing"
     # who errs together, a letter per model, by probability; two that err give the same wrong answer
     _wrong: Mapping[str, float] = field(kw_only=True, repr=False, compare=False)
-
-    def unavailable(self, data: Any = None) -> str:
-        """Return "": no data are needed."""
-        return ""
-
-    def available(self, data: Any = None) -> bool:
-        """Return True: no data are needed."""
-        return True
 
     def _make(self) -> RoutingProblem:
         rows, law = [[1] * (len(self.prices) + 1)], [1.0 - sum(self._wrong.values())]
@@ -63,11 +55,7 @@ def describe(name: str) -> Instance:
     >>> describe("prices-1-3").prices
     (0.05, 0.15)
     """
-    if isinstance(name, str) and name.lower() in _INSTANCES:
-        return _INSTANCES[name.lower()]
-    near = difflib.get_close_matches(str(name).lower(), _INSTANCES, n=3)
-    allowed = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(_INSTANCES)}"
-    raise ValueError(f"instance {name!r} is not known; {allowed}")
+    return find_instance(name, _INSTANCES)
 
 
 def load(name: str, data: Any = None) -> RoutingProblem:  # noqa: ARG001

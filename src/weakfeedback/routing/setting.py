@@ -3,11 +3,8 @@
 import math
 
 from weakfeedback.routing.instances import load
-from weakfeedback.routing.policies.double_thompson import DoubleThompson
-from weakfeedback.routing.policies.fixed_model import FixedModel
-from weakfeedback.routing.policies.pay_to_compare import PayToCompare
 from weakfeedback.routing.problem import RoutingProblem
-from weakfeedback.setting import Form, Setting, Words, in_a_row
+from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
 
 
 def sample_problem() -> RoutingProblem:
@@ -33,11 +30,14 @@ def describe_problem(problem: RoutingProblem) -> Words:
 SETTING = Setting(
     name="routing",
     summary="models that can be called alone, whose errors are never revealed (beyond the thesis)",
-    policies={
-        "Pay-to-compare": PayToCompare,
-        "Double-Thompson": DoubleThompson,
-        "Fixed-model": FixedModel,
-    },
+    policies=Policies(
+        "weakfeedback.routing.policies",
+        {
+            "Pay-to-compare": "pay_to_compare:PayToCompare",
+            "Double-Thompson": "double_thompson:DoubleThompson",
+            "Fixed-model": "fixed_model:FixedModel",
+        },
+    ),
     first=("prices",),
     arguments=lambda problem: (problem.prices,),
     samples={"prices": sample_problem},

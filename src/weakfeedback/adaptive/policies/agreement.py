@@ -22,6 +22,7 @@ class Agreement:
 
     in_short = "stops when two stages agree"
     delay_safe = True
+    recostable = True
 
     def __init__(self, costs):
         self.K = stage_costs(costs).size

@@ -27,6 +27,7 @@ class FixedArm:
     in_short = "always stops at the same stage"
     sample_options: ClassVar = {"arm": 1}
     delay_safe = True
+    recostable = True
 
     def __init__(self, costs, arm):
         self.K = stage_costs(costs).size

@@ -28,6 +28,7 @@ class Thresholds:
     in_short = "stops when a stage is sure enough"
     sample_options: ClassVar = {"thresholds": (0.9, 0.9)}
     delay_safe = True
+    recostable = True
 
     def __init__(self, costs, thresholds):
         self.K = stage_costs(costs).size

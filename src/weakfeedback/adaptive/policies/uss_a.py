@@ -14,6 +14,7 @@ JUDGES = ("last", "score", "calibrated")
 ANSWER = 5  # features of an answer
 SURE = -2.0  # the prior mean of the intercept of a fall
 MOST_LABELS = 1024  # that are told apart when they are counted
+LEAST_FADE = 64  # rounds
 EDGE = 1e-6  # scores are cut to [EDGE, 1 - EDGE] before their logit is taken
 
 
@@ -40,8 +41,9 @@ class UssA(KeptRounds):
     judge at the last stage; "last": at most the error rate of the last stage. That it comes near this rule is measured,
     not proved: no regret bound is known.
 
-    Draws: in ``go_on`` one ``rng.standard_normal()`` for the rise, then, if stage k is not the last but one, one for
-    the fall. ``update`` draws nothing.
+    Draws: in ``go_on``, if ``probe`` is not 0, one ``rng.random()``; unless that is below ``probe``, one
+    ``rng.standard_normal()`` for the rise, then, if stage k is not the last but one, one for the fall. ``update`` draws
+    nothing.
 
     Parameters
     ----------
@@ -57,6 +59,12 @@ class UssA(KeptRounds):
         Of the draws, and the rounds over which their width falls from twice ``scale`` towards ``scale``.
     memory : integer >= 16
         Rounds that are kept for the fits.
+    probe : number from 0 to 1
+        The share of the decisions that go on whatever is known, so that a change of a later stage is seen. What is
+        learned is not biased by it: the regressions are on what was seen before.
+    fade : integer >= 64, or None
+        For stages that change: only the last so many rounds count, scores are ranked among theirs, and all is fitted
+        anew whenever a quarter of them is new. None: the last ``memory`` rounds, and fits that become rare.
 
     References
     ----------
@@ -82,13 +90,32 @@ class UssA(KeptRounds):
 
     in_short = "goes on while that is worth its price, by regressions"
     delay_safe = True
+    recostable = True
     keeps_history = True  # up to ``memory`` rounds
 
-    def __init__(self, costs, judge="last", labels=None, ridge=0.1, scale=0.5, settle=200, memory=5000):
+    def __init__(
+        self,
+        costs,
+        judge="last",
+        labels=None,
+        ridge=0.1,
+        scale=0.5,
+        settle=200,
+        memory=5000,
+        probe=0.0,
+        fade=None,
+    ):
         super().__init__(costs, ridge, scale, memory)
+        self.fade = 0 if fade is None else integer("fade", fade, LEAST_FADE, 10**7)  # 0: none
+        if self.fade > 0:
+            self.memory = min(self.memory, self.fade)
+        self.refresh = self.fade // 4
+        self.probe = number("probe", probe, at_least=0.0)
+        if self.probe > 1.0:
+            raise ValueError(f"probe must be a number from 0 to 1, got {brief(probe)}")
         if not isinstance(judge, str) or judge not in JUDGES:
             raise ValueError(f"judge must be one of {', '.join(JUDGES)}, got {brief(judge)}")
-        self.judge = JUDGES.index(judge)
+        self.judging = JUDGES.index(judge)
         self.settle = number("settle", settle, above=0.0)
         self.labels = 0 if labels is None else integer("labels", labels, 2)  # 0: count them
         self.seen = np.zeros(MOST_LABELS, dtype=np.int64)  # distinct answers, sorted
@@ -102,11 +129,21 @@ class UssA(KeptRounds):
         self.calibrated = False
         self.weights = np.zeros(3)  # of the calibration
         self.eta = 0.5
+        self.judged_changes = np.zeros(
+            self.K, dtype=np.int64
+        )  # of the answer after each stage, where the judge spoke
+        self.agreed = np.zeros(self.K, dtype=np.int64)  # how many of them the judge found good
 
     def go_on(self, k, outputs, scores, rng):
         """Whether to run the next stage, after stage k."""
-        if self.judge == CALIBRATED and not self.calibrated:
+        return bool(self.gain(k, outputs, scores, rng) > self.c[k + 1])
+
+    def gain(self, k, outputs, scores, rng):
+        """A draw of what going on after stage k brings, its price left out; in errors saved."""
+        if self.judging == CALIBRATED and not self.calibrated:
             raise ValueError("judge 'calibrated' needs calibrate() first")
+        if self.probe > 0.0 and rng.random() < self.probe:
+            return math.inf
         x = np.empty(FEATURES)
         v = np.empty(FEATURES)
         self.describe_now(k, outputs, scores, x)
@@ -114,7 +151,7 @@ class UssA(KeptRounds):
         gain = draw(self.rise[k], self.Qrise[k], x, scale, v, rng)
         if k < self.K - 2:
             gain -= draw(self.fall[k], self.Qfall[k], x, scale, v, rng)
-        return bool(gain > self.c[k + 1])
+        return gain
 
     def update(self, arm, outputs, scores, chances, rng):
         """Learn from the answers and scores of stages 0, ..., arm.
@@ -131,6 +168,8 @@ class UssA(KeptRounds):
             self.chances[r, k] = chances[k] if believed else -1.0
         for k in range(arm + 1):
             self.meet(outputs[k])
+        if arm == self.K - 1:
+            self.count_changes(r)
         if self.is_due():
             self.refit()
         else:
@@ -138,13 +177,13 @@ class UssA(KeptRounds):
 
     def check_last(self, arm, scores, believed, chances):
         """Refuse what the judge cannot judge."""
-        if self.judge == CALIBRATED and not self.calibrated:
+        if self.judging == CALIBRATED and not self.calibrated:
             raise ValueError("judge 'calibrated' needs calibrate() first")
         if arm == self.K - 1:
             score = scores[arm]
-            if self.judge == SCORE and math.isnan(score):
+            if self.judging == SCORE and math.isnan(score):
                 raise ValueError("judge 'score' needs the score of the last stage")
-            if self.judge != LAST and not math.isnan(score) and not (score >= 0.0 and score <= 1.0):
+            if self.judging != LAST and not math.isnan(score) and not (score >= 0.0 and score <= 1.0):
                 raise ValueError("the score of the last stage must be a probability, from 0 to 1")
         if believed:
             if chances.size != arm + 1:
@@ -152,6 +191,13 @@ class UssA(KeptRounds):
             for k in range(arm + 1):
                 if not (chances[k] >= 0.0 and chances[k] <= 1.0):
                     raise ValueError("chances must be probabilities, from 0 to 1")
+
+    def count_changes(self, r):
+        """Count the changes of the answer in a round that reached the last stage, and those the judge finds good."""
+        for k in range(self.K - 1):
+            if self.answers[r, k] != self.answers[r, k + 1]:
+                self.judged_changes[k] += 1
+                self.agreed[k] += self.judged(r, k + 1) > self.judged(r, k)
 
     def meet(self, answer):
         """Count an answer if it is new."""
@@ -170,6 +216,8 @@ class UssA(KeptRounds):
 
     def refit(self):
         """Fit all regressions to the kept rounds, the last stage first."""
+        if self.fade > 0:
+            self.renew()
         self.rank_again()
         n, K = self.held, self.K
         self.fit_beliefs()
@@ -263,9 +311,9 @@ class UssA(KeptRounds):
         """The judge's belief in the answer of stage j in a kept round that reached the last stage."""
         last = self.K - 1
         same = self.answers[r, j] == self.answers[r, last]
-        if self.judge == LAST:
+        if self.judging == LAST:
             return 1.0 if same else 0.0
-        if self.judge == SCORE:
+        if self.judging == SCORE:
             if same:
                 return self.score[r, last]
             if self.chances[r, j] >= 0.0:
@@ -329,20 +377,20 @@ class UssA(KeptRounds):
         self.weights = weights
         self.eta = eta
         self.calibrated = True
-        self.judge = CALIBRATED
+        self.judging = CALIBRATED
         if self.t >= FIRST_FIT:  # what is believed of the kept rounds has changed
             self.next_fit = min(self.next_fit, self.t + 1)
 
     def check_judge(self, scores):
         """Refuse, before anything is played, last-stage scores that the judge cannot judge."""
-        if self.judge == CALIBRATED and not self.calibrated:
+        if self.judging == CALIBRATED and not self.calibrated:
             raise ValueError("judge 'calibrated' needs calibrate(outputs, scores, truth) first")
-        if self.judge == SCORE and np.isnan(scores).any():
+        if self.judging == SCORE and np.isnan(scores).any():
             raise ValueError("judge 'score' needs a score of the last stage in every row; use judge='last'")
         known = scores[~np.isnan(scores)]
-        if self.judge != LAST and not ((known >= 0.0) & (known <= 1.0)).all():
+        if self.judging != LAST and not ((known >= 0.0) & (known <= 1.0)).all():
             raise ValueError(
-                f"judge {JUDGES[self.judge]!r} needs scores of the last stage in [0, 1], got {known.min():g} to "
+                f"judge {JUDGES[self.judging]!r} needs scores of the last stage in [0, 1], got {known.min():g} to "
                 f"{known.max():g}; use judge='last'"
             )
 

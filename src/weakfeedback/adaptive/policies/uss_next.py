@@ -48,6 +48,7 @@ class UssNext(KeptRounds):
 
     in_short = "goes on while the next answer is likely another one"
     delay_safe = True
+    recostable = True
     keeps_history = True  # up to ``memory`` rounds
 
     def __init__(self, costs, ridge=0.1, scale=0.5, memory=5000):
@@ -55,10 +56,14 @@ class UssNext(KeptRounds):
 
     def go_on(self, k, outputs, scores, rng):
         """Whether to run the next stage, after stage k."""
+        return bool(self.gain(k, outputs, scores, rng) > self.c[k + 1])
+
+    def gain(self, k, outputs, scores, rng):
+        """A draw of the probability that the next stage gives another answer."""
         x = np.empty(FEATURES)
         v = np.empty(FEATURES)
         self.describe_now(k, outputs, scores, x)
-        return bool(draw(self.rise[k], self.Qrise[k], x, self.scale, v, rng) > self.c[k + 1])
+        return draw(self.rise[k], self.Qrise[k], x, self.scale, v, rng)
 
     def update(self, arm, outputs, scores, chances, rng):
         """Learn from the answers and scores of stages 0, ..., arm."""

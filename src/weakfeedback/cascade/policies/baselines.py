@@ -2,8 +2,6 @@
 
 from typing import ClassVar
 
-import numpy as np
-
 from weakfeedback.validate import cumulative_costs, integer
 
 
@@ -42,17 +40,6 @@ class FixedArm:
         """Learn nothing."""
 
     def update_pairs(self, arm, differ, rng):
-        """Learn nothing."""
-
-    def acceptance(self, arm=0, rounds=0):
-        """The probabilities with which arms 0, ..., K-2 are accepted: always or never."""
-        return np.array([1.0 - self.refusal(i) for i in range(self.K - 1)])
-
-    def refusal(self, i):
-        """The probability with which arm i is not accepted."""
-        return 0.0 if i >= self.arm else 1.0
-
-    def learn_counts(self, arm, differed, rounds):
         """Learn nothing."""
 
 

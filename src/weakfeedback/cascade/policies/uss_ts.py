@@ -1,7 +1,5 @@
 """USS-TS: Thompson sampling for unsupervised sequential selection (thesis, section 2.5)."""
 
-import math
-
 import numpy as np
 
 from weakfeedback.validate import cumulative_costs
@@ -95,36 +93,3 @@ class UssTs:
             self.S[i, j] += 1.0
         else:
             self.F[i, j] += 1.0
-
-    def acceptance(self, arm=0, rounds=0):
-        """The probabilities with which arms 0, ..., K-2 are accepted: products of P(p_ij < C_j - C_i).
-
-        With ``rounds``, upper bounds of what they can be after so many rounds that stop at ``arm`` and show the
-        pairs before it: all of them may agree.
-        """
-        return np.array([math.exp(self.log_acceptance(i, arm, rounds)) for i in range(self.K - 1)])
-
-    def refusal(self, i):
-        """The probability with which arm i is not accepted, precise also when it is tiny."""
-        return -math.expm1(self.log_acceptance(i, 0, 0))
-
-    def log_acceptance(self, i, arm, rounds):
-        """The logarithm of the probability with which arm i is accepted."""
-        from scipy.special import betaincc
-
-        total = 0.0
-        for j in range(i + 1, self.K):
-            gain = self.C[j] - self.C[i]
-            agreed = self.F[i, j] + (rounds if j <= arm else 0)
-            above = float(betaincc(self.S[i, j], agreed, min(gain, 1.0)))
-            if above >= 1.0:
-                return -math.inf
-            total += math.log1p(-above)
-        return total
-
-    def learn_counts(self, arm, differed, rounds):
-        """Learn from many rounds at once: ``differed[i, j]`` of so many ``rounds`` for the pairs i < j <= arm."""
-        for i in range(arm + 1):
-            for j in range(i + 1, arm + 1):
-                self.S[i, j] += differed[i, j]
-                self.F[i, j] += rounds - differed[i, j]

@@ -9,17 +9,16 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numba
 import numpy as np
 
-from weakfeedback.engine.compiler._numba.borrowed import assigned, lent, returned
-from weakfeedback.engine.compiler.fingerprint import CannotLower
+from weakfeedback.engine.compiler._numba.functions import entry_point
+from weakfeedback.engine.compiler.fingerprint import CannotLower, assigned
 from weakfeedback.engine.compiler.lowering import Blueprint, compiled_loop
 from weakfeedback.engine.compiler.reasons import reason
 
 
 class Holder:
-    """An object that has nothing but a generator."""
+    """An object whose only field is a generator."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -57,13 +56,13 @@ class Calls:
         self._assigns = bool(assigned(self._blueprint.methods.values()))
         holder = Holder(rng)
         source = Blueprint(holder, ())
-        self._source = lent(source.build(holder), ())
+        self._source = source.twin(holder)
         self._share()
         self._entries = {}
         for name, arguments in methods.items():
             function = compiled_loop(_caller(name, len(arguments), name in undrawn), self._blueprint, source)
             try:
-                self._entries[name] = _entry_point(function, self._twin, self._source, *arguments)
+                self._entries[name] = entry_point(function, self._twin, self._source, *arguments)
             except Exception as error:  # the compiler raises many kinds
                 raise CannotLower(reason(error, self._blueprint.methods, type(obj))) from None
 
@@ -81,7 +80,7 @@ class Calls:
         """Return the state of the twin; its arrays are the twin's own."""
         if not self._assigns:  # then its arrays are all that changes, and they are shared
             return vars(self.obj)
-        return self._blueprint.read(returned(self._twin))
+        return self._blueprint.read(self._twin)
 
     def write_back(self) -> None:
         """Make ``vars(obj)`` the state of the twin."""
@@ -93,19 +92,12 @@ class Calls:
         self._share()
 
     def _share(self) -> None:
-        self._twin = lent(self._blueprint.build(self.obj), self._blueprint.methods.values())
-
-
-def _entry_point(dispatcher: Any, *arguments: Any) -> Any:
-    """Compile for arguments like these, or load what was compiled, without a call."""
-    kinds = tuple(numba.typeof(argument) for argument in arguments)
-    dispatcher.compile(kinds)
-    return dispatcher.overloads[kinds].entry_point
+        self._twin = self._blueprint.twin(self.obj)
 
 
 @functools.cache
 def _caller(name: str, arguments: int, undrawn: bool) -> Callable[..., Any]:
-    """Return a function of an object, a holder of its generator and so many arguments that calls the method."""
+    """Return a function that calls the method of an object, with the generator of a holder as the last argument."""
     names = [f"a{k}" for k in range(arguments)]
     given = names if undrawn else [*names, "source.rng"]
     text = f"def {name}({', '.join(['obj', 'source', *names])}):\n    return obj.{name}({', '.join(given)})\n"

@@ -1,4 +1,4 @@
-"""What a method compiles to, as a digest; what would make that digest a lie is refused by name.
+"""A digest of the code that a method can run; what a digest cannot follow is refused by name.
 
 A compiled loop is reused only while nothing it was made of has changed: the code of each method that
 it can reach, their helpers, and the constants these read from their modules or closures. Values that
@@ -179,6 +179,22 @@ def attributes(code: types.CodeType) -> list[tuple[bool, str]]:
     ]
 
 
+def assigned(functions: Iterable[types.FunctionType]) -> set[str]:
+    """The attributes that functions, the functions inside them, or their helpers assign."""
+    found: set[str] = set()
+    waiting, seen = list(functions), set()
+    while waiting:
+        function = waiting.pop()
+        if id(function) in seen:
+            continue
+        seen.add(id(function))
+        for code in _codes(function.__code__):
+            found |= {name for stored, name in attributes(code) if stored}
+        helpers = (helper_of(value) for _, value, _ in constants_of(function))
+        waiting.extend(helper for helper in helpers if helper is not None)
+    return found
+
+
 def constants_of(function: types.FunctionType) -> Iterator[tuple[str, Any, bool]]:
     """Names a function reads from outside itself, with their values and whether they come by its closure."""
     for name in _global_names(function.__code__):
@@ -272,7 +288,7 @@ def line_of(code: types.CodeType, name: str) -> int | None:
 
 
 def _refuse_global_draws(function: types.FunctionType, method: str) -> None:
-    """Refuse ``np.random``: its state is nobody's, and compiled code has another one."""
+    """Refuse ``np.random``: its state is global, and compiled code has another one."""
     if any(function.__globals__.get(name) is np for name in _owners_of_random(function.__code__)):
         where = place(function.__code__, "random", method)
         raise CannotLower(f"{method}() draws from np.random: use the generator it is given{where}")

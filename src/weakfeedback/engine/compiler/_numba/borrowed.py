@@ -1,12 +1,11 @@
 """Structs that compiled code only borrows: no reference to them, or to their arrays, is counted.
 
-A player is fetched from her team in every round, and her methods read her arrays. To count references there, up and
+A player is fetched from its team in every round, and its methods read its arrays. To count references there, up and
 down and in a way that other threads may see, took half of the time of a round. A team outlives the loop that plays
 with it, and so do its structs; their arrays do as long as no method puts others in their place. Then a struct can be
 borrowed: the address of its fields, and arrays without an owner, which the counting of references passes over.
 """
 
-import dis
 import threading
 import types as pytypes
 from collections.abc import Iterable
@@ -24,9 +23,9 @@ from numba.core.extending import (
     models,
 )
 from numba.core.typing.templates import AttributeTemplate
+from numba.experimental import structref
 
-from weakfeedback.engine.compiler.fingerprint import constants_of, helper_of
-from weakfeedback.engine.compiler.lowering import METHOD_OPTIONS
+from weakfeedback.engine.compiler.fingerprint import assigned
 
 _overload_method: Any = extending.overload_method
 _typeof_impl: Any = extending.typeof_impl
@@ -34,6 +33,14 @@ _unbox: Any = extending.unbox
 _lock = threading.RLock()
 _borrowed: dict[type, type] = {}  # struct class -> class of its borrowed structs
 _lendable: dict[type, bool] = {}  # struct class -> whether its structs can be borrowed
+
+
+def _is_known() -> bool:
+    """Whether a struct says in Python where its fields are; if not, none is borrowed."""
+    return hasattr(structref.StructRefProxy, "_meminfo")
+
+
+KNOWN = _is_known()
 
 
 class Borrowed(types.StructRef):
@@ -66,13 +73,13 @@ def borrowed(struct: Any) -> Any:
             made = type(f"Borrowed{cls.__name__}", (Borrowed,), {})
             default_manager.register(made, _Model)
             for method, template in templates.items():
-                _overload_method(made, method, jit_options=METHOD_OPTIONS)(template)
+                _overload_method(made, method, jit_options=struct.options)(template)
             _borrowed[cls] = made
     return _borrowed[cls](struct)
 
 
 class Loan:
-    """A struct on its way into compiled code that borrows it; whoever holds the loan keeps it alive."""
+    """A struct passed to compiled code that borrows it; the loan keeps the struct alive."""
 
     def __init__(self, struct: Any) -> None:
         self.struct = struct
@@ -85,13 +92,13 @@ def place_of_fields(struct: Any) -> int:
     return struct._meminfo.data
 
 
-def lent(struct: Any, methods: Iterable[pytypes.FunctionType]) -> Any:
-    """A loan of the struct if it can be borrowed, else the struct."""
-    return Loan(struct) if can_be_borrowed(struct._numba_type_, methods) else struct
+def borrow(struct: Any, methods: Iterable[pytypes.FunctionType]) -> Any:
+    """A loan of the struct if it can be borrowed, else the struct itself."""
+    return Loan(struct) if KNOWN and can_be_borrowed(struct._numba_type_, methods) else struct
 
 
-def returned(twin: Any) -> Any:
-    """The struct that ``lent`` was given."""
+def unwrap(twin: Any) -> Any:
+    """The struct that ``borrow`` was given."""
     return twin.struct if isinstance(twin, Loan) else twin
 
 
@@ -121,30 +128,6 @@ def can_be_borrowed(struct: Any, methods: Iterable[pytypes.FunctionType]) -> boo
 def _replaces(struct: Any, methods: Iterable[pytypes.FunctionType]) -> bool:
     owners = {name for name, kind in struct._fields if not isinstance(kind, (types.Number, types.Boolean))}
     return not owners.isdisjoint(assigned(methods))
-
-
-def assigned(methods: Iterable[pytypes.FunctionType]) -> set[str]:
-    """The attributes that methods, or their helpers, assign."""
-    found: set[str] = set()
-    waiting, seen = list(methods), set()
-    while waiting:
-        function = waiting.pop()
-        if id(function) in seen:
-            continue
-        seen.add(id(function))
-        found |= _stored(function.__code__)
-        helpers = (helper_of(value) for _, value, _ in constants_of(function))
-        waiting.extend(helper for helper in helpers if helper is not None)
-    return found
-
-
-def _stored(code: pytypes.CodeType) -> set[str]:
-    """The attributes that a function, or one inside it, assigns."""
-    found = {step.argval for step in dis.get_instructions(code) if step.opname == "STORE_ATTR"}
-    for constant in code.co_consts:
-        if isinstance(constant, pytypes.CodeType):
-            found |= _stored(constant)
-    return found
 
 
 @infer_getattr

@@ -1,4 +1,4 @@
-"""A check inside the compiler: a field keeps the kind of number it was born with.
+"""A check inside the compiler: a field keeps the kind of number it started as.
 
 Interpreted, ``self.x = 1.5`` makes an int field a float; compiled, it would silently become 1. Here it is an error.
 """
@@ -7,12 +7,8 @@ from typing import Any
 
 from numba import types
 from numba.core import ir
-from numba.core.compiler import Compiler
 from numba.core.compiler_machinery import AnalysisPass, register_pass
 from numba.core.errors import TypingError
-from numba.core.typed_passes import NopythonTypeInference
-
-from weakfeedback.engine.compiler._numba.parts import PartLowering, with_lowering
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
@@ -38,17 +34,6 @@ class FieldKinds(AnalysisPass):
                             loc=statement.loc,
                         )
         return False
-
-
-class FieldChecked(Compiler):
-    """Numba's compiler of methods and helpers, with the check above after type inference."""
-
-    def define_pipelines(self) -> Any:
-        pipelines = super().define_pipelines()
-        for pipeline in pipelines:
-            pipeline.add_pass_after(FieldKinds, NopythonTypeInference)
-            pipeline.finalize()
-        return with_lowering(pipelines, PartLowering)
 
 
 def _same_kind(field: Any, value: Any) -> bool:

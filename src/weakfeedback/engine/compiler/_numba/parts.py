@@ -4,26 +4,34 @@ Numba optimises every function and turns it into machine code, with all function
 bottom of a chain of calls is compiled again at every link of it. Methods and helpers are never called but from a
 loop: here they stay unoptimised until the loop has them all. The loop's code is as fast, and comes in about
 60 % of the time.
+
+If Numba lacks one of the inner parts that this takes, functions are compiled as Numba does it.
 """
 
 from typing import Any
 
-from numba import _dynfunc  # type: ignore[attr-defined]
-from numba.core import codegen
-from numba.core.compiler import Compiler
+import numba
+from numba.core import codegen, environment
 from numba.core.compiler_machinery import register_pass
-from numba.core.environment import lookup_environment
 from numba.core.typed_passes import NativeLowering
 
-# Inner parts of the compiler: without them functions are compiled as the compiler does it.
-KNOWN = all(
-    callable(getattr(codegen.JITCodeLibrary, name, None))
-    for name in ("_optimize_final_module", "_finalize_final_module", "_get_module_for_linking")
-)
 ENVIRONMENT = "_ZN08NumbaEnv"
+LIBRARY: Any = getattr(codegen, "JITCodeLibrary", object)
+METHODS = ("_optimize_final_module", "_finalize_final_module", "_get_module_for_linking")
 
 
-class Part(codegen.JITCodeLibrary):
+def _is_known() -> bool:
+    """Whether Numba has all inner parts that are used here."""
+    functions = [getattr(LIBRARY, name, None) for name in METHODS]
+    functions.append(getattr(getattr(numba, "_dynfunc", None), "make_function", None))
+    functions.append(getattr(environment, "lookup_environment", None))
+    return all(map(callable, functions))
+
+
+KNOWN = _is_known()
+
+
+class Part(LIBRARY):
     """Code that is linked into that of its callers, and is not code of its own."""
 
     def _optimize_final_module(self) -> None:
@@ -45,14 +53,20 @@ class PartLowering(NativeLowering):
         super().run_pass(state)
         lowered = state["cr"]
         described = lowered.fndesc
+        inner: Any = numba
         # what stands for the function among the compiler's functions; it has no address and cannot be called
-        handle = _dynfunc.make_function(
+        handle = inner._dynfunc.make_function(
             described.lookup_module(), described.qualname, "", 0, lowered.env, (state.library,)
         )
         state.targetctx.insert_user_function(handle, described, [state.library])
-        state.reload_init.extend(getattr(state.library, "_reload_init", ()))  # older compilers have none
+        state.reload_init.extend(reload_of(state.library))
         state["cr"] = lowered._replace(cfunc=handle)
         return True
+
+
+def reload_of(library: Any) -> Any:
+    """What must be done again when the code of a library is loaded from disk; older compilers have no such thing."""
+    return getattr(library, "_reload_init", ())
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -69,32 +83,7 @@ class WholeLowering(NativeLowering):
         super().run_pass(state)
         for variable in state.library._final_module.global_variables:
             if variable.name.startswith(ENVIRONMENT):
-                environment = lookup_environment(variable.name)
-                if environment is not None:
-                    state.library.codegen.set_env(variable.name, environment)
+                found = environment.lookup_environment(variable.name)
+                if found is not None:
+                    state.library.codegen.set_env(variable.name, found)
         return True
-
-
-def with_lowering(pipelines: Any, lowering: type) -> Any:
-    """Put another last stage into the pipelines of a compiler."""
-    for pipeline in pipelines if KNOWN else ():
-        pipeline.passes = [
-            (lowering, words) if stage is NativeLowering else (stage, words)
-            for stage, words in pipeline.passes
-        ]
-        pipeline.finalize()
-    return pipelines
-
-
-class Whole(Compiler):
-    """Numba's compiler for a function that has parts."""
-
-    def define_pipelines(self) -> Any:
-        return with_lowering(super().define_pipelines(), WholeLowering)
-
-
-class Parted(Compiler):
-    """Numba's compiler for a function that is a part of others."""
-
-    def define_pipelines(self) -> Any:
-        return with_lowering(super().define_pipelines(), PartLowering)

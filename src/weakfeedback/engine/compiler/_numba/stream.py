@@ -15,7 +15,7 @@ from numba.core.extending import NativeValue, models, overload
 from numba.np.random.distributions import random_standard_exponential, random_standard_normal
 from numba.np.random.generator_core import next_double, next_uint32, next_uint64
 
-from weakfeedback.engine.compiler._numba.parts import Parted
+from weakfeedback.engine.compiler._numba import pipelines
 from weakfeedback.engine.compiler._numba.pcg64 import (
     BITS,
     BitsType,
@@ -33,17 +33,12 @@ _register_model: Any = extending.register_model
 _typeof_impl: Any = extending.typeof_impl
 _unbox: Any = extending.unbox
 
-APART: Any = {
-    "error_model": "numpy",
-    "pipeline_class": Parted,
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-}
+APART: Any = pipelines.DRAW
 INLINED: Any = {**APART, "forceinline": True}
 
 
 class Stream:
-    """A generator on its way into compiled code."""
+    """A generator passed to compiled code."""
 
     def __init__(self, generator: np.random.Generator) -> None:
         self.generator = generator
@@ -55,12 +50,21 @@ def stream_of(generator: Any) -> Any:
 
 
 def _is_known() -> bool:
-    """Whether the state of PCG64 lies in memory as here believed: two numbers of 128 bits, the lower half first."""
+    """Whether the state of PCG64 lies in memory as here believed: two numbers of 128 bits, the lower half first.
+
+    NumPy has an address of an address of them, both inside the object. Nothing outside of it is read to find out.
+    """
     bits = np.random.PCG64(1)
     if ctypes.sizeof(ctypes.c_void_p) != 8:
         return False
-    address = ctypes.cast(bits.ctypes.state_address, ctypes.POINTER(ctypes.c_void_p)).contents.value
-    words = (ctypes.c_uint64 * 4).from_address(address or 0)
+    start, end = id(bits), id(bits) + type(bits).__basicsize__
+    place = bits.ctypes.state_address
+    if not start <= place <= end - 8:
+        return False
+    address = ctypes.c_uint64.from_address(place).value
+    if not start <= address <= end - 32:
+        return False
+    words = (ctypes.c_uint64 * 4).from_address(address)
     found = [words[0] | words[1] << 64, words[2] | words[3] << 64]
     state: Any = bits.state["state"]
     return found == [state["state"], state["inc"]]

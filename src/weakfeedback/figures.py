@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from weakfeedback.plaintext import visible
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
-
-    from weakfeedback.engine.results import Results
 
 # Okabe and Ito's palette without yellow: told apart by colour-blind readers and in print
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -20,7 +19,21 @@ MOST_POINTS = 200  # of a curve: more cannot be seen
 LONGEST_LABEL, MOST_LABELS = 24, 15  # beside the curves, in characters and in number; else a legend below
 
 
-def curve_figure(results: Results, measure: str = "regret", points: int = MOST_POINTS) -> dict[str, Any]:
+class Measured(Protocol):
+    """What a figure needs of some results."""
+
+    @property
+    def policies(self) -> list[str]:
+        """The labels."""
+
+    def curve(self, measure: str = "regret") -> pd.DataFrame:
+        """Mean and interval at every mark."""
+
+    def final(self, measure: str = "regret") -> pd.DataFrame:
+        """Mean and interval of the last round."""
+
+
+def curve_figure(results: Measured, measure: str = "regret", points: int = MOST_POINTS) -> dict[str, Any]:
     """The mean of a measure over rounds with its 95 % interval, for every policy."""
     curve = results.curve(measure)
     series: list[dict[str, Any]] = []
@@ -34,7 +47,7 @@ def curve_figure(results: Results, measure: str = "regret", points: int = MOST_P
 
 
 def sweep_figure(
-    results: Mapping[float, Results], x_title: str, measure: str = "regret", points: int = MOST_POINTS
+    results: Mapping[float, Measured], x_title: str, measure: str = "regret", points: int = MOST_POINTS
 ) -> dict[str, Any]:
     """The final mean of a measure against what was swept, for every policy; ``results`` by the value swept."""
     values = sorted(results)[:: max(1, math.ceil(len(results) / points))]
@@ -54,7 +67,7 @@ def sweep_figure(
     return {"kind": "sweep", "x_title": x_title, "y_title": f"final {measure}", "x": x, "series": series}
 
 
-def plot_curves(results: Any, ax: Axes | None = None, measure: str = "regret") -> Axes:
+def plot_curves(results: Measured, ax: Axes | None = None, measure: str = "regret") -> Axes:
     """Draw the mean of a measure over rounds with its 95 % band for every policy of some results."""
     if ax is None:
         import matplotlib.pyplot as plt

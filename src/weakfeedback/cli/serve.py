@@ -1,0 +1,188 @@
+"""``weakfeedback serve``. What it needs is imported when it runs, so that other commands start at once."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from weakfeedback.cli.output import App, Commands, Stop, say
+from weakfeedback.cli.serve_stores import add_commands
+
+EXTRA = ("starlette", "uvicorn", "httptools", "orjson", "prometheus_client", "aiohttp")
+
+serve_app = App(cls=Commands, name="serve", invoke_without_command=True)
+add_commands(serve_app)
+
+
+@serve_app.callback()
+def serve(
+    context: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The configuration; ./weakfeedback.toml by default, if it is there."
+        ),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="sqlite:///FILE or postgresql://...; sqlite:///weakfeedback.db by default."
+        ),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The address to listen at; 127.0.0.1 by default.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, max=65535, help="The port to listen at; 8470 by default."),
+    ] = None,
+    log: Annotated[str, typer.Option(metavar="KIND", help="How log lines look: human or json.")] = "human",
+    quiet: Annotated[bool, typer.Option("--quiet", help="Log no requests, only what went wrong.")] = False,
+    trust_log: Annotated[
+        bool,
+        typer.Option("--trust-log", help="Go on where a logged decision would fall otherwise now."),
+    ] = False,
+    patience: Annotated[
+        int,
+        typer.Option(metavar="SECONDS", min=1, help="How long a request may take to arrive, or to finish."),
+    ] = 30,
+    interpreted: Annotated[
+        bool, typer.Option("--interpreted", help="Compile nothing; the decisions are the same.")
+    ] = False,
+    demo: Annotated[
+        bool,
+        typer.Option(
+            "--demo", help="Show learners at work on made-up models; no key, no network, nothing kept."
+        ),
+    ] = False,
+) -> None:
+    """Serve learners over HTTP: one for a team, on disk before it answers.
+
+    Examples:
+
+    weakfeedback serve
+    weakfeedback serve --demo
+    weakfeedback serve --store sqlite:///service.db --port 8471
+    weakfeedback serve --config service.toml --log json
+
+    SIGTERM ends it: requests under way are finished first.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    need_extra()
+    if log not in ("human", "json"):
+        raise Stop(f"--log must be human or json, got {log!r}")
+    settings = settings_of(config, store, host, port)
+    from weakfeedback.serve.service import Options
+
+    options = Options(durability=settings.durability, compiled=not interpreted, trust_log=trust_log)
+    if demo:
+        raise typer.Exit(run_demo(settings, options, log, store is not None))
+    raise typer.Exit(run(settings, options, log, quiet, patience=patience))
+
+
+def run_demo(settings: Any, options: Any, log: str, keep: bool) -> int:
+    """Serve made-up learners; in a folder that is gone afterwards, unless a store was named."""
+    import tempfile
+
+    from weakfeedback.serve.demo import MODELS, PRICES, SKILLS, Clock, extension
+    from weakfeedback.serve.proxy.demo import MODELS as CHAT_MODELS
+
+    clock = Clock()
+    options.clock, options.compiled = clock, False
+    models = [
+        f"{name} is right in {skill:.0%} for {price:g}" for name, skill, price in zip(MODELS, SKILLS, PRICES)
+    ]
+    say(f"made-up models, of which the learners know the prices only: {', '.join(models)}")
+    chat = [f"{name} in {skill:.0%}" for name, (skill, _, _) in CHAT_MODELS.items()]
+    say(f"and, behind the proxy, language models that are right: {', '.join(chat)}")
+    with tempfile.TemporaryDirectory(prefix="weakfeedback-demo-") as folder:
+        if not keep:
+            settings.store = f"sqlite:///{folder}/demo.db"
+        return run(settings, options, log, True, (extension(clock),))
+
+
+def need_extra() -> None:
+    """Say in one line what to install, if it is not there."""
+    missing = [name for name in EXTRA if importlib.util.find_spec(name) is None]
+    if missing:
+        raise Stop(f"the service needs {', '.join(missing)}: pip install 'weakfeedback[serve]'")
+
+
+def settings_of(config: Path | None, store: str | None, host: str | None, port: int | None) -> Any:
+    """The settings of a file, if there is one, and of the command line."""
+    from weakfeedback.serve.config import FILE, ConfigError, Settings, check_store, read_settings
+
+    path = config
+    if path is None and Path(FILE).exists():
+        path = Path(FILE)
+    try:
+        settings = Settings() if path is None else read_settings(path)
+        if store is not None:
+            try:
+                check_store(store)
+            except ConfigError as error:
+                raise ConfigError(f"--store: {error}") from None
+            settings.store = store
+        settings.host = host or settings.host
+        settings.port = settings.port if port is None else port
+        settings.check()
+    except ConfigError as error:
+        raise Stop(str(error)) from None
+    return settings
+
+
+def run(
+    settings: Any,
+    options: Any,
+    log: str = "human",
+    quiet: bool = False,
+    extensions: tuple[Any, ...] = (),
+    patience: int = 30,
+) -> int:
+    """Serve until the end; mistakes are one line."""
+    from weakfeedback.journal import JournalError, OwnedElsewhere
+    from weakfeedback.serve.config import ConfigError
+    from weakfeedback.serve.server import log_to_stderr
+    from weakfeedback.serve.server import serve as serve_now
+
+    log_to_stderr(log, quiet)
+
+    def ready(port: int, service: Any) -> None:
+        name = f"[{settings.host}]" if ":" in settings.host else settings.host
+        if service.state == "standby":
+            say(f"weakfeedback waits as a standby at http://{name}:{port}/ until its store is free")
+        else:
+            say(f"weakfeedback serves {len(service.learners)} learners at http://{name}:{port}/")
+        if service.models:
+            names = " or ".join(f'"{model}"' for model in service.models[:3])
+            say(f'OpenAI clients: base_url = "http://{name}:{port}/v1", model = {names}')
+        if options.durability == "process":
+            say("durability = process: what was acknowledged survives kill -9, not a loss of power")
+
+    try:
+        work = serve_now(settings, options, ready=ready, extensions=extensions, patience=patience)
+        return int(run_loop(work))
+    except ConfigError as error:
+        raise Stop(str(error)) from None
+    except OwnedElsewhere as error:
+        raise Stop(str(error)) from None
+    except JournalError as error:
+        raise Stop(str(error), status=1) from None
+    except OSError as error:
+        raise Stop(str(error)) from None
+
+
+def run_loop(work: Any) -> Any:
+    """Run a coroutine to its end, on the faster loop where there is one."""
+    factory = None
+    if importlib.util.find_spec("uvloop") is not None:
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(work)

@@ -1,0 +1,155 @@
+"""``weakfeedback serve check``, ``compact``, ``copy``, ``export`` and ``import``: what is done with whole stores."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from weakfeedback.cli.output import FAILED, Stop, say
+
+STORE = "A file, sqlite:///FILE or postgresql://USER@HOST/DATABASE."
+Address = Annotated[str, typer.Argument(metavar="STORE", help=STORE)]
+
+
+@contextmanager
+def opened(address: str, **options: Any) -> Iterator[Any]:
+    """A store while it is used; whatever is wrong with it is one line, and the status tells damage from misuse."""
+    from weakfeedback.journal import JournalError, OwnedElsewhere, open_store
+
+    try:
+        with open_store(address, **options) as store:
+            yield store
+    except JournalError as error:
+        raise Stop(str(error), status=FAILED) from None
+    except FileNotFoundError as error:
+        raise Stop(f"{error.filename}: {error.strerror}") from None
+    except (OwnedElsewhere, OSError, ValueError) as error:
+        raise Stop(str(error)) from None
+
+
+def check(store: Address) -> None:
+    """Read a store, make every decision again, and compare all states.
+
+    Each learner is made again from its first event and from every snapshot. Nothing is written; a store in use can be
+    checked. Ends with 1 if anything is wrong.
+
+    Examples:
+
+    weakfeedback serve check service.db
+    weakfeedback serve check postgresql://me@db/weakfeedback
+    """
+    from weakfeedback.serve.checking import Checked, check_store
+
+    wrong = False
+    with opened(store, read_only=True) as source:
+        for found in check_store(source):
+            say(str(found))
+            wrong = wrong or not isinstance(found, Checked) or bool(found.problems)
+    if wrong:
+        raise Stop(f"{store} is damaged: nothing was changed", status=FAILED)
+
+
+def compact(
+    store: Address,
+    before: Annotated[
+        str,
+        typer.Option(metavar="DATE", help="Remove what is older, as 2026-01-31 or 2026-01-31T12:00 (UTC)."),
+    ],
+) -> None:
+    """Remove old events that no snapshot needs.
+
+    What was decided then can never be learned twice: the service answers 410, forgotten. The events since the oldest
+    of the three snapshots of a learner stay in any case.
+
+    Examples:
+
+    weakfeedback serve compact service.db --before 2026-01-01
+    """
+    from weakfeedback.journal.moving import compact_store
+
+    try:
+        moment = datetime.fromisoformat(before)
+    except ValueError:
+        raise Stop(f"--before must be a date as 2026-01-31, got {before!r:.40}") from None
+    at = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1e6)
+    with opened(store, create=False) as source:
+        for name, count in compact_store(source, max(at, 0)).items():
+            say(f"{name}: {count} events removed")
+
+
+def copy(
+    source: Annotated[str, typer.Argument(metavar="FROM", help=STORE)],
+    target: Annotated[str, typer.Argument(metavar="TO", help="A new store: a file, or postgresql://...")],
+) -> None:
+    """Copy a store, from SQLite to PostgreSQL, back, or within one of them, and compare every event.
+
+    Both are owned meanwhile: end the service first. The copy goes on exactly where the original stands; use one of
+    them from then on.
+
+    Examples:
+
+    weakfeedback serve copy service.db postgresql://me@db/weakfeedback
+    """
+    from weakfeedback.journal.moving import copy_store
+
+    with opened(source, create=False) as one, opened(target) as other:
+        count = copy_store(one, other)
+        say(f"{count} events of {len(one.learners())} learners copied and compared")
+
+
+def export(store: Address) -> None:
+    """Print every event as a line of JSON.
+
+    Examples:
+
+    weakfeedback serve export service.db > events.ndjson
+    """
+    from weakfeedback.journal.moving import export_lines
+
+    with opened(store, read_only=True) as source:
+        for line in export_lines(source):
+            sys.stdout.write(line + "\n")
+
+
+def bring(
+    store: Address,
+    state: Annotated[Path, typer.Argument(metavar="FILE", help="What save() of a live object wrote.")],
+    learner: Annotated[str, typer.Option(metavar="NAME", help="The name of the learner.")],
+    names: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,...", help="The names of its stages, models or arms; numbers by default."),
+    ] = None,
+) -> None:
+    """Make a learner of a saved live object, which goes on where that stood.
+
+    Examples:
+
+    weakfeedback serve import service.db state.json --learner triage --names rules,small,expert
+    """
+    from weakfeedback.serve.importing import import_state
+
+    parts = None if names is None else [name.strip() for name in names.split(",")]
+    with opened(store) as target:
+        made = import_state(target, learner, state, parts)
+        say(f"{learner}: a {made.kind.name} learner with {made.live.rounds} rounds")
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "check": check,
+    "compact": compact,
+    "copy": copy,
+    "export": export,
+    "import": bring,
+}
+
+
+def add_commands(app: Any) -> None:
+    """Add the commands for stores to the application."""
+    for name, command in COMMANDS.items():
+        app.command(name)(command)

@@ -1,0 +1,774 @@
+"""Use a learner of `weakfeedback serve` as if it were here.
+
+>>> from weakfeedback.client import Client
+>>> service = Client("http://127.0.0.1:8470")
+>>> service.learner("triage")
+<learner 'triage' at http://127.0.0.1:8470>
+
+Then ``decide()``, ``feedback(id, outputs)``, ``print(report())``. The client repeats a call whose answer is lost,
+and it still counts once: feedback and cancellations are the same the second time, and a decision is asked for with a
+key that the service knows again. What the service refuses raises the exceptions of the library; what it cannot do now
+raises `ServiceUnavailable`.
+
+`Client` needs nothing beyond Python, `AsyncClient` needs aiohttp (``pip install "weakfeedback[serve]"``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import random
+import re
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from weakfeedback._version import __version__
+
+REPEATS = 5
+REPEATED = (429, 502, 503, 504)  # answers after which a call is repeated
+LONGEST = 10.0  # seconds that a Retry-After is obeyed
+ANSWER_LIMIT = 256 * 2**20  # bytes
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+class ServiceUnavailable(ConnectionError):
+    """The service could not be reached or cannot answer now; whether the call was carried out is not known.
+
+    Repeating feedback, ``cancel``, ``create`` or ``recost`` is safe. ``status`` and ``code`` are None without answer.
+    """
+
+    def __init__(self, words: str, status: int | None = None, code: str | None = None) -> None:
+        super().__init__(words)
+        self.status, self.code = status, code
+
+
+class Refused(ValueError):
+    """The service refuses the call: ``code`` and ``status`` say why, ``field`` where."""
+
+    def __init__(self, words: str, status: int, code: str, field: str | None = None) -> None:
+        super().__init__(words)
+        self.status, self.code, self.field = status, code, field
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do: call the stages of ``call`` and use the answer of the last one, ``name``, number ``stage``.
+
+    An allocation has ``allocation`` instead, amounts by arm. ``repeated`` if the service had made it before.
+    """
+
+    id: int
+    stage: int | None = None
+    name: str | None = None
+    call: tuple[str, ...] = ()
+    allocation: Mapping[str, float] | None = None
+    expires: str | None = None
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What an adaptive learner wants next: the answer of the stage ``name``, or nothing more if it is None.
+
+    In the end ``answer`` is the number of the stage whose answer counts.
+    """
+
+    id: int
+    stage: int | None
+    name: str | None
+    answer: int | None = None
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a learner has seen, spent and saved: ``print`` it for the library's table, ``data`` has the numbers."""
+
+    data: Mapping[str, Any]
+    table: str = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.table
+
+    def __getitem__(self, name: str) -> Any:
+        return self.data[name]
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A request that can be repeated."""
+
+    method: str
+    path: str
+    body: Any = None
+    key: str | None = None
+    accept: str = "application/json"
+
+    def headers(self, token: str | None) -> dict[str, str]:
+        told = {"Accept": self.accept, "User-Agent": f"weakfeedback/{__version__}"}
+        if self.body is not None:
+            told["Content-Type"] = "application/json"
+        if self.key is not None:
+            told["Idempotency-Key"] = self.key
+        if token is not None:
+            told["Authorization"] = f"Bearer {token}"
+        return told
+
+    def content(self) -> bytes | None:
+        if self.body is None:
+            return None
+        return json.dumps(self.body, allow_nan=False, separators=(",", ":"), default=_plain).encode()
+
+
+class _Base:
+    """Address, token and how long to wait; what the two clients share."""
+
+    def __init__(
+        self,
+        address: str = "http://127.0.0.1:8470",
+        *,
+        token_env: str | None = None,
+        timeout: float = 30.0,
+        repeats: int = REPEATS,
+    ) -> None:
+        parts = urlsplit(address)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
+            raise ValueError(f"address must be like http://127.0.0.1:8470, got {address!r}")
+        if not timeout > 0.0:
+            raise ValueError(f"timeout must be a number of seconds > 0, got {timeout!r}")
+        if not 0 <= repeats <= REPEATS:
+            raise ValueError(f"repeats must be from 0 to {REPEATS}, got {repeats!r}")
+        self.address = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        self.timeout, self.repeats = float(timeout), repeats
+        self._parts = parts
+        self._token = None if token_env is None else _token(token_env)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.address!r})"
+
+    def _again(self, tried: int, status: int | None, retry_after: str | None) -> float | None:
+        """Return how long to wait before the call is repeated, None if it is not."""
+        if tried >= self.repeats or (status is not None and status not in REPEATED):
+            return None
+        told = float(retry_after) if retry_after is not None and retry_after.isdecimal() else 0.0
+        return max(min(told, LONGEST), min(2.0, 0.05 * 2**tried) * random.uniform(0.5, 1.0))
+
+    def _failed(self, call: _Call, problem: BaseException) -> ServiceUnavailable:
+        words = str(problem) or type(problem).__name__
+        return ServiceUnavailable(f"{call.method} {self.address}{call.path}: {words}")
+
+
+class Client(_Base):
+    """A service, from threads of a program. Safe to use from several; connections are kept open.
+
+    Parameters
+    ----------
+    address : str
+        Where the service listens.
+    token_env : str, optional
+        The environment variable that holds the token, if the service asks for one.
+    timeout : seconds
+        For each try.
+    repeats : integer from 0 to 5
+        How often a call is repeated after a connection error or the answers 429, 502, 503 and 504.
+    """
+
+    process: subprocess.Popen[str] | None = None  # of a service that was started with `local_service`
+
+    def __init__(
+        self,
+        address: str = "http://127.0.0.1:8470",
+        *,
+        token_env: str | None = None,
+        timeout: float = 30.0,
+        repeats: int = REPEATS,
+    ) -> None:
+        super().__init__(address, token_env=token_env, timeout=timeout, repeats=repeats)
+        self._idle: list[http.client.HTTPConnection] = []
+        self._lock = threading.Lock()
+
+    def learner(self, name: str) -> Learner:
+        """Return the learner of this name; nothing is asked of the service yet."""
+        return Learner(self, name)
+
+    def learners(self) -> list[dict[str, Any]]:
+        """Return name, kind, configuration and counters of all learners."""
+        return list(self._send(_Call("GET", "/v1/learners"))["learners"])
+
+    def create(self, name: str, **configuration: Any) -> Learner:
+        """Make a learner, as the command ``PUT`` does; one that is there with the same configuration is returned."""
+        learner = Learner(self, name)
+        self._send(_Call("PUT", learner._path, configuration))
+        return learner
+
+    def ready(self) -> bool:
+        """Whether the service can be used now."""
+        try:
+            return self._once(_Call("GET", "/health/ready"))[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def close(self) -> None:
+        """Close the connections."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _send(self, call: _Call) -> Any:
+        tried = 0
+        while True:
+            status = wait = None
+            try:
+                status, headers, content = self._once(call)
+            except (OSError, http.client.HTTPException) as problem:
+                wait = self._again(tried, None, None)
+                if wait is None:
+                    raise self._failed(call, problem) from problem
+            else:
+                wait = self._again(tried, status, headers.get("Retry-After"))
+                if wait is None:
+                    return _result(call, status, content)
+            time.sleep(wait)
+            tried += 1
+
+    def _once(self, call: _Call) -> tuple[int, Any, bytes]:
+        """Send a request and read the answer; one on an old connection that was closed meanwhile is sent anew."""
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        if connection is not None:
+            try:
+                return self._exchange(connection, call)
+            except (ConnectionError, http.client.HTTPException):
+                pass
+        return self._exchange(self._connect(), call)
+
+    def _connect(self) -> http.client.HTTPConnection:
+        host, port = str(self._parts.hostname), self._parts.port
+        if self._parts.scheme == "https":
+            return http.client.HTTPSConnection(
+                host, port, timeout=self.timeout, context=ssl.create_default_context()
+            )
+        return http.client.HTTPConnection(host, port, timeout=self.timeout)
+
+    def _exchange(self, connection: http.client.HTTPConnection, call: _Call) -> tuple[int, Any, bytes]:
+        kept = False
+        try:
+            path = self._parts.path.rstrip("/") + call.path
+            connection.request(call.method, path, call.content(), call.headers(self._token))
+            answer = connection.getresponse()
+            content = answer.read(ANSWER_LIMIT)
+            if not answer.isclosed():
+                raise http.client.HTTPException("the answer is too long")
+            if not answer.will_close:
+                with self._lock:
+                    self._idle.append(connection)
+                kept = True
+            return answer.status, answer.headers, content
+        finally:
+            if not kept:
+                connection.close()
+
+
+class Learner:
+    """One learner of a service. Make it with ``client.learner(name)``."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self.name, self._client, self._path = name, client, _learner_path(name)
+
+    def __repr__(self) -> str:
+        return f"<learner {self.name!r} at {self._client.address}>"
+
+    def _send(self, call: _Call) -> Any:
+        return self._client._send(call)
+
+    def decide(self, context: Sequence[float] | None = None, *, key: str | None = None) -> Decision:
+        """Ask for a decision. Without ``key`` one is made up, so that a lost answer does not make a second one."""
+        return _decision(self._send(_decide(self._path, context, key)))
+
+    def decide_many(
+        self, count: int, contexts: Sequence[Sequence[float]] | None = None, *, key: str | None = None
+    ) -> list[Decision]:
+        """Ask for several decisions at once, all or none."""
+        found = self._send(_decide_many(self._path, count, contexts, key))
+        return [_decision(one) for one in found["decisions"]]
+
+    def feedback(self, id: int, outputs: Any = None, **told: Any) -> str:
+        """Tell what the stages answered; return "accepted", or "duplicate" if that was known already.
+
+        Instead of ``outputs``: ``differ=`` or ``distance=`` if you compare, ``observed=`` for an allocation. Also
+        ``costs=`` and ``label=``. See the service's own documentation.
+        """
+        return str(self._send(_feedback(self._path, id, outputs, told))["result"])
+
+    def feedback_many(self, items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Tell up to 1000 feedbacks, each with its ``id``; return the results in this order, refusals included."""
+        body = {"items": [dict(item) for item in items]}
+        return list(self._send(_Call("POST", f"{self._path}/feedback", body))["results"])
+
+    def wants_label(self, id: int, outputs: Sequence[Any]) -> bool:
+        """Whether the policy would pay for the label of this sample; nothing changes."""
+        return bool(self._send(_feedback(self._path, id, outputs, {"dry_run": True})).get("wants_label"))
+
+    def cancel(self, id: int, cost: float = 0.0, reason: str = "") -> None:
+        """Take a decision back; ``cost`` was spent on it."""
+        self._send(_cancel(self._path, id, cost, reason))
+
+    def begin(self, *, key: str | None = None) -> Step:
+        """Begin a round of an adaptive learner: call the stage that it names, and `tell` the answer."""
+        return _step(self._send(_begin(self._path, key)))
+
+    def tell(self, id: int, output: Any, **told: Any) -> Step:
+        """Tell the answer of the stage that was asked for (``score=``, ``chances=``, ``stage=``); return what next."""
+        return _step(self._send(_tell(self._path, id, output, told)))
+
+    def report(self) -> Report:
+        """Return what was seen, spent and saved; ``print`` it for the table."""
+        data, table = _report(self._path)
+        return Report(self._send(data), self._send(table))
+
+    def explain(self, id: int) -> str:
+        """Say in words why a decision fell as it did; for the last 1000."""
+        return str(self._send(_Call("GET", f"{self._path}/decisions/{_id(id)}/explain"))["text"])
+
+    def decision(self, id: int) -> dict[str, Any]:
+        """Return where a decision stands, with its times."""
+        return dict(self._send(_Call("GET", f"{self._path}/decisions/{_id(id)}")))
+
+    def certificate(self) -> dict[str, Any]:
+        """Return what the comparisons prove without labels."""
+        return dict(self._send(_Call("GET", f"{self._path}/certificate")))
+
+    def info(self) -> dict[str, Any]:
+        """Return configuration, revision and counters."""
+        return dict(self._send(_Call("GET", self._path)))
+
+    def warm_start(
+        self, outputs: Sequence[Sequence[Any]], contexts: Sequence[Sequence[float]] | None = None
+    ) -> int:
+        """Learn from rows of outputs of all stages that exist already; return how many."""
+        return int(self._send(_warm_start(self._path, outputs, contexts))["rows"])
+
+    def audit(
+        self, outputs: Sequence[Sequence[Any]], arm: int | None = None, alpha: float = 0.05
+    ) -> dict[str, Any]:
+        """Begin an audit on fresh items; ``rows`` of the result say which of them need a label."""
+        return dict(self._send(_audit(self._path, outputs, arm, alpha)))
+
+    def audit_labels(self, audit: int, labels: Mapping[int, Any]) -> dict[str, Any]:
+        """Give the labels of an audit by row; the result has its ``verdict``."""
+        return dict(self._send(_audit_labels(self._path, audit, labels)))
+
+    def recost(self, stage_costs: Sequence[float] | None = None, error_cost: float | None = None) -> None:
+        """Go on with new prices; what was counted stays."""
+        self._send(_recost(self._path, stage_costs, error_cost))
+
+    def series(self, start: int, end: int, step: int = 60) -> dict[str, Any]:
+        """Return sums by minute, or by steps of whole minutes; all in seconds since 1970."""
+        return dict(self._send(_series(self._path, start, end, step)))
+
+    def events(self, after: int = -1) -> Iterator[dict[str, Any]]:
+        """Go through the log, one event after the other, from the one behind ``after``."""
+        while page := self._send(_events(self._path, after))["events"]:
+            yield from page
+            after = page[-1]["seq"]
+
+    def archive(self) -> None:
+        """Make no more decisions; feedback for open ones is still welcome, and the log stays."""
+        self._send(_Call("DELETE", self._path))
+
+
+class AsyncClient(_Base):
+    """A service, from coroutines; use it in an ``async with`` block or ``await client.close()``."""
+
+    _session: Any = None
+
+    def learner(self, name: str) -> AsyncLearner:
+        """Return the learner of this name; nothing is asked of the service yet."""
+        return AsyncLearner(self, name)
+
+    async def learners(self) -> list[dict[str, Any]]:
+        """Return name, kind, configuration and counters of all learners."""
+        return list((await self._send(_Call("GET", "/v1/learners")))["learners"])
+
+    async def create(self, name: str, **configuration: Any) -> AsyncLearner:
+        """Make a learner; one that is there with the same configuration is returned."""
+        learner = AsyncLearner(self, name)
+        await self._send(_Call("PUT", learner._path, configuration))
+        return learner
+
+    async def close(self) -> None:
+        """Close the connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def _send(self, call: _Call) -> Any:
+        import asyncio
+
+        aiohttp = _aiohttp()
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=self.timeout), trust_env=False, auto_decompress=False
+            )
+        tried = 0
+        while True:
+            try:
+                async with self._session.request(
+                    call.method,
+                    self.address + call.path,
+                    data=call.content(),
+                    headers=call.headers(self._token),
+                    allow_redirects=False,
+                ) as answer:
+                    content = await answer.read()
+                    status, later = answer.status, answer.headers.get("Retry-After")
+            except (TimeoutError, aiohttp.ClientError, OSError) as problem:
+                wait = self._again(tried, None, None)
+                if wait is None:
+                    raise self._failed(call, problem) from problem
+            else:
+                wait = self._again(tried, status, later)
+                if wait is None:
+                    return _result(call, status, content)
+            await asyncio.sleep(wait)
+            tried += 1
+
+
+class AsyncLearner:
+    """One learner of a service, for coroutines. The methods are those of `Learner`."""
+
+    def __init__(self, client: AsyncClient, name: str) -> None:
+        self.name, self._client, self._path = name, client, _learner_path(name)
+
+    def __repr__(self) -> str:
+        return f"<learner {self.name!r} at {self._client.address}>"
+
+    async def _send(self, call: _Call) -> Any:
+        return await self._client._send(call)
+
+    async def decide(self, context: Sequence[float] | None = None, *, key: str | None = None) -> Decision:
+        """See `Learner.decide`."""
+        return _decision(await self._send(_decide(self._path, context, key)))
+
+    async def decide_many(
+        self, count: int, contexts: Sequence[Sequence[float]] | None = None, *, key: str | None = None
+    ) -> list[Decision]:
+        """See `Learner.decide_many`."""
+        found = await self._send(_decide_many(self._path, count, contexts, key))
+        return [_decision(one) for one in found["decisions"]]
+
+    async def feedback(self, id: int, outputs: Any = None, **told: Any) -> str:
+        """See `Learner.feedback`."""
+        return str((await self._send(_feedback(self._path, id, outputs, told)))["result"])
+
+    async def feedback_many(self, items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """See `Learner.feedback_many`."""
+        body = {"items": [dict(item) for item in items]}
+        return list((await self._send(_Call("POST", f"{self._path}/feedback", body)))["results"])
+
+    async def wants_label(self, id: int, outputs: Sequence[Any]) -> bool:
+        """See `Learner.wants_label`."""
+        found = await self._send(_feedback(self._path, id, outputs, {"dry_run": True}))
+        return bool(found.get("wants_label"))
+
+    async def cancel(self, id: int, cost: float = 0.0, reason: str = "") -> None:
+        """See `Learner.cancel`."""
+        await self._send(_cancel(self._path, id, cost, reason))
+
+    async def begin(self, *, key: str | None = None) -> Step:
+        """See `Learner.begin`."""
+        return _step(await self._send(_begin(self._path, key)))
+
+    async def tell(self, id: int, output: Any, **told: Any) -> Step:
+        """See `Learner.tell`."""
+        return _step(await self._send(_tell(self._path, id, output, told)))
+
+    async def report(self) -> Report:
+        """See `Learner.report`."""
+        data, table = _report(self._path)
+        return Report(await self._send(data), await self._send(table))
+
+    async def explain(self, id: int) -> str:
+        """See `Learner.explain`."""
+        return str((await self._send(_Call("GET", f"{self._path}/decisions/{_id(id)}/explain")))["text"])
+
+    async def decision(self, id: int) -> dict[str, Any]:
+        """See `Learner.decision`."""
+        return dict(await self._send(_Call("GET", f"{self._path}/decisions/{_id(id)}")))
+
+    async def certificate(self) -> dict[str, Any]:
+        """See `Learner.certificate`."""
+        return dict(await self._send(_Call("GET", f"{self._path}/certificate")))
+
+    async def info(self) -> dict[str, Any]:
+        """See `Learner.info`."""
+        return dict(await self._send(_Call("GET", self._path)))
+
+    async def warm_start(
+        self, outputs: Sequence[Sequence[Any]], contexts: Sequence[Sequence[float]] | None = None
+    ) -> int:
+        """See `Learner.warm_start`."""
+        return int((await self._send(_warm_start(self._path, outputs, contexts)))["rows"])
+
+    async def audit(
+        self, outputs: Sequence[Sequence[Any]], arm: int | None = None, alpha: float = 0.05
+    ) -> dict[str, Any]:
+        """See `Learner.audit`."""
+        return dict(await self._send(_audit(self._path, outputs, arm, alpha)))
+
+    async def audit_labels(self, audit: int, labels: Mapping[int, Any]) -> dict[str, Any]:
+        """See `Learner.audit_labels`."""
+        return dict(await self._send(_audit_labels(self._path, audit, labels)))
+
+    async def recost(
+        self, stage_costs: Sequence[float] | None = None, error_cost: float | None = None
+    ) -> None:
+        """See `Learner.recost`."""
+        await self._send(_recost(self._path, stage_costs, error_cost))
+
+    async def series(self, start: int, end: int, step: int = 60) -> dict[str, Any]:
+        """See `Learner.series`."""
+        return dict(await self._send(_series(self._path, start, end, step)))
+
+    async def events(self, after: int = -1) -> AsyncIterator[dict[str, Any]]:
+        """See `Learner.events`."""
+        while page := (await self._send(_events(self._path, after)))["events"]:
+            for event in page:
+                yield event
+            after = page[-1]["seq"]
+
+    async def archive(self) -> None:
+        """See `Learner.archive`."""
+        await self._send(_Call("DELETE", self._path))
+
+
+@contextlib.contextmanager
+def local_service(store: str | os.PathLike[str] | None = None, *options: str) -> Iterator[Client]:
+    """Start a service of one's own, in a child process on a free port: for notebooks, and for tests of a program.
+
+    ``store`` is its file; without one everything is gone afterwards. ``options`` are those of ``weakfeedback serve``.
+    The child ends with the block; if it is killed instead, the file has everything that was acknowledged.
+
+    >>> with local_service() as service:
+    ...     service.ready()
+    True
+    """
+    with tempfile.TemporaryDirectory(prefix="weakfeedback-") as folder:
+        path = os.path.join(folder, "service.db") if store is None else os.path.abspath(store)
+        command = [
+            sys.executable,
+            "-m",
+            "weakfeedback",
+            "serve",
+            "--port",
+            "0",
+            "--store",
+            f"sqlite:///{path}",
+        ]
+        command += ["--quiet", "--interpreted", *options]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder)
+        assert child.stdout is not None
+        try:
+            address = next((line.split()[-1] for line in child.stdout if " serves " in line), None)
+            if address is None:
+                raise ServiceUnavailable(f"the service did not start: exit status {child.wait()}")
+            with Client(address) as client:
+                client.process = child
+                yield client
+        finally:
+            child.terminate()
+            child.wait()
+            child.stdout.close()
+
+
+# -- the requests, written once for both clients
+
+
+def _learner_path(name: str) -> str:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ValueError(f"a learner's name is a-z, 0-9, _ and -, at most 64 of them, got {name!r:.80}")
+    return f"/v1/learners/{quote(name)}"
+
+
+def _id(id: int) -> int:
+    if isinstance(id, bool) or not isinstance(id, int) or id < 0:
+        raise ValueError(f"id must be an integer >= 0, got {id!r:.40}")
+    return id
+
+
+def _key(key: str | None) -> str:
+    return uuid.uuid4().hex if key is None else key
+
+
+def _given(**told: Any) -> dict[str, Any]:
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _decide(path: str, context: Any, key: str | None) -> _Call:
+    return _Call("POST", f"{path}/decide", _given(context=_listed(context)), _key(key))
+
+
+def _decide_many(path: str, count: int, contexts: Any, key: str | None) -> _Call:
+    return _Call("POST", f"{path}/decide", _given(count=count, contexts=_listed(contexts)), _key(key))
+
+
+def _feedback(path: str, id: int, outputs: Any, told: dict[str, Any]) -> _Call:
+    body = {**_given(outputs=_listed(outputs)), **told}
+    return _Call("POST", f"{path}/decisions/{_id(id)}/feedback", body)
+
+
+def _cancel(path: str, id: int, cost: float, reason: str) -> _Call:
+    return _Call("POST", f"{path}/decisions/{_id(id)}/cancel", {"cost": cost, "reason": reason})
+
+
+def _begin(path: str, key: str | None) -> _Call:
+    return _Call("POST", f"{path}/begin", {}, _key(key))
+
+
+def _tell(path: str, id: int, output: Any, told: dict[str, Any]) -> _Call:
+    return _Call("POST", f"{path}/decisions/{_id(id)}/tell", {"output": output, **told})
+
+
+def _report(path: str) -> tuple[_Call, _Call]:
+    return _Call("GET", f"{path}/report"), _Call("GET", f"{path}/report", accept="text/plain")
+
+
+def _warm_start(path: str, outputs: Any, contexts: Any) -> _Call:
+    body = _given(outputs=_listed(outputs), contexts=_listed(contexts))
+    return _Call("POST", f"{path}/warm-start", body, _key(None))
+
+
+def _audit(path: str, outputs: Any, arm: int | None, alpha: float) -> _Call:
+    return _Call("POST", f"{path}/audits", _given(outputs=_listed(outputs), arm=arm, alpha=alpha), _key(None))
+
+
+def _audit_labels(path: str, audit: int, labels: Mapping[int, Any]) -> _Call:
+    body = {"labels": {str(row): label for row, label in labels.items()}}
+    return _Call("POST", f"{path}/audits/{_id(audit)}/labels", body)
+
+
+def _recost(path: str, stage_costs: Any, error_cost: float | None) -> _Call:
+    return _Call("PATCH", f"{path}/costs", _given(stage_costs=_listed(stage_costs), error_cost=error_cost))
+
+
+def _series(path: str, start: int, end: int, step: int) -> _Call:
+    return _Call("GET", f"{path}/series?" + urlencode({"from": start, "to": end, "step": step}))
+
+
+def _events(path: str, after: int) -> _Call:
+    return _Call("GET", f"{path}/events?" + urlencode({"after": after, "limit": 1000}))
+
+
+# -- the answers
+
+
+def _decision(data: Mapping[str, Any]) -> Decision:
+    return Decision(
+        id=data["id"],
+        stage=data.get("stage"),
+        name=data.get("name"),
+        call=tuple(data.get("call") or ()),
+        allocation=data.get("allocation"),
+        expires=data.get("expires"),
+        repeated=bool(data.get("repeated")),
+    )
+
+
+def _step(data: Mapping[str, Any]) -> Step:
+    return Step(
+        id=data["id"],
+        stage=data.get("stage"),
+        name=data.get("name"),
+        answer=data.get("answer"),
+        repeated=bool(data.get("repeated")),
+    )
+
+
+def _result(call: _Call, status: int, content: bytes) -> Any:
+    """Return what an answer holds, or raise what it says."""
+    if status == 204:
+        return None
+    try:
+        text = content.decode()
+        if 200 <= status < 300:
+            return text if call.accept == "text/plain" else json.loads(text)
+        problem = json.loads(text)
+        words, code = str(problem["detail"]), str(problem["code"])
+    except (ValueError, LookupError, TypeError):
+        words, code, problem = f"answer {status}: {content[:80]!r}", "", {}
+        if 200 <= status < 300:
+            words = f"the answer is not JSON: {content[:80]!r}"
+            raise ServiceUnavailable(f"{call.method} {call.path}: {words}", status) from None
+    raise _error(status, code, words, problem.get("field") if isinstance(problem, dict) else None)
+
+
+def _error(status: int, code: str, words: str, field: str | None) -> Exception:
+    """Return the exception of a problem: that of the library where there is one."""
+    from weakfeedback import FeedbackConflict, PendingDecision, UnknownDecision
+
+    if status >= 500 or status in REPEATED:
+        return ServiceUnavailable(words, status, code)
+    if status in (401, 403):
+        return PermissionError(words)
+    if code == "conflict":
+        return FeedbackConflict(words)
+    if code == "decision_open":
+        return PendingDecision(words)
+    if status == 410 or code == "unknown_decision":
+        return UnknownDecision(words)
+    return Refused(words, status, code, field)
+
+
+def _listed(value: Any) -> Any:
+    """Return arrays and tuples as lists; anything else as it is."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _plain(value: Any) -> Any:
+    """Return numbers of NumPy as those of Python."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(
+        f"{value!r:.60} cannot be sent: use texts, numbers, booleans, None, lists and dicts of these"
+    )
+
+
+def _token(name: str) -> str:
+    token = os.environ.get(name, "").strip()
+    if not token:
+        raise ValueError(f"token_env must name a variable that holds a token, and {name} is not set")
+    return token
+
+
+def _aiohttp() -> Any:
+    try:
+        import aiohttp
+    except ImportError:
+        raise ImportError('AsyncClient needs aiohttp: pip install "weakfeedback[serve]"') from None
+    return aiohttp

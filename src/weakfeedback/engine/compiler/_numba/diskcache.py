@@ -1,0 +1,134 @@
+"""Numba's cache on disk, in a folder of our choice and with a checksum before anything is loaded.
+
+Numba keeps pickles and machine code. A damaged one would end in any error or in a crash, so every file begins with a
+digest of its name and contents; what does not match is removed and compiled again.
+"""
+
+import contextlib
+import functools
+import hashlib
+import pickle
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from numba.core import caching
+from numba.core.serialize import dumps
+
+from weakfeedback.engine.compiler.cache import lost
+
+DIGEST = hashlib.sha256().digest_size
+OLD = 3600.0  # seconds after which a half-written file is removed
+
+
+def attach(dispatcher: Any, function: Any, place: Path, stamp: str) -> None:
+    """Let a dispatcher keep its code in a folder."""
+    dispatcher._cache = Kept(function, place, stamp)
+
+
+class _Locator(caching._CacheLocator):
+    """Says where a function is kept."""
+
+    def __init__(self, function: Any, place: Path, stamp: str) -> None:
+        self._py_file = function.__code__.co_filename
+        self._place, self._stamp = place, stamp
+
+    def get_cache_path(self) -> str:
+        return str(self._place)
+
+    def get_source_stamp(self) -> str:
+        return self._stamp
+
+    def get_disambiguator(self) -> str:
+        return "0"
+
+
+class _Contents(caching.CompileResultCacheImpl):
+    def __init__(self, function: Any, locator: _Locator) -> None:
+        self._lineno = function.__code__.co_firstlineno
+        self._locator = locator
+        name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+        self._filename_base = self.get_filename_base(name, getattr(sys, "abiflags", ""))
+
+
+class _Files(caching.IndexDataCacheFile):
+    """The index and the code of one function, each behind a digest."""
+
+    def _load_index(self) -> dict:
+        try:
+            stamp, overloads = self._load_data(self._index_name)
+        except FileNotFoundError:
+            return {}
+        return overloads if stamp == self._source_stamp else {}
+
+    def _save_index(self, overloads: dict) -> None:
+        self._save_data(self._index_name, (self._source_stamp, overloads))
+
+    def _load_data(self, name: str) -> Any:
+        content = Path(self._data_path(name)).read_bytes()
+        if content[:DIGEST] != _digest(name, content[DIGEST:]):
+            raise ValueError(f"{name} is damaged")
+        return pickle.loads(content[DIGEST:])
+
+    def _save_data(self, name: str, data: Any) -> None:
+        content = dumps(data)
+        with self._open_for_write(self._data_path(name)) as stream:
+            stream.write(_digest(name, content) + content)
+
+    def remove(self) -> None:
+        """Remove all files of the function."""
+        place = Path(self._cache_path)
+        base = self._index_name.removesuffix(".nbi")
+        for path in (place / self._index_name, *place.glob(f"{base}.*.nbc")):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+class Kept(caching.FunctionCache):
+    """The cache of one function; whatever is wrong with it, the function is compiled."""
+
+    def __init__(self, function: Any, place: Path, stamp: str) -> None:
+        locator = _Locator(function, place, stamp)
+        self._name = repr(function)
+        self._py_func = function
+        self._impl = _Contents(function, locator)
+        self._cache_path = str(place)
+        self._cache_file: Any = _Files(self._cache_path, self._impl.filename_base, stamp)
+        self.enable()
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The code for some types, or None."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception:  # a pickle of what is no longer there, or a damaged file
+            self._cache_file.remove()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the code for some types, if the disk lets us."""
+        _sweep(Path(self._cache_path))
+        try:
+            try:
+                super().save_overload(sig, data)
+            except (ValueError, pickle.UnpicklingError):  # a damaged index
+                self._cache_file.remove()
+                super().save_overload(sig, data)
+        except Warning:
+            raise
+        except Exception as reason:  # a full or forbidden disk
+            lost.append(str(reason))
+            self.disable()
+
+
+def _digest(name: str, content: bytes) -> bytes:
+    return hashlib.sha256(name.encode() + b"\0" + content).digest()
+
+
+@functools.lru_cache(maxsize=64)
+def _sweep(place: Path) -> None:
+    """Remove what killed writers left, once in a process."""
+    with contextlib.suppress(OSError):
+        for part in place.glob("*.tmp.*"):
+            if time.time() - part.stat().st_mtime > OLD:
+                part.unlink()

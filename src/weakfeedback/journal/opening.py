@@ -1,0 +1,48 @@
+"""Stores by their address: a file, or a schema in PostgreSQL."""
+
+import os
+from collections.abc import Callable
+
+from weakfeedback.journal.events import JournalError
+from weakfeedback.journal.sql import SqlStore
+from weakfeedback.journal.sqlite import SqliteStore
+
+POSTGRES = ("postgresql://", "postgres://")
+FILE = "sqlite:///"
+
+
+def open_store(
+    address: str | os.PathLike[str],
+    *,
+    read_only: bool = False,
+    create: bool = True,
+    wait: bool = False,
+    stop: Callable[[], bool] | None = None,
+) -> SqlStore:
+    """The store at ``address``, owned by this process until it is closed.
+
+    Arguments:
+        address: a file (``runs.db``, ``sqlite:///runs.db``, ``sqlite:////var/lib/runs.db``), or
+            ``postgresql://user@host/database`` (needs the extra ``postgres``).
+        read_only: look only; a store in use can be read.
+        create: make it if it is missing.
+        wait: of PostgreSQL only: if somebody else owns the store, wait as a standby until it is free.
+        stop: asked now and then while waiting; True ends it, with OwnedElsewhere.
+
+    What cannot be opened raises JournalError (a ValueError), OwnedElsewhere (a RuntimeError), StoreUnavailable or
+    FileNotFoundError (OSErrors), each with one line.
+    """
+    words = os.fspath(address)
+    if words.startswith(POSTGRES):
+        from weakfeedback.journal.postgres import PostgresStore
+
+        return PostgresStore.open(words, read_only=read_only, create=create, wait=wait, stop=stop)
+    if words.startswith(FILE):
+        words = words.removeprefix(FILE)
+    elif "://" in words:
+        raise JournalError(
+            f"a store is a file, sqlite:///FILE or postgresql://USER@HOST/DATABASE, got {words.split('://')[0]}://..."
+        )
+    if not words:
+        raise JournalError("the address of a store must name a file")
+    return SqliteStore.open(words, read_only=read_only, create=create)

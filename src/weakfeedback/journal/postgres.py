@@ -1,0 +1,384 @@
+"""The store of events in a schema of a PostgreSQL database.
+
+What keeps it whole, beside the checks that all stores have:
+
+* one session writes, and the same session holds an advisory lock: who has lost the lock has lost the means to write;
+* ``owner`` counts the owners. Who takes over raises its ``epoch``; every transaction first asks for its own epoch, and
+  nothing is stored if that is over;
+* a batch of events is one statement, which waits for the disk unless it is told not to.
+
+A session ends with its connection, and with it the ownership: every later call raises OwnershipLost. What was in memory
+must be thrown away then, as somebody else may own the store by now; open it again and read it again.
+"""
+
+import errno
+import os
+import socket
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from weakfeedback.journal.events import JournalError, OwnershipLost, Row, StoreUnavailable
+from weakfeedback.journal.owner import check_process
+from weakfeedback.journal.session import (
+    connect,
+    line_of,
+    lock_of,
+    parsed,
+    psycopg,
+    refuse_pooler,
+    schema_of,
+    take,
+    translated,
+)
+from weakfeedback.journal.sql import SqlStore, Tails, check_schema
+
+TransactionStatus = psycopg.pq.TransactionStatus
+T = TypeVar("T")
+
+# texts that are looked for are ordered by their bytes: the order of a language changes with the operating system
+_TABLES = (
+    'CREATE TABLE meta (key TEXT COLLATE "C" PRIMARY KEY, value TEXT NOT NULL)',
+    """CREATE TABLE learner (id BIGINT PRIMARY KEY, name TEXT COLLATE "C" NOT NULL UNIQUE,
+  created BIGINT NOT NULL, archived BIGINT)""",
+    """CREATE TABLE event (
+  learner BIGINT NOT NULL REFERENCES learner(id), seq BIGINT NOT NULL, at BIGINT NOT NULL,
+  kind TEXT NOT NULL, decision BIGINT, key TEXT COLLATE "C", body TEXT NOT NULL,
+  PRIMARY KEY (learner, seq))""",
+    """CREATE UNIQUE INDEX event_end ON event (learner, decision)
+  WHERE kind IN ('feedback', 'cancel', 'expire')""",
+    "CREATE UNIQUE INDEX event_key ON event (learner, key) WHERE key IS NOT NULL",
+    """CREATE TABLE snapshot (
+  learner BIGINT NOT NULL, seq BIGINT NOT NULL, at BIGINT NOT NULL, package TEXT NOT NULL,
+  body TEXT NOT NULL, checksum TEXT NOT NULL, PRIMARY KEY (learner, seq))""",
+    "CREATE TABLE owner (epoch BIGINT NOT NULL)",
+    "INSERT INTO owner VALUES (0)",
+)
+_DESCRIBED = {
+    "event": "learner bigint!, seq bigint!, at bigint!, kind text!, decision bigint, key text, body text!",
+    "learner": "id bigint!, name text!, created bigint!, archived bigint",
+    "meta": "key text!, value text!",
+    "owner": "epoch bigint!",
+    "snapshot": "learner bigint!, seq bigint!, at bigint!, package text!, body text!, checksum text!",
+    "indexes": """event_end ON event USING btree (learner, decision) \
+WHERE kind = ANY (ARRAY['feedback'::text, 'cancel'::text, 'expire'::text])
+event_key ON event USING btree (learner, key) WHERE key IS NOT NULL
+event_pkey ON event USING btree (learner, seq)
+learner_name_key ON learner USING btree (name)
+learner_pkey ON learner USING btree (id)
+meta_pkey ON meta USING btree (key)
+snapshot_pkey ON snapshot USING btree (learner, seq)""",
+    "references": "FOREIGN KEY (learner) REFERENCES learner(id)",
+    "triggers": "",
+}
+_BATCH = """WITH mine AS (SELECT epoch FROM owner WHERE epoch = %s FOR SHARE)
+INSERT INTO event SELECT new.* FROM mine, unnest(
+  %b::bigint[], %b::bigint[], %b::bigint[], %b::text[], %b::bigint[], %b::text[], %b::text[]) AS new"""
+
+
+class PostgresStore(SqlStore):
+    """Learners, their events and snapshots in one schema of a database. Make one with ``PostgresStore.open``."""
+
+    text = "{}"  # see _Bytes
+    errors = psycopg.Error
+
+    def __init__(
+        self,
+        place: str,
+        connection: "psycopg.Connection[Any]",
+        lock: int | None,
+        again: "Callable[[], psycopg.Connection[Any]]",
+    ):
+        super().__init__(place)
+        self._again = again
+        self._connection: psycopg.Connection[Any] | None = connection
+        self._lock = lock  # None if it is only read
+        self._lost: str | None = None
+        self._durable: bool | None = None
+        self._commands: dict[str, str] = {}
+        self.epoch = 0
+        _stores.add(self)
+
+    @classmethod
+    def open(
+        cls,
+        url: str,
+        *,
+        read_only: bool = False,
+        create: bool = True,
+        wait: bool = False,
+        stop: Callable[[], bool] | None = None,
+    ) -> "PostgresStore":
+        """The store in the database at ``url``, owned by this process until ``close`` or until its session ends.
+
+        Arguments:
+            url: ``postgresql://user@host/database``; the schema is the first one of the search path, which
+                ``?options=-csearch_path%3Dteam`` sets. The password comes from the variable
+                WEAKFEEDBACK_STORE_PASSWORD, or from a service or password file; never from the address.
+            read_only: look only; needs no lock, so a store in use can be read.
+            create: make the tables, and the schema, if they are missing.
+            wait: if somebody else owns the store, wait as a standby until it is free.
+            stop: asked now and then while waiting; True ends it, with OwnedElsewhere.
+
+        Raises:
+            OwnedElsewhere: another session owns it.
+            JournalError: what is there is not a store, damaged, of a later version; or the sessions are not one's
+                own, as behind a transaction pooler.
+            StoreUnavailable: the server cannot be reached or refuses.
+            FileNotFoundError: there is no store, and none may be made.
+        """
+        options, place = parsed(url)
+        connection = connect(options, place, read_only)
+        store = None
+        try:
+            schema = schema_of(connection, place, create and not read_only)
+            place = f"{place} (schema {schema})"
+            lock = None if read_only else lock_of(schema)
+            if lock is not None:
+                take(connection, lock, place, wait, stop)
+                refuse_pooler(connection, options, lock, place)
+            store = cls(place, connection, lock, lambda: connect(options, place, read_only))
+            store._prepare(schema, create)
+        except BaseException as problem:
+            if store is not None:
+                _stores.discard(store)
+            connection.close()
+            if isinstance(problem, psycopg.Error):
+                raise translated(place, problem) from problem
+            raise
+        return store
+
+    def close(self) -> None:
+        """Note how far it goes, and end the session, with which the lock ends. Closing twice is fine."""
+        check_process(self._pid)
+        self._turn.run(self._close)
+
+    def _close(self) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            with suppress(psycopg.Error, JournalError, StoreUnavailable):  # nothing is lost without
+                if self._lock is not None and self._lost is None:
+                    self._transaction(self._note_heads)
+        finally:
+            self._connection = None
+            _stores.discard(self)
+            connection.close()
+
+    def _prepare(self, schema: str, create: bool) -> None:
+        self._schema = schema
+        database = self._database
+        self._set_up(database)
+        found = _described(database, schema)
+        tables = [name for name in _DESCRIBED if found.get(name) and " " in found[name]]
+        if not tables:
+            if self._lock is None or not create:
+                raise FileNotFoundError(errno.ENOENT, "there is no store", self.place)
+            self._own(lambda: self._create(_TABLES))
+        else:
+            known = None
+            if "meta" in tables:
+                with suppress(psycopg.ProgrammingError):
+                    rows = self._all("SELECT key, value FROM meta WHERE key IN ('schema', 'store')")
+                    known = {key.decode(): value.decode(errors="replace") for key, value in rows}
+            check_schema(self.place, known, found == _DESCRIBED)
+            if self._lock is not None:
+                self._own(lambda: None)
+                self._note_package()
+        self._check_ends()
+
+    def _set_up(self, database: "psycopg.Connection[Any]") -> None:
+        if self._lock is None:
+            database.execute("SET default_transaction_read_only = on")
+        names = psycopg.sql.SQL("SET search_path = {}, pg_temp").format(psycopg.sql.Identifier(self._schema))
+        database.execute(names)
+        database.adapters.register_loader("text", _Bytes)
+
+    def _own(self, first: Callable[[], None]) -> None:
+        """Begin a new epoch, which ends those of all owners before."""
+
+        def begin() -> int:
+            first()
+            rows = self._all("UPDATE owner SET epoch = epoch + 1 RETURNING epoch")
+            if len(rows) != 1:
+                raise JournalError(f"{self.place} is damaged: its owners cannot be counted")
+            return rows[0][0]
+
+        self.epoch = self._committed(begin)
+
+    # The session
+
+    @property
+    def _database(self) -> "psycopg.Connection[Any]":
+        if self._lost is not None:
+            raise OwnershipLost(errno.ENOTCONN, self._lost)
+        if self._connection is None:
+            raise ValueError(f"{self.place} is closed")
+        if self._connection.closed and self._lock is None:  # a reader owns nothing that it could lose
+            self._connection = self._again()
+            self._set_up(self._connection)
+        return self._connection
+
+    def _lose(self, why: str) -> OwnershipLost:
+        """End the session, and so the ownership."""
+        self._lost = f"{self.place}: {why}: the store must be opened again"
+        if self._connection is not None:
+            self._connection.close()
+        return OwnershipLost(errno.ENOTCONN, self._lost)
+
+    def _translated(self, problem: Exception) -> Exception:
+        """The error of this package; a session that is over, or in a state that nobody knows, is not used again."""
+        connection = self._connection
+        known = (TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR)
+        if connection is not None and (connection.closed or connection.info.transaction_status not in known):
+            if self._lock is None:
+                connection.close()
+                return StoreUnavailable(errno.ENOTCONN, f"{self.place} cannot be read: {line_of(problem)}")
+            return self._lose(f"the session has ended ({line_of(problem)})")
+        return translated(self.place, problem) if isinstance(problem, psycopg.Error) else problem
+
+    def _all(self, command: str, *values: object) -> list[Any]:
+        known = self._commands.get(command)
+        if known is None:
+            known = self._commands[command] = command.replace("%", "%%").replace("?", "%s")
+        cursor = self._database.execute(known, values)
+        return cursor.fetchall() if cursor.description is not None else []
+
+    def _transaction(self, work: Callable[[], T], sync: bool = True) -> T:
+        def mine() -> T:
+            if self._lock is not None:
+                self._fence()
+            return work()
+
+        return self._committed(mine, sync)
+
+    def _fence(self) -> None:
+        """End the ownership unless this epoch lasts; nobody takes over before the transaction ends."""
+        self._check_epoch(len(self._all("SELECT epoch FROM owner WHERE epoch = ? FOR SHARE", self.epoch)))
+
+    def check_owner(self) -> None:
+        """OwnershipLost if somebody else has taken over, or the session has ended."""
+
+        def look() -> None:
+            self._check_place()
+            self._fence()
+
+        self._run(look)
+
+    def _committed(self, work: Callable[[], T], sync: bool = True) -> T:
+        database = self._idle()
+        self._set_durable(sync)
+        try:
+            database.execute("BEGIN")
+            result = work()
+            database.execute("COMMIT")
+        except BaseException:
+            with suppress(psycopg.Error, StoreUnavailable):
+                self._idle()
+            raise
+        return result
+
+    def _idle(self) -> "psycopg.Connection[Any]":
+        """The connection with no transaction open; one that an exception has left is undone."""
+        database = self._database
+        status = database.info.transaction_status
+        if status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+            database.execute("ROLLBACK")
+        elif status is not TransactionStatus.IDLE:
+            raise self._lose("the session was interrupted")
+        return database
+
+    def _set_durable(self, sync: bool) -> None:
+        if self._durable is not sync and self._lock is not None:
+            self._durable = None
+            self._database.execute(f"SET synchronous_commit = {'on' if sync else 'off'}")
+            self._durable = sync
+
+    def _insert(self, rows: Sequence[Row], check: Callable[[], Tails], sync: bool) -> Tails:
+        self._idle()
+        tails = check()
+        self._set_durable(sync)
+        self._put(rows)
+        return tails
+
+    def _put(self, rows: Sequence[Row]) -> None:
+        if rows:
+            columns = [list(column) for column in zip(*rows)]
+            self._check_epoch(self._database.execute(_BATCH, (self.epoch, *columns)).rowcount)
+
+    def _check_epoch(self, found: int) -> None:
+        if not found:
+            raise self._lose("somebody else has taken over")
+
+    def _check_place(self) -> None:
+        if self._lock is None:
+            raise StoreUnavailable(
+                errno.EROFS, f"{self.place}: it cannot be written: it was opened to be read"
+            )
+
+    def _look(self) -> list[str]:
+        counted = self._all("SELECT count(*) FROM owner")[0][0]
+        return [] if counted == 1 else [f"{self.place}: its owners cannot be counted"]
+
+
+class _Bytes(psycopg.adapt.Loader):
+    """Texts as they are: a damaged one is then an event that can be named, not an error of the driver."""
+
+    def load(self, data: Any) -> bytes:
+        return bytes(data)
+
+
+def _described(connection: "psycopg.Connection[Any]", schema: str) -> dict[str, str]:
+    """The tables of a store as they are: columns, indexes, references, triggers and rules."""
+
+    def words(command: str) -> list[str]:
+        rows = connection.execute(command.replace("%", "%%").replace("?", "%(s)s"), {"s": schema}).fetchall()
+        return [row[0].decode() if isinstance(row[0], bytes) else str(row[0]) for row in rows]
+
+    ours = (
+        "relname IN ('event', 'learner', 'meta', 'owner', 'snapshot') "
+        "AND relnamespace = to_regnamespace(quote_ident(?))"
+    )
+    found = {}
+    for line in words(
+        "SELECT relname || ': ' || string_agg(attname || ' ' || format_type(atttypid, atttypmod) || "
+        "CASE WHEN attnotnull THEN '!' ELSE '' END, ', ' ORDER BY attnum) "
+        f"FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid WHERE {ours} AND relkind = 'r' "
+        "AND attnum > 0 AND NOT attisdropped GROUP BY relname"
+    ):
+        name, columns = line.split(": ", 1)
+        found[name] = columns
+    known = [
+        "SELECT replace(pg_get_indexdef(indexrelid, 0, true), 'CREATE UNIQUE INDEX ', '') FROM pg_index "
+        f"JOIN pg_class ON indrelid = pg_class.oid WHERE {ours} AND indisunique AND indisvalid",
+        f"SELECT pg_get_constraintdef(pg_constraint.oid) FROM pg_constraint JOIN pg_class ON conrelid = pg_class.oid "
+        f"WHERE {ours} AND contype IN ('f', 'c', 'x', 't')",
+        f"SELECT tgname::text FROM pg_trigger JOIN pg_class ON tgrelid = pg_class.oid WHERE {ours} "
+        "AND NOT tgisinternal "
+        f"UNION ALL SELECT rulename FROM pg_rewrite JOIN pg_class ON ev_class = pg_class.oid WHERE {ours}",
+    ]
+    for name, command in zip(("indexes", "references", "triggers"), known):
+        found[name] = "\n".join(sorted(words(command)))
+    return found
+
+
+# Forks
+
+_stores: "weakref.WeakSet[PostgresStore]" = weakref.WeakSet()
+_inherited: list[object] = []  # connections of the parent, which must never be finished here
+
+
+def _leave_to_the_parent() -> None:
+    """Close the child's side of the sockets: the session must end with the parent, whose it is."""
+    for store in list(_stores):
+        connection = store._connection
+        if connection is not None and not connection.closed:
+            _inherited.append(connection)
+            with suppress(OSError, psycopg.Error):
+                socket.close(connection.fileno())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_the_parent)

@@ -1,0 +1,631 @@
+"""What the stores of events have in common: learners, events in order, snapshots, compaction, and all checks.
+
+A store in SQL has the same five tables everywhere. A dialect (`sqlite.py`, `postgres.py`) says how to connect, what a
+transaction is, how rows are inserted, and what the errors of its driver mean. Commands are written once, with "?" for
+values.
+"""
+
+import os
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import sha256
+from typing import Any, ClassVar, Self, TypeVar
+
+from weakfeedback._version import __version__
+from weakfeedback.journal.events import (
+    ENDS,
+    LARGEST,
+    Event,
+    JournalError,
+    Row,
+    SecondEnd,
+    SecondKey,
+    checksum,
+    event_of,
+    row_of,
+    seal,
+    unseal,
+)
+from weakfeedback.journal.owner import check_process
+from weakfeedback.journal.store import Floor, Learner, Snapshot, Store
+from weakfeedback.journal.turn import Turn
+
+T = TypeVar("T")
+Tails = dict[int, tuple[int, int]]
+
+SCHEMA = 1
+KEPT_SNAPSHOTS = 3
+_PAGE = 1000  # events read at once
+_ENDED = "kind IN ('feedback', 'cancel', 'expire')"  # word for word as in the index
+_OPENS = f"decision IS NOT NULL AND NOT {_ENDED} AND kind != 'tell'"
+
+
+class SqlStore(ABC):
+    """Learners, their events and snapshots in tables.
+
+    Every method may be called from any thread. Whatever the disk or the server refuses is StoreUnavailable (an
+    OSError), has changed nothing, and can be repeated. Whatever is found damaged is JournalError.
+    """
+
+    text: ClassVar[str]  # a column of text, read as bytes: damaged, it is then an event that can be named
+    errors: ClassVar[type[Exception]]  # of the driver
+
+    def __init__(self, place: str) -> None:
+        self.place = place  # how messages call it
+        self._pid = os.getpid()
+        self._turn = Turn()
+        self._names: dict[int, str] = {}
+        self._tails: Tails = {}  # last seq and at of learners, if known
+
+    # What a dialect says
+
+    @abstractmethod
+    def _all(self, command: str, *values: object) -> list[Any]:
+        """The rows that a command gives."""
+
+    @abstractmethod
+    def _transaction(self, work: Callable[[], T], sync: bool = True) -> T:
+        """All that ``work`` does, or nothing of it."""
+
+    @abstractmethod
+    def _insert(self, rows: Sequence[Row], check: Callable[[], Tails], sync: bool) -> Tails:
+        """Store rows that pass ``check``, whose result is returned, in a transaction of their own."""
+
+    @abstractmethod
+    def _put(self, rows: Sequence[Row]) -> None:
+        """Store rows within a transaction."""
+
+    @abstractmethod
+    def _translated(self, problem: Exception) -> Exception:
+        """The error of this package for one of the driver."""
+
+    @abstractmethod
+    def _check_place(self) -> None:
+        """Refuse to write where it would be lost."""
+
+    @abstractmethod
+    def _look(self) -> list[str]:
+        """One line about each thing that the database finds wrong with itself."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the store. Closing twice is fine."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Learners
+
+    def learners(self) -> list[Learner]:
+        """All learners, in the order in which they were made."""
+        return self._run(self._learners)
+
+    def _learners(self) -> list[Learner]:
+        found = []
+        sums = self._metas("learner:")
+        for id, text, created, archived in self._all(
+            f"SELECT id, {self.text.format('name')}, created, archived FROM learner ORDER BY id"
+        ):
+            name = _decoded(text)
+            if sums.get(f"learner:{id}") != checksum(id, name, created, archived):
+                raise JournalError(f"{self.place}: learner {id}: the checksum of its name is wrong")
+            found.append(Learner(id, name, created, archived))
+        if len(sums) != len(found):
+            raise JournalError(
+                f"{self.place} is damaged: there were {len(sums)} learners, and {len(found)} are left"
+            )
+        self._names = {learner.id: learner.name for learner in found}
+        return found
+
+    def create_learner(self, name: str, at: int) -> int:
+        """A new learner, whose number is returned; ValueError if the name is taken."""
+        if not isinstance(name, str) or not name or "\0" in name:
+            raise ValueError(f"name must be a text without NUL that is not empty, got {name!r}")
+        name.encode()  # UnicodeEncodeError, a ValueError, for half of a character
+        if type(at) is not int or not 0 <= at <= LARGEST:
+            raise ValueError(f"at must be microseconds since 1970, got {at!r}")
+
+        def insert() -> int:
+            if self._all("SELECT id FROM learner WHERE name = ?", name):
+                raise ValueError(f"{self.place} has a learner named {name!r} already")
+            id = self._one("SELECT coalesce(max(id), 0) + 1 FROM learner")[0]
+            self._add_learner(Learner(id, name, at, None))
+            return id
+
+        id = self._run(lambda: self._transaction(insert))
+        self._names[id] = name
+        return id
+
+    def _add_learner(self, learner: Learner) -> None:
+        columns = learner.id, learner.name, learner.created, learner.archived
+        self._all("INSERT INTO learner VALUES (?, ?, ?, ?)", *columns)
+        self._set_meta(f"learner:{learner.id}", checksum(*columns))
+
+    def archive_learner(self, learner: int, at: int) -> None:
+        """Note that ``learner`` takes no more decisions since ``at``."""
+
+        def update() -> None:
+            found = {one.id: one for one in self._learners()}[learner]
+            self._all("UPDATE learner SET archived = ? WHERE id = ?", at, learner)
+            self._set_meta(f"learner:{learner}", checksum(learner, found.name, found.created, at))
+
+        self._run(lambda: self._transaction(update))
+
+    # Events
+
+    def append(self, rows: Sequence[tuple[int, Event]], *, sync: bool = True) -> None:
+        """Store events, each with its learner's number, in one transaction: all or none.
+
+        With ``sync`` they survive a loss of power, and so do all that were stored before; without it only the
+        end of the process, until the next ``sync``.
+
+        Raises:
+            SecondEnd: the decision has ended.
+            SecondKey: the key is taken.
+            JournalError: ``seq`` is not the next one, or ``at`` lies before the last one.
+        """
+        self.write([row_of(learner, event) for learner, event in rows], sync=sync)
+
+    def write(self, rows: Sequence[Row], *, sync: bool = True) -> None:
+        """``append`` for rows that ``row_of`` has made."""
+
+        def check() -> Tails:
+            tails: Tails = {}
+            for learner, seq, at, *_ in rows:
+                last, before = tails.get(learner) or self._tails.get(learner) or self._last(learner)
+                if seq != last + 1 or at < before:
+                    raise JournalError(
+                        f"{self._about(learner, seq)} cannot follow event {last}"
+                        + (f": its time {at} lies before {before}" if seq == last + 1 else "")
+                    )
+                tails[learner] = seq, at
+            return tails
+
+        def work() -> None:
+            self._check_place()
+            self._tails.update(self._insert(rows, check, sync))
+
+        try:
+            self._run(work)
+        except BaseException:
+            self._tails = {}  # whether they were stored is not known here: ask again
+            raise
+
+    def sync(self) -> None:
+        """Make everything stored so far survive a loss of power."""
+
+        def count() -> None:  # a transaction that changes nothing waits for no disk
+            self._all(
+                "INSERT INTO meta VALUES ('syncs', '1') ON CONFLICT (key) "
+                "DO UPDATE SET value = CAST(CAST(meta.value AS BIGINT) + 1 AS TEXT)"
+            )
+
+        def work() -> None:
+            self._check_place()
+            self._transaction(count)
+
+        self._run(work)
+
+    def events(self, learner: int, after: int = -1, limit: int | None = None) -> Iterator[Event]:
+        """The events behind number ``after``, in order, each checked; JournalError names the first bad one."""
+        first = self._run(lambda: self._floor(learner)).seq
+        if after + 1 < first:
+            raise JournalError(
+                f"{self.place}: learner {self._name(learner)}: events before {first} were removed; begin there"
+            )
+        last, before = after, 0
+        while limit is None or limit > 0:
+            size = _PAGE if limit is None else min(_PAGE, limit)
+            rows = self._run(
+                lambda last=last, size=size: self._all(  # type: ignore[misc]
+                    f"SELECT {self._columns} FROM event WHERE learner = ? AND seq > ? ORDER BY seq LIMIT ?",
+                    learner,
+                    last,
+                    size,
+                )
+            )
+            for row in rows:
+                if row[1] != last + 1:
+                    raise JournalError(f"{self._about(learner, last + 1)} is missing")
+                event = self._event(row)
+                if event.at < before:
+                    raise JournalError(f"{self._about(learner, event.seq)} lies before the one it follows")
+                last, before = event.seq, event.at
+                yield event
+            if len(rows) < size:
+                return
+            if limit is not None:
+                limit -= size
+
+    def last(self, learner: int) -> tuple[int, int]:
+        """``seq`` and ``at`` of the last event; (-1, 0) if there is none."""
+        return self._run(lambda: self._last(learner))
+
+    def _last(self, learner: int) -> tuple[int, int]:
+        rows = self._all("SELECT seq, at FROM event WHERE learner = ? ORDER BY seq DESC LIMIT 1", learner)
+        if not rows:
+            return self._floor(learner).seq - 1, 0
+        seq, at = rows[0]
+        if type(seq) is not int or type(at) is not int:
+            raise JournalError(f"{self._about(learner, seq)}: a number is not an integer")
+        return seq, at
+
+    def end_of(self, learner: int, decision: int) -> Event | None:
+        """The feedback, cancellation or expiry of ``decision``."""
+        event = self._first(f"learner = ? AND decision = ? AND {_ENDED}", learner, decision)
+        if event is not None and (event.decision != decision or event.kind not in ENDS):
+            raise JournalError(f"{self._about(learner, event.seq)} stands in the index in a wrong place")
+        return event
+
+    def by_key(self, learner: int, key: str) -> Event | None:
+        """The event with this ``key``."""
+        event = self._first("learner = ? AND key = ?", learner, key)
+        if event is not None and event.key != key:
+            raise JournalError(f"{self._about(learner, event.seq)} stands in the index in a wrong place")
+        return event
+
+    def decided(self, learner: int, decision: int) -> Event | None:
+        """The event that opened ``decision``: the first one that names it, if that is not its end.
+
+        It is found by bisection, as decisions are numbered in the order in which they are made; a number that
+        is not found so is looked for everywhere.
+        """
+
+        def bisect() -> Event | None:
+            low, high = self._floor(learner).seq, self._last(learner)[0] + 1
+            while low < high:
+                middle = (low + high) // 2
+                found = self._all(
+                    f"SELECT {self._columns} FROM event WHERE learner = ? AND seq >= ? AND seq < ? AND {_OPENS} "
+                    "ORDER BY seq LIMIT 1",
+                    learner,
+                    middle,
+                    high,
+                )
+                event = self._event(found[0]) if found else None
+                if event is None or event.decision is None or event.decision > decision:
+                    high = middle
+                elif event.decision < decision:
+                    low = event.seq + 1
+                else:
+                    return event
+            return None
+
+        return self._run(bisect) or self._first(
+            f"learner = ? AND decision = ? AND {_OPENS}", learner, decision
+        )
+
+    def _first(self, where: str, *values: object) -> Event | None:
+        rows = self._run(
+            lambda: self._all(
+                f"SELECT {self._columns} FROM event WHERE {where} ORDER BY seq LIMIT 1", *values
+            )
+        )
+        return self._event(rows[0]) if rows else None
+
+    def _event(self, row: Sequence[Any]) -> Event:
+        try:
+            return event_of(row)
+        except JournalError as problem:
+            raise JournalError(f"{self._about(row[0], row[1])}: {problem}") from None
+
+    # Snapshots
+
+    def add_snapshot(self, learner: int, seq: int, at: int, body: dict[str, Any]) -> None:
+        """Keep the state after event ``seq``, and drop all but the newest three."""
+
+        def insert() -> None:
+            if not 0 <= seq <= self._last(learner)[0]:
+                raise ValueError(
+                    f"there is no event {seq} of learner {self._name(learner)} to take a snapshot of"
+                )
+            self._add_snapshot(learner, Snapshot(seq, at, __version__, body))
+            self._all(
+                "DELETE FROM snapshot WHERE learner = ? AND seq NOT IN "
+                "(SELECT seq FROM snapshot WHERE learner = ? ORDER BY seq DESC LIMIT ?)",
+                learner,
+                learner,
+                KEPT_SNAPSHOTS,
+            )
+            self._note_heads()
+
+        def work() -> None:
+            self._check_place()
+            self._transaction(insert)
+
+        self._run(work)
+
+    def _add_snapshot(self, learner: int, one: Snapshot) -> None:
+        text = seal(one.body, learner, one.seq, one.at, one.package)
+        self._all(
+            "INSERT INTO snapshot VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (learner, seq) DO UPDATE SET "
+            "at = excluded.at, package = excluded.package, body = excluded.body, checksum = excluded.checksum",
+            learner,
+            one.seq,
+            one.at,
+            one.package,
+            text,
+            sha256(text.encode()).hexdigest(),
+        )
+
+    def snapshots(self, learner: int, damaged: list[str] | None = None) -> Iterator[Snapshot]:
+        """The kept snapshots, newest first, one read at a time.
+
+        Damaged ones are left out; a line about each is added to ``damaged``.
+        """
+
+        def numbers() -> list[tuple[int]]:
+            return self._all("SELECT seq FROM snapshot WHERE learner = ? ORDER BY seq DESC", learner)
+
+        for (seq,) in self._run(numbers):
+            try:
+                snapshot = self._snapshot(learner, seq)
+            except JournalError as problem:
+                if damaged is not None and (seq,) in self._run(numbers):  # or a newer one has taken its place
+                    damaged.append(str(problem))
+            else:
+                yield snapshot
+
+    def _snapshot(self, learner: int, seq: int) -> Snapshot:
+        texts = ", ".join(map(self.text.format, ("package", "body", "checksum")))
+        rows = self._run(
+            lambda: self._all(
+                f"SELECT seq, at, {texts} FROM snapshot WHERE learner = ? AND seq = ?", learner, seq
+            )
+        )
+        about = f"{self.place}: learner {self._name(learner)}: snapshot {seq}"
+        if len(rows) != 1:
+            raise JournalError(f"{about} cannot be found")
+        seq, at, package, text, digest = rows[0]
+        if not isinstance(text, bytes) or sha256(text).hexdigest().encode() != digest:
+            raise JournalError(f"{about}: the checksum is wrong")
+        try:
+            package = package.decode() if isinstance(package, bytes) else ""
+            return Snapshot(seq, at, package, unseal(text.decode(), learner, seq, at, package))
+        except JournalError as problem:
+            raise JournalError(f"{about}: {problem}") from None
+        except UnicodeDecodeError:
+            raise JournalError(f"{about}: a text is not UTF-8") from None
+
+    # Compaction and checks
+
+    def compact(self, learner: int, before_at: int) -> int:
+        """Remove the events older than the oldest snapshot and than ``before_at``; return how many.
+
+        The event of that snapshot stays, so that there is always a last one. What a later reader must know of
+        the removed ones is in ``floor``. The file does not shrink: new events use the room.
+        """
+        damaged: list[str] = []
+        oldest = None
+        for snapshot in self.snapshots(learner, damaged):
+            oldest = snapshot.seq
+        if damaged:
+            raise JournalError(f"nothing was removed, as a snapshot is damaged: {damaged[0]}")
+        if oldest is None:
+            return 0
+
+        def remove() -> int:
+            late = self._all(
+                "SELECT seq FROM event WHERE learner = ? AND seq < ? AND at >= ? ORDER BY seq LIMIT 1",
+                learner,
+                oldest,
+                before_at,
+            )
+            first = late[0][0] if late else oldest
+            floor = self._floor(learner)
+            if first <= floor.seq:
+                return 0
+            highest = self._one(
+                "SELECT max(decision) FROM event WHERE learner = ? AND seq < ?", learner, first
+            )[0]
+            if highest is None or (floor.decision is not None and floor.decision > highest):
+                highest = floor.decision
+            self._all("DELETE FROM event WHERE learner = ? AND seq < ?", learner, first)
+            self._set_floor(learner, Floor(first, highest))
+            return first - floor.seq
+
+        return self._run(lambda: self._transaction(remove))
+
+    def floor(self, learner: int) -> Floor:
+        """The first event that is kept, and the highest decision that is forgotten unless it is found."""
+        return self._run(lambda: self._floor(learner))
+
+    def _floor(self, learner: int) -> Floor:
+        text = self._meta(f"floor:{learner}")
+        if text is None:
+            return Floor(0, None)
+        try:
+            body = unseal(text, "floor", learner)
+        except JournalError as problem:
+            raise JournalError(
+                f"{self.place}: learner {self._name(learner)}: what was removed is not known: {problem}"
+            ) from None
+        return Floor(body["seq"], body["decision"])
+
+    def _set_floor(self, learner: int, floor: Floor) -> None:
+        body = {"seq": floor.seq, "decision": floor.decision}
+        self._set_meta(f"floor:{learner}", seal(body, "floor", learner))
+
+    # Whole stores
+
+    def fill(self, source: Store) -> int:
+        """Store all that is in ``source`` in one transaction, and return how many events; this store must be empty."""
+
+        def work() -> int:
+            if self._learners():
+                raise ValueError(f"{self.place} is not empty: copy into a new store")
+            return sum(self._fill(source, learner) for learner in source.learners())
+
+        return self._run(lambda: self._transaction(work))
+
+    def _fill(self, source: Store, learner: Learner) -> int:
+        self._add_learner(learner)
+        floor = source.floor(learner.id)
+        if floor.seq:
+            self._set_floor(learner.id, floor)
+        count, rows = 0, list[Row]()
+        for event in source.events(learner.id, floor.seq - 1):
+            rows.append(row_of(learner.id, event))
+            if len(rows) == _PAGE:
+                self._put(rows)
+                count, rows = count + len(rows), []
+        self._put(rows)
+        for snapshot in source.snapshots(learner.id):
+            self._add_snapshot(learner.id, snapshot)
+        return count + len(rows)
+
+    def check_owner(self) -> None:
+        """StoreUnavailable if this process does not own the store any more."""
+        self._run(self._check_place)
+
+    def integrity(self) -> list[str]:
+        """Read everything and check everything; one line about each thing that is wrong."""
+
+        problems = []
+        try:
+            problems += self._run(self._look)
+            if self._run(self._has_rows_of_nobody):
+                problems.append(f"{self.place}: there are rows of learners that do not exist")
+            self._run(self._check_ends)
+            for learner in self.learners():
+                try:
+                    for _ in self.events(learner.id, self.floor(learner.id).seq - 1):
+                        pass
+                except JournalError as problem:
+                    problems.append(str(problem))
+                for _ in self.snapshots(learner.id, problems):
+                    pass
+        except JournalError as problem:
+            problems.append(str(problem))
+        return problems
+
+    def _has_rows_of_nobody(self) -> bool:
+        return any(
+            self._all(f"SELECT 1 FROM {table} WHERE learner NOT IN (SELECT id FROM learner) LIMIT 1")
+            for table in ("event", "snapshot")
+        )
+
+    def _check_ends(self) -> None:
+        """The first and the last event of every learner must be those that are known."""
+        heads = self._metas("head:")
+        ends = {id: (first, last) for id, first, last in self._ends()}
+        for learner in self._learners():
+            about = f"{self.place}: learner {learner.name}"
+            first, last = ends[learner.id]
+            head = heads.get(f"head:{learner.id}")
+            if head is not None and not (head.isdecimal() and int(head) <= last):
+                raise JournalError(f"{about}: events behind {last} are missing: there were {head} at least")
+            floor = self._floor(learner.id).seq
+            if last >= 0 and first != floor:
+                raise JournalError(f"{about}: the first event is {first} and should be {floor}")
+
+    def _ends(self) -> list[tuple[int, int, int]]:
+        """Every learner with its first and last event, -1 if there is none."""
+        found = []
+        for id, first, last in self._all(
+            "SELECT id, (SELECT min(seq) FROM event WHERE learner = learner.id), "
+            "(SELECT max(seq) FROM event WHERE learner = learner.id) FROM learner"
+        ):
+            if first is None and last is None:
+                first = last = -1
+            if type(first) is not int or type(last) is not int:
+                raise JournalError(f"{self._about(id, last)}: a number is not an integer")
+            found.append((id, first, last))
+        return found
+
+    def _note_heads(self) -> None:
+        heads = self._metas("head:")
+        for learner, _, last in self._ends():
+            if last >= 0 and heads.get(f"head:{learner}") != str(last):
+                self._set_meta(f"head:{learner}", str(last))
+
+    # Rows
+
+    def _run(self, work: Callable[[], T]) -> T:
+        """The result of ``work()``, by one thread at a time, with the errors of this package."""
+        check_process(self._pid)
+        try:
+            return self._turn.run(work)
+        except self.errors as problem:
+            raise self._translated(problem) from problem
+
+    def _one(self, command: str, *values: object) -> Any:
+        rows = self._all(command, *values)
+        if not rows:
+            raise JournalError(f"{self.place} has no such row: {command} {values}")
+        return rows[0]
+
+    @property
+    def _columns(self) -> str:
+        kind, key, body = map(self.text.format, ("kind", "key", "body"))
+        return f"learner, seq, at, {kind}, decision, {key}, {body}"
+
+    def _meta(self, key: str) -> str | None:
+        rows = self._all(f"SELECT {self.text.format('value')} FROM meta WHERE key = ?", key)
+        return _decoded(rows[0][0]) if rows else None
+
+    def _metas(self, start: str) -> dict[str, str]:
+        """What is noted under keys that begin so."""
+        key, value = map(self.text.format, ("key", "value"))
+        rows = self._all(f"SELECT {key}, {value} FROM meta WHERE key LIKE ?", start + "%")
+        return {_decoded(key): _decoded(value) for key, value in rows}
+
+    def _set_meta(self, key: str, value: str) -> None:
+        self._all(
+            "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            key,
+            value,
+        )
+
+    def _name(self, learner: int) -> str:
+        return self._names.get(learner, str(learner))
+
+    def _about(self, learner: int, seq: int) -> str:
+        return f"{self.place}: learner {self._name(learner)}: event {seq}"
+
+    def _create(self, commands: Iterable[str]) -> None:
+        """Make the tables of an empty store."""
+        for command in commands:
+            self._all(command)
+        self._set_meta("schema", str(SCHEMA))
+        self._set_meta("store", secrets.token_hex(16))
+        self._set_meta("package", __version__)
+
+    def _note_package(self) -> None:
+        if self._meta("package") != __version__:
+            self._transaction(lambda: self._set_meta("package", __version__))
+
+
+def check_schema(place: str, known: dict[str, Any] | None, tables: bool) -> None:
+    """Refuse a database whose meta table says otherwise, or whose ``tables`` are not those of a store."""
+    if not known or "schema" not in known or "store" not in known:
+        raise JournalError(f"{place} is not a store: its tables are those of another program")
+    number = str(known["schema"])
+    if number.isdecimal() and int(number) > SCHEMA:
+        raise JournalError(
+            f"{place} was written by a later version (its schema is {number[:20]}, this version reads {SCHEMA})"
+        )
+    if number != str(SCHEMA) or not tables:
+        raise JournalError(f"{place} is damaged: its tables are not those of a store")
+
+
+def refused(place: str, index: str) -> JournalError:
+    """The error for a row that an index with this name (or these columns) refuses."""
+    if "event_end" in index or "event.decision" in index:
+        return SecondEnd(f"{place}: a decision that has ended cannot end again")
+    if "event_key" in index or "event.key" in index:
+        return SecondKey(f"{place}: the key of an event is taken")
+    return JournalError(f"{place}: an event of this number is there: another process writes to the store")
+
+
+def no_learner(place: str) -> JournalError:
+    """The error for a row of a learner that does not exist."""
+    return JournalError(f"{place}: there is no such learner")
+
+
+def _decoded(text: object) -> str:
+    return text.decode(errors="replace") if isinstance(text, bytes) else ""

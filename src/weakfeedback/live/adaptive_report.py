@@ -1,0 +1,193 @@
+"""What a cascade that decides after every answer has learned, in numbers and in words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weakfeedback.live.counts import Counts
+from weakfeedback.live.report import counted, money, percent, plain, spent_lines
+from weakfeedback.live.stopping import Told
+
+JUDGES = ("last", "score", "calibrated")
+LIMIT = (
+    "The rule it learns can cost up to twice the error rate of the last stage more than the best one; "
+    "calibrate(...) with some 30 labels lowers that."
+)
+CALIBRATED_LIMIT = (
+    "The rule it learns can cost up to twice the calibration error of the last stage more than the best one; "
+    "audit(...) tells by labels what it costs."
+)
+NO_LIMIT = (
+    "Nothing is known without labels of how good this rule is; audit(...) tells by labels what it costs."
+)
+NO_SCORES = (
+    "No scores from {}: what is left is agreement, which rarely beats the best fixed stage. Return "
+    "Scored(label, score); with scores the cost fell to 0.91 of the best fixed stage, without to 1.04 (38 recorded "
+    "cascades)."
+)
+
+
+class Ask(NamedTuple):
+    """What was decided after one stage."""
+
+    told: Told
+    gain: float | None  # the draw of what going on brings, in errors; None if the policy does not tell
+    price: float | None  # of going on, in money; None after the last stage
+    more: bool
+
+
+@dataclass(frozen=True)
+class AdaptiveReport:
+    """What a cascade that decides after every answer has seen and spent. ``print`` it for a table.
+
+    Attributes
+    ----------
+    judge : str or None
+        By what it judges answers: "last", "score" or "calibrated"; None for a rule that does not.
+    rounds, pending : int
+        Rounds learned, and rounds that are open.
+    reached, stopped : K integers
+        How many of the rounds came to each stage, and stopped there.
+    changed : K - 1 integers
+        How often the next stage, when it was asked, gave another answer.
+    judged_changes, agreed : K - 1 integers, or None
+        How many of these changes were in rounds that reached the last stage, where the judge speaks, and how often he
+        believed the new answer more.
+    unscored : integers
+        The stages that were called and never gave a score.
+    spent, saved_alone, saved, wasted : float
+        As of `CascadeReport`: for the calls of all rounds; saved against calling the last stage alone in every round
+        (negative if that had been cheaper); against calling all stages; spent on rounds that failed.
+    """
+
+    policy: str
+    judge: str | None
+    stage_costs: np.ndarray
+    error_cost: float
+    rounds: int
+    pending: int
+    reached: np.ndarray
+    stopped: np.ndarray
+    changed: np.ndarray
+    judged_changes: np.ndarray | None
+    agreed: np.ndarray | None
+    unscored: tuple[int, ...]
+    spent: float
+    saved_alone: float
+    saved: float
+    wasted: float
+
+    def __str__(self) -> str:
+        K = len(self.stage_costs)
+        judged = "" if self.judge is None else f" (judge {self.judge})"
+        lines = [
+            f"Cascade of {counted(K, 'stage')}, {self.policy}{judged}: {counted(self.rounds, 'round')} learned, "
+            f"{self.pending} pending",
+            "",
+            f"{'stage':>5}  {'cost':>10}  {'reached':>8}  {'stopped here':>12}  {'changed the answer':>18}"
+            + (f"  {'judge agreed':>12}" if self.agreed is not None else ""),
+        ]
+        for k, cost in enumerate(self.stage_costs):
+            line = f"{k:>5}  {money(cost):>10}  {self._share(self.reached[k], self.rounds):>8}  "
+            line += f"{self._share(self.stopped[k], self.rounds):>12}"
+            if k > 0:
+                line += f"  {self._share(self.changed[k - 1], self.reached[k]):>18}"
+                if self.agreed is not None and self.judged_changes is not None:
+                    line += f"  {self._share(self.agreed[k - 1], self.judged_changes[k - 1]):>12}"
+            lines.append(line)
+        lines += ["", *spent_lines(self.spent, self.saved_alone, self.saved)]
+        if self.wasted > 0:
+            lines.append(f"spent on rounds that failed: {money(self.wasted)}")
+        if self.unscored:
+            lines.append(NO_SCORES.format(f"stage {' and '.join(map(str, self.unscored))}"))
+        if self.judge is None:
+            lines.append(NO_LIMIT)
+        else:
+            lines.append(CALIBRATED_LIMIT if self.judge == "calibrated" else LIMIT)
+        return "\n".join(lines)
+
+    @staticmethod
+    def _share(count: Any, of: Any) -> str:
+        return percent(count / of if of else math.nan)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON data: arrays are lists, NaN and infinity are None."""
+        return {item.name: plain(getattr(self, item.name)) for item in fields(self)}
+
+
+def make_adaptive_report(
+    label: str,
+    policy: Any,
+    stage_costs: np.ndarray,
+    error_cost: float,
+    pending: int,
+    counts: Counts,
+) -> AdaptiveReport:
+    """Return the report on what was counted, by the cascade and by its policy."""
+    K = len(stage_costs)
+    stopped = np.array(counts.stops)
+    judging, agreed, judged = (
+        getattr(policy, name, None) for name in ("judging", "agreed", "judged_changes")
+    )
+    filled = getattr(policy, "filled", None)
+    reached = np.cumsum(stopped[::-1])[::-1]
+    return AdaptiveReport(
+        policy=label,
+        judge=None if judging is None else JUDGES[judging],
+        stage_costs=stage_costs.copy(),
+        error_cost=error_cost,
+        rounds=counts.rounds,
+        pending=pending,
+        reached=reached,
+        stopped=stopped,
+        changed=np.array([counts.differed[k, k + 1] for k in range(K - 1)], dtype=np.int64),
+        judged_changes=None if judged is None else judged[: K - 1].copy(),
+        agreed=None if agreed is None else agreed[: K - 1].copy(),
+        unscored=()
+        if filled is None
+        else tuple(k for k in range(K - 1) if reached[k] > 0 and filled[k] == 0),
+        spent=counts.spent,
+        saved_alone=counts.alone - counts.spent,
+        saved=counts.saved,
+        wasted=counts.wasted,
+    )
+
+
+def adaptive_explanation(id: int, asks: tuple[Ask, ...], stages: int, error_cost: float, policy: str) -> str:
+    """Say in words why each stage was asked, and why the round stopped."""
+    if not asks:
+        return f"Decision {id}: begun; stage 0 is asked in every round ({policy})."
+    lines = []
+    for k, ask in enumerate(asks):
+        said = "gave the first answer"
+        if k > 0:
+            before = [one.told.number for one in asks[:k]]
+            if ask.told.number == before[-1]:
+                said = "confirmed the answer"
+            else:
+                said = "gave another answer" + (", one seen before" if ask.told.number in before else "")
+        score = ask.told.known_score
+        said += "" if score is None else f", with score {score:.4g}"
+        lines.append(f"Stage {k} {said}.")
+        if ask.price is None:
+            lines.append("There is no further stage.")
+            continue
+        word = "was asked" if ask.more else "was not asked"
+        if ask.gain is None:
+            reason = "the rule said so"
+        elif math.isinf(ask.gain):
+            reason = "a share of the rounds looks further whatever is known (probe)"
+        else:
+            worth = ask.gain * error_cost
+            than = "more" if ask.more else "not more"
+            reason = (
+                f"going on was worth {money(worth)} by a random draw from what is known of such answers, "
+                f"{than} than its price, {money(ask.price)}"
+            )
+        lines.append(f"Stage {k + 1} {word} because {reason}.")
+    end = "open" if asks[-1].more else f"answered by stage {len(asks) - 1}"
+    return "\n".join([f"Decision {id}: {end} of 0 to {stages - 1} ({policy}).", *lines])

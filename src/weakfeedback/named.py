@@ -1,0 +1,51 @@
+"""What the named problems of all settings share: how one is found by name, and whether its data are there."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from weakfeedback.validate import brief
+
+T = TypeVar("T")
+
+
+class Described:
+    """A named problem that is known without being made; ``data`` is the data set that the user must bring, if any."""
+
+    data: str
+
+    def unavailable(self, data: Any = None) -> str:
+        """Return why the data of this instance cannot be had, or "" if they can. Nothing is downloaded."""
+        from weakfeedback import datasets
+
+        loader = {"pima": datasets.load_pima, "heart": datasets.load_heart}.get(self.data)
+        try:
+            if loader is not None:
+                loader(data)
+        except ValueError as error:
+            return str(error)
+        return ""
+
+    def available(self, data: Any = None) -> bool:
+        """Return whether ``load`` would succeed. ``unavailable`` tells why not."""
+        return self.unavailable(data) == ""
+
+
+def find_instance(name: Any, instances: Mapping[str, T]) -> T:
+    """Return the instance of that name, whatever its case; ValueError, with near names, if there is none.
+
+    >>> find_instance("BSC-1", {"bsc-1": 7, "bsc-2": 8})
+    7
+    >>> find_instance("bsc", {"bsc-1": 7, "bsc-2": 8})
+    Traceback (most recent call last):
+        ...
+    ValueError: instance 'bsc' is not known; did you mean bsc-2 or bsc-1?
+    """
+    known = {one.lower(): one for one in instances}
+    if isinstance(name, str) and name.lower() in known:
+        return instances[known[name.lower()]]
+    near = [known[word] for word in difflib.get_close_matches(str(name).lower(), known, n=3)]
+    allowed = f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(instances)}"
+    raise ValueError(f"instance {brief(name)} is not known; {allowed}")

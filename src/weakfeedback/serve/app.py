@@ -1,0 +1,260 @@
+"""The routes put together, and the gate that every request passes: names, sizes, origin, tokens, log lines."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any
+
+import orjson
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.routing import BaseRoute, Route
+
+from weakfeedback.serve.api import JSON, OPERATIONS, PROBLEM, Answer, Call, Operation
+from weakfeedback.serve.auth import LOOPBACK, Auth
+from weakfeedback.serve.models import BODY_LIMIT, HEADER_LIMIT, IN_FLIGHT_LIMIT, Problem
+from weakfeedback.serve.service import Service
+
+log = logging.getLogger("weakfeedback.serve")
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+SECURITY = [
+    (b"content-security-policy", CSP.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+]
+OPENAI = ("/v1/chat/", "/v1/models")  # paths of the proxy
+WITHOUT_LIMIT = ("/live", "/health/ready")  # streams of events, which stay open, and questions of health
+
+
+class Endpoint:
+    """Serves one operation. Of an application, ``state.service`` and ``state.auth`` are used."""
+
+    def __init__(self, operation: Operation, service: Service, auth: Auth, limit: int = BODY_LIMIT) -> None:
+        self.operation, self._service, self._auth, self._limit = operation, service, auth, limit
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Check the token, read and check the body, answer."""
+        operation = self.operation
+        scope["weakfeedback.route"] = operation.path
+        headers = scope["weakfeedback.headers"]
+        needed = operation.scope
+        if operation.path == "/metrics" and (scope.get("client") or ("",))[0] in LOOPBACK:
+            needed = "none"
+        await self._auth.check(scope, headers, needed)
+        call = Call(self._service, scope["path_params"], headers, scope["query_string"])
+        if operation.body is not None:
+            body = await read_body(receive, headers, self._limit)
+            call.given = operation.parsed(body, headers)
+        await send_answer(send, await operation.handle(call))
+
+
+async def read_body(receive: Any, headers: dict[bytes, bytes], limit: int) -> bytes:
+    """The body of a request, or 413 before more of it is read."""
+    declared = headers.get(b"content-length", b"")
+    if declared and (not declared.isdigit() or len(declared) > 15 or int(declared) > limit):
+        raise Problem("too_large", f"the body must have at most {limit} bytes")
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body"):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Problem("bad_request", "the connection ended before the body did")
+        body += message.get("body", b"")
+        if len(body) > limit:
+            break
+    if len(body) > limit:
+        raise Problem("too_large", f"the body must have at most {limit} bytes")
+    return body
+
+
+async def send_answer(send: Any, answer: Answer) -> None:
+    """Send an answer."""
+    body = orjson.dumps(answer.data) if answer.body is None else answer.body
+    headers = [(b"content-type", answer.kind), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_problem(send: Any, problem: Problem, path: str = "") -> None:
+    """Send a problem as RFC 9457 has it, or on the proxy's paths as clients of OpenAI's protocol expect it."""
+    kind, told = PROBLEM, problem.body()
+    if path.startswith(OPENAI):
+        error = {
+            "message": problem.detail,
+            "type": "invalid_request_error",
+            "param": None,
+            "code": problem.code,
+        }
+        kind, told = JSON, {"error": error}
+    body = orjson.dumps(told)
+    headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+    if problem.retry_after is not None:
+        headers.append((b"retry-after", str(problem.retry_after).encode()))
+    if problem.code == "unauthorized":
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+class Gate:
+    """What every request passes before its route, and every answer after it."""
+
+    def __init__(self, app: Any, service: Service, auth: Auth, in_flight: int = IN_FLIGHT_LIMIT) -> None:
+        self._app, self._service, self._auth, self._most = app, service, auth, in_flight
+        self._under_way = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Let a request through, or answer with a problem."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        headers = scope["weakfeedback.headers"] = dict(scope["headers"])
+        number = _request_id(headers)
+        status = 0
+
+        async def answer(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                own = message.setdefault("headers", [])
+                names = {name for name, _ in own}
+                own.extend([pair for pair in SECURITY if pair[0] not in names])
+                own.append((b"x-request-id", number))
+                origin = headers.get(b"origin")
+                if origin is not None and origin.decode("latin-1").lower() in self._auth.origins:
+                    own += [(b"access-control-allow-origin", origin), (b"vary", b"origin")]
+            await send(message)
+
+        counted = not scope["path"].endswith(WITHOUT_LIMIT)
+        self._under_way += counted
+        try:
+            await self._pass(scope, receive, answer, headers)
+        except Problem as problem:
+            if status:
+                raise  # the answer has begun
+            await send_problem(answer, problem, scope["path"])
+        except Exception:
+            log.exception("a request failed: %s %s", scope["method"], scope.get("weakfeedback.route", ""))
+            if status:
+                raise
+            fault = Problem("internal", "the service has a fault; its log tells more")
+            await send_problem(answer, fault, scope["path"])
+        finally:
+            self._under_way -= counted
+            seconds = time.perf_counter() - began
+            route = scope.get("weakfeedback.route", "other")
+            self._service.metrics.requested(route, status, seconds)
+            if log.isEnabledFor(logging.INFO):
+                told = {
+                    "id": number.decode(),
+                    "route": route,
+                    "status": status,
+                    "ms": round(1e3 * seconds, 2),
+                }
+                log.info("%s %s %s", scope["method"], route, status, extra={"request": told})
+
+    async def _pass(self, scope: Any, receive: Any, send: Any, headers: dict[bytes, bytes]) -> None:
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_LIMIT:
+            raise Problem("headers_too_large", f"headers must have at most {HEADER_LIMIT} bytes")
+        self._auth.check_host(headers)
+        if self._under_way > self._most and not scope["path"].endswith(WITHOUT_LIMIT):
+            raise Problem("too_many_requests", f"{self._most} requests are under way already", retry_after=1)
+        if b"origin" in headers:
+            if scope["method"] == "OPTIONS" and await self._preflight(send, headers):
+                return
+            self._auth.check_origin(scope["method"], headers)
+        await self._app(scope, receive, send)
+
+    async def _preflight(self, send: Any, headers: dict[bytes, bytes]) -> bool:
+        """Answer a browser that asks whether another site's page may send this; False if it may not."""
+        if headers[b"origin"].decode("latin-1").lower() not in self._auth.origins:
+            return False
+        allowed = [
+            (b"access-control-allow-methods", b"GET, PUT, POST, PATCH, DELETE"),
+            (b"access-control-allow-headers", b"authorization, content-type, idempotency-key, x-request-id"),
+            (b"access-control-max-age", b"600"),
+        ]
+        await send({"type": "http.response.start", "status": 204, "headers": allowed})
+        await send({"type": "http.response.body", "body": b""})
+        return True
+
+
+def _request_id(headers: dict[bytes, bytes]) -> bytes:
+    given = headers.get(b"x-request-id", b"")
+    if 0 < len(given) <= 64 and given.isascii() and given.replace(b"-", b"").replace(b"_", b"").isalnum():
+        return given
+    return secrets.token_hex(8).encode()
+
+
+def routes_of(
+    operations: Iterable[Operation], service: Service, auth: Auth, limit: int = BODY_LIMIT
+) -> list[BaseRoute]:
+    """The routes of operations, for an application that `Gate` guards."""
+    return [
+        Route(one.path, Endpoint(one, service, auth, limit), methods=[one.method], name=one.handle.__name__)
+        for one in operations
+    ]
+
+
+async def _http_problem(scope_or_request: Any, error: Exception) -> Any:
+    from starlette.responses import Response
+
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    code = {404: "not_found", 405: "method_not_allowed"}.get(status, "bad_request")
+    problem = Problem(
+        code, f"{scope_or_request.method} is not allowed here" if status == 405 else "no such page"
+    )
+    headers = dict(getattr(error, "headers", None) or {})
+    return Response(orjson.dumps(problem.body()), problem.status, headers, PROBLEM.decode())
+
+
+def make_app(
+    service: Service,
+    auth: Auth | None = None,
+    *,
+    operations: Sequence[Operation] = (),
+    routes: Sequence[BaseRoute] = (),
+    in_flight: int = IN_FLIGHT_LIMIT,
+) -> Starlette:
+    """The application: the decision routes, further ``operations`` and ``routes``, all behind the gate.
+
+    It starts and stops ``service`` unless that runs already.
+    """
+    auth = auth or Auth()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        mine = service.state == "starting"
+        if mine:
+            await service.start()
+        try:
+            yield
+        finally:
+            if mine:
+                await service.stop()
+
+    busy = [one for one in routes if getattr(one, "path", "").startswith(OPENAI)]  # tried before the others
+    others = [one for one in routes if one not in busy]
+    table = [*busy, *routes_of([*OPERATIONS, *operations], service, auth), *others]
+    app = Starlette(
+        routes=table,
+        middleware=[Middleware(Gate, service=service, auth=auth, in_flight=in_flight)],
+        exception_handlers={HTTPException: _http_problem},
+        lifespan=lifespan,
+    )
+    app.router.redirect_slashes = False
+    app.state.service, app.state.auth = service, auth
+    return app
+
+
+__all__ = ["JSON", "Endpoint", "Gate", "make_app", "read_body", "routes_of", "send_answer", "send_problem"]

@@ -1,0 +1,139 @@
+"""Who may do what: tokens and their scopes, the names of hosts, the origin of requests, the page's cookie."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from weakfeedback.serve.models import Problem
+
+LEVELS = {"none": 0, "read": 1, "use": 2, "admin": 3}
+SHORTEST = 16  # characters of a token
+COOKIE = "weakfeedback"
+SESSION = 12 * 3600  # seconds that a cookie lasts
+FAILURES, PERIOD, DELAY = 10, 60.0, 1.0  # so many failures within this time make the next ones slow
+ADDRESSES = 10_000  # that are watched
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+SAFE = ("GET", "HEAD", "OPTIONS")
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token by its digest, and what it allows."""
+
+    name: str
+    digest: bytes
+    level: int
+
+    @classmethod
+    def of(cls, name: str, secret: str, scope: str) -> Token:
+        """A token from its secret, which is not kept."""
+        if len(secret) < SHORTEST:
+            raise ValueError(f"a token must have at least {SHORTEST} characters, got {len(secret)}")
+        return cls(name, sha256(secret.encode()).digest(), LEVELS[scope])
+
+
+class Auth:
+    """Checks requests. Without tokens everybody may do everything, which is for a loopback address alone."""
+
+    def __init__(
+        self, tokens: Iterable[Token] = (), hosts: Iterable[str] = (), origins: Iterable[str] = ()
+    ) -> None:
+        self.tokens = list(tokens)
+        self.hosts = {name.lower() for name in (*LOOPBACK, "[::1]", *hosts)}
+        self.origins = set(origins)
+        self._key = secrets.token_bytes(32)
+        self._failures: OrderedDict[str, tuple[float, int]] = OrderedDict()
+
+    def check_host(self, headers: dict[bytes, bytes]) -> None:
+        """Refuse names that are not this service's, so that no other site's name can lead here."""
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        name = host.rsplit(":", 1)[0] if host.rpartition(":")[2].isdigit() else host
+        if name not in self.hosts:
+            raise Problem("unknown_host", f"this service does not answer to the name {name!r:.80}")
+
+    def check_origin(self, method: str, headers: dict[bytes, bytes]) -> None:
+        """Refuse changes that another site's page asks for."""
+        origin = headers.get(b"origin")
+        if origin is None or method in SAFE:
+            return
+        text = origin.decode("latin-1").lower()
+        if (
+            text not in self.origins
+            and text.partition("://")[2] != headers.get(b"host", b"").decode("latin-1").lower()
+        ):
+            raise Problem("foreign_origin", "the request comes from a page of another site")
+
+    def level(self, headers: dict[bytes, bytes]) -> int | None:
+        """What the request may do; None if it shows nothing, or nothing that holds."""
+        if not self.tokens:
+            return LEVELS["admin"]
+        given = headers.get(b"authorization")
+        if given is not None:
+            kind, _, secret = given.partition(b" ")
+            return self._level_of(secret.strip()) if kind.lower() == b"bearer" else None
+        cookie = headers.get(b"cookie")
+        return None if cookie is None else self._level_of_cookie(cookie.decode("latin-1"))
+
+    def _level_of(self, secret: bytes) -> int | None:
+        digest, found = sha256(secret).digest(), None
+        for token in self.tokens:  # all of them, so that time tells nothing
+            if hmac.compare_digest(digest, token.digest):
+                found = token.level
+        return found
+
+    async def check(self, scope: Any, headers: dict[bytes, bytes], needed: str) -> int:
+        """Return what the request may do, or raise 401 or 403; slowly, after many failures of one address."""
+        wanted = LEVELS[needed]
+        level = self.level(headers)
+        if wanted == 0:
+            return level or 0
+        if level is None:
+            await self._fail(scope)
+            raise Problem("unauthorized", "a token is needed: Authorization: Bearer TOKEN")
+        if level < wanted:
+            raise Problem("forbidden", "the token does not allow this")
+        return level
+
+    async def _fail(self, scope: Any) -> None:
+        address, moment = (scope.get("client") or ("",))[0], time.monotonic()
+        since, count = self._failures.pop(address, (moment, 0))
+        if moment - since > PERIOD:
+            since, count = moment, 0
+        self._failures[address] = since, count + 1
+        while len(self._failures) > ADDRESSES:
+            self._failures.popitem(last=False)
+        if count >= FAILURES:
+            await asyncio.sleep(DELAY)
+
+    # -- the page's cookie
+
+    def session(self, secret: str) -> str | None:
+        """The value of a cookie for who shows a token; None if it is none of ours."""
+        level = self._level_of(secret.encode())
+        if level is None:
+            return None
+        text = f"{level}.{int(time.time()) + SESSION}"
+        return f"{text}.{self._sign(text)}"
+
+    def _level_of_cookie(self, text: str) -> int | None:
+        for part in text.split(";"):
+            name, _, value = part.strip().partition("=")
+            if name != COOKIE:
+                continue
+            signed, _, signature = value.rpartition(".")
+            if not hmac.compare_digest(self._sign(signed), signature.encode("ascii", "replace").decode()):
+                return None
+            level, _, until = signed.partition(".")
+            return int(level) if time.time() < int(until) else None
+        return None
+
+    def _sign(self, text: str) -> str:
+        return hmac.new(self._key, text.encode("latin-1", "replace"), sha256).hexdigest()

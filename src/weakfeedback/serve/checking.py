@@ -1,0 +1,185 @@
+"""A store is checked: everything is read, and every learner is made again from its events.
+
+A learner is made again from the beginning and from every snapshot, all at once, so that the log is read once. Where a
+snapshot was taken, it must show what the events have led to; at the end, all that were made must be the same, field by
+field. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from weakfeedback import live as lives
+from weakfeedback._version import __version__
+from weakfeedback.journal import Event, JournalError, Snapshot, Store
+from weakfeedback.journal import Learner as Stored
+from weakfeedback.live.base import Live
+from weakfeedback.live.journalled import made_again
+from weakfeedback.serve.learner import Learner
+
+FREE = ("package", "state/timeout")  # what may differ between two runs of one learner
+FUNCTIONS = ("combine", "compare", "metric", "label")
+
+
+@dataclass
+class Checked:
+    """What was found about one learner."""
+
+    name: str
+    events: int = 0
+    first: int = 0  # the first event that is kept
+    snapshots: int = 0
+    problems: list[str] = field(default_factory=list)
+    differences: int = 0  # decisions that fall otherwise by this version, where another one wrote them
+
+    def __str__(self) -> str:
+        """One line."""
+        kept = f"{self.events} events" + (f" from {self.first} on" if self.first else "")
+        found = f"{self.name}: {kept}, {self.snapshots} snapshots: "
+        if self.problems:
+            return f"{found}WRONG: {self.problems[0]}" + _more(len(self.problems) - 1)
+        if self.differences:
+            return f"{found}sound, but {self.differences} decisions of another version fall otherwise now"
+        return f"{found}every decision made again, all states the same"
+
+
+def _more(count: int) -> str:
+    return f" (and {count} more)" if count else ""
+
+
+class Fold(Protocol):
+    """Something that events are folded into."""
+
+    def apply(self, event: Event, same: bool, where: str) -> None:
+        """Do again what an event tells."""
+
+    def picture(self) -> dict[str, Any]:
+        """Everything as plain data."""
+
+
+class OwnJournal:
+    """A live object with a journal of its own."""
+
+    def __init__(self, store: Store, learner: int, body: dict[str, Any]) -> None:
+        self.live = made_again(_kind(body["kind"]), body, _code(body), store, learner)
+
+    def apply(self, event: Event, same: bool, where: str) -> None:
+        """Do again what an event tells."""
+        self.live._apply(event, same, where)
+
+    def picture(self) -> dict[str, Any]:
+        """Everything as the journal has it."""
+        live = self.live
+        return {"kind": live.kind, "seed": live._seed, "every": live._every, "state": live.state()}
+
+
+def _kind(name: str) -> type[Live]:
+    for one in vars(lives).values():
+        if isinstance(one, type) and issubclass(one, Live) and one.kind == name:
+            return one
+    raise JournalError(f"there is no live object of kind {name!r:.40}")
+
+
+def _code(body: dict[str, Any]) -> dict[str, Any]:
+    """Functions that the object had: they are never called here, as what they gave is in the log."""
+    made: Any = _kind(body["kind"])
+    known = inspect.signature(made.from_state).parameters
+    return {name: _never for name in FUNCTIONS if name in known and body["state"].get(name) is True}
+
+
+def _never(*_: Any) -> Any:
+    raise JournalError("the log does not hold what a function gave")
+
+
+def fold_of(store: Store, stored: Stored, body: dict[str, Any], seq: int, made: int | None = None) -> Fold:
+    """What began with the event ``seq``, at the time ``made``, or with a snapshot of it, whose body this is."""
+    if "service" not in body:
+        return OwnJournal(store, stored.id, body)
+    learner = Learner.of(stored.name, stored.id, body, seq)
+    if made is not None:
+        learner.created = made
+    return learner
+
+
+def check_store(store: Store) -> Iterator[Checked | str]:
+    """What is found about each learner, and then a line about each thing else that is wrong with the store."""
+    told: list[str] = []
+    for stored in store.learners():
+        checked = check_learner(store, stored)
+        told += checked.problems
+        yield checked
+    yield from (line for line in store.integrity() if line not in told)
+
+
+def check_learner(store: Store, stored: Stored) -> Checked:
+    """Make a learner again in every way, and compare."""
+    floor = store.floor(stored.id).seq
+    found = Checked(stored.name, first=floor)
+    snapshots = sorted(store.snapshots(stored.id, found.problems), key=lambda one: one.seq)
+    found.snapshots = len(snapshots)
+    if store.last(stored.id)[0] < 0:
+        return found
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            _replay(store, stored, floor, snapshots, found)
+        except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+            found.problems.append(str(error))
+    found.differences = sum("the logged one stands" in str(one.message) for one in caught)
+    return found
+
+
+def _replay(store: Store, stored: Stored, floor: int, snapshots: list[Snapshot], found: Checked) -> None:
+    where = f"{store.place}: learner {stored.name}"
+    waiting = list(snapshots)
+    folds: list[tuple[str, bool, Fold]] = []  # from where, whether this version wrote it, and what came of it
+    for event in store.events(stored.id, floor - 1):
+        found.events += 1
+        for _, same, fold in folds:
+            fold.apply(event, same, where)
+        if event.seq == 0:
+            if event.kind != "create":
+                raise JournalError(f"{where}: event 0 is {event.kind}: it does not begin with its making")
+            package = event.body.get("package")
+            folds.append(
+                ("the beginning", package == __version__, fold_of(store, stored, event.body, 0, event.at))
+            )
+        while waiting and waiting[0].seq == event.seq:
+            snapshot = waiting.pop(0)
+            for begun, _, fold in folds:
+                found.problems += [
+                    f"{where}: snapshot {snapshot.seq} is not what the events from {begun} lead to: {words}"
+                    for words in differences(fold.picture(), snapshot.body)[:1]
+                ]
+            again = fold_of(store, stored, snapshot.body, snapshot.seq)
+            folds.append((f"snapshot {snapshot.seq}", snapshot.package == __version__, again))
+    if waiting:
+        found.problems.append(f"{where}: snapshot {waiting[0].seq} belongs to no event")
+    if not folds:
+        found.problems.append(f"{where}: there is nothing to begin with: events before {floor} were removed")
+        return
+    begun, _, first = folds[0]
+    expected = first.picture()
+    for other, _, fold in folds[1:]:
+        for words in differences(expected, fold.picture())[:1]:
+            found.problems.append(f"{where}: from {begun} and from {other} other states come out: {words}")
+
+
+def differences(one: Any, other: Any, path: str = "") -> list[str]:
+    """The fields in which two states differ, in words."""
+    if path in FREE:
+        return []
+    if isinstance(one, dict) and isinstance(other, dict):
+        keys = sorted({*one, *other})
+        inner = (f"{path}/{key}" if path else str(key) for key in keys)
+        pairs = ((one.get(key, "nothing"), other.get(key, "nothing")) for key in keys)
+        return [words for way, pair in zip(inner, pairs) for words in differences(*pair, way)]
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)) and len(one) == len(other):
+        return [
+            words for n, pair in enumerate(zip(one, other)) for words in differences(*pair, f"{path}/{n}")
+        ]
+    return [] if one == other and type(one) is type(other) else [f"{path} is {one!r:.60} and {other!r:.60}"]

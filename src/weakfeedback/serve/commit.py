@@ -1,0 +1,134 @@
+"""The queue of rows, and the thread that writes all that waits in one transaction.
+
+The disk is the pacemaker: while one transaction is under way the next one gathers, and nobody lingers. After a failure
+nothing is written any more: what waits fails, and so does whatever comes later. Who owns the committer then throws the
+memory away, and begins anew from the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from weakfeedback.journal.events import Row, StoreUnavailable
+from weakfeedback.journal.store import Store
+
+Job = Callable[[], Any]
+Watch = Callable[[float, int], None]  # seconds and events of a transaction
+
+
+class Committer:
+    """Writes rows, and runs other jobs on the store, in the order in which they come."""
+
+    def __init__(
+        self,
+        store: Store,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        sync: bool = True,
+        failed: Callable[[BaseException], None] | None = None,
+        watch: Watch | None = None,
+    ) -> None:
+        self.store, self._loop, self._sync = store, loop, sync
+        self._failed, self._watch = failed, watch
+        self._wake = threading.Condition()
+        self._queue: list[tuple[list[Row] | Job, asyncio.Future[Any]]] = []
+        self._error: BaseException | None = None
+        self._stopping = False
+        self._thread = threading.Thread(target=self._work, name="weakfeedback commit", daemon=True)
+        self._thread.start()
+
+    def commit(self, rows: list[Row]) -> asyncio.Future[Any]:
+        """Return the future that is done when the rows are stored; called in the loop's thread."""
+        return self._put(rows)
+
+    def run(self, job: Job) -> asyncio.Future[Any]:
+        """Return the future of what a job on the store returns, run after all that was put before it."""
+        return self._put(job)
+
+    def _put(self, item: list[Row] | Job) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = self._loop.create_future()
+        # a future that nobody looks at must not complain: who has gone does not hear of the failure
+        future.add_done_callback(_look)
+        with self._wake:
+            if self._error is not None or self._stopping:
+                future.set_exception(self._error or StoreUnavailable(0, "the service is stopping"))
+                return future
+            self._queue.append((item, future))
+            self._wake.notify()
+        return future
+
+    def stop(self) -> None:
+        """Write what waits, and end the thread; called from any thread but that."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while True:
+            with self._wake:
+                while not self._queue and not self._stopping:
+                    self._wake.wait()
+                taken, self._queue = self._queue, []
+                if not taken:
+                    return
+            try:
+                done = self._written(taken)
+            except BaseException as error:
+                self._fail(taken, error)
+                return
+            self._tell(_resolve, done)
+
+    def _written(self, taken: list[tuple[Any, asyncio.Future[Any]]]) -> list[tuple[asyncio.Future[Any], Any]]:
+        """Write consecutive rows together; run jobs in between."""
+        done: list[tuple[asyncio.Future[Any], Any]] = []
+        rows: list[Row] = []
+        for item, future in taken:
+            if callable(item):
+                self._write(rows)
+                rows = []
+                done.append((future, item()))
+            else:
+                rows += item
+                done.append((future, None))
+        self._write(rows)
+        return done
+
+    def _write(self, rows: list[Row]) -> None:
+        if rows:
+            start = time.perf_counter()
+            self.store.write(rows, sync=self._sync)
+            if self._watch is not None:
+                self._watch(time.perf_counter() - start, len(rows))
+
+    def _fail(self, taken: list[tuple[Any, asyncio.Future[Any]]], error: BaseException) -> None:
+        with self._wake:
+            self._error = error
+            taken, self._queue = taken + self._queue, []
+        self._tell(self._refuse, [future for _, future in taken], error)
+
+    def _refuse(self, futures: list[asyncio.Future[Any]], error: BaseException) -> None:
+        if self._failed is not None:
+            self._failed(error)  # first: nobody who is told may find the old memory
+        for future in futures:
+            if not future.done():
+                future.set_exception(error)
+
+    def _tell(self, call: Callable[..., None], *arguments: Any) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+
+def _resolve(done: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, value in done:
+        if not future.done():
+            future.set_result(value)
+
+
+def _look(future: asyncio.Future[Any]) -> None:
+    if not future.cancelled():
+        future.exception()

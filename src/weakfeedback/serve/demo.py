@@ -1,0 +1,180 @@
+"""``weakfeedback serve --demo``: learners that learn before your eyes, from made-up models; no key, no network.
+
+Three models answer made-up questions. How good they are stands here (`SKILLS`: the share of the questions that each
+answers rightly), and the learners are not told. An hour is played in a moment, so that the page has something to show;
+from then on questions go on to come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from weakfeedback.serve.auth import Auth
+from weakfeedback.serve.learner import now
+from weakfeedback.serve.models import CONFIG, DecideRequest, FeedbackBatch, FeedbackItem
+from weakfeedback.serve.service import Service
+
+MODELS = ("rules", "small", "large")
+SKILLS = (0.72, 0.93, 0.98)  # share of the questions that each answers rightly
+WORSE = (0.72, 0.74, 0.98)  # after somebody has changed the small model
+PRICES = [0.0002, 0.002, 0.03]
+ERROR_COST = 0.25
+LABELS = ("billing", "delivery", "account", "other")
+NEEDS = {"north": 0.5, "south": 0.7, "east": 0.4, "west": 0.9}  # patrols from which nothing happens
+RISKS = {"north": 0.3, "south": 0.6, "east": 0.5, "west": 0.2}
+HISTORY = 60  # minutes that are played before the page is shown
+PER_MINUTE = 60  # questions to each learner
+PERIOD = 0.5  # seconds from one round of live questions to the next
+
+_priced = {"error_cost": ERROR_COST, "currency": "USD", "seed": 1}
+LEARNERS: dict[str, dict[str, Any]] = {
+    "support": {"kind": "cascade", "stages": list(MODELS), "stage_costs": PRICES, **_priced},
+    "mailroom": {"kind": "router", "models": list(MODELS), "prices": PRICES, **_priced},
+    "returns": {"kind": "contextual", "stages": ["rules", "large"], "stage_costs": [0.0002, 0.03], **_priced},
+    "changed": {"kind": "cascade", "stages": list(MODELS), "stage_costs": PRICES, **_priced},
+    "patrols": {"kind": "allocation", "arms": list(NEEDS), "budget": 1.6, "seed": 1},
+}
+
+
+class Clock:
+    """The clock of the service: behind, while the past is played, and then the true one."""
+
+    def __init__(self) -> None:
+        self.behind = HISTORY * 60_000_000  # microseconds; 0 when the past is over
+        self.end = now()  # of the past
+        self._last = 0
+
+    def __call__(self) -> int:
+        """Microseconds since 1970."""
+        told = self.end - self.behind if self.behind else now()
+        self._last = max(self._last, told)
+        return self._last
+
+
+class World:
+    """Questions, and what the models answer to them."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)
+
+    def answers(self, skills: tuple[float, ...], hardness: float | None = None) -> list[str]:
+        """What the models say to one question: each is right if the question is not too hard for it."""
+        hard = self.dice.random() if hardness is None else hardness
+        truth, wrong = self.dice.sample(LABELS, 2)
+        return [truth if hard < skill else wrong for skill in skills]
+
+    def observed(self, allocation: dict[str, float]) -> dict[str, float]:
+        """What happens where patrols are too few."""
+        return {
+            arm: float(given < NEEDS[arm] and self.dice.random() < RISKS[arm])
+            for arm, given in allocation.items()
+        }
+
+
+class Load:
+    """Asks every learner, and tells it what was seen."""
+
+    def __init__(self, service: Service, seed: int = 7) -> None:
+        self.service, self.world = service, World(seed)
+        self.rounds = 0
+
+    async def create(self) -> None:
+        """Make the learners, unless they are there."""
+        for name, config in LEARNERS.items():
+            if name not in self.service.learners:
+                await self.service.create(name, CONFIG.validate_python(config))
+
+    async def ask(self, counts: dict[str, int], changed: bool, forgotten: float = 0.01) -> None:
+        """Play so many rounds with each learner; a few are never answered."""
+        asked = [(name, count) for name, count in counts.items() if count]
+        await asyncio.gather(*(self._ask_one(name, count, changed, forgotten) for name, count in asked))
+
+    async def _ask_one(self, name: str, count: int, changed: bool, forgotten: float) -> None:
+        dice, kind = self.world.dice, LEARNERS[name]["kind"]
+        hardness = [dice.random() for _ in range(count)]
+        contexts = [[2.0 * hard - 1.0, dice.uniform(-1.0, 1.0)] for hard in hardness]
+        asked = DecideRequest(count=count, contexts=contexts if kind == "contextual" else None)
+        decisions = (await self.service.decide(name, asked))["decisions"]
+        items = []
+        for decision, hard in zip(decisions, hardness):
+            if dice.random() < forgotten:
+                continue
+            if kind == "allocation":
+                seen = self.world.observed(decision["allocation"])
+                items.append(FeedbackItem(id=decision["id"], observed=dict(seen)))
+            elif kind != "router" or len(decision["call"]) > 1:
+                items.append(
+                    FeedbackItem(id=decision["id"], outputs=self._outputs(name, decision, hard, changed))
+                )
+        if items:
+            await self.service.feedback_batch(name, FeedbackBatch(items=items))
+        self.rounds += count
+
+    def _outputs(self, name: str, decision: dict[str, Any], hard: float, changed: bool) -> list[str]:
+        config = LEARNERS[name]
+        names = config.get("stages") or config["models"]
+        skills: tuple[float, ...] = WORSE if changed and name == "changed" else SKILLS
+        if config["kind"] == "contextual":
+            skills = (0.6, 0.98)
+        said = dict(zip(names, self.world.answers(skills, hard)))
+        return [said[model] for model in decision["call"]]
+
+    async def play_past(self, clock: Clock, minutes: int = HISTORY) -> None:
+        """Play an hour as fast as it goes; in its last quarter somebody changes the small model of "changed"."""
+        for minute in range(minutes):
+            clock.behind = (minutes - minute) * 60_000_000
+            counts = {name: max(1, round(self.world.dice.gauss(PER_MINUTE, 6.0))) for name in LEARNERS}
+            await self.ask(counts, changed=minute > 0.75 * minutes)
+        clock.behind = 0
+        seconds = (clock() - clock.end) / 1e6  # that this has taken
+        await self.ask({name: 1 + int(seconds * PER_MINUTE / 60.0) for name in LEARNERS}, changed=True)
+
+    async def go_on(self) -> None:
+        """Ask a handful of questions now and then, until the service ends."""
+        while self.service.state == "ready" and not self.service.draining:
+            mean = PER_MINUTE * PERIOD / 60.0
+            counts = {name: int(mean + self.world.dice.random()) for name in LEARNERS}
+            await self.ask(counts, changed=True)
+            await asyncio.sleep(PERIOD)
+
+
+# What the demo does once the service runs; each part returns further operations and routes, as an extension of the
+# server does.
+Part = Callable[[Service, Clock, Auth], Awaitable[dict[str, Any]]]
+
+
+async def questions(service: Service, clock: Clock, _: Auth) -> dict[str, Any]:
+    """The learners, an hour of their past, and a load that goes on."""
+    load = Load(service)
+    await load.create()
+    await load.play_past(clock)
+    service._spawn(load.go_on())
+    return {}
+
+
+async def proxy(service: Service, _: Clock, auth: Auth) -> dict[str, Any]:
+    """A proxy with made-up language models, and questions that go through it."""
+    from weakfeedback.serve.proxy.demo import add_demo
+
+    return await add_demo(service, auth)
+
+
+PARTS: list[Part] = [questions, proxy]
+
+
+def extension(clock: Clock) -> Callable[..., Awaitable[dict[str, Any]]]:
+    """The demo as an extension of the server."""
+
+    async def extend(service: Service, auth: Auth, *_: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {"operations": [], "routes": []}
+        for part in PARTS:
+            more = await part(service, clock, auth)
+            found["operations"] += more.get("operations", ())
+            found["routes"] += more.get("routes", ())
+            found |= {key: more[key] for key in ("close", "models") if key in more}
+        return found
+
+    return extend

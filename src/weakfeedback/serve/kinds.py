@@ -1,0 +1,584 @@
+"""The kinds of learners: how each is made from its configuration, asked, taught and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from weakfeedback.live.adaptive import AdaptiveCascade
+from weakfeedback.live.allocator import Allocator
+from weakfeedback.live.base import Live
+from weakfeedback.live.cascade import Cascade
+from weakfeedback.live.contextual import ContextualCascade
+from weakfeedback.live.labels import Costed, Scored, rights
+from weakfeedback.live.ledger import FeedbackConflict
+from weakfeedback.live.report import WEAK_DOMINANCE, plain
+from weakfeedback.live.router import Router
+from weakfeedback.live.staged import Staged, arm_of
+from weakfeedback.live.stopping import alone
+from weakfeedback.serve.models import STAGES_LIMIT, CalibrateRequest, FeedbackRequest, Problem, TellRequest
+from weakfeedback.serve.outputs import Comparator, digest_of
+
+
+class Kind:
+    """One kind of learner, with the configuration of one of them."""
+
+    name: ClassVar[str]
+    live: ClassVar[type[Live]]
+    takes_context: ClassVar[bool] = False
+    opening: ClassVar[str] = "decide"  # the kind of the event that opens a decision
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+        self.names: list[str] = self._names()
+        if len(self.names) > STAGES_LIMIT:
+            raise Problem(
+                "too_many_stages",
+                f"{self._parts} must be at most {STAGES_LIMIT} in number, got {len(self.names)}",
+                field=self._parts,
+            )
+        if len(set(self.names)) != len(self.names):
+            raise Problem("invalid", f"{self._parts} must have different names", field=self._parts)
+
+    _parts: ClassVar[str] = "stages"
+
+    def _names(self) -> list[str]:
+        return list(getattr(self.config, self._parts))
+
+    def make(self, seed: int, compiled: bool) -> Live:
+        """A live object as it is born; ValueError for a configuration that cannot be."""
+        raise NotImplementedError
+
+    def code(self) -> dict[str, Any]:
+        """What no state holds."""
+        return {}
+
+    def again(self, state: dict[str, Any], compiled: bool) -> Live:
+        """The live object that gave ``state``."""
+        made: Any = self.live
+        return made.from_state(state, compiled=compiled, **self.code())
+
+    def checked_context(self, live: Any, context: Sequence[float] | None) -> tuple[Any, ...]:
+        """The arguments of ``decide``; a problem if the context does not fit."""
+        if context is not None:
+            raise Problem(
+                "wrong_context", f"context must be left out for a {self.name} learner", field="context"
+            )
+        return ()
+
+    def is_same(self, live: Any, body: dict[str, Any], context: Sequence[float] | None) -> bool:
+        """Whether a decision, by its event, was asked for in this way."""
+        return context is None
+
+    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+        """What a client is told of a decision, from its event."""
+        raise NotImplementedError
+
+    def stage(self, body: dict[str, Any]) -> str:
+        """The name of the stage that answers, from the event of a decision."""
+        return self.answer(body)["name"]
+
+    def waits(self, body: dict[str, Any]) -> bool:
+        """Whether a decision waits for feedback."""
+        return True
+
+    def digest(self, given: FeedbackRequest) -> str:
+        """What is remembered of a feedback."""
+        sent = given.model_dump(exclude_unset=True, exclude={"id", "dry_run"})
+        return digest_of(sent)
+
+    def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
+        """Teach a pending decision what was seen."""
+        raise NotImplementedError
+
+    def wants(self, live: Any, id: int, given: FeedbackRequest) -> bool:
+        """Whether a label would be bought; changes nothing."""
+        return False
+
+    def recost(self, live: Any, given: dict[str, Any]) -> None:
+        """Go on with new prices."""
+        raise Problem("not_offered", f"a {self.name} learner has no prices")
+
+    def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
+        """Learn rows in which all stages ran."""
+        raise Problem("not_offered", f"a {self.name} learner has no warm start")
+
+    def report(self, live: Any) -> dict[str, Any]:
+        """The part of a report that is this kind's own."""
+        report = live.report()
+        return {
+            "policy": report.policy,
+            "rounds": report.rounds,
+            "pending": report.pending,
+            "details": report.to_dict(),
+        }
+
+    def refuse(self, given: FeedbackRequest, allowed: Sequence[str]) -> None:
+        """Refuse fields of a feedback that mean nothing here."""
+        for field in given.model_fields_set - {*allowed, "id", "dry_run"}:
+            raise Problem("wrong_outputs", f"{field} must be left out for a {self.name} learner", field=field)
+
+
+class Compared(Kind):
+    """Kinds that learn from answers that differ."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.comparator = Comparator(config.compare)
+
+    def common(self, seed: int, compiled: bool) -> dict[str, Any]:
+        policy = {} if self.config.policy is None else {"policy": self.config.policy}
+        options = _options(self.config.options)
+        return {**policy, **options, "seed": seed, "compiled": compiled, "remember": 0}
+
+    def seen(self, given: FeedbackRequest, numbers: Sequence[int]) -> tuple[Any, Any, list[Any] | None]:
+        """Pairs, or distances, and the labels if there are any, of the stages ``numbers`` that were called."""
+        ways = [field for field in ("outputs", "differ", "distance") if getattr(given, field) is not None]
+        if len(ways) != 1:
+            raise Problem(
+                "wrong_outputs", f"one of outputs, differ and distance must be given, got {len(ways)}"
+            )
+        metric = self.comparator.metric is not None
+        if ways[0] == "outputs":
+            outputs = given.outputs or []
+            self.check_number(outputs, numbers)
+            labels = self.comparator.labels("outputs", outputs)
+            if metric:
+                return (), self.comparator.far(labels), labels
+            pairs = np.argwhere(self.comparator.differ(labels)).tolist()
+            return [(numbers[i], numbers[j]) for i, j in pairs], None, labels
+        if (ways[0] == "distance") != metric:
+            wanted = "distance" if metric else "differ"
+            raise Problem(
+                "wrong_outputs", f"{ways[0]} must be left out here: give outputs or {wanted}", field=ways[0]
+            )
+        if metric:
+            return (), given.distance, None
+        return [tuple(pair) for pair in given.differ or ()], None, None
+
+    def check_number(self, outputs: list[Any], numbers: Sequence[int]) -> None:
+        """Refuse more or fewer outputs than were asked for."""
+        if len(outputs) != len(numbers):
+            which = (
+                f"the stages 0 to {numbers[-1]}" if self._parts == "stages" else f"the models {list(numbers)}"
+            )
+            raise Problem(
+                "wrong_outputs",
+                f"outputs must be {len(numbers)} in number, of {which}, got {len(outputs)}",
+                field="outputs",
+            )
+
+    def rows(self, outputs: list[list[Any]]) -> list[list[Any]]:
+        """Rows of a warm start as labels."""
+        K = len(self.names)
+        for row, given in enumerate(outputs):
+            if len(given) != K:
+                raise Problem(
+                    "wrong_outputs",
+                    f"outputs[{row}] must be {K} labels, one for each, got {len(given)}",
+                    field="outputs",
+                )
+        return [self.comparator.labels("outputs", given) for given in outputs]
+
+    def pairs(
+        self, report: Any, compared: np.ndarray, costs: Sequence[float], error: float
+    ) -> list[dict[str, Any]]:
+        """How often pairs differed, and above which share the later one pays."""
+        K = len(costs)
+        return [
+            {
+                "pair": [i, j],
+                "share": plain(report.disagreement[i, j]),
+                "low": float(report.intervals[i, j][0]),
+                "high": float(report.intervals[i, j][1]),
+                "comparisons": int(compared[i, j]),
+                "pays_above": (costs[j] - costs[i]) / error,
+            }
+            for i in range(K)
+            for j in range(i + 1, K)
+        ]
+
+
+class CascadeKind(Compared):
+    """Stages of rising cost, all up to the chosen one called."""
+
+    name = "cascade"
+    live: ClassVar[type[Live]] = Cascade
+
+    def make(self, seed: int, compiled: bool) -> Live:
+        config = self.config
+        return Cascade(
+            len(self.names),
+            config.stage_costs,
+            config.error_cost,
+            label_price=config.label_price,
+            **self.code(),
+            **self.common(seed, compiled),
+        )
+
+    def code(self) -> dict[str, Any]:
+        return {"metric": self.comparator.metric}
+
+    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+        stage = body["stage"]
+        return {"stage": stage, "name": self.names[stage], "call": self.names[: stage + 1]}
+
+    def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
+        self.refuse(given, ("outputs", "differ", "distance", "costs", "label", "label_cost", "right"))
+        stages = range(arm_of(live._ledger.waiting[id]) + 1)
+        pairs, far, labels = self.seen(given, stages)
+        bought = self._bought(given, labels, len(stages))
+        try:
+            live.feedback_pairs(id, pairs, far=far, costs=given.costs, label=bought, digest=digest)
+        except ValueError as error:
+            code = "wrong_label" if str(error).startswith("label") else "wrong_outputs"
+            raise Problem(code, str(error)) from None
+
+    def _bought(self, given: FeedbackRequest, labels: list[Any] | None, called: int) -> Any:
+        """Which of the answers a label says are right."""
+        right = given.right
+        if "label" in given.model_fields_set:
+            if labels is None or right is not None:
+                raise Problem("wrong_label", "label goes with outputs, right with differ", field="label")
+            truth = self.comparator.labels("label", [given.label])[0]
+            right = rights(labels, truth, None).tolist()
+        if right is None:
+            return None
+        if len(right) != called:
+            raise Problem(
+                "wrong_label",
+                f"right must be {called} bools, one per stage called, got {len(right)}",
+                field="right",
+            )
+        return right if given.label_cost is None else Costed(right, given.label_cost)
+
+    def wants(self, live: Any, id: int, given: FeedbackRequest) -> bool:
+        arm = arm_of(live._ledger.waiting[id])
+        pairs, far, _ = self.seen(given, range(arm + 1))
+        try:
+            return bool(live._wants(live._record_of_pairs(id, arm, pairs, far, given.costs, "")))
+        except ValueError as error:
+            raise Problem("wrong_outputs", str(error)) from None
+
+    def recost(self, live: Any, given: dict[str, Any]) -> None:
+        if given.get("prices") is not None:
+            raise Problem("invalid", "prices are those of a router: give stage_costs", field="prices")
+        costs = live._prices if given.get("stage_costs") is None else given["stage_costs"]
+        error = live._error_cost if given.get("error_cost") is None else given["error_cost"]
+        live.recost(costs, error)
+
+    def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
+        if contexts is not None:
+            raise Problem(
+                "wrong_context", "contexts must be left out for a cascade learner", field="contexts"
+            )
+        return live.warm_start(self.rows(outputs))
+
+    def report(self, live: Any) -> dict[str, Any]:
+        report = live.report()
+        costs = report.stage_costs.tolist()
+        total = np.cumsum(costs).tolist()
+        alone = report.spent + report.saved_alone
+        return {
+            "policy": report.policy,
+            "rounds": report.rounds,
+            "pending": report.pending,
+            "stages": _stages(self.names, costs, plain(report.arm_shares)),
+            "settled": live.settled(),
+            "disagreement": self.pairs(report, report.comparisons, total, report.error_cost),
+            "spent": report.spent,
+            "wasted": report.wasted,
+            "saved": _saved(self.names[-1], report.saved_alone, alone),
+            "weak_dominance": WEAK_DOMINANCE,
+            "details": report.to_dict(),
+        }
+
+
+class ContextualKind(CascadeKind):
+    """A cascade that looks at a context first."""
+
+    name = "contextual"
+    live = ContextualCascade
+    takes_context = True
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        if self.comparator.metric is not None:
+            raise Problem(
+                "invalid", "compare must be exact or text for a contextual learner", field="compare"
+            )
+
+    def make(self, seed: int, compiled: bool) -> Live:
+        config, common = self.config, self.common(seed, compiled)
+        return ContextualCascade(
+            len(self.names), config.stage_costs, config.error_cost, keep=config.keep, **common
+        )
+
+    def code(self) -> dict[str, Any]:
+        return {}
+
+    def checked_context(self, live: Any, context: Sequence[float] | None) -> tuple[Any, ...]:
+        if context is None:
+            raise Problem("wrong_context", "context must be given: this learner looks at it", field="context")
+        try:
+            live._one(context, None)
+        except ValueError as error:
+            raise Problem("wrong_context", str(error), field="context") from None
+        return (context,)
+
+    def is_same(self, live: Any, body: dict[str, Any], context: Sequence[float] | None) -> bool:
+        self.checked_context(live, context)
+        return bool(live._one(context, None)[1].tolist() == body["phi"])
+
+    def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
+        self.refuse(given, ("outputs", "differ", "costs"))
+        super().learn(live, id, given, digest)
+
+    def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
+        if contexts is None or len(contexts) != len(outputs):
+            raise Problem(
+                "wrong_context", "contexts must be given, one for every row of outputs", field="contexts"
+            )
+        return live.warm_start(contexts, self.rows(outputs))
+
+
+class AdaptiveKind(CascadeKind):
+    """A cascade that decides after every answer."""
+
+    name = "adaptive"
+    live = AdaptiveCascade
+    opening = "begin"
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        if self.comparator.metric is not None:
+            raise Problem("invalid", "compare must be exact or text for an adaptive learner", field="compare")
+
+    def make(self, seed: int, compiled: bool) -> Live:
+        config, common = self.config, {"policy": "USS-A", **self.common(seed, compiled)}
+        made = Cascade(len(self.names), config.stage_costs, config.error_cost, **common)
+        if not isinstance(made, AdaptiveCascade):
+            raise ValueError(f"policy must be one that decides after every answer, got {config.policy!r:.60}")
+        return made
+
+    def code(self) -> dict[str, Any]:
+        return {}
+
+    def again(self, state: dict[str, Any], compiled: bool) -> Live:
+        return Cascade.from_state(state, compiled=compiled)
+
+    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+        return {"stage": 0, "name": self.names[0], "call": self.names[:1]}  # of a round that begins
+
+    def digest(self, given: FeedbackRequest) -> str:
+        raise Problem("not_offered", "an adaptive learner is told each output as it comes: use tell")
+
+    def output(self, given: TellRequest) -> Any:
+        """An output as the live object takes it."""
+        label = self.comparator.labels("output", [given.output])[0]
+        told = label
+        if given.score is not None:
+            chances = None
+            if given.chances is not None:
+                chances = {
+                    self.comparator.labels("chances", [name])[0]: p for name, p in given.chances.items()
+                }
+            told = Scored(label, given.score, chances)
+        elif given.chances is not None:
+            raise Problem("wrong_outputs", "chances go with a score", field="chances")
+        return told if given.cost is None else Costed(told, given.cost)
+
+    def tell(self, live: Any, id: int, given: TellRequest) -> tuple[int | None, int | None]:
+        """Tell an output of a round that is open; return the next stage, or the one whose answer counts."""
+        try:
+            step = live.tell(id, self.output(given), given.stage)
+        except FeedbackConflict as error:
+            raise Problem("conflict", str(error)) from None
+        except ValueError as error:
+            raise Problem("wrong_outputs", str(error)) from None
+        return step.stage, None if step.answer is None else step.answer.arm
+
+    def calibrate(self, live: Any, given: CalibrateRequest) -> None:
+        """Learn from labelled rows how far the last stage can be believed."""
+        rows = self.rows(given.outputs)
+        truth = self.comparator.labels("truth", given.truth)
+        try:
+            live.calibrate_outputs(rows, given.scores, truth)
+        except ValueError as error:
+            code = "not_offered" if str(error).startswith("calibrate") else "wrong_outputs"
+            raise Problem(code, str(error)) from None
+
+    def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
+        raise Problem("not_offered", "an adaptive learner has no warm start: calibrate it")
+
+    def report(self, live: Any) -> dict[str, Any]:
+        report = live.report()
+        costs, rounds = report.stage_costs.tolist(), report.rounds
+        shares = [int(count) / rounds if rounds else None for count in report.stopped]
+        return {
+            "policy": report.policy,
+            "rounds": rounds,
+            "pending": report.pending,
+            "stages": _stages(self.names, costs, shares),
+            "settled": live.settled(),
+            "spent": report.spent,
+            "wasted": report.wasted,
+            "saved": _saved(self.names[-1], report.saved_alone, report.spent + report.saved_alone),
+            "details": report.to_dict(),
+        }
+
+
+class RouterKind(Compared):
+    """Models that can be called alone."""
+
+    name = "router"
+    live = Router
+    _parts = "models"
+
+    def make(self, seed: int, compiled: bool) -> Live:
+        config, common = self.config, self.common(seed, compiled)
+        return Router(len(self.names), config.prices, config.error_cost, **self.code(), **common)
+
+    def code(self) -> dict[str, Any]:
+        return {"metric": self.comparator.metric}
+
+    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+        answer = body["answer"]
+        return {"stage": answer, "name": self.names[answer], "call": [self.names[k] for k in body["call"]]}
+
+    def waits(self, body: dict[str, Any]) -> bool:
+        return len(body["call"]) > 1
+
+    def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
+        self.refuse(given, ("outputs", "differ", "distance"))
+        pairs, far, _ = self.seen(given, live._ledger.waiting[id])
+        try:
+            live.feedback_pairs(id, pairs, far=far, digest=digest)
+        except ValueError as error:
+            raise Problem("wrong_outputs", str(error)) from None
+
+    def recost(self, live: Any, given: dict[str, Any]) -> None:
+        if given.get("stage_costs") is not None:
+            raise Problem("invalid", "stage_costs are those of a cascade: give prices", field="stage_costs")
+        prices = live._prices if given.get("prices") is None else given["prices"]
+        error = live._error_cost if given.get("error_cost") is None else given["error_cost"]
+        live.recost(prices, error)
+
+    def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
+        if contexts is not None:
+            raise Problem("wrong_context", "contexts must be left out for a router learner", field="contexts")
+        return live.warm_start(self.rows(outputs))
+
+    def report(self, live: Any) -> dict[str, Any]:
+        report = live.report()
+        prices, decided = report.prices.tolist(), sum(report.answers)
+        shares = [count / decided if decided else None for count in report.answers]
+        return {
+            "policy": report.policy,
+            "rounds": report.rounds,
+            "pending": report.pending,
+            "stages": _stages(self.names, prices, shares),
+            "settled": report.settled,
+            "disagreement": self.pairs(report, report.compared, prices, report.error_cost),
+            "spent": report.spent,
+            "wasted": report.wasted,
+            "saved": _saved(self.names[-1], report.saved_alone, report.last_alone),
+            "weak_dominance": WEAK_DOMINANCE,
+            "details": report.to_dict(),
+        }
+
+
+class AllocationKind(Kind):
+    """A budget over arms."""
+
+    name = "allocation"
+    live = Allocator
+    _parts = "arms"
+
+    def make(self, seed: int, compiled: bool) -> Live:
+        config = self.config
+        policy = {} if config.policy is None else {"policy": config.policy}
+        options = {**policy, **_options(config.options), "seed": seed, "compiled": compiled, "remember": 0}
+        return Allocator(self.names, config.budget, setting=config.setting, **options)
+
+    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+        return {"allocation": dict(zip(self.names, body["allocation"]))}
+
+    def stage(self, body: dict[str, Any]) -> str:
+        return ""  # all arms together
+
+    def digest(self, given: FeedbackRequest) -> str:
+        self.refuse(given, ("observed",))
+        if given.observed is None:
+            raise Problem(
+                "wrong_outputs", "observed must be given: what was seen at the arms", field="observed"
+            )
+        unknown = next((arm for arm in given.observed if arm not in self.names), None)
+        if unknown is not None:
+            raise Problem(
+                "wrong_outputs", f"observed names an arm that there is not: {unknown!r:.70}", field="observed"
+            )
+        seen = {arm: value for arm, value in given.observed.items() if value}
+        return digest_of(seen)
+
+    def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
+        from weakfeedback.live.allocator import Lesson, seen_values
+        from weakfeedback.live.labels import lent
+
+        try:
+            seen = lent(seen_values(given.observed, len(self.names), live._names))
+            live._learn([Lesson(id, digest, seen)])
+        except ValueError as error:
+            raise Problem("wrong_outputs", str(error), field="observed") from None
+
+
+KINDS: dict[str, type[Kind]] = {
+    kind.name: kind for kind in (CascadeKind, ContextualKind, AdaptiveKind, RouterKind, AllocationKind)
+}
+
+
+def kind_of(config: Any) -> Kind:
+    """The kind of learner that a configuration asks for; a problem if it cannot be."""
+    return KINDS[config.kind](config)
+
+
+def same_output(output: Any, body: dict[str, Any]) -> bool:
+    """Whether an output is the one that the event of a telling has."""
+    told = alone(output)
+    return (told.digest, told.known_score, told.cost) == (body["digest"], body.get("score"), body.get("cost"))
+
+
+def _options(options: dict[str, Any]) -> dict[str, Any]:
+    """Options of a policy: numbers, texts, bools and lists of these; none that the service sets itself."""
+    own = {
+        "seed",
+        "compiled",
+        "remember",
+        "policy",
+        "metric",
+        "compare",
+        "combine",
+        "label",
+        "features",
+        "timeout",
+    }
+    for name, value in options.items():
+        if name in own or not name.isidentifier() or isinstance(value, dict):
+            raise Problem(
+                "invalid", f"options must be those of the policy, got {name!r:.60}", field="options"
+            )
+    return options
+
+
+def _stages(names: list[str], costs: list[float], shares: list[float | None]) -> list[dict[str, Any]]:
+    return [{"name": n, "cost": c, "stopped_share": s} for n, c, s in zip(names, costs, shares)]
+
+
+def _saved(last: str, amount: float, alone: float) -> dict[str, Any]:
+    share = amount / alone if alone > 0.0 else None
+    return {"against": f"{last} alone", "amount": amount, "share": share, "estimated": True}
+
+
+__all__ = ["KINDS", "Kind", "Staged", "kind_of"]

@@ -1,0 +1,465 @@
+"""One learner: a live object, the queue of its events, and what the service counts beside it.
+
+Every change is an event. When it happens, the live object makes it and `Learner.see` counts it; when the store is
+read again, `Learner.apply` lets the live object make it once more, and the same `see` counts it. Nothing else
+changes a learner, so that both ways lead to the same one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from weakfeedback._version import __version__
+from weakfeedback.journal import Event
+from weakfeedback.journal.events import ENDS, Row, make_row
+from weakfeedback.live.base import Live
+from weakfeedback.live.ledger import PendingDecision
+from weakfeedback.serve.commit import Committer
+from weakfeedback.serve.kinds import Kind, kind_of
+from weakfeedback.serve.models import CONFIG, CalibrateRequest, FeedbackRequest, Problem, TellRequest
+from weakfeedback.serve.watch import Watch
+
+SNAPSHOT = 10_000  # events from one snapshot to the next
+HEAVY = 0.0005  # seconds of a step, on average, above which it is done in a thread
+WEIGHT = 0.05  # of the latest step in the moving average
+AUDITS = 100  # that are remembered
+ITEM = "\x1f"  # between an idempotency key and the number of a decision of several
+OWN = ("archive", "audit", "serve")  # kinds of events that only the service knows
+EXTRA = ("outputs", "spent", "tokens")  # of the body of a feedback, which only the service reads
+OPENS = ("decide", "begin")
+Clock = Callable[[], int]
+
+
+def now() -> int:
+    """Microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+class Observer(Protocol):
+    """Something that watches the events of a learner: minutes, detectors of drift."""
+
+    def see(self, event: Event, learner: Learner) -> None:
+        """Take note of an event, just made or made again."""
+
+    def state(self) -> Any:
+        """Everything as plain JSON data, for a snapshot."""
+
+    def restore(self, state: Any) -> None:
+        """Go on from what ``state`` gave."""
+
+
+OBSERVERS: dict[str, Callable[[Learner], Observer]] = {"watch": Watch.of}  # by name, made for every learner
+
+
+class Outbox:
+    """What a live object takes for its journal: it numbers events and keeps their rows until somebody commits them."""
+
+    every = 1
+    pending_ttl = None
+
+    def __init__(self, learner: int, last: tuple[int, int], clock: Clock) -> None:
+        self.learner, self._clock = learner, clock
+        self.last_seq, self._at = last
+        self.key: str | None = None  # of the next event that can have one
+        self.extra: dict[str, Any] = {}  # of the body of the next feedback
+        self._bodies: dict[int, dict[str, Any]] = {}
+        self._noted: list[tuple[Row, Event]] = []
+
+    def prepare(
+        self,
+        kind: str,
+        body: dict[str, Any],
+        decision: int | None = None,
+        key: str | None = None,
+        ahead: int = 0,
+    ) -> Row:
+        """The row of an event to come, ``ahead`` others before it."""
+        if kind in ("decide", "warm", "begin"):
+            key = self.key
+        elif kind == "feedback" and self.extra:
+            body = {**body, **self.extra}
+        self._at = max(self._clock(), self._at)
+        seq = self.last_seq + 1 + ahead
+        row = make_row(self.learner, seq, self._at, kind, decision, key, body)
+        self._bodies[seq] = body
+        return row
+
+    def note(self, row: Row, _: str | None = None) -> None:
+        """Put an event into the queue; the second time nothing is done."""
+        seq, at, kind, decision, key = row[1:6]
+        if seq > self.last_seq:
+            self._noted.append((row, Event(seq, at, kind, decision, key, self._bodies.pop(seq))))
+            self.last_seq = seq
+
+    def append(self, kind: str, body: dict[str, Any]) -> None:
+        """Queue an event of the service's own."""
+        self.note(self.prepare(kind, body))
+
+    def take(self) -> list[tuple[Row, Event]]:
+        """What was queued since the last time."""
+        taken, self._noted = self._noted, []
+        self._bodies.clear()
+        return taken
+
+    def flush(self) -> None:
+        """Nothing: the committer writes."""
+
+    def wants_snapshot(self) -> bool:
+        """Never: the service takes them."""
+        return False
+
+    def is_time_to_look(self) -> bool:
+        """Never: the service's clock does."""
+        return False
+
+
+class Learner:
+    """A named live object with its configuration, counters and times."""
+
+    def __init__(self, name: str, id: int, config: Any, live: Live, clock: Clock = now) -> None:
+        self.name, self.id, self.live, self.clock = name, id, live, clock
+        self.kind: Kind = kind_of(config)
+        self.config = config
+        self.lock = asyncio.Lock()
+        self.outbox = Outbox(id, (-1, 0), clock)
+        self.created = 0
+        self.revision = 1
+        self.archived = False
+        self.counts = dict.fromkeys(("decided", "feedback", "cancelled", "expired"), 0)
+        self.late = self.duplicates = self.conflicts = 0  # refused or repeated since the start: no events
+        self.stops: dict[str, int] = {}  # decisions by the stage that answers
+        self.opened: dict[int, int] = {}  # when the pending decisions were made, the oldest first
+        self.audits: dict[int, dict[str, Any]] = {}
+        self.step_seconds = 0.0  # moving average
+        self.observers = {name: make(self) for name, make in OBSERVERS.items()}
+        # what is not in the store yet
+        self.last: asyncio.Future[Any] | None = None
+        self.committed = -1
+        self.ends: dict[int, Event] = {}
+        self.keys: dict[str, Event] = {}
+        self.pictured = -1  # the event of the last snapshot
+        self._batch: list[Row] = []
+
+    @property
+    def seq(self) -> int:
+        """The number of the last event."""
+        return self.outbox.last_seq
+
+    @property
+    def heavy(self) -> bool:
+        """Whether its steps belong into a thread."""
+        return self.step_seconds > HEAVY
+
+    def timed(self, seconds: float) -> None:
+        """Take note of how long a step took."""
+        self.step_seconds += WEIGHT * (seconds - self.step_seconds)
+
+    # -- beginning, and beginning again
+
+    def begin(self) -> None:
+        """Queue the event that makes the learner."""
+        self.outbox.append("create", self.picture())
+        self.attach()
+        self._settle()
+
+    def attach(self) -> None:
+        """Let the changes of the live object be queued from now on."""
+        self.live._journal = self.live._log = self.outbox
+
+    def become(self, live: Live) -> None:
+        """Go on with another object of the same state, and what explains the last decisions."""
+        live._seed, live._every = self.live._seed, self.live._every
+        live._records = self.live._records
+        self.live = live
+        self.attach()
+
+    def picture(self) -> dict[str, Any]:
+        """All that recovery needs to begin with, for a snapshot or the first event."""
+        live = self.live
+        told = {"kind": live.kind, "package": __version__, "seed": live._seed, "every": 1}
+        own = {
+            "created": self.created,
+            "revision": self.revision,
+            "archived": self.archived,
+            "counts": dict(self.counts),
+            "stops": dict(self.stops),
+            "opened": [[id, at] for id, at in self.opened.items()],
+            "audits": [[id, dict(audit)] for id, audit in self.audits.items()],
+            "observers": {name: observer.state() for name, observer in self.observers.items()},
+        }
+        return {**told, "state": live.state(), "config": self.config.model_dump(mode="json"), "service": own}
+
+    @classmethod
+    def of(cls, name: str, id: int, body: dict[str, Any], seq: int, clock: Clock = now) -> Learner:
+        """The learner that gave a picture, as it was after event ``seq``; interpreted, and not yet attached."""
+        config = CONFIG.validate_python(body["config"])
+        live = kind_of(config).again(body["state"], False)
+        live._seed, live._every = body["seed"], body["every"]
+        learner = cls(name, id, config, live, clock)
+        own = body["service"]
+        learner.created, learner.revision, learner.archived = own["created"], own["revision"], own["archived"]
+        learner.counts |= own["counts"]
+        learner.stops = own["stops"]
+        learner.opened = dict(own["opened"])
+        learner.audits = dict(own["audits"])
+        for key, observer in learner.observers.items():
+            if key in own["observers"]:
+                observer.restore(own["observers"][key])
+        learner.outbox.last_seq = learner.committed = learner.pictured = seq
+        return learner
+
+    def apply(self, event: Event, same: bool, where: str) -> None:
+        """Do again what an event tells; ``same`` if this version of the package wrote it."""
+        if event.kind not in OWN:
+            told = event
+            if event.kind == "feedback" and any(name in event.body for name in EXTRA):
+                told = replace(event, body={k: v for k, v in event.body.items() if k not in EXTRA})
+            self.live._apply(told, same, where)
+        self.see(event)
+        self.outbox.last_seq = self.committed = event.seq
+        self.outbox._at = event.at
+
+    def see(self, event: Event) -> None:
+        """Count an event, just made or made again."""
+        kind, id = event.kind, event.decision
+        if kind == "create":
+            self.created = event.at
+            return
+        if kind in OPENS and id is not None:
+            self.counts["decided"] += 1
+            if kind == "decide":
+                self._stop(self.kind.stage(event.body))
+            if self.kind.waits(event.body):
+                self.opened[id] = event.at
+        elif kind == "tell":
+            if event.body["next"] is None:
+                self._stop(self.kind.names[event.body["stage"]])
+        elif kind in ENDS and id is not None:
+            self.opened.pop(id, None)
+            self.counts[_COUNTED[kind]] += 1
+        elif kind == "recost":
+            self.revision += 1
+        elif kind == "archive":
+            self.archived = True
+        elif kind == "audit":
+            self._keep_audit(event.body)
+        for observer in self.observers.values():
+            observer.see(event, self)
+
+    def _stop(self, stage: str) -> None:
+        self.stops[stage] = self.stops.get(stage, 0) + 1
+
+    # -- steps: each changes the learner, or raises a Problem and changes nothing
+
+    def decide(self, contexts: Sequence[Any], key: str | None = None) -> list[Event]:
+        """As many decisions as there are contexts, all or none."""
+        if self.archived:
+            raise Problem("archived", f"learner {self.name} is archived and makes no more decisions")
+        live, kind, count = self.live, self.kind, len(contexts)
+        if kind.opening != "decide":
+            raise Problem(
+                "not_offered", f"a {kind.name} learner decides after every answer: use begin and tell"
+            )
+        arguments = [kind.checked_context(live, context) for context in contexts]
+        if kind.takes_context and len({len(context) for context in contexts}) > 1:
+            raise Problem("wrong_context", "contexts must all have the same length", field="contexts")
+        waiting = live._ledger.waiting
+        if not live._delay_safe and (waiting or count > 1):
+            if waiting:
+                open_id = next(iter(waiting))
+                raise Problem("decision_open", f"decision {open_id} is open, and this policy learns in order")
+            raise Problem("not_offered", "count must be 1: this policy learns in order", field="count")
+        if len(waiting) + count > self.config.pending_limit:
+            raise Problem(
+                "too_many_pending",
+                f"{len(waiting)} decisions wait for feedback, at most {self.config.pending_limit} may",
+                retry_after=1,
+            )
+        try:
+            for n, argument in enumerate(arguments):
+                self.outbox.key = None if key is None else key + (f"{ITEM}{n}" if n else "")
+                live.decide(*argument)  # type: ignore[attr-defined]
+        except PendingDecision as error:
+            raise Problem("too_many_pending", str(error), retry_after=1) from None
+        finally:
+            self.outbox.key = None
+        return self._settle()
+
+    def _check_room(self, count: int) -> None:
+        """Refuse more decisions than may be open."""
+        waiting = self.live._ledger.waiting
+        if not self.live._delay_safe and (waiting or count > 1):
+            if waiting:
+                open_id = next(iter(waiting))
+                raise Problem("decision_open", f"decision {open_id} is open, and this policy learns in order")
+            raise Problem("not_offered", "count must be 1: this policy learns in order", field="count")
+        if len(waiting) + count > self.config.pending_limit:
+            raise Problem(
+                "too_many_pending",
+                f"{len(waiting)} decisions wait for feedback, at most {self.config.pending_limit} may",
+                retry_after=1,
+            )
+
+    def begin_round(self, key: str | None = None) -> list[Event]:
+        """Begin a round of a learner that decides after every answer."""
+        if self.archived:
+            raise Problem("archived", f"learner {self.name} is archived and makes no more decisions")
+        if self.kind.opening != "begin":
+            raise Problem(
+                "not_offered", f"a {self.kind.name} learner decides at once: use decide and feedback"
+            )
+        self._check_room(1)
+        self.outbox.key = key
+        try:
+            self.live.begin()  # type: ignore[attr-defined]
+        finally:
+            self.outbox.key = None
+        return self._settle()
+
+    def tell(self, id: int, given: TellRequest) -> tuple[int | None, int | None]:
+        """Tell an output of an open round; return the next stage, or the one whose answer counts."""
+        kind: Any = self.kind
+        step: tuple[int | None, int | None] = kind.tell(self.live, id, given)
+        self._settle()
+        return step
+
+    def calibrate(self, given: CalibrateRequest) -> list[Event]:
+        """Learn from labelled rows."""
+        kind: Any = self.kind
+        kind.calibrate(self.live, given)
+        return self._settle()
+
+    def feedback(
+        self, id: int, given: FeedbackRequest, digest: str, extra: dict[str, Any] | None = None
+    ) -> Event:
+        """Learn what was seen under a pending decision; ``extra`` is kept with it, as `EXTRA` names it."""
+        self.outbox.extra = dict(extra or {})
+        if self.config.keep_outputs and given.outputs is not None:
+            self.outbox.extra["outputs"] = given.outputs
+        try:
+            self.kind.learn(self.live, id, given, digest)
+        finally:
+            self.outbox.extra = {}
+        return self._settle()[-1]
+
+    def cancel(self, id: int, cost: float, reason: str) -> list[Event]:
+        """Take a decision back; nothing comes of it if it cannot be."""
+        self.live._close([id], cost, "cancel", reason)
+        return self._settle()
+
+    def expire(self, before: int) -> list[Event]:
+        """Let pending decisions expire that were made at ``before`` or earlier."""
+        old = []
+        for id, at in self.opened.items():
+            if at > before:
+                break
+            old.append(id)
+        self.live._close(old, 0.0, "expire")
+        return self._settle()
+
+    def recost(self, given: dict[str, Any]) -> list[Event]:
+        """Go on with new prices."""
+        try:
+            self.kind.recost(self.live, given)
+        except ValueError as error:
+            code = "not_offered" if str(error).startswith("recost") else "invalid"
+            raise Problem(code, str(error)) from None
+        return self._settle()
+
+    def warm(
+        self, outputs: list[list[Any]], contexts: list[list[float]] | None, key: str | None
+    ) -> list[Event]:
+        """Learn rows in which all stages ran."""
+        self.outbox.key = key
+        try:
+            self.kind.warm(self.live, outputs, contexts)
+        except PendingDecision as error:
+            raise Problem("decision_open", str(error)) from None
+        except ValueError as error:
+            raise Problem("invalid", str(error), field="outputs") from None
+        finally:
+            self.outbox.key = None
+        return self._settle()
+
+    def archive(self) -> list[Event]:
+        """Make no more decisions."""
+        if not self.archived:
+            self.outbox.append("archive", {})
+        return self._settle()
+
+    def serve(self, body: dict[str, Any]) -> list[Event]:
+        """Note a request that was answered without comparison: accounts only."""
+        self.outbox.append("serve", body)
+        return self._settle()
+
+    def audit(self, body: dict[str, Any]) -> list[Event]:
+        """Keep a step of an audit."""
+        self.outbox.append("audit", body)
+        return self._settle()
+
+    def _keep_audit(self, body: dict[str, Any]) -> None:
+        known = self.audits.setdefault(body["audit"], {})
+        known.update(body)
+        while len(self.audits) > AUDITS:
+            del self.audits[next(iter(self.audits))]
+
+    def _settle(self) -> list[Event]:
+        """Count what was queued, and return it."""
+        events = []
+        for row, event in self.outbox.take():
+            self._batch.append(row)
+            if event.kind in ENDS and event.decision is not None:
+                self.ends[event.decision] = event
+            if event.key is not None:
+                self.keys[event.key] = event
+            self.see(event)
+            events.append(event)
+        return events
+
+    # -- committing
+
+    def submit(self, committer: Committer) -> asyncio.Future[Any] | None:
+        """Hand all that is not handed over yet to the committer; return the future of the last of it."""
+        rows, self._batch = self._batch, []
+        if rows:
+            self.last = committer.commit(rows)
+            seq = self.seq
+            self.last.add_done_callback(lambda future: self._stored(future, seq))
+        return self.last
+
+    def _stored(self, future: asyncio.Future[Any], seq: int) -> None:
+        if future.cancelled() or future.exception() is not None:
+            return
+        self.committed = seq
+        if seq == self.seq:
+            self.last = None
+        for id in [id for id, event in self.ends.items() if event.seq <= seq]:
+            del self.ends[id]
+        for key in [key for key, event in self.keys.items() if event.seq <= seq]:
+            del self.keys[key]
+
+    def wants_snapshot(self) -> bool:
+        """Whether there are many events since the last one."""
+        return self.seq - self.pictured >= SNAPSHOT
+
+    # -- what can be seen
+
+    def results(self) -> dict[str, int]:
+        """Feedbacks by what came of them; what was refused or repeated since the start."""
+        refused = {"duplicate": self.duplicates, "conflict": self.conflicts, "late": self.late}
+        return {"accepted": self.counts["feedback"], **refused}
+
+    def settings(self) -> dict[str, Any]:
+        """The configuration with the prices of now; the seed stays in the log."""
+        told = self.config.model_dump(mode="json", exclude={"seed"})
+        for field, own in (("stage_costs", "_prices"), ("prices", "_prices"), ("error_cost", "_error_cost")):
+            if field in told:
+                told[field] = getattr(self.live, own)
+        return told
+
+
+_COUNTED = {"feedback": "feedback", "cancel": "cancelled", "expire": "expired"}

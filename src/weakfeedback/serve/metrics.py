@@ -1,0 +1,140 @@
+"""What Prometheus reads. Counters of learners are read from them when somebody asks, so that rounds pay nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from weakfeedback._version import __version__
+
+SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+EVENTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+PREFIX = "weakfeedback_"
+
+
+class Metrics:
+    """The metrics of one service."""
+
+    content_type = CONTENT_TYPE_LATEST
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._commit_seconds = Histogram(
+            f"{PREFIX}commit_seconds", "What a commit took.", buckets=SECONDS, registry=self.registry
+        )
+        self._commit_events = Histogram(
+            f"{PREFIX}commit_events", "Events of a commit.", buckets=EVENTS, registry=self.registry
+        )
+        self._request_seconds = Histogram(
+            f"{PREFIX}request_seconds",
+            "What a request took.",
+            ("route", "status"),
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self._differences = Counter(
+            f"{PREFIX}replay_differences",
+            "Decisions that fell otherwise in a replay.",
+            registry=self.registry,
+        )
+        self._routes: dict[tuple[str, int], Any] = {}
+        self._replay = (0, 0.0)
+        self._service: Any = None
+
+    def watch(self, service: Any) -> None:
+        """Tell of the learners of this service."""
+        self._service = service
+        self.registry.register(self)
+
+    def committed(self, seconds: float, events: int) -> None:
+        """Count a commit."""
+        self._commit_seconds.observe(seconds)
+        self._commit_events.observe(events)
+
+    def replayed(self, events: int, seconds: float, differences: int) -> None:
+        """Count a recovery."""
+        self._replay = (events, seconds)
+        self._differences.inc(differences)
+
+    def requested(self, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        known = self._routes.get((route, status))
+        if known is None:
+            known = self._routes[route, status] = self._request_seconds.labels(route, str(status))
+        known.observe(seconds)
+
+    def text(self) -> bytes:
+        """Everything, as Prometheus reads it."""
+        return generate_latest(self.registry)
+
+    def collect(self) -> Iterable[Any]:
+        """What the learners know, read now."""
+        service = self._service
+        yield _gauge("owner", "Whether this process owns the store.", float(service.state == "ready"))
+        yield _gauge("replay_events", "Events of the last recovery.", self._replay[0])
+        yield _gauge("replay_seconds", "What the last recovery took.", self._replay[1])
+        yield _gauge("store_bytes", "Size of the store's file.", _size(service.store))
+        build = GaugeMetricFamily(f"{PREFIX}build_info", "The version.", labels=["version"])
+        build.add_metric([__version__], 1.0)
+        yield build
+        yield from self._of_learners(list(service.learners.values()), service.options.clock())
+
+    def _of_learners(self, learners: list[Any], now: int) -> Iterable[Any]:
+        decided = CounterMetricFamily(f"{PREFIX}decisions", "Decisions.", labels=["learner", "stage"])
+        fed = CounterMetricFamily(f"{PREFIX}feedback", "Feedbacks by result.", labels=["learner", "result"])
+        pending = GaugeMetricFamily(f"{PREFIX}pending", "Decisions that wait.", labels=["learner"])
+        oldest = GaugeMetricFamily(
+            f"{PREFIX}oldest_pending_seconds", "Age of the oldest.", labels=["learner"]
+        )
+        step = GaugeMetricFamily(
+            f"{PREFIX}step_seconds", "What a step takes, on average.", labels=["learner"]
+        )
+        share = GaugeMetricFamily(
+            f"{PREFIX}disagreement_share", "How often two stages differed.", labels=["learner", "pair"]
+        )
+        settled = GaugeMetricFamily(f"{PREFIX}settled_stage", "Where rounds stop now.", labels=["learner"])
+        money = {
+            name: GaugeMetricFamily(f"{PREFIX}{name}_total", words, labels=["learner", "currency"])
+            for name, words in (("spent", "Money spent."), ("saved", "Saved, signed."), ("wasted", "Wasted."))
+        }
+        alarms = CounterMetricFamily(f"{PREFIX}drift_alarms", "Changes found.", labels=["learner", "pair"])
+        for learner in learners:
+            name, live = learner.name, learner.live
+            for (i, j), detector in list(learner.observers["watch"].drift.detectors.items()):
+                alarms.add_metric([name, f"{i}-{j}"], detector.total)
+            for stage, count in learner.stops.items():
+                decided.add_metric([name, stage], count)
+            for result, count in learner.results().items():
+                fed.add_metric([name, result], count)
+            pending.add_metric([name], len(learner.opened))
+            first = next(iter(learner.opened.values()), now)
+            oldest.add_metric([name], max(0.0, (now - first) / 1e6))
+            step.add_metric([name], learner.step_seconds)
+            counts = live._counts
+            if hasattr(counts, "differed") and not learner.lock.locked():
+                settled.add_metric([name], live.settled())
+                compared = counts.compared
+                for i in range(len(compared)):
+                    for j in range(i + 1, len(compared)):
+                        if compared[i, j]:
+                            share.add_metric([name, f"{i}-{j}"], counts.differed[i, j] / compared[i, j])
+                currency = learner.config.currency or ""
+                money["spent"].add_metric([name, currency], counts.spent)
+                money["saved"].add_metric([name, currency], counts.alone - counts.spent)
+                money["wasted"].add_metric([name, currency], counts.wasted)
+        yield from (decided, fed, pending, oldest, step, share, settled, alarms, *money.values())
+
+
+def _gauge(name: str, words: str, value: float) -> Any:
+    return GaugeMetricFamily(f"{PREFIX}{name}", words, value=value)
+
+
+def _size(store: Any) -> float:
+    try:
+        return float(store.path.stat().st_size)
+    except (AttributeError, OSError):
+        return 0.0

@@ -1,0 +1,547 @@
+"""What goes in and out over HTTP: requests, answers and problems (RFC 9457)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+BODY_LIMIT = 2**20  # bytes
+HEADER_LIMIT = 2**16
+STAGES_LIMIT = 64
+BATCH_LIMIT = 1000
+LABEL_LIMIT = 4096  # characters
+LEARNERS_LIMIT = 1000
+KEY_LIMIT = 128
+PENDING_LIMIT = 10_000
+IN_FLIGHT_LIMIT = 500
+DAY = 86_400.0
+
+# code -> status, title
+PROBLEMS: dict[str, tuple[int, str]] = {
+    "bad_json": (400, "The body is not JSON"),
+    "bad_request": (400, "The request cannot be understood"),
+    "unauthorized": (401, "A token is needed"),
+    "forbidden": (403, "The token does not allow this"),
+    "foreign_origin": (403, "The request comes from another site"),
+    "not_found": (404, "There is nothing here"),
+    "unknown_learner": (404, "There is no such learner"),
+    "unknown_decision": (404, "There is no such decision"),
+    "unknown_audit": (404, "There is no such audit"),
+    "not_explained": (404, "The decision can no longer be explained"),
+    "method_not_allowed": (405, "The method is not allowed here"),
+    "slow_request": (408, "The request took too long to arrive"),
+    "conflict": (409, "The decision was answered with other content"),
+    "exists": (409, "A learner of this name has another configuration"),
+    "decision_open": (409, "A decision must be answered first"),
+    "archived": (409, "The learner is archived"),
+    "not_offered": (409, "This learner does not offer it"),
+    "too_many_learners": (409, "There are too many learners"),
+    "expired": (410, "The decision has expired"),
+    "cancelled": (410, "The decision was cancelled"),
+    "forgotten": (410, "The decision is too old"),
+    "too_large": (413, "The body is too large"),
+    "unsupported_media_type": (415, "The body must be application/json"),
+    "unknown_host": (421, "This service does not answer to that name"),
+    "invalid": (422, "A field is wrong"),
+    "wrong_outputs": (422, "The outputs do not fit the decision"),
+    "wrong_context": (422, "The context does not fit"),
+    "wrong_label": (422, "The label does not fit"),
+    "too_many_stages": (422, "There are too many stages"),
+    "too_many_items": (422, "There are too many items in one request"),
+    "label_too_long": (422, "A label is too long"),
+    "wrong_key": (422, "The idempotency key is wrong"),
+    "key_too_long": (422, "The idempotency key is too long"),
+    "key_reused": (422, "The idempotency key was used for another request"),
+    "too_many_pending": (429, "Too many decisions wait for feedback"),
+    "too_many_requests": (429, "Too many requests are under way"),
+    "headers_too_large": (431, "The headers are too large"),
+    "internal": (500, "The service has a fault"),
+    "store_unavailable": (503, "The store cannot be read or written now"),
+    "starting": (503, "The service is starting"),
+    "standby": (503, "Another process owns the store"),
+    "stopping": (503, "The service is stopping"),
+}
+
+
+class Problem(Exception):
+    """An answer that is an error. ``detail`` is one line: what, which value, what is allowed."""
+
+    def __init__(
+        self,
+        code: str,
+        detail: str,
+        *,
+        field: str | None = None,
+        retry_after: int | None = None,
+        title: str | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.code, self.detail, self.field, self.retry_after = (
+            code,
+            " ".join(detail.split()),
+            field,
+            retry_after,
+        )
+        self.status, words = PROBLEMS[code]
+        self.title = title or words
+
+    def body(self) -> dict[str, Any]:
+        """The problem as RFC 9457 has it, with its code and where it helps the field."""
+        told = {
+            "type": f"/problems/{self.code}",
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+            "code": self.code,
+        }
+        return told if self.field is None else {**told, "field": self.field}
+
+
+class Model(BaseModel):
+    """Unknown fields are refused, numbers are finite, and a text is no number."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+class ProblemBody(Model):
+    """What every error answers, as ``application/problem+json``."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    field: str | None = None
+
+
+# -- learners
+
+Text = Annotated[str, Field(min_length=1, max_length=64)]
+Amount = Annotated[float, Field(ge=0.0)]
+Positive = Annotated[float, Field(gt=0.0)]
+
+
+class Exact(Model):
+    """JSON values that are equal; numbers by value."""
+
+    type: Literal["exact"] = "exact"
+
+
+class TextCompare(Model):
+    """Texts that are equal after this."""
+
+    type: Literal["text"]
+    strip: bool = True
+    casefold: bool = False
+    collapse: bool = True
+
+
+class NumberCompare(Model):
+    """Numbers, whose distance is ``min(|a - b| / scale, 1)``."""
+
+    type: Literal["number"]
+    scale: Positive
+
+
+Compare = Annotated[Exact | TextCompare | NumberCompare, Field(discriminator="type")]
+
+
+class _Config(Model):
+    policy: str | None = None
+    options: dict[str, Any] = Field(default_factory=dict)
+    seed: Annotated[int, Field(ge=0)] | None = None
+    pending_ttl: Positive = DAY
+    pending_limit: Annotated[int, Field(ge=1, le=PENDING_LIMIT)] = PENDING_LIMIT
+    currency: Annotated[str, Field(min_length=1, max_length=16)] | None = None
+    keep_outputs: bool = False
+
+
+class _Priced(_Config):
+    error_cost: Positive = 1.0
+    compare: Compare = Exact()
+
+
+class CascadeConfig(_Priced):
+    """Stages of rising cost; all up to the chosen one are called."""
+
+    kind: Literal["cascade"]
+    stages: Annotated[list[Text], Field(min_length=1)]
+    stage_costs: list[Amount]
+    label_price: Amount | None = None
+
+
+class ContextualConfig(_Priced):
+    """A cascade that looks at numbers about the sample first."""
+
+    kind: Literal["contextual"]
+    stages: Annotated[list[Text], Field(min_length=1)]
+    stage_costs: list[Amount]
+    keep: Annotated[int, Field(ge=100)] | None = 5000
+
+
+class AdaptiveConfig(_Priced):
+    """A cascade that decides after every answer: `begin`, then `tell` until it has enough."""
+
+    kind: Literal["adaptive"]
+    stages: Annotated[list[Text], Field(min_length=1)]
+    stage_costs: list[Amount]
+
+
+class RouterConfig(_Priced):
+    """Models that can be called alone; compares only while that pays."""
+
+    kind: Literal["router"]
+    models: Annotated[list[Text], Field(min_length=1)]
+    prices: list[Amount]
+
+
+class AllocationConfig(_Config):
+    """A budget for arms whose needs are unknown."""
+
+    kind: Literal["allocation"]
+    arms: Annotated[list[Text], Field(min_length=1)]
+    budget: Positive
+    setting: Literal["loss", "reward"] = "loss"
+
+
+LearnerConfig = Annotated[
+    CascadeConfig | ContextualConfig | AdaptiveConfig | RouterConfig | AllocationConfig,
+    Field(discriminator="kind"),
+]
+CONFIG: TypeAdapter[Any] = TypeAdapter(LearnerConfig)
+
+
+class LearnerInfo(Model):
+    """A learner, its configuration and counters."""
+
+    name: str
+    kind: str
+    revision: int
+    policy: str
+    archived: bool
+    created: str
+    seq: int
+    rounds: int
+    pending: int
+    durability: str
+    config: dict[str, Any]
+
+
+class LearnerList(Model):
+    """All learners, by name."""
+
+    learners: list[LearnerInfo]
+
+
+class CostsRequest(Model):
+    """New prices: of the stages, or models, and of an error."""
+
+    stage_costs: list[Amount] | None = None
+    prices: list[Amount] | None = None
+    error_cost: Positive | None = None
+
+
+# -- decisions
+
+
+class DecideRequest(Model):
+    """Ask for one decision, or ``count`` of them; a contextual learner needs a context (or one for each)."""
+
+    count: Annotated[int, Field(ge=1)] | None = None
+    context: list[float] | None = None
+    contexts: list[list[float]] | None = None
+
+
+class DecisionAnswer(Model):
+    """What to call. ``stage`` and ``name`` answer; an allocation tells amounts by arm instead."""
+
+    id: int
+    stage: int | None = None
+    name: str | None = None
+    call: list[str] | None = None
+    allocation: dict[str, float] | None = None
+    expires: str | None
+    repeated: bool
+
+
+class DecisionsAnswer(Model):
+    """Several decisions."""
+
+    decisions: list[DecisionAnswer]
+
+
+class FeedbackRequest(Model):
+    """What was seen: ``outputs`` of the stages called, or ``differ`` or ``distance`` if the caller compared them.
+
+    An allocation takes ``observed`` instead. With ``dry_run`` nothing changes, and ``wants_label`` is told.
+    """
+
+    outputs: list[Any] | None = None
+    differ: list[list[int]] | None = None
+    distance: list[float] | None = None
+    costs: list[Amount] | None = None
+    label: Any = None
+    label_cost: Amount | None = None
+    right: list[bool] | None = None
+    observed: dict[str, float | None] | None = None
+    dry_run: bool = False
+
+
+class FeedbackItem(FeedbackRequest):
+    """One feedback of many."""
+
+    id: int
+
+
+class FeedbackBatch(Model):
+    """Up to 1000 feedbacks, each accepted or refused by itself."""
+
+    items: list[FeedbackItem]
+
+
+class FeedbackAnswer(Model):
+    """``result`` is accepted, duplicate or, with ``dry_run``, possible."""
+
+    result: Literal["accepted", "duplicate", "possible"]
+    id: int
+    differ: list[list[int]] | None = None
+    wants_label: bool | None = None
+
+
+class FeedbackBatchAnswer(Model):
+    """The results in the order of the items; a refused one is a problem."""
+
+    results: list[FeedbackAnswer | ProblemBody]
+
+
+class CancelRequest(Model):
+    """Take a decision back; ``cost`` was spent on it."""
+
+    cost: Amount = 0.0
+    reason: Annotated[str, Field(max_length=200)] = ""
+
+
+class CancelAnswer(Model):
+    """``duplicate`` if it was cancelled before."""
+
+    result: Literal["cancelled", "duplicate"]
+    id: int
+
+
+class TellRequest(Model):
+    """The output of the stage that was to be run, by itself with its ``stage`` where a request may be repeated.
+
+    ``score`` says how sure it is; ``chances``, of the last stage, how probable it takes each label to be.
+    """
+
+    output: Any
+    stage: Annotated[int, Field(ge=0)] | None = None
+    score: float | None = None
+    cost: Amount | None = None
+    chances: dict[str, float] | None = None
+
+
+class StepAnswer(Model):
+    """The stage to run next and its name; both null once ``answer``, the stage whose answer counts, is known."""
+
+    id: int
+    stage: int | None
+    name: str | None
+    answer: int | None
+    expires: str | None = None
+    repeated: bool = False
+
+
+class CalibrateRequest(Model):
+    """Labelled rows: outputs of all stages, their scores where there are any, and the truth of each row."""
+
+    outputs: list[list[Any]]
+    scores: list[list[float | None]] | None = None
+    truth: list[Any]
+
+
+class DecisionState(Model):
+    """Where a decision stands."""
+
+    id: int
+    status: Literal["pending", "answered", "cancelled", "expired", "alone"]
+    decided: str | None
+    ended: str | None
+    expires: str | None
+    stage: int | None = None
+    call: list[str] | None = None
+    allocation: dict[str, float] | None = None
+
+
+class DecisionPage(Model):
+    """Some decisions; ask again with ``after`` = ``next`` unless that is null."""
+
+    decisions: list[DecisionState]
+    next: int | None
+
+
+class ExplainAnswer(Model):
+    """Why a decision fell as it did, in words."""
+
+    id: int
+    text: str
+
+
+# -- other ways to learn, and to doubt
+
+
+class WarmStartRequest(Model):
+    """Rows of outputs of all stages; a contextual learner needs the contexts too."""
+
+    outputs: list[list[Any]]
+    contexts: list[list[float]] | None = None
+
+
+class WarmStartAnswer(Model):
+    """How many rows were learned."""
+
+    rows: int
+    repeated: bool = False
+
+
+class AuditRequest(Model):
+    """Fresh items, each with the outputs of the stages up to ``arm`` at least."""
+
+    outputs: list[list[Any]]
+    arm: Annotated[int, Field(ge=0)] | None = None
+    alpha: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
+
+
+class AuditLabels(Model):
+    """The truth of the rows that were asked for, by their numbers."""
+
+    labels: dict[str, Any]
+
+
+class AuditAnswer(Model):
+    """``rows`` need labels; ``verdict`` and the numbers are there once they came."""
+
+    id: int
+    arm: int
+    alpha: float
+    items: int
+    rows: list[int]
+    verdict: str | None = None
+    low: float | None = None
+    high: float | None = None
+    labels: int | None = None
+    against: list[list[float | None]] | None = None
+    text: str | None = None
+
+
+class CertificateAnswer(Model):
+    """What the comparisons prove without labels."""
+
+    verdict: str
+    possible: list[int]
+    needed: int | None
+    alpha: float
+    text: str
+
+
+class Saved(Model):
+    """What was saved against a named baseline, signed."""
+
+    against: str
+    amount: float
+    share: float | None
+    estimated: bool
+
+
+class PairReport(Model):
+    """How often two stages differed."""
+
+    pair: list[int]
+    share: float | None
+    low: float
+    high: float
+    comparisons: int
+    pays_above: float
+
+
+class StageReport(Model):
+    """A stage, or model, and how often rounds stopped there, or were answered by it."""
+
+    name: str
+    cost: float
+    stopped_share: float | None
+
+
+class ReportAnswer(Model):
+    """What a learner has seen, spent and saved. ``details`` is the library's report as data."""
+
+    name: str
+    kind: str
+    policy: str
+    rounds: int
+    pending: int
+    late: int
+    cancelled: int
+    expired: int
+    currency: str | None
+    seq: int
+    stages: list[StageReport] | None = None
+    settled: int | None = None
+    disagreement: list[PairReport] | None = None
+    spent: float | None = None
+    wasted: float | None = None
+    saved: Saved | None = None
+    drift: list[dict[str, Any]] | None = None
+    weak_dominance: str | None = None
+    details: dict[str, Any]
+
+
+class SeriesAnswer(Model):
+    """Sums by step: ``at`` are the beginnings in seconds since 1970, ``columns`` the sums by name.
+
+    Stages, models and arms go by their numbers: ``stop_0``, ``compared_0_1``, ``differed_0_1``, ``given_2``.
+    """
+
+    step: int
+    at: list[int]
+    columns: dict[str, list[float]]
+
+
+class EventAnswer(Model):
+    """One event of the log."""
+
+    seq: int
+    at: str
+    kind: str
+    decision: int | None
+    key: str | None
+    body: dict[str, Any]
+
+
+class EventPage(Model):
+    """Some events, in order; ask again with ``after`` = the last ``seq``."""
+
+    events: list[EventAnswer]
+
+
+class Health(Model):
+    """Whether requests can be served."""
+
+    status: str
+    owner: bool
+    durability: str
+    learners: int
+
+
+def invalid(error: ValidationError, quote: bool = False) -> Problem:
+    """The problem of a body that does not fit its model; values are quoted only where they hold no data of users."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    place = [str(part) for part in first["loc"] if not str(part).startswith("function-")]
+    field = ".".join(place) or None
+    words = f"{field or 'the body'}: {first['msg'][0].lower()}{first['msg'][1:]}"
+    value = first.get("input")
+    if quote or isinstance(value, (int, float)):
+        words += f", got {value!r:.60}"
+    return Problem("invalid", words, field=field)

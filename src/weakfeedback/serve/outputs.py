@@ -1,0 +1,121 @@
+"""Outputs as they are sent: canonical, compared, and known by a digest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.live.labels import differences
+from weakfeedback.live.metrics import Metric, distances
+from weakfeedback.serve.models import LABEL_LIMIT, Compare, NumberCompare, Problem, TextCompare
+
+DEEP = 20  # a label may be nested
+
+
+def canonical(value: Any) -> str:
+    """JSON in ASCII with sorted keys, in which numbers that are equal look the same.
+
+    >>> canonical({"b": 1.0, "a": [True, 1]})
+    '{"a":[true,1],"b":1}'
+    """
+    return json.dumps(_by_value(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _by_value(value: Any) -> Any:
+    if type(value) is float and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_by_value(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _by_value(item) for key, item in value.items()}
+    return value
+
+
+def digest_of(value: Any) -> str:
+    """What tells a repeated answer from a contradiction: 16 bytes over the canonical JSON."""
+    return blake2b(canonical(value).encode("ascii"), digest_size=16).hexdigest()
+
+
+def check_labels(field: str, values: list[Any]) -> None:
+    """Refuse labels that are too long or nested too deeply."""
+    for value in values:
+        kind = type(value)
+        if kind is int or kind is bool or kind is float or value is None:
+            continue
+        if kind is str:
+            long = len(value) > LABEL_LIMIT
+        else:
+            if _depth(value) > DEEP:
+                raise Problem("invalid", f"{field} must not be nested deeper than {DEEP}", field=field)
+            long = len(canonical(value)) > LABEL_LIMIT
+        if long:
+            raise Problem(
+                "label_too_long",
+                f"a label of {field} must have at most {LABEL_LIMIT} characters",
+                field=field,
+            )
+
+
+def _depth(value: Any, depth: int = 0) -> int:
+    if depth > DEEP or not isinstance(value, (list, dict)):
+        return depth
+    items = value if isinstance(value, list) else value.values()
+    return max((_depth(item, depth + 1) for item in items), default=depth)
+
+
+class Comparator:
+    """Says which of the outputs differ, or how far apart they are, as the configuration of a learner tells."""
+
+    def __init__(self, compare: Compare) -> None:
+        self.metric: Metric | None = None
+        self._label: Callable[[str, Any], Any] = _plain
+        if isinstance(compare, TextCompare):
+            self._text, self._label = compare, self._as_text
+        elif isinstance(compare, NumberCompare):
+            scale = compare.scale
+            self.metric = lambda a, b: min(abs(a - b) / scale, 1.0)
+            self._label = _as_number
+
+    def labels(self, field: str, outputs: list[Any]) -> list[Any]:
+        """What is compared, by ``==``."""
+        check_labels(field, outputs)
+        label = self._label
+        return [label(field, output) for output in outputs]
+
+    def differ(self, labels: list[Any]) -> np.ndarray:
+        """Which pairs i < j differ."""
+        return differences(labels, None)
+
+    def far(self, labels: list[Any]) -> list[float]:
+        """How far apart the pairs (0, 1), (0, 2), ..., (1, 2), ... are; with a metric."""
+        assert self.metric is not None
+        matrix = distances(labels, self.metric)
+        return matrix[np.triu_indices(len(labels), 1)].tolist()
+
+    def _as_text(self, field: str, output: Any) -> str:
+        if type(output) is not str:
+            raise Problem(
+                "wrong_outputs", f"{field} must be texts, as this learner compares texts", field=field
+            )
+        if self._text.strip:
+            output = output.strip()
+        if self._text.collapse:
+            output = " ".join(output.split())
+        return output.casefold() if self._text.casefold else output
+
+
+def _plain(_: str, output: Any) -> Any:
+    """Texts as they are; other values by their canonical JSON, marked so that no text is taken for one."""
+    return output if type(output) is str else "\0" + canonical(output)
+
+
+def _as_number(field: str, output: Any) -> float:
+    if type(output) not in (int, float):
+        raise Problem(
+            "wrong_outputs", f"{field} must be numbers, as this learner compares numbers", field=field
+        )
+    return float(output)

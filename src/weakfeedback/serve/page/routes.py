@@ -1,0 +1,628 @@
+"""The routes of the page: overview, learner, why, login, live updates, and the files that they need."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from weakfeedback._version import __version__
+from weakfeedback.serve.api import Answer, Call, Operation
+from weakfeedback.serve.app import read_body
+from weakfeedback.serve.auth import COOKIE, LOOPBACK, SESSION, Auth
+from weakfeedback.serve.learner import Learner
+from weakfeedback.serve.models import Problem, SeriesAnswer
+from weakfeedback.serve.openapi import document, sections
+from weakfeedback.serve.page import view
+from weakfeedback.serve.page.words import ago, amount, count, duration, moment
+from weakfeedback.serve.service import Service
+from weakfeedback.serve.watch import WATCHED, Watch
+
+PAGE = 100  # learners on one page
+PERIOD = 0.5  # seconds from one update to the next, at least
+VIEWERS = 200  # that are served at once
+ASSUMED = 5.0  # seconds for which a settled stage is not asked for again
+YOUNG = 20 * 60_000_000  # microseconds
+ALARMS = 10  # learners that are named on top
+SPAN_WORDS = (("15m", "15 minutes"), ("1h", "1 hour"), ("1d", "1 day"), ("7d", "7 days"))
+STATIC = Path(__file__).parent / "static"
+KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
+HTML = "text/html; charset=utf-8"
+LIVE_STATES = {
+    "ready": "owns the store and answers",
+    "starting": "is starting",
+    "replaying": "reads its log",
+    "standby": "waits for the store",
+    "stopping": "is stopping",
+}
+
+
+@cache
+def templates() -> Environment:
+    """The templates; every text is escaped, and a name that is not there is an error."""
+    made = Environment(
+        loader=PackageLoader("weakfeedback.serve.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters["pretty"] = lambda data: json.dumps(data, indent=1)
+    made.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
+    return made
+
+
+@cache
+def static_files() -> dict[str, tuple[str, bytes, bytes]]:
+    """The files that pages need: kind, content and the same in gzip."""
+    found = {}
+    for path in STATIC.iterdir():
+        if path.suffix in KINDS:
+            content = path.read_bytes()
+            found[path.name] = (
+                KINDS[path.suffix] + "; charset=utf-8",
+                content,
+                gzip.compress(content, 9, mtime=0),
+            )
+    return found
+
+
+class Page:
+    """Everything that the page shows of one service."""
+
+    def __init__(self, service: Service, auth: Auth, operations: Callable[[], Iterable[Operation]]) -> None:
+        self.service, self.auth, self._operations = service, auth, operations
+        self._rows: dict[
+            str, tuple[tuple[int, int, bool], dict[str, Any], str]
+        ] = {}  # rendered, while nothing changed
+        self._settled: dict[str, tuple[float, int, int | None]] = {}
+        self._lines: dict[str, tuple[int, str]] = {}
+        self._views: dict[tuple[str, str], tuple[tuple[int, int], dict[str, Any]]] = {}
+        self._rate = (time.monotonic(), service.commits, 0.0)
+        self._viewers = 0
+        self.address = "http://127.0.0.1:8470"  # as the last browser knows it, for commands to copy
+
+    # -- what is shown
+
+    def now(self) -> int:
+        """Microseconds since 1970, by the clock of the service."""
+        return self.service.options.clock()
+
+    def row(self, learner: Learner) -> tuple[dict[str, Any], str]:
+        """The row of a learner, as data and as HTML; made anew only if something has changed."""
+        now, watch = self.now(), watch_of(learner)
+        key = learner.seq, now // 60_000_000, learner.archived
+        known = self._rows.get(learner.name)
+        if known is None or known[0] != key:
+            currency = learner.config.currency
+            made = view.row(
+                learner.name,
+                watch,
+                line=self._line(learner, watch, now),
+                settled=self._settled_stage(learner),
+                currency=currency,
+                archived=learner.archived,
+                now=now,
+            )
+            html = str(templates().get_template("pieces.html").module.row(made))  # type: ignore[attr-defined]
+            known = self._rows[learner.name] = key, made, html
+        return known[1], known[2]
+
+    def _line(self, learner: Learner, watch: Watch, now: int) -> str:
+        """The small line of a learner, made anew every minute."""
+        known, minute = self._lines.get(learner.name), now // 60_000_000
+        if known is None or known[0] != minute:
+            known = self._lines[learner.name] = minute, view.spark(watch, now)
+        return known[1]
+
+    def _settled_stage(self, learner: Learner) -> int | None:
+        """Where a learner stops; asked for now and then only, for some policies think about it."""
+        settled = getattr(learner.live, "settled", None)
+        if settled is None:
+            return None
+        known, moment_ = self._settled.get(learner.name), time.monotonic()
+        if known is None or (moment_ - known[0] > ASSUMED and known[1] != learner.seq):
+            known = self._settled[learner.name] = moment_, learner.seq, int(settled())
+        return known[2]
+
+    def chosen(self, q: str, page: int) -> tuple[list[Learner], int]:
+        """The learners of one page of the overview, and how many there are in all."""
+        names = sorted(name for name in self.service.learners if q in name)
+        first = (page - 1) * PAGE
+        return [self.service.learners[name] for name in names[first : first + PAGE]], len(names)
+
+    def status(self) -> dict[str, Any]:
+        """What stands above the overview."""
+        service, now = self.service, self.now()
+        since, commits, rate = self._rate
+        passed = time.monotonic() - since
+        if passed >= 1.0:
+            rate = (service.commits - commits) / passed
+            self._rate = time.monotonic(), service.commits, rate
+        full = service.options.durability == "full"
+        alarmed = [
+            name for name, one in sorted(service.learners.items()) if view.alarms_of(watch_of(one), now)
+        ]
+        snapshot = service.last_snapshot
+        return {
+            "ready": service.state == "ready",
+            "state": service.state,
+            "state_words": LIVE_STATES.get(service.state, ""),
+            "full": full,
+            "durability_words": "on disk before it is answered"
+            if full
+            else "survives kill -9, not a loss of power",
+            "learners": count(len(service.learners)),
+            "commits": f"{rate:.1f}",
+            "snapshot": "none yet" if snapshot is None else ago(int(snapshot * 1e6)),
+            "alarms": alarmed[:ALARMS],
+            "more_alarms": max(0, len(alarmed) - ALARMS),
+        }
+
+    async def stored(self, learners: Iterable[Learner]) -> None:
+        """Wait until everything that these learners show is in the store."""
+        for learner in learners:
+            await self.service._shown(learner, None)
+
+    async def learner(self, name: str, span: str) -> dict[str, Any]:
+        """Everything about one learner, once it is stored."""
+        learner = self.service.learner(name)
+        now = self.now()
+        key = learner.seq, now // (view.SPANS[span][1] * 1_000_000)
+        known = self._views.get((name, span))
+        if known is not None and known[0] == key:
+            return known[1]
+        async with learner.lock:
+            report = self.service.report_now(learner)
+            made = self._view(learner, report, span, now)
+        await self.service._shown(learner, None)
+        if len(self._views) > VIEWERS:
+            self._views.clear()
+        self._views[name, span] = key, made
+        return made
+
+    def usual_span(self, name: str) -> str:
+        """The time that is shown unless another is asked for: little of a young learner."""
+        young = self.now() - self.service.learner(name).created < YOUNG
+        return "15m" if young else "1h"
+
+    def _view(self, learner: Learner, report: dict[str, Any], span: str, now: int) -> dict[str, Any]:
+        watch, kind = watch_of(learner), learner.kind.name
+        config, details = learner.settings(), report["details"]
+        charts = view.charts(report, watch, span, now, learner.created)
+        return {
+            "name": learner.name,
+            "kind": kind,
+            "kind_words": view.KINDS[kind],
+            "archived": learner.archived,
+            "revision": learner.revision,
+            "currency": report["currency"],
+            "baseline": watch.names[watch.baseline],
+            "summary": view.summary(report, watch, now),
+            "numbers": view.numbers(report, watch, now),
+            "stages": view.stages(report, watch),
+            "arms": view.arms(report, watch),
+            "setting": details.get("setting", ""),
+            "pairs": view.pairs(report, watch),
+            "waiting": view.waiting(watch, now),
+            "expires": duration(learner.config.pending_ttl),
+            "drift": view.drift(watch),
+            "drift_words": view.DRIFT if kind in WATCHED else view.NOT_WATCHED,
+            "watched": kind in WATCHED,
+            "recent": view.recent(watch, now, hasattr(learner.live, "explain")),
+            "proxy": view.proxy(watch),
+            "changes": view.changes(watch, report["currency"]),
+            "audited": hasattr(learner.live, "audit_outputs"),
+            "audits": _audits(learner, watch, report["currency"]),
+            "weak_dominance": report.get("weak_dominance"),
+            "context": _context(kind, details, learner.live),
+            "config": _config(config, report["policy"], learner.created),
+            "decide_command": _decide_command(learner, self.address),
+            "next": _next(learner, watch, self.address),
+            "charts": charts,
+        }
+
+    # -- requests
+
+    async def allowed(self, request: Request) -> Response | None:
+        """None for who may read; where to log in for who may not yet."""
+        try:
+            await self.auth.check(request.scope, request.scope["weakfeedback.headers"], "read")
+        except Problem as problem:
+            if problem.code != "unauthorized":
+                raise
+            target = request.url.path
+            return RedirectResponse("/login?" + urlencode({"next": target}), 303)
+        return None
+
+    def render(self, request: Request, template: str, code: int = 200, /, **values: Any) -> Response:
+        """A page, smaller by gzip where the browser takes that."""
+        logout = bool(self.auth.tokens) and COOKIE in request.cookies
+        values = {"here": "", "version": __version__, "logout": logout, **values}
+        text = templates().get_template(template).render(values)
+        return packed(request, text.encode(), HTML, code)
+
+    async def overview(self, request: Request) -> Response:
+        """All learners."""
+        if (elsewhere := await self.allowed(request)) is not None:
+            return elsewhere
+        q, page = _chosen(request)
+        learners, found = self.chosen(q, page)
+        rows = [self.row(learner)[0] for learner in learners]
+        await self.stored(learners)
+        return self.render(
+            request,
+            "overview.html",
+            here="overview",
+            status=self.status(),
+            rows=rows,
+            total=len(self.service.learners),
+            found=found,
+            q=q,
+            page=page,
+            pages=-(-found // PAGE),
+            first=(page - 1) * PAGE + 1,
+            last=(page - 1) * PAGE + len(rows),
+            query=urlencode({"q": q, "page": page}),
+            address=f"{request.url.scheme}://{request.url.netloc}",
+        )
+
+    async def one(self, request: Request) -> Response:
+        """One learner."""
+        if (elsewhere := await self.allowed(request)) is not None:
+            return elsewhere
+        name = request.path_params["name"]
+        self.address = f"{request.url.scheme}://{request.url.netloc}"
+        try:
+            span = _span(request) or self.usual_span(name)
+            made = await self.learner(name, span)
+        except Problem as problem:
+            return self.problem(request, problem)
+        charts = made["charts"]
+        return self.render(
+            request,
+            "learner.html",
+            v=made,
+            span=span,
+            spans=SPAN_WORDS,
+            charts=charts,
+            table=view.table_of(charts),
+        )
+
+    async def why(self, request: Request) -> Response:
+        """Why a decision fell as it did."""
+        if (elsewhere := await self.allowed(request)) is not None:
+            return elsewhere
+        name, id = request.path_params["name"], request.path_params["id"]
+        try:
+            text = (await self.service.explain(name, id))["text"]
+            state = await self.service.decision(name, id)
+        except Problem as problem:
+            return self.problem(request, problem)
+        shown = [
+            (key, value) for key, value in state.items() if value is not None and key not in ("id", "call")
+        ]
+        return self.render(request, "decision.html", name=name, id=id, lines=text.splitlines(), state=shown)
+
+    async def docs(self, request: Request) -> Response:
+        """The API, for people."""
+        made = document(self._operations())
+        return self.render(request, "docs.html", here="docs", doc=made, sections=sections(made))
+
+    def problem(self, request: Request, problem: Problem) -> Response:
+        """A problem as a page."""
+        return self.render(
+            request, "problem.html", problem.status, title=problem.title, detail=problem.detail
+        )
+
+    async def login(self, request: Request) -> Response:
+        """Ask for a token; with the right one set the cookie."""
+        if request.method == "GET":
+            after = _inside(request.query_params.get("next", "/"))
+            return self.render(request, "login.html", wrong=False, next=after)
+        body = await read_body(request.receive, request.scope["weakfeedback.headers"], 4096)
+        form = parse_qs(body.decode("latin-1"), max_num_fields=4, keep_blank_values=True)
+        token = form.get("token", [""])[0].strip()
+        after = _inside(form.get("next", ["/"])[0])
+        value = self.auth.session(token) if token else None
+        if value is None:
+            await self.auth._fail(request.scope)
+            return self.render(request, "login.html", 401, wrong=True, next=after)
+        answer = RedirectResponse(after, 303)
+        secure = (request.url.hostname or "") not in LOOPBACK
+        answer.set_cookie(COOKIE, value, max_age=SESSION, httponly=True, samesite="strict", secure=secure)
+        return answer
+
+    async def logout(self, request: Request) -> Response:
+        """Forget the cookie."""
+        answer = RedirectResponse("/login", 303)
+        answer.delete_cookie(COOKIE)
+        return answer
+
+    async def static(self, request: Request) -> Response:
+        """A file that pages need."""
+        found = static_files().get(request.path_params["file"])
+        if found is None:
+            raise Problem("not_found", "no such file")
+        kind, content, small = found
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return Response(
+                small, headers={"content-encoding": "gzip", "vary": "accept-encoding"}, media_type=kind
+            )
+        return Response(content, headers={"vary": "accept-encoding"}, media_type=kind)
+
+    # -- live updates
+
+    async def live(self, request: Request) -> Response:
+        """Rows of the overview that have changed, at most twice a second."""
+        await self.auth.check(request.scope, request.scope["weakfeedback.headers"], "read")
+        q, page = _chosen(request)
+        sent: dict[str, str] = {}
+
+        async def news() -> dict[str, Any]:
+            learners, _ = self.chosen(q, page)
+            pieces = self.overview_pieces(learners)
+            await self.stored(learners)
+            changed = {id: html for id, html in pieces.items() if sent.get(id) != html}
+            sent.update(changed)
+            return {"pieces": changed} if changed else {}
+
+        return self._stream(news)
+
+    def overview_pieces(self, learners: Iterable[Learner]) -> dict[str, str]:
+        """The pieces of the overview, by the places that they go to."""
+        pieces = {f"row-{learner.name}": self.row(learner)[1] for learner in learners}
+        module: Any = templates().get_template("pieces.html").module
+        pieces["status"] = str(module.status(self.status()))
+        return pieces
+
+    async def live_learner(self, request: Request) -> Response:
+        """What has changed of a learner, at most twice a second."""
+        request.scope["weakfeedback.route"] = "/v1/learners/{name}/live"
+        await self.auth.check(request.scope, request.scope["weakfeedback.headers"], "read")
+        name = request.path_params["name"]
+        span = _span(request) or self.usual_span(name)
+        sent: dict[str, Any] = {}
+
+        async def news() -> dict[str, Any]:
+            made = await self.learner(name, span)
+            if sent.get("view") is made:
+                return {}
+            sent["view"] = made
+            pieces = learner_pieces(made)
+            changed = {id: html for id, html in pieces.items() if sent.get(id) != html}
+            sent.update(changed)
+            return {"pieces": changed, "charts": made["charts"]}
+
+        return self._stream(news)
+
+    def _stream(self, news: Callable[[], Awaitable[dict[str, Any]]]) -> Response:
+        if self._viewers >= VIEWERS:
+            raise Problem("too_many_requests", f"{VIEWERS} pages are open already", retry_after=10)
+        return StreamingResponse(
+            self._updates(news),
+            media_type="text/event-stream",
+            headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+        )
+
+    async def _updates(self, news: Callable[[], Awaitable[dict[str, Any]]]) -> AsyncIterator[bytes]:
+        """Server-sent events until the page or the service goes; a comment now and then shows who is still there."""
+        self._viewers += 1
+        quiet = 0
+        try:
+            yield b"retry: 2000\n\n"
+            while not self._ending():
+                try:
+                    found = await news() if self.service.state == "ready" else {}
+                except Problem:
+                    found = {}  # the store is away for a moment
+                if found:
+                    yield b"data: " + json.dumps(found, separators=(",", ":")).encode() + b"\n\n"
+                    quiet = 0
+                elif (quiet := quiet + 1) >= 30:
+                    yield b": still here\n\n"
+                    quiet = 0
+                await asyncio.sleep(PERIOD)
+        finally:
+            self._viewers -= 1
+
+    def _ending(self) -> bool:
+        return self.service.draining or self.service.state in ("stopping", "stopped")
+
+    def routes(self) -> list[BaseRoute]:
+        """The routes of all this."""
+        return [
+            Route("/", self.overview, name="page"),
+            Route("/live", self.live, name="page live"),
+            Route("/learners/{name}", self.one, name="page of a learner"),
+            Route("/learners/{name}/decisions/{id:int}", self.why, name="page of a decision"),
+            Route("/v1/learners/{name}/live", self.live_learner, name="live"),
+            Route("/docs", self.docs, name="page of the API"),
+            Route("/login", self.login, methods=["GET", "POST"], name="login"),
+            Route("/logout", self.logout, methods=["POST"], name="logout"),
+            Route("/static/{file}", self.static, name="static"),
+        ]
+
+
+def learner_pieces(made: dict[str, Any]) -> dict[str, str]:
+    """The pieces of a learner's page, by the places that they go to."""
+    module: Any = templates().get_template("pieces.html").module
+    wanted = ["summary", "numbers", "waiting", "recent", "proxy"]
+    wanted += ["arms"] if made["kind"] == "allocation" else ["stages", "pairs", "drift", "audits"]
+    if made["context"]:
+        wanted.append("context")
+    return {name: str(getattr(module, name)(made)) for name in wanted}
+
+
+def page_of(service: Service, auth: Auth, *_: Any) -> dict[str, Any]:
+    """The operations and routes that the page adds to a service."""
+    from weakfeedback.serve.api import OPERATIONS
+
+    extra = [
+        Operation(
+            "GET",
+            "/v1/learners/{name}/series",
+            "read",
+            series,
+            "Read sums by minute, or by steps of whole minutes; times are seconds since 1970.",
+            answer=SeriesAnswer,
+            problems=("unknown_learner",),
+            query={"from": 0, "to": 0, "step": 60},
+        ),
+    ]
+
+    async def openapi(_: Call) -> Answer:
+        return Answer(document([*OPERATIONS, *extra]))
+
+    extra.append(Operation("GET", "/openapi.json", "none", openapi, "Describe all routes: this document."))
+    page = Page(service, auth, lambda: [*OPERATIONS, *extra])
+    return {"operations": extra, "routes": page.routes()}
+
+
+async def series(call: Call) -> Answer:
+    """Sums by minute."""
+    learner = call.service.learner(call.name)
+    asked = call.asked(**{"from": 0, "to": 0, "step": 60})
+    end = asked["to"] or call.service.options.clock() // 1_000_000 + 1
+    start = asked["from"] or end - 3600
+    try:
+        read = watch_of(learner).series.read(start, end, asked["step"])
+    except ValueError as error:
+        raise Problem("invalid", str(error), field="step") from None
+    return Answer(await call.service._shown(learner, read))
+
+
+def watch_of(learner: Learner) -> Watch:
+    """What is watched of a learner."""
+    watch: Any = learner.observers["watch"]
+    return watch
+
+
+def packed(request: Request, content: bytes, kind: str, status: int = 200) -> Response:
+    """An answer, smaller by gzip where the browser takes that."""
+    headers = {"vary": "accept-encoding"}
+    if len(content) > 1000 and "gzip" in request.headers.get("accept-encoding", ""):
+        content = gzip.compress(content, 5, mtime=0)
+        headers["content-encoding"] = "gzip"
+    return Response(content, status, headers, kind)
+
+
+def _chosen(request: Request) -> tuple[str, int]:
+    text = request.query_params.get("page", "1")
+    page = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 1
+    return request.query_params.get("q", "")[:64].strip().lower(), max(1, page)
+
+
+def _span(request: Request) -> str:
+    span = request.query_params.get("span", "")
+    return span if span in view.SPANS else ""
+
+
+def _inside(target: str) -> str:
+    """A path of this service, for a redirection; never another host."""
+    good = target.startswith("/") and not target.startswith("//") and "\\" not in target
+    return target if good and target.isprintable() else "/"
+
+
+def _config(config: dict[str, Any], policy: str, created: int) -> list[tuple[str, str]]:
+    shown = [("policy", policy), ("made (UTC)", moment(created))]
+    for key, value in config.items():
+        if key in ("policy", "kind") or value in (None, {}, ""):
+            continue
+        if key == "pending_ttl":
+            key, text = "expires after", duration(value)
+        elif key == "compare":
+            text = value["type"] + "".join(
+                f", {name} {item}" for name, item in value.items() if name != "type"
+            )
+        elif isinstance(value, list):
+            text = ", ".join(amount(item) if isinstance(item, float) else str(item) for item in value)
+        elif isinstance(value, dict):
+            text = ", ".join(f"{name} {item}" for name, item in value.items())
+        else:
+            text = (
+                {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+            )
+        shown.append((key.replace("_", " "), text))
+    return shown
+
+
+def _audits(learner: Learner, watch: Watch, currency: str | None) -> list[dict[str, Any]]:
+    at = {one["audit"]: one["at"] for one in watch.audits if "audit" in one}
+    found = []
+    for number, audit in reversed(learner.audits.items()):
+        low, high = audit.get("low"), audit.get("high")
+        found.append(
+            {
+                "at": moment(at.get(number)),
+                "stage": watch.names[audit["arm"]] if "arm" in audit else "",
+                "verdict": audit.get("verdict") or "waits for labels",
+                "labels": count(audit.get("labels") or 0),
+                "interval": ""
+                if low is None or high is None
+                else f"{amount(low)} to {amount(high, currency)}",
+            }
+        )
+    return found[:20]
+
+
+def _context(kind: str, details: dict[str, Any], live: Any) -> list[tuple[str, str]]:
+    """What a contextual learner knows: how much it has seen, and how large its coefficients are."""
+    if kind != "contextual":
+        return []
+    policy = live.policy
+    shown = [
+        ("numbers per request", count(details["inputs"])),
+        ("features made of them", count(details["features"])),
+        ("first rounds", "over" if details["learning"] else "still going to the last stage"),
+        ("observations kept", count(details["kept"])),
+        ("older ones as a quadratic", count(details["let_go"])),
+    ]
+    theta = getattr(policy, "theta", None)
+    if theta is not None:
+        norm = float((theta**2).sum()) ** 0.5
+        shown.append(("norm of the coefficients", f"{norm:.3g}"))
+    refits = getattr(policy, "refits", None)
+    if isinstance(refits, int):
+        shown.append(("refits", count(refits)))
+    return shown
+
+
+def _post(address: str, path: str, body: str) -> str:
+    return f"curl -X POST {address}/v1/learners/{path} -H 'Content-Type: application/json' -d '{body}'"
+
+
+def _decide_command(learner: Learner, address: str) -> str:
+    body = '{"context": [0.2, -0.7]}' if learner.kind.takes_context else "{}"
+    verb = "begin" if learner.kind.name == "adaptive" else "decide"
+    return _post(address, f"{learner.name}/{verb}", body)
+
+
+def _next(learner: Learner, watch: Watch, address: str) -> str:
+    """The command that a new learner waits for."""
+    if learner.archived:
+        return ""
+    if not watch.decided:
+        return _decide_command(learner, address)
+    if not watch.ends["accepted"] and watch.open:
+        id, (_, stage, called) = next(iter(watch.open.items()))
+        place = f"{learner.name}/decisions/{id}"
+        if watch.kind == "allocation":
+            return _post(address, f"{place}/feedback", json.dumps({"observed": {watch.names[0]: 1}}))
+        if watch.kind == "adaptive":
+            return _post(address, f"{place}/tell", '{"output": "yes"}')
+        size = len(called) if called is not None else (stage or 0) + 1
+        return _post(address, f"{place}/feedback", json.dumps({"outputs": ["yes"] * size}))
+    return ""

@@ -1,0 +1,162 @@
+"use strict";
+// Draws the charts, and puts in what the server sends. Everything else is in the HTML already.
+(function () {
+  const root = document.documentElement;
+  root.classList.add("js");
+  const holder = document.getElementById("charts");
+  const table = document.getElementById("table");
+  if (table) table.open = false; // behind the charts
+  const plots = new Map();
+  let shown = holder ? JSON.parse(holder.dataset.charts) : null;
+
+  const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+  const stage = (k) => colour("--s" + (k % 8));
+  const short = (x) => x == null ? "–" : Math.abs(x) >= 100 ? x.toFixed(0) : String(+x.toPrecision(3));
+  const percent = (x) => x == null ? "–" : (100 * x).toFixed(1) + " %";
+
+  // vertical lines where an alarm was raised
+  const marks = { hooks: { draw: (u) => {
+    u.ctx.save();
+    u.ctx.strokeStyle = colour("--bad");
+    u.ctx.setLineDash([3, 3]);
+    for (const [at] of shown.marks) {
+      const x = u.valToPos(at, "x", true);
+      if (x < u.bbox.left || x > u.bbox.left + u.bbox.width) continue;
+      u.ctx.beginPath();
+      u.ctx.moveTo(x, u.bbox.top);
+      u.ctx.lineTo(x, u.bbox.top + u.bbox.height);
+      u.ctx.stroke();
+    }
+    u.ctx.restore();
+  } } };
+
+  // times in UTC, as everywhere on the page
+  const clock = (at) => new Date(1000 * at).toISOString();
+  const times = (u, ticks) => {
+    const days = ticks[ticks.length - 1] - ticks[0] > 172800;
+    return ticks.map((at) => days ? clock(at).slice(5, 10) : ticks[1] - ticks[0] < 60 ? clock(at).slice(11, 19) : clock(at).slice(11, 16));
+  };
+
+  function axes(format) {
+    const common = { stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
+    return [Object.assign({ values: times, space: 70 }, common), Object.assign({ values: (u, ticks) => ticks.map(format), size: 64 }, common)];
+  }
+
+  // each chart: its data, and the options that belong to it
+  const makers = {
+    stops: (c) => {
+      const sums = c.at.map(() => 0);
+      const stacked = c.unit === "given" ? c.stops : c.stops.map((one) => one.map((x, k) => (sums[k] += x)));
+      const order = c.names.map((_, k) => k).reverse(); // the highest first, lower ones drawn over it
+      const area = c.unit !== "given";
+      const series = order.map((k) => ({
+        label: c.names[k], stroke: stage(k), fill: area ? stage(k) : undefined, width: area ? 1 : 2, points: { show: c.at.length < 3 },
+      }));
+      const legend = (at) => c.names.map((name, k) => [stage(k), name, short(c.stops[k][at])]);
+      return { data: [c.at, ...order.map((k) => stacked[k])], series, legend, format: short, from0: true };
+    },
+    pairs: (c) => {
+      if (!c.pairs || !c.pairs.length) return null;
+      const data = [c.at], series = [], bands = [];
+      c.pairs.forEach((pair, k) => {
+        const line = stage(k), n = data.length;
+        data.push(pair.share, pair.high, pair.low);
+        series.push({ label: pair.label, stroke: line, width: 2, points: { show: c.at.length < 3 } });
+        series.push({ label: "to", stroke: "transparent", points: { show: false } });
+        series.push({ label: "from", stroke: "transparent", points: { show: false } });
+        bands.push({ series: [n + 1, n + 2], fill: line + "33" });
+        if (pair.pays <= 1) {
+          data.push(c.at.map(() => pair.pays));
+          series.push({ label: "pays above", stroke: line, width: 1, dash: [6, 5], points: { show: false } });
+        }
+      });
+      const legend = (at) => c.pairs.map((p, k) => [stage(k), p.label, p.share[at] == null ? "–" :
+        `${percent(p.share[at])} (${percent(p.low[at])} to ${percent(p.high[at])})`]);
+      return { data, series, bands, legend, format: (x) => (100 * x).toFixed(0) + " %", from0: true };
+    },
+    money: (c) => {
+      if (!c.money) return null;
+      const colours = ["--s1", "--good", "--bad"];
+      const series = c.money.map((line, k) => ({ label: line.label, stroke: colour(colours[k]), width: 2, points: { show: c.at.length < 3 } }));
+      const legend = (at) => c.money.map((line, k) => [colour(colours[k]), line.label, short(line.values[at])]);
+      return { data: [c.at, ...c.money.map((line) => line.values)], series, legend, format: short, from0: false };
+    },
+  };
+
+  // what stands under a chart: the values at the cursor, or the last ones
+  function tell(kept) {
+    const under = kept.plot.cursor.idx, at = under == null ? shown.at.length - 1 : under;
+    kept.list.replaceChildren(...kept.made.legend(at).map(([paint, label, value]) => {
+      const item = document.createElement("li"), dot = document.createElement("span"), bold = document.createElement("b");
+      dot.className = "dot";
+      dot.style.background = paint;
+      bold.textContent = value;
+      item.append(dot, label + " ", bold);
+      return item;
+    }), Object.assign(document.createElement("li"), { textContent: clock(shown.at[at]).slice(0, 19).replace("T", " ") + " UTC" }));
+  }
+
+  function shape(made) { return made.series.map((s) => s.label + s.stroke).join("|"); }
+
+  function draw() {
+    if (!holder || !window.uPlot) return;
+    for (const box of holder.querySelectorAll("[data-chart]")) {
+      const name = box.dataset.chart, made = makers[name](shown), old = plots.get(name);
+      box.classList.toggle("none", !made);
+      if (!made) { box.textContent = "Nothing to draw yet."; continue; }
+      if (old && old.shape === shape(made)) { old.made = made; old.plot.setData(made.data); tell(old); continue; }
+      if (old) old.plot.destroy();
+      box.textContent = "";
+      const kept = { shape: shape(made), made };
+      kept.list = Object.assign(document.createElement("ul"), { className: "legend" });
+      kept.plot = new uPlot({
+        width: box.clientWidth, height: 240, padding: [10, 8, 0, 0], bands: made.bands || [],
+        plugins: [marks, { hooks: { setCursor: () => kept.plot && tell(kept) } }],
+        scales: { y: { range: (u, low, high) => {
+          const bottom = made.from0 ? 0 : Math.min(0, low);
+          return [bottom, high > bottom ? high + 0.06 * (high - bottom) : bottom + 1];
+        } } },
+        axes: axes(made.format), legend: { show: false }, cursor: { drag: { x: false, y: false } },
+        tzDate: (at) => uPlot.tzDate(new Date(1000 * at), "Etc/UTC"),
+        series: [{}, ...made.series],
+      }, made.data, box);
+      box.append(kept.list);
+      tell(kept);
+      plots.set(name, kept);
+    }
+  }
+
+  function redraw() { for (const kept of plots.values()) kept.plot.destroy(); plots.clear(); draw(); }
+  draw();
+  if (holder && window.ResizeObserver) {
+    let width = holder.clientWidth;
+    new ResizeObserver(() => {
+      if (holder.clientWidth === width) return;
+      width = holder.clientWidth;
+      for (const [name, kept] of plots) {
+        kept.plot.setSize({ width: holder.querySelector(`[data-chart="${name}"]`).clientWidth, height: 240 });
+      }
+    }).observe(holder);
+  }
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+
+  const pulse = document.getElementById("pulse");
+  function say(state, words) { if (pulse) { pulse.className = "pulse " + state; pulse.textContent = words; } }
+
+  const address = document.body.dataset.live;
+  if (!address || !window.EventSource) return;
+  const source = new EventSource(address);
+  source.onopen = () => say("on", "live");
+  source.onerror = () => say("off", "not connected, trying again");
+  source.onmessage = (message) => {
+    const news = JSON.parse(message.data);
+    for (const [id, html] of Object.entries(news.pieces || {})) {
+      const place = document.getElementById(id);
+      // what is being read or used stays as it is until the next time
+      if (place && !place.contains(document.activeElement)) place.innerHTML = html;
+    }
+    if (news.charts) { shown = news.charts; draw(); }
+    root.dataset.updates = String(1 + Number(root.dataset.updates || 0));
+  };
+  addEventListener("pagehide", () => source.close());
+})();

@@ -1,0 +1,627 @@
+"""What the page says of a learner: plain data for the templates, made of its report and its watch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from weakfeedback.live.report import wilson
+from weakfeedback.serve.page.words import ago, amount, count, counted, duration, listed, moment, number, share
+from weakfeedback.serve.watch import WATCHED, Watch
+
+KINDS = {
+    "cascade": ("cascade", "calls its stages from the cheapest on, and learns where to stop"),
+    "contextual": (
+        "cascade with context",
+        "looks at numbers about each request, and learns how far to go for it",
+    ),
+    "adaptive": ("adaptive cascade", "decides after each answer whether to ask the next stage"),
+    "router": ("router", "calls one model for most requests, and several only while comparing them pays"),
+    "allocation": ("allocation", "divides a budget over arms, and learns how much each of them needs"),
+}
+SPANS = {"15m": (900, 5), "1h": (3600, 60), "1d": (86_400, 1200), "7d": (604_800, 7200)}  # seconds, step
+FEW = 100  # rounds, below which nothing is said about trust
+DRAWN = 6  # pairs in one chart
+RECENT_ALARM = 86_400_000_000  # microseconds for which an alarm is shown as news
+AGES = ((60, "under a minute"), (600, "1 to 10 min"), (3600, "10 min to 1 h"), (86_400, "1 h to 1 day"))
+ESTIMATED = "estimated: the last stage was not called"
+DRIFT = (
+    "The detector finds large changes, such as 5 % to 15 %, within some hundreds of comparisons, and not small ones. "
+    "Where the world keeps changing, use the policy USS-TS-drift."
+)
+
+CONTEXT_TRUST = (
+    "Rests on weak dominance at every context (only labels can tell), and on what its numbers can express."
+)
+NOT_WATCHED = (
+    "This learner is not watched for changes: which requests it compares depends on the requests, so that a rate that "
+    "changes would mean little."
+)
+
+
+def spark(watch: Watch, now: int) -> str:
+    """Return the small line of the decisions in each of the last 30 whole minutes; nothing if there were none."""
+    end = now // 60_000_000 * 60  # the minute that has not ended would look like a fall
+    read = watch.series.read(end - 30 * 60, end, 60, ["decisions"])
+    values = read["columns"]["decisions"]
+    return line_of(values) if any(values) else ""
+
+
+def line_of(values: Sequence[float], width: float = 90.0, height: float = 22.0) -> str:
+    """Return the points of a small line, as SVG has them.
+
+    >>> line_of([0, 2, 1], 20, 10)
+    '0.0,9.5 10.0,0.5 20.0,5.0'
+    """
+    top = max(values, default=0.0) or 1.0
+    step = width / max(1, len(values) - 1)
+    return " ".join(
+        f"{k * step:.1f},{height - 0.5 - (height - 1.0) * value / top:.1f}" for k, value in enumerate(values)
+    )
+
+
+def bar_of(shares: Sequence[float], names: Sequence[str], width: float = 160.0) -> list[dict[str, Any]]:
+    """Return the pieces of a bar, one for every stage that has a share."""
+    pieces, x = [], 0.0
+    for k, part in enumerate(shares):
+        if part > 0.0:
+            label = f"{names[k]} {share(part)}"
+            pieces.append({"x": round(x, 2), "width": round(part * width, 2), "stage": k % 8, "label": label})
+            x += part * width
+    return pieces
+
+
+def shares_of(watch: Watch) -> list[float]:
+    """Return where decisions stopped, or what each arm got, as shares."""
+    weights: Sequence[float] = watch.stops if watch.kind != "allocation" else watch.given
+    total = sum(weights)
+    return [weight / total for weight in weights] if total else [0.0] * len(weights)
+
+
+def alarms_of(watch: Watch, now: int) -> list[tuple[int, tuple[int, int]]]:
+    """Return the alarms of the last day, by time."""
+    if watch.alarmed is None or now - watch.alarmed >= RECENT_ALARM:
+        return []
+    return [(at, pair) for at, pair in watch.drift.marks() if now - at < RECENT_ALARM]
+
+
+def does(watch: Watch, settled: int | None) -> tuple[str, str]:
+    """Return in words what a learner does now: the beginning of a sentence, and the stage that it is about."""
+    names = watch.names
+    if not watch.decided:
+        return "waits for its first decision", ""
+    if watch.kind == "allocation":
+        top = max(range(len(names)), key=lambda k: watch.given[k])
+        return ("gives most to", names[top]) if any(watch.given) else ("gives nothing yet", "")
+    if not watch.ends["accepted"] and watch.kind != "router":
+        return "waits for its first feedback", ""
+    if watch.kind == "router":
+        stage = max(range(len(names)), key=lambda k: watch.stops[k]) if settled is None else settled
+        return "answers with", names[stage]
+    if watch.kind in ("contextual", "adaptive") or settled is None:
+        stage = max(range(len(names)), key=lambda k: watch.stops[k])
+        return "stops most often at", names[stage]
+    return "stops at", names[settled]
+
+
+def row(
+    name: str, watch: Watch, *, line: str, settled: int | None, currency: str | None, archived: bool, now: int
+) -> dict[str, Any]:
+    """Return the row of a learner in the overview; ``line`` are the points of its small line."""
+    verb, stage = does(watch, settled)
+    bar = bar_of(shares_of(watch), watch.names)
+    alarms = alarms_of(watch, now)
+    priced = watch.kind != "allocation"
+    alone = watch.spent + watch.saved
+    return {
+        "name": name,
+        "kind": KINDS[watch.kind][0],
+        "verb": verb,
+        "stage": stage,
+        "line": line,
+        "rate": count(_lately(watch, now)),
+        "bar": bar,
+        "legend": listed([piece["label"] for piece in bar] or ["nothing yet"]),
+        "most": ", ".join(piece["label"] for piece in sorted(bar, key=lambda piece: -piece["width"])[:2]),
+        "saved": amount(watch.saved, currency) if priced and watch.decided else "",
+        "saved_share": share(abs(watch.saved) / alone) if priced and alone > 0.0 else "",
+        "lost": watch.saved < 0.0,
+        "baseline": watch.names[watch.baseline] if priced else "",
+        "open": count(len(watch.open)),
+        "decided": watch.decided,
+        "state": "archived" if archived else "changed" if alarms else state_of(watch),
+        "alarm": alarm_words(watch, alarms[-1], now) if alarms else "",
+    }
+
+
+def state_of(watch: Watch) -> str:
+    """Return how far a learner is, in one word."""
+    if not watch.decided:
+        return "new"
+    done = watch.decided if watch.kind == "router" else watch.ends["accepted"]
+    return "learning" if done < FEW else "settled"
+
+
+def alarm_words(watch: Watch, mark: tuple[int, tuple[int, int]], now: int) -> str:
+    """Say what an alarm was about."""
+    at, (i, j) = mark
+    since = duration((now - at) / 1e6, 1)
+    return f"{watch.names[i]} and {watch.names[j]} differ at another rate than before, since {since}"
+
+
+# -- one learner
+
+
+def summary(report: dict[str, Any], watch: Watch, now: int) -> dict[str, Any]:
+    """Return what stands on top: what it does, what it costs, whether it can be trusted."""
+    return {
+        "does": _does_sentence(report, watch),
+        "flow": _flow(report, watch),
+        "money": _money(report, watch),
+        "outcome": _outcome(report, watch, now),
+        "trust": _trust(report, watch, now),
+    }
+
+
+def _does_sentence(report: dict[str, Any], watch: Watch) -> str:
+    names, settled = watch.names, report.get("settled")
+    rounds = counted(report["rounds"], "round")
+    if watch.kind == "allocation":
+        budget = number(report["details"]["budget"])
+        last: list[float] = next(
+            (shown["allocation"] for shown in reversed(watch.recent.values()) if "allocation" in shown), []
+        )
+        gives = [f"{name} {number(x)}" for name, x in zip(names, last) if x > 0.0]
+        given = f" Now it gives {listed(gives)}." if gives else ""
+        over = counted(len(names), "arm")
+        return f"Every round it divides a budget of {budget} over {over}.{given} {rounds} learned."
+    if not watch.decided:
+        return f"It {KINDS[watch.kind][1]}. Nothing was decided yet."
+    compared = sum(tries for tries, _ in watch.differed.values())
+    basis = f"It knows that from {counted(compared, 'comparison')} of two answers, and from no label."
+    if watch.kind == "router":
+        stage = names[settled or 0]
+        return f"For most requests it calls {stage} alone and uses its answer. {basis}"
+    if watch.kind == "contextual":
+        return (
+            f"It looks at the numbers of each request and stops between {names[0]} and {names[-1]}. {basis}"
+        )
+    if watch.kind == "adaptive":
+        return f"It asks {names[0]} first, and after each answer decides whether to ask on. {basis}"
+    called = names[: (settled or 0) + 1]
+    first = f"For each request it calls {listed(called)}"
+    used = " and uses its answer." if len(called) == 1 else f", and uses the answer of {called[-1]}."
+    return f"{first}{used} {basis}"
+
+
+def _flow(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
+    """Return the stages as a row of pills: which are called mostly, and which answers."""
+    settled = report.get("settled")
+    if (
+        watch.kind not in ("cascade", "router")
+        or settled is None
+        or not watch.decided
+        or len(watch.names) > 8
+    ):
+        return []
+    alone = watch.kind == "router"
+    return [
+        {
+            "name": name,
+            "state": "answers" if k == settled else "called" if k < settled and not alone else "left",
+            "arrow": k > 0 and not alone,
+        }
+        for k, name in enumerate(watch.names)
+    ]
+
+
+def _money(report: dict[str, Any], watch: Watch) -> dict[str, Any] | None:
+    saved = report.get("saved")
+    if watch.kind == "allocation" or saved is None or not watch.decided or report.get("spent") is None:
+        return None
+    currency, gain = report["currency"], saved["amount"]
+    estimated = saved.get("estimated", True)
+    return {
+        "spent": amount(report["spent"], currency),
+        "alone": amount(report["spent"] + gain, currency),
+        "saved": amount(abs(gain), currency),
+        "share": share(None if saved["share"] is None else abs(saved["share"])),
+        "lost": gain < 0.0,
+        "against": saved["against"],
+        "wasted": amount(report.get("wasted"), currency) if report.get("wasted") else "",
+        "estimated": ESTIMATED if estimated else "",
+        "per_round": amount(report["spent"] / report["rounds"], currency) if report["rounds"] else "",
+    }
+
+
+def _outcome(report: dict[str, Any], watch: Watch, now: int) -> dict[str, str] | None:
+    """Return what an allocation has seen a round, over all and lately."""
+    if watch.kind != "allocation":
+        return None
+    details, end = report["details"], now // 60_000_000 * 60
+    columns = [f"observed_{k}" for k in range(len(watch.names))]
+    read = watch.series.read(end - 900, end, 60, [*columns, "accepted"])["columns"]
+    lately, rounds = sum(sum(read[name]) for name in columns), sum(read["accepted"])
+    return {
+        "what": details["setting"],
+        "all": number(sum(details["observed"]) / details["rounds"]) if details["rounds"] else "",
+        "lately": number(lately / rounds) if rounds else "",
+        "budget": number(details["budget"]),
+    }
+
+
+def _trust(report: dict[str, Any], watch: Watch, now: int) -> list[dict[str, str]]:
+    """Return statements, each with its state: "good", "open" or "bad"."""
+    found = [_alarm_statement(watch, now)] if watch.kind in WATCHED else []
+    if state_of(watch) in ("new", "learning"):
+        found.append(
+            {
+                "state": "open",
+                "text": f"Still learning: {counted(report['rounds'], 'round')}, wait for {FEW}.",
+            }
+        )
+    details = report.get("details") or {}
+    certificate = details.get("certificate")
+    if certificate is not None and len(watch.names) > 1:
+        found.append(_certificate_statement(certificate, watch))
+    if watch.kind == "contextual":
+        found.append({"state": "open", "text": CONTEXT_TRUST})
+    if watch.kind == "allocation":
+        found.append(_found_statement(details.get("found")))
+    found += [
+        {"state": "open" if text.startswith("No bound") else "good", "text": text}
+        for text in details.get("guarantees") or ()
+    ]
+    audit = next((one for one in reversed(watch.audits) if one.get("verdict")), None)
+    if audit is not None:
+        good = audit["verdict"] == "optimal"
+        state = "good" if good else "open" if audit["verdict"] == "undecided" else "bad"
+        found.append({"state": state, "text": f"Audit of {moment(audit['at'])}: {audit['verdict']}."})
+    elif watch.kind == "cascade":
+        found.append(
+            {"state": "open", "text": "Never audited: a few labels would tell whether the stop is right."}
+        )
+    return found
+
+
+def _found_statement(known: bool | None) -> dict[str, str]:
+    """Say how far an allocation is."""
+    if known:
+        return {"state": "good", "text": "What each arm needs is found."}
+    words = "What each arm needs is estimated; the table below has the intervals." if known is None else ""
+    return {"state": "open", "text": words or "Still searching for what each arm needs."}
+
+
+def _alarm_statement(watch: Watch, now: int) -> dict[str, str]:
+    alarms = alarms_of(watch, now)
+    if alarms:
+        return {"state": "bad", "text": f"Something changed: {alarm_words(watch, alarms[-1], now)}."}
+    watched = sum(detector.watching for detector in watch.drift.detectors.values())
+    if not watched:
+        return {
+            "state": "open",
+            "text": "No pair is watched for changes yet: that takes 300 comparisons of it.",
+        }
+    return {"state": "good", "text": f"No large change seen; watching {counted(watched, 'pair')}."}
+
+
+def _certificate_statement(certificate: dict[str, Any], watch: Watch) -> dict[str, str]:
+    sure = share(1.0 - certificate["alpha"])
+    verdict = certificate["verdict"]
+    if verdict == "first-optimal":
+        words = f"Proved without labels, at confidence {sure}: {watch.names[0]} alone is best, whatever the truth is."
+        return {"state": "good", "text": words}
+    if verdict == "no-weak-dominance":
+        words = f"Proved at confidence {sure}: disagreement alone cannot be trusted here. Buy labels (audit, Q-USS)."
+        return {"state": "bad", "text": words}
+    words = (
+        "Rests on one assumption, weak dominance: stages behind the best one differ from it too seldom to be worth "
+        "their price. Only labels can tell."
+    )
+    return {"state": "open", "text": words}
+
+
+def numbers(report: dict[str, Any], watch: Watch, now: int) -> list[tuple[str, str]]:
+    """Return the counters of a learner."""
+    ends = watch.ends
+    return [
+        ("decisions", count(watch.decided)),
+        ("rounds learned", count(report["rounds"])),
+        ("open now", count(len(watch.open))),
+        ("late", count(report.get("late", 0))),
+        ("expired", count(ends["expired"])),
+        ("cancelled", count(ends["cancelled"])),
+        ("in the last minute", count(_lately(watch, now))),
+    ]
+
+
+def _lately(watch: Watch, now: int) -> float:
+    return watch.series.lately("decisions", now // 1_000_000 - 55)
+
+
+def stages(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
+    """Return one row for every stage or model."""
+    currency, found = report.get("currency"), []
+    parts = shares_of(watch)
+    for k, stage in enumerate(report.get("stages") or ()):
+        found.append(
+            {
+                "name": stage["name"],
+                "cost": amount(stage["cost"], currency),
+                "stops": count(watch.stops[k]),
+                "share": share(parts[k] if watch.decided else None),
+                "bar": round(120.0 * parts[k], 2),
+                "stage": k % 8,
+                "settled": report.get("settled") == k and watch.kind in ("cascade", "router"),
+                "baseline": k == watch.baseline,
+            }
+        )
+    return found
+
+
+def pairs(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
+    """Return one row for every pair of stages that was compared."""
+    found = []
+    for item in report.get("disagreement") or ():
+        i, j = item["pair"]
+        if not item["comparisons"]:
+            continue
+        pays = item["pays_above"]
+        if watch.kind not in ("cascade", "router"):
+            verdict = "depends on the request"
+        elif item["low"] > pays:
+            verdict = f"going on to {watch.names[j]} may pay"
+        elif item["high"] < pays:
+            verdict = f"going on to {watch.names[j]} does not pay"
+        else:
+            verdict = "not yet clear"
+        found.append(
+            {
+                "names": f"{watch.names[i]} and {watch.names[j]}",
+                "share": share(item["share"]),
+                "interval": f"{share(item['low'])} to {share(item['high'])}",
+                "comparisons": count(item["comparisons"]),
+                "pays": share(pays) if pays <= 1.0 else "never",
+                "verdict": verdict,
+            }
+        )
+    return found
+
+
+def drift(watch: Watch) -> list[dict[str, Any]]:
+    """Return one row for every detector, the one nearest to an alarm first."""
+    found = []
+    for item in sorted(watch.drift.rows(), key=lambda item: -item["level"]):
+        i, j = item["pair"]
+        # on a logarithmic scale: from 1 to the alarm
+        height = math.log10(max(1.0, item["level"] * 1e5)) / 5.0
+        found.append(
+            {
+                "names": f"{watch.names[i]} and {watch.names[j]}",
+                "bar": round(120.0 * min(1.0, height), 1),
+                "level": share(height) if item["watching"] else "learning its baseline",
+                "alarms": count(item["alarms"]),
+                "last": moment(item["since"]),
+            }
+        )
+    return found[:20]
+
+
+def waiting(watch: Watch, now: int) -> dict[str, Any]:
+    """Return the open decisions by age."""
+    ages = watch.ages(now)
+    labels, sizes = [*(label for _, label in AGES), "more than a day"], [0] * (len(AGES) + 1)
+    for age in ages:
+        sizes[next((k for k, (limit, _) in enumerate(AGES) if age < limit), len(AGES))] += 1
+    top = max(1, *sizes)
+    return {
+        "total": count(len(ages)),
+        "oldest": duration(ages[0]) if ages else "",
+        "bins": [
+            {"label": label, "count": count(size), "bar": round(120.0 * size / top, 1)}
+            for label, size in zip(labels, sizes)
+        ],
+    }
+
+
+def recent(watch: Watch, now: int, explained: bool) -> list[dict[str, Any]]:
+    """Return the last decisions, the newest first."""
+    found = []
+    for shown in reversed(watch.recent.values()):
+        if "allocation" in shown:
+            given = [(watch.names[k], x) for k, x in enumerate(shown["allocation"]) if x > 0.0]
+            what = ", ".join(f"{name} {number(x)}" for name, x in given[:4]) or "nothing"
+            what += f" and {len(given) - 4} more" if len(given) > 4 else ""
+        elif shown["stage"] is None:
+            what = "asking"
+        elif "call" in shown and len(shown["call"]) > 1:
+            what = f"called {listed([watch.names[k] for k in shown['call']])}"
+        else:
+            name = watch.names[shown["stage"]]
+            what = name if watch.kind == "router" else f"stopped at {name}"
+        ended = shown["ended"]
+        after = "" if ended is None else f" in {duration((ended - shown['at']) / 1e6, 1)}"
+        state = {"open": "waits", "done": "called alone"}.get(shown["state"], shown["state"] + after)
+        found.append(
+            {
+                "id": shown["id"],
+                "when": ago(shown["at"], now, 1),
+                "at": moment(shown["at"]),
+                "what": what,
+                "state": state,
+                "why": explained and shown["stage"] is not None,
+            }
+        )
+    return found
+
+
+def arms(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
+    """Return one row for every arm of an allocation."""
+    if watch.kind != "allocation":
+        return []
+    details, parts, found = report["details"], shares_of(watch), []
+    for k, name in enumerate(watch.names):
+        low, high = details["bounds"][k]
+        down, up = details["intervals"][k]
+        found.append(
+            {
+                "name": name,
+                "gets": number(details["mean_allocation"][k]),
+                "bar": round(120.0 * parts[k], 2),
+                "stage": k % 8,
+                "threshold": number(details["thresholds"][k]),
+                "bounds": f"{number(low)} to {number(high)}" if low is not None else "",
+                "mean": share(details["means"][k]),
+                "interval": f"{share(down)} to {share(up)}" if down is not None else "",
+                "seen": count(details["seen"][k]),
+            }
+        )
+    return found
+
+
+def proxy(watch: Watch) -> list[dict[str, Any]]:
+    """Return one row for every upstream model, nothing for a learner whose stages run elsewhere."""
+    last = watch.series.last()
+    if last is None or watch.kind == "allocation":
+        return []
+    K = len(watch.names)
+    wanted = [f"{what}_{k}" for k in range(K) for what in ("calls", "errors", "seconds", "streams", "first")]
+    sums = watch.series.read(last - 86_340, last + 60, 86_400, wanted)["columns"]
+    found = []
+    for k, name in enumerate(watch.names):
+        calls, streams = sum(sums[f"calls_{k}"]), sum(sums[f"streams_{k}"])
+        if calls:
+            found.append(
+                {
+                    "name": name,
+                    "calls": count(calls),
+                    "errors": share(sum(sums[f"errors_{k}"]) / calls),
+                    "seconds": f"{sum(sums[f'seconds_{k}']) / calls:.2f} s",
+                    "first": f"{sum(sums[f'first_{k}']) / streams:.2f} s" if streams else "",
+                }
+            )
+    return found
+
+
+def changes(watch: Watch, currency: str | None) -> list[dict[str, str]]:
+    """Return the changes of prices, the last one first."""
+    return [
+        {
+            "at": moment(change["at"]),
+            "costs": ", ".join(
+                f"{name} {amount(cost, currency)}" for name, cost in zip(watch.names, change["stage_costs"])
+            ),
+            "error": amount(change.get("error_cost"), currency),
+        }
+        for change in reversed(watch.prices)
+    ]
+
+
+# -- charts
+
+
+def charts(report: dict[str, Any], watch: Watch, span: str, now: int, created: int = 0) -> dict[str, Any]:
+    """Return what the charts show, as JSON data: sums by step, running shares with their intervals, running money."""
+    length, step = SPANS[span]
+    end = now // 1_000_000 // step * step  # without the step that has not ended
+    start = max(end - length, min(created // 1_000_000 // step * step, end - 3 * step))
+    read = watch.series.read(start, end, step)
+    at, columns = read["at"], read["columns"]
+    made: dict[str, Any] = {
+        "at": at,
+        "step": step,
+        "names": list(watch.names),
+        "marks": [
+            [seconds, f"{watch.names[i]} / {watch.names[j]}"] for seconds, (i, j) in _marks(watch, start)
+        ],
+    }
+    decided = columns["decisions"]
+    if watch.kind == "allocation":
+        made["stops"] = [
+            [round(given / n, 5) if n else None for given, n in zip(columns[f"given_{k}"], decided)]
+            for k in range(len(watch.names))
+        ]
+        made["unit"] = "given"
+        return made
+    made["unit"] = "decisions per minute"
+    scale = 60.0 / step
+    made["stops"] = [[round(x * scale, 3) for x in columns[f"stop_{k}"]] for k in range(len(watch.names))]
+    later = watch.series.since(end, step)
+    made["pairs"] = [
+        _pair_line(item, watch, columns, later)
+        for item in _drawn(report)
+        if tuple(item["pair"]) in watch.pairs
+    ]
+    made["money"] = [
+        {"label": label, "values": [round(x, 6) for x in _running(total - later[column], columns[column])]}
+        for label, column, total in (
+            ("spent", "spent", watch.spent),
+            (f"saved against {watch.names[watch.baseline]}", "saved", watch.saved),
+            ("wasted", "wasted", watch.wasted),
+        )
+        if label != "wasted" or watch.wasted
+    ]
+    return made
+
+
+def _marks(watch: Watch, start: int) -> list[tuple[int, tuple[int, int]]]:
+    return [(at // 1_000_000, pair) for at, pair in watch.drift.marks() if at // 1_000_000 >= start]
+
+
+def _running(total: float, sums: Sequence[float]) -> list[float]:
+    """Return the running totals at the end of each step, of which the last is ``total``."""
+    values, left = [], total
+    for amount_ in reversed(sums):
+        values.append(left)
+        left -= amount_
+    return values[::-1]
+
+
+def _drawn(report: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the pairs that are drawn: those of the settled stage first, if they were compared."""
+    settled = report.get("settled")
+    compared = [item for item in report.get("disagreement") or () if item["comparisons"]]
+    compared.sort(key=lambda item: (settled not in item["pair"], item["pair"]))
+    return sorted(compared[:DRAWN], key=lambda item: item["pair"])
+
+
+def _pair_line(
+    item: dict[str, Any], watch: Watch, columns: dict[str, list[float]], later: dict[str, float]
+) -> dict[str, Any]:
+    i, j = item["pair"]
+    tries, differed = watch.differed.get((i, j), [0, 0])
+    both, unlike = f"compared_{i}_{j}", f"differed_{i}_{j}"
+    compared = _running(tries - later[both], columns[both])
+    counts = _running(differed - later[unlike], columns[unlike])
+    line: dict[str, Any] = {
+        "label": f"{watch.names[i]} / {watch.names[j]}",
+        "pays": round(item["pays_above"], 5),
+    }
+    line["share"], line["low"], line["high"] = [], [], []
+    for n, d in zip(compared, counts):
+        low, high = wilson(d, n) if n > 0 else (None, None)
+        line["share"].append(round(d / n, 4) if n > 0 else None)
+        line["low"].append(None if low is None else round(low, 4))
+        line["high"].append(None if high is None else round(high, 4))
+    return line
+
+
+def table_of(made: dict[str, Any]) -> dict[str, Any]:
+    """Return the numbers behind the charts as rows, at most 30 of them, the last ones."""
+    steps = list(range(len(made["at"])))[-30:]
+    return {
+        "heads": made["names"],
+        "rows": [
+            {
+                "at": moment(made["at"][k] * 1_000_000),
+                "cells": [number(values[k]) for values in made["stops"]],
+                "pairs": [share(line["share"][k]) for line in made.get("pairs", ())],
+                "money": [amount(line["values"][k]) for line in made.get("money", ())],
+            }
+            for k in reversed(steps)
+        ],
+        "pairs": [line["label"] for line in made.get("pairs", ())],
+        "money": [line["label"] for line in made.get("money", ())],
+        "unit": made["unit"],
+    }

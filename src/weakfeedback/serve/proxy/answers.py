@@ -1,0 +1,216 @@
+"""Answers of language models, and the labels that comparators make of them.
+
+A label is a string. "Same" is equality of labels, so that it is an equivalence, as the method needs. What cannot be
+parsed has the label `UNPARSABLE`: all such answers agree, because they are wrong together.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+UNPARSABLE = "unparsable"
+CUT = 10_000  # characters, from the end, that patterns, judges and embeddings get to see
+NUMBER = re.compile(r"(?<![\w.])[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
+FENCED = re.compile(r"```[ \t]*[\w.+-]*[ \t]*\r?\n(.*?)```", re.DOTALL)
+LETTERS = ("A", "B", "C", "D", "E")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model said: its text, its calls of tools (name, arguments), and how sure it was.
+
+    ``score`` is the geometric mean of the probabilities of its tokens, None if the upstream does not tell.
+    """
+
+    text: str
+    tools: tuple[tuple[str, str], ...] = ()
+    score: float | None = None
+
+
+def answer_of(completion: dict[str, Any]) -> Answer:
+    """Return the answer in a plain completion; ValueError if it has no message."""
+    try:
+        choice = completion["choices"][0]
+        message = choice["message"]
+        tools = tuple(
+            (str(call["function"]["name"]), str(call["function"].get("arguments") or ""))
+            for call in message.get("tool_calls") or ()
+        )
+        text = message.get("content") or message.get("refusal") or ""
+    except (KeyError, IndexError, TypeError, AttributeError):
+        raise ValueError("the answer has no message") from None
+    if not isinstance(text, str):
+        raise ValueError("the content of the answer is no text")
+    return Answer(text, tools, score_of(choice.get("logprobs")))
+
+
+def score_of(logprobs: Any) -> float | None:
+    """Return exp of the mean log-probability of the tokens, None if there are none.
+
+    >>> score_of({"content": [{"logprob": -0.5}, {"logprob": -1.5}]}) == math.exp(-1.0)
+    True
+    """
+    found = logprobs_of(logprobs)
+    return math.exp(min(0.0, sum(found) / len(found))) if found else None
+
+
+def logprobs_of(logprobs: Any) -> list[float]:
+    """Return the log-probabilities of the tokens, as far as they are numbers."""
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    if not isinstance(content, list):
+        return []
+    found = [entry.get("logprob") for entry in content if isinstance(entry, dict)]
+    return [float(x) for x in found if isinstance(x, (int, float)) and math.isfinite(x)]
+
+
+def ending(text: str) -> str:
+    """Return the end of a text, which patterns are matched with."""
+    return text[-CUT:]
+
+
+def last_match(pattern: re.Pattern[str], answer: Answer) -> re.Match[str] | None:
+    """Return the last match of a pattern in an answer."""
+    return next(iter(deque(pattern.finditer(ending(answer.text)), maxlen=1)), None)
+
+
+def text_label(answer: Answer, casefold: bool = False) -> str:
+    """Return the text without spaces at its ends, every run of spaces as one.
+
+    >>> text_label(Answer(" Yes,  it\\n is. "), casefold=True)
+    'text:yes, it is.'
+    """
+    text = " ".join(answer.text.split())
+    return "text:" + (text.casefold() if casefold else text)
+
+
+def choice_pattern(labels: Sequence[str]) -> re.Pattern[str]:
+    """Return a pattern of the labels where they stand alone; words in any case, single letters as written."""
+    alternatives = sorted(labels, key=len, reverse=True)
+    parts = [re.escape(label) if len(label) == 1 else f"(?i:{re.escape(label)})" for label in alternatives]
+    return re.compile(rf"(?<!\w)(?:{'|'.join(parts)})(?!\w)")
+
+
+def choice_label(answer: Answer, pattern: re.Pattern[str]) -> str:
+    """Return the last of the labels that stands alone in the text.
+
+    >>> choice_label(Answer("Not A. The answer is (B)."), choice_pattern(LETTERS))
+    'choice:b'
+    """
+    found = last_match(pattern, answer)
+    return UNPARSABLE if found is None else "choice:" + found.group().casefold()
+
+
+def regex_label(answer: Answer, pattern: re.Pattern[str]) -> str:
+    """Return the group ``answer``, or the first group, of the last match.
+
+    >>> regex_label(Answer("#### 3, no: #### 4"), re.compile(r"#### (\\d+)"))
+    'regex:4'
+    """
+    found = last_match(pattern, answer)
+    if found is None:
+        return UNPARSABLE
+    group = found.group("answer" if "answer" in pattern.groupindex else 1)
+    return UNPARSABLE if group is None else "regex:" + group.strip()
+
+
+def json_label(answer: Answer, fields: Sequence[str]) -> str:
+    """Return the canonical JSON of the fields that JSON pointers name, from the text or its last fenced block.
+
+    >>> json_label(Answer('Here:\\n```json\\n{"b": 1.0, "a": [2]}\\n```'), ["/a/0", "/b"])
+    'json:[2,1]'
+    """
+    document = json_in(answer.text)
+    if document is None:
+        return UNPARSABLE
+    try:
+        return "json:" + canonical([pointed(document[0], field) for field in fields])
+    except (LookupError, ValueError, RecursionError):
+        return UNPARSABLE
+
+
+def json_in(text: str) -> tuple[Any] | None:
+    """Return the JSON document of a text, or of its last fenced block that is one."""
+    for candidate in (text, *reversed(FENCED.findall(text))):
+        try:
+            return (json.loads(candidate, parse_constant=_refuse_constant),)
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
+def _refuse_constant(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
+
+
+def pointed(document: Any, pointer: str) -> Any:
+    """Return what a JSON pointer (RFC 6901) points at; LookupError if there is nothing.
+
+    >>> pointed({"items": [{"id": 7}], "a/b": 1}, "/items/0/id"), pointed({"a/b": 1}, "/a~1b")
+    (7, 1)
+    """
+    for part in pointer.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(document, dict):
+            document = document[name]
+        elif isinstance(document, list) and re.fullmatch(r"0|[1-9]\d{0,8}", name):
+            document = document[int(name)]
+        else:
+            raise LookupError(pointer)
+    return document
+
+
+def canonical(value: Any) -> str:
+    """Return JSON with sorted keys and no spaces, numbers by value.
+
+    >>> canonical({"b": 1.0, "a": True})
+    '{"a":true,"b":1}'
+    """
+    return json.dumps(_by_value(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _by_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _by_value(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_by_value(entry) for entry in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def tools_label(answer: Answer) -> str:
+    """Return names and canonical arguments of the calls of tools, in order; no call at all is a label, too.
+
+    >>> tools_label(Answer("", (("look", '{"b": 2, "a": 1}'),)))
+    'tools:[["look",{"a":1,"b":2}]]'
+    """
+    calls = []
+    for name, arguments in answer.tools:
+        try:
+            given = json.loads(arguments, parse_constant=_refuse_constant) if arguments.strip() else {}
+        except (ValueError, RecursionError):
+            return UNPARSABLE
+        calls.append([name, given])
+    try:
+        return "tools:" + canonical(calls)
+    except (ValueError, RecursionError):
+        return UNPARSABLE
+
+
+def number_in(answer: Answer) -> float | None:
+    """Return the last number of the text, None if there is none; commas group digits.
+
+    >>> number_in(Answer("from 3 to 1,250.5 m"))
+    1250.5
+    """
+    found = NUMBER.findall(ending(answer.text))
+    if not found:
+        return None
+    value = float(found[-1].replace(",", ""))
+    return value if math.isfinite(value) else None

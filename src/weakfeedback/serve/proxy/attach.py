@@ -1,0 +1,299 @@
+"""The proxy as a part of the service: its decisions, routes and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from starlette.routing import BaseRoute, Route
+
+from weakfeedback.serve.auth import Auth
+from weakfeedback.serve.config import ConfigError, Settings, checked_learner, settle
+from weakfeedback.serve.metrics import PREFIX
+from weakfeedback.serve.models import (
+    CancelRequest,
+    CostsRequest,
+    DecideRequest,
+    FeedbackRequest,
+    Problem,
+    TellRequest,
+)
+from weakfeedback.serve.proxy.calls import Server
+from weakfeedback.serve.proxy.chat import Proxy
+from weakfeedback.serve.proxy.decider import Ruling, Spending, Step, Unavailable
+from weakfeedback.serve.proxy.prices import Tokens
+from weakfeedback.serve.proxy.reply import Reply
+from weakfeedback.serve.proxy.request import Refused
+from weakfeedback.serve.proxy.settings import ProxySettings
+from weakfeedback.serve.proxy.upstream import Upstream, UpstreamSettings
+from weakfeedback.serve.service import Service
+
+SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+WRONG = ("key_reused", "wrong_key", "key_too_long", "wrong_context")  # of a request, not of the service
+UNABLE = (
+    "store_unavailable",
+    "starting",
+    "standby",
+    "stopping",
+    "unknown_learner",
+    "archived",
+    "decision_open",
+    "too_many_pending",
+    "not_offered",
+)
+GOOD = ("ok", "cancelled")  # outcomes of upstream calls that are no errors of the upstream
+ENDED = ("conflict", "expired", "cancelled", "forgotten", "unknown_decision")  # nothing is left to do
+
+
+class ServiceDecider:
+    """Decides with the learners of the service."""
+
+    def __init__(self, service: Service, learners: Iterable[ProxySettings]) -> None:
+        self._service = service
+        self._settings = {settings.name: settings for settings in learners}
+        self._places = {
+            settings.name: {stage.name: k for k, stage in enumerate(settings.stages)}
+            for settings in self._settings.values()
+        }
+
+    async def decide(self, learner: str, context: list[float] | None, key: str | None) -> Ruling:
+        """Decide which stages to call; a key that was seen before gets the decision that it had."""
+        given = None if context is None else DecideRequest(context=context)
+        found, future = await self._asked(self._service.decide_ahead(learner, given, key))
+        place = self._places[learner]
+        call = tuple(place[name] for name in found["call"])
+        waits = found["expires"] is not None and not found["repeated"]
+
+        async def stored() -> None:
+            await self._asked(self._service.stored(future))
+
+        return Ruling(found["id"], call, found["stage"], found["repeated"], waits, stored)
+
+    async def begin(self, learner: str) -> Step:
+        """Begin a request of an adaptive learner."""
+        found = await self._asked(self._service.begin(learner))
+        return Step(found["id"], found["stage"])
+
+    async def tell(self, learner: str, id: int, label: int, score: float | None) -> Step:
+        """Tell the answer of the stage that was asked for."""
+        found = await self._asked(self._service.tell(learner, id, TellRequest(output=label, score=score)))
+        return Step(id, None if found is None else found["stage"])
+
+    async def feedback(
+        self,
+        learner: str,
+        id: int,
+        differ: Sequence[tuple[int, int]],
+        far: Sequence[float] | None,
+        digest: str,
+        spending: Spending,
+    ) -> None:
+        """Teach which pairs of stages differed, or how far apart all pairs of the call were."""
+        seen: dict[str, Any] = {"differ": [list(pair) for pair in differ]}
+        if far is not None:
+            seen = {"distance": list(far)}
+        if self._settings[learner].kind != "router":
+            seen["costs"] = [cost for _, cost in sorted(spending.costs.items())]
+        given = FeedbackRequest(**seen)
+        extra = {"spent": spending.total, "tokens": list(spending.tokens)}
+        await self._asked(self._service.feedback(learner, id, given, digest=digest, extra=extra))
+
+    async def cancel(self, learner: str, id: int, spending: Spending, reason: str) -> None:
+        """Take a decision back; nothing is learned, what was spent counts as wasted."""
+        await self._asked(
+            self._service.cancel(learner, id, CancelRequest(cost=spending.total, reason=reason))
+        )
+
+    async def serve(self, learner: str, stage: int, spending: Spending, id: int | None) -> None:
+        """Count a request that was answered without a decision; one that was decided is counted already."""
+        if id is None:
+            # its tokens are noted with the call, as those of all calls are
+            await self._asked(self._service.served(learner, stage, spending.total))
+
+    async def recost(self, learner: str, prices: list[float]) -> None:
+        """Go on with new prices."""
+        name = "prices" if self._settings[learner].kind == "router" else "stage_costs"
+        await self._asked(self._service.recost(learner, CostsRequest(**{name: prices})))  # type: ignore[arg-type]
+
+    def settled(self, learner: str) -> int:
+        """Return the stage that the learner trusts now."""
+        try:
+            return int(self._service.learner(learner).live.settled())  # type: ignore[attr-defined]
+        except Problem as problem:
+            raise Unavailable(problem.detail) from None
+
+    async def _asked(self, work: Awaitable[Any]) -> Any:
+        try:
+            return await work
+        except Problem as problem:
+            if problem.code in WRONG:
+                raise Refused(400, problem.detail, problem.code) from None
+            if problem.code in ENDED:
+                return None
+            if problem.code in UNABLE:
+                raise Unavailable(problem.detail) from None
+            raise
+
+
+class UpstreamMetrics:
+    """What Prometheus reads about upstream calls; labels are configured names only."""
+
+    def __init__(self, registry: CollectorRegistry, service: Service | None = None) -> None:
+        self._service = service
+        self._children: dict[Any, Any] = {}
+        self._seconds = Histogram(
+            f"{PREFIX}upstream_seconds",
+            "What an upstream call took.",
+            ("learner", "stage", "outcome"),
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self._first = Histogram(
+            f"{PREFIX}first_token_seconds",
+            "Until the first token of a stream.",
+            ("learner", "stage"),
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self._tokens = Counter(
+            f"{PREFIX}upstream_tokens",
+            "Tokens of upstream calls.",
+            ("learner", "stage", "kind"),
+            registry=registry,
+        )
+
+    def called(
+        self,
+        learner: str,
+        stage: str,
+        outcome: str,
+        seconds: float,
+        first: float | None,
+        tokens: Tokens | None,
+    ) -> None:
+        """Count a call that ended."""
+        self._seconds.labels(learner, stage, outcome).observe(seconds)
+        if first is not None:
+            self._first.labels(learner, stage).observe(first)
+        if tokens is not None:
+            for kind, count in (
+                ("input", tokens.input),
+                ("cached", tokens.cached),
+                ("output", tokens.output),
+            ):
+                if count:
+                    self._tokens.labels(learner, stage, kind).inc(count)
+        if self._service is not None:
+            self._note(self._service, learner, stage, outcome, seconds, first, tokens)
+
+    def _child(self, family: Any, *labels: str) -> Any:
+        known = self._children.get((family, labels))
+        if known is None:
+            known = self._children[family, labels] = family.labels(*labels)
+        return known
+
+    def _note(
+        self,
+        service: Service,
+        name: str,
+        stage: str,
+        outcome: str,
+        seconds: float,
+        first: float | None,
+        tokens: Tokens | None,
+    ) -> None:
+        """Tell those who keep minutes of the learner."""
+        learner = service.learners.get(name)
+        if learner is None or stage not in learner.kind.names:
+            return
+        k, at = learner.kind.names.index(stage), service.options.clock()
+        amounts = {f"calls_{k}": 1.0, f"seconds_{k}": seconds, f"errors_{k}": float(outcome not in GOOD)}
+        if first is not None:
+            amounts |= {f"streams_{k}": 1.0, f"first_{k}": first}
+        if tokens is not None:
+            given = (tokens.input, tokens.cached, tokens.output)
+            amounts |= dict(zip(("tokens_in", "tokens_cached", "tokens_out"), map(float, given)))
+        for observer in learner.observers.values():
+            note = getattr(observer, "note", None)
+            if note is not None:
+                for column, amount in amounts.items():
+                    if amount:
+                        note(at, column, amount)
+
+
+class Guarded:
+    """A route of the proxy: checks the token, and answers problems in OpenAI's form."""
+
+    def __init__(
+        self, serve: Callable[[Any, Any, Any], Awaitable[None]], auth: Auth, path: str, scope: str
+    ) -> None:
+        self._serve, self._auth, self._path, self._scope = serve, auth, path, scope
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one request."""
+        scope["weakfeedback.route"] = self._path
+        headers = scope.get("weakfeedback.headers") or dict(scope["headers"])
+        try:
+            await self._auth.check(scope, headers, self._scope)
+        except Problem as problem:
+            await Reply(send).error(Refused(problem.status, problem.detail, problem.code))
+            return
+        await self._serve(scope, receive, send)
+
+
+def proxy_routes(proxy: Proxy, auth: Auth) -> list[BaseRoute]:
+    """Return the routes of the proxy, for `weakfeedback.serve.app.make_app`."""
+    table = (
+        ("/v1/chat/completions", proxy.chat, "POST", "use"),
+        ("/v1/models", proxy.models, "GET", "read"),
+        ("/v1/models/{name}", proxy.models, "GET", "read"),
+    )
+    return [
+        Route(path, Guarded(serve, auth, path, scope), methods=[method], name=path)
+        for path, serve, method, scope in table
+    ]
+
+
+def make_proxy(
+    service: Service,
+    upstreams: Mapping[str, UpstreamSettings],
+    learners: Sequence[ProxySettings],
+    servers: Mapping[str, Server] | None = None,
+) -> Proxy:
+    """Return the proxy over a service; ValueError if a key is not in the environment.
+
+    ``servers`` stand for upstreams that run in this process.
+    """
+    made: dict[str, Server] = {name: Upstream(settings) for name, settings in upstreams.items()}
+    watch = UpstreamMetrics(service.metrics.registry, service)
+    return Proxy(learners, {**made, **(servers or {})}, ServiceDecider(service, learners), watch)
+
+
+async def prepare_learners(service: Service, proxy: Proxy, file: str = "") -> None:
+    """Create the learners of a proxy, or go on with those that are there; ConfigError if one is another.
+
+    Other prices in the file are a ``recost``; if the file has not changed, prices that were measured stay. Decisions
+    that a process before left open are cancelled: nobody answers them.
+    """
+    for settings in proxy.learners.values():
+        given = settings.learner()
+        known = service.learners.get(settings.name)
+        name = "prices" if settings.kind == "router" else "stage_costs"
+        if known is not None and known.config.model_dump().get(name) == given[name]:
+            given[name] = known.settings()[name]
+        config = checked_learner(f"{file}: learner {settings.name}", given)
+        await settle(service, [(settings.name, config)], file)
+        proxy.accept_prices(settings.name, given[name])
+        for id in list(service.learner(settings.name).opened):
+            await service.cancel(settings.name, id, CancelRequest(reason="restart"))
+
+
+async def extend(service: Service, auth: Auth, settings: Settings) -> dict[str, Any]:
+    """Return the routes of the proxy that a configuration describes, and how to close it."""
+    try:
+        proxy = make_proxy(service, settings.upstreams, settings.proxied)
+    except ValueError as error:
+        raise ConfigError(f"{settings.file}: {error}") from None
+    await prepare_learners(service, proxy, settings.file)
+    return {"routes": proxy_routes(proxy, auth), "close": proxy.close, "models": list(proxy.learners)}

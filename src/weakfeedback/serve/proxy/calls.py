@@ -1,0 +1,158 @@
+"""One call of a stage for one request: what came of it, how long it took, what it cost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+from typing import Any, Protocol
+
+from weakfeedback.serve.proxy.accounts import Account, Watch
+from weakfeedback.serve.proxy.answers import Answer, answer_of
+from weakfeedback.serve.proxy.prices import PriceWatch, Tokens, estimated_tokens, tokens_of
+from weakfeedback.serve.proxy.request import Asked
+from weakfeedback.serve.proxy.stream import Assembly, BrokenStream
+from weakfeedback.serve.proxy.upstream import Events, UpstreamFailed
+
+CHAT = "/chat/completions"
+
+
+class Server(Protocol):
+    """A server of models; `weakfeedback.serve.proxy.upstream.Upstream` is one."""
+
+    async def ask(self, path: str, body: dict[str, Any], failed: Callable[[str], None]) -> dict[str, Any]:
+        """Return the answer of a plain call."""
+
+    async def open(self, path: str, body: dict[str, Any], failed: Callable[[str], None]) -> Events:
+        """Return the events of a streamed call, once the first is there."""
+
+    async def close(self) -> None:
+        """Close all connections."""
+
+
+class Books:
+    """Where the calls of one learner are written down."""
+
+    def __init__(self, account: Account, prices: PriceWatch, watch: Watch | None) -> None:
+        self.account, self.prices, self.watch = account, prices, watch
+
+
+class Call:
+    """A call of a stage. It ends once, in the books, however it ends."""
+
+    def __init__(self, asked: Asked, stage: int, server: Server, books: Books, with_logprobs: bool) -> None:
+        self.asked, self.stage = asked, stage
+        self._server, self._books = server, books
+        self.settings = asked.settings.stages[stage]
+        self.adds_logprobs = with_logprobs and self.settings.logprobs and not asked.body.get("logprobs")
+        self._started = monotonic()
+        self._seconds: float | None = None
+        self._first: float | None = None
+        self._assembly: Assembly | None = None
+        self.tokens: Tokens | None = None
+        self.cost = 0.0  # once it has ended
+        self.answer: Answer | None = None
+        self.completion: dict[str, Any] | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is in the books."""
+        return self._seconds is not None
+
+    async def plain(self) -> dict[str, Any]:
+        """Return the whole answer at once; UpstreamFailed if there is none."""
+        body = self.asked.body_for(self.stage, False, self.adds_logprobs)
+        try:
+            found = await self._server.ask(CHAT, body, self._failed_once)
+            try:
+                self.answer = answer_of(found)
+            except ValueError:
+                raise UpstreamFailed("malformed") from None
+        except UpstreamFailed as error:
+            self.end(error.outcome, billed=False)
+            raise
+        except BaseException:
+            self.end("cancelled")
+            raise
+        self.tokens = tokens_of(found.get("usage"))
+        if self.tokens is None:
+            made = len(self.answer.text) + sum(len(name) + len(given) for name, given in self.answer.tools)
+            self.tokens = estimated_tokens(self.asked.characters, made)
+        self.completion = found
+        self.end("ok")
+        return found
+
+    async def open(self) -> Events:
+        """Return the chunks of a streamed answer, once the first is there; UpstreamFailed if there is none."""
+        body = self.asked.body_for(self.stage, True, self.adds_logprobs)
+        try:
+            events = await self._server.open(CHAT, body, self._failed_once)
+        except UpstreamFailed as error:
+            self.end(error.outcome, billed=False)
+            raise
+        except BaseException:
+            self.end("cancelled")
+            raise
+        self._first = monotonic() - self._started
+        self._assembly = Assembly()
+        return self._chunks(events, self._assembly)
+
+    async def _chunks(self, events: Events, assembly: Assembly) -> Events:
+        try:
+            async for data, chunk in events:
+                if chunk is not None:
+                    assembly.take(chunk)
+                    self.tokens = assembly.tokens
+                elif not assembly.finished:
+                    raise BrokenStream("the upstream ended its answer without a finish reason")
+                else:
+                    self.answer = assembly.answer()
+                    if self.tokens is None:
+                        self.tokens = estimated_tokens(self.asked.characters, assembly.characters)
+                    self.end("ok")
+                yield data, chunk
+        except BrokenStream:
+            self.end("cut")
+            raise
+        finally:
+            self.end("cancelled")
+            await events.aclose()
+
+    def _failed_once(self, outcome: str) -> None:
+        self._books.account.repeated(self.stage, outcome)
+
+    def spent(self) -> float:
+        """Return what it cost so far."""
+        return self.cost if self.ended else self._price(self._tokens_so_far(), monotonic() - self._started)
+
+    def _tokens_so_far(self) -> Tokens:
+        if self.tokens is not None:
+            return self.tokens
+        made = self._assembly.characters if self._assembly is not None else 0
+        return estimated_tokens(self.asked.characters, made)
+
+    def _price(self, tokens: Tokens, seconds: float) -> float:
+        return self.settings.price.of(tokens) + seconds * self.asked.settings.waiting_price
+
+    def end(self, outcome: str, billed: bool = True) -> None:
+        """Write the call into the books, unless it is there; ``billed`` if the upstream will want money for it."""
+        if self.ended:
+            return
+        self._seconds = seconds = monotonic() - self._started
+        tokens = self._tokens_so_far() if billed else None
+        self.tokens = tokens
+        self.cost = self._price(tokens or Tokens(), seconds)
+        books = self._books
+        if outcome == "ok":
+            books.prices.add(self.stage, self.cost)
+        books.account.called(self.stage, outcome, seconds, self._first, tokens, self.cost)
+        if books.watch is not None:
+            name, stage = self.asked.settings.name, self.settings.name
+            books.watch.called(name, stage, outcome, seconds, self._first, tokens)
+
+
+async def stop(tasks: list[asyncio.Task[Any]]) -> None:
+    """Cancel tasks, and wait until they are gone."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,570 @@
+"""The proxy: ``/v1/chat/completions`` and ``/v1/models``, whose models are learners.
+
+A request goes through these steps: check it, decide which stages to call, call them at the same time, give the client
+the answer of the one that answers (chunk by chunk if it wants), and, when all have answered, compare and learn.
+Nobody waits for the comparison. An adaptive learner calls one stage after the other and decides after each answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable, Mapping, MutableMapping
+from time import time
+from typing import Any
+
+import orjson
+
+from weakfeedback.serve.proxy.accounts import Account, Watch
+from weakfeedback.serve.proxy.answers import answer_of
+from weakfeedback.serve.proxy.calls import CHAT, Books, Call, Server, stop
+from weakfeedback.serve.proxy.compare import Comparator, Partition
+from weakfeedback.serve.proxy.decider import Decider, Ruling, Spending, Step, Unavailable
+from weakfeedback.serve.proxy.prices import PriceWatch, Tokens, estimated_tokens, tokens_of
+from weakfeedback.serve.proxy.reply import ClientLeft, Receive, Reply, Send, read_body, until_left
+from weakfeedback.serve.proxy.request import Asked, Refused, has_images, read_request
+from weakfeedback.serve.proxy.settings import ProxySettings
+from weakfeedback.serve.proxy.stream import DONE, BrokenStream, chunks_of, error_event, event
+from weakfeedback.serve.proxy.upstream import UpstreamFailed
+
+log = logging.getLogger("weakfeedback.serve")
+WAITING = 1000  # comparisons that may wait at a time
+
+
+class StreamCut(Exception):
+    """A stream that broke after its first byte; the client has been told."""
+
+
+class Round:
+    """One request on its way."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self.ruling: Ruling | None = None  # what was decided, if it was
+        self.partition: Partition | None = None  # the answers so far, of an adaptive learner
+        self.calls: dict[int, Call] = {}
+        self.others: dict[int, asyncio.Task[dict[str, Any]]] = {}
+        self.chosen = 0  # the stage that was to answer
+        self.path: list[int] = []  # the stages tried, the last one answered
+        self.learning = True
+        self.spoilt = False  # nothing can be learned from it any more
+        self.compared = False
+        self.delivered: int | None = None  # the stage whose answer is with the client
+
+    def spending(self, more: float = 0.0) -> Spending:
+        """Return what the calls have cost so far."""
+        costs = {k: call.spent() for k, call in self.calls.items()}
+        tokens = [call.tokens for call in self.calls.values() if call.tokens is not None]
+        sums = (sum(t.input for t in tokens), sum(t.cached for t in tokens), sum(t.output for t in tokens))
+        return Spending(costs, sums, more)
+
+    def headers(self, stage: int, cost: float | None = None) -> dict[str, str]:
+        """Return what the client is told about the decision."""
+        settings = self.asked.settings
+        found = {
+            "x-weakfeedback-learner": settings.name,
+            "x-weakfeedback-stage": str(stage),
+            "x-weakfeedback-model": _header(settings.stages[stage].model),
+            "x-weakfeedback-compared": "yes" if self.compared else "no",
+            "x-weakfeedback-learning": "on" if self.learning else "off",
+        }
+        if self.ruling is not None:
+            found["x-weakfeedback-decision"] = str(self.ruling.id)
+        if len(self.path) > 1:
+            found["x-weakfeedback-fallback"] = _header(">".join(settings.stages[k].name for k in self.path))
+        if cost is not None:
+            found["x-weakfeedback-cost"] = f"{cost:.6g}"
+        return found
+
+    def note(self, stage: int, cost: float) -> dict[str, Any]:
+        """Return the same for the body."""
+        decision = self.ruling.id if self.ruling is not None else None
+        return {"stage": stage, "decision": decision, "cost": cost}
+
+
+class Proxy:
+    """All learners with upstream stages, behind two routes."""
+
+    def __init__(
+        self,
+        learners: Iterable[ProxySettings],
+        servers: Mapping[str, Server],
+        decider: Decider,
+        watch: Watch | None = None,
+    ) -> None:
+        self.learners = {settings.name: settings for settings in learners}
+        self._servers, self._decider = servers, decider
+        self._books = {
+            name: Books(Account(settings), PriceWatch(settings.prices(), settings.kind == "router"), watch)
+            for name, settings in self.learners.items()
+        }
+        self._comparators = {name: self._comparator(settings) for name, settings in self.learners.items()}
+        self._background: set[asyncio.Task[None]] = set()
+        self._comparing = 0
+        self._created = int(time())
+
+    def account(self, name: str) -> dict[str, Any]:
+        """Return the accounts of a learner since the process started, as plain data."""
+        return self._books[name].account.summary()
+
+    def accept_prices(self, name: str, prices: list[float]) -> None:
+        """Take over the prices that a learner has now."""
+        self._books[name].prices.accept(prices)
+
+    async def drain(self) -> None:
+        """Wait for all comparisons and bookings under way."""
+        while self._background:
+            await asyncio.gather(*self._background, return_exceptions=True)
+
+    async def close(self, seconds: float = 5.0) -> None:
+        """Finish what is under way, at most so long, and close all connections."""
+        if self._background:
+            await asyncio.wait(list(self._background), timeout=seconds)
+        await stop(list(self._background))
+        for server in self._servers.values():
+            await server.close()
+
+    # -- routes
+
+    async def models(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """List the learners, or show one: ``GET /v1/models`` and ``GET /v1/models/NAME``."""
+        reply = Reply(send)
+        name = scope.get("path_params", {}).get("name")
+        if name is None:
+            entries = [self._entry(known) for known in self.learners]
+            await reply.whole(200, {"object": "list", "data": entries}, {})
+        elif name in self.learners:
+            await reply.whole(200, self._entry(name), {})
+        else:
+            await reply.error(
+                Refused(404, f"the model {name[:64]!r} does not exist", "model_not_found", "model")
+            )
+
+    def _entry(self, name: str) -> dict[str, Any]:
+        return {"id": name, "object": "model", "created": self._created, "owned_by": "weakfeedback"}
+
+    async def chat(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer ``POST /v1/chat/completions``; a client that leaves cancels everything that is done for it."""
+        reply = Reply(send)
+        headers = {
+            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        try:
+            if headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
+                raise Refused(415, "the body must be application/json", "unsupported_media_type")
+            asked = read_request(await read_body(receive), headers, self.learners)
+        except Refused as refused:
+            await reply.error(refused)
+            return
+        except ClientLeft:
+            return
+        work = asyncio.create_task(self._serve(Round(asked), reply))
+        left = asyncio.create_task(until_left(receive))
+        try:
+            await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                await stop([work])
+                return
+            await work
+        finally:
+            await stop([task for task in (work, left) if not task.done()])
+
+    # -- one request
+
+    async def _serve(self, round: Round, reply: Reply) -> None:
+        account = self._books[round.asked.settings.name].account
+        try:
+            try:
+                first = await self._decide(round)
+                if first is not None:
+                    await self._one_after_the_other(round, first, reply)
+                else:
+                    await self._at_the_same_time(round, reply)
+            except asyncio.CancelledError:
+                if round.delivered is None:
+                    account.left += 1
+                    self._abandon(round, "the client left")
+                    raise
+            except Refused as refused:
+                account.failed += 1
+                self._abandon(round, "failed")
+                refused.headers |= round.headers(round.chosen)
+                await reply.error(refused)
+                return
+            except StreamCut:
+                account.failed += 1
+                self._abandon(round, "the stream was cut")
+                return
+        except Exception:
+            self._abandon(round, "failed")
+            raise
+        self._settle(round)
+
+    async def _decide(self, round: Round) -> Step | None:
+        """Find out which stages to call; of an adaptive learner return the first one."""
+        asked = round.asked
+        settings = asked.settings
+        served = asked.forced is not None or not asked.learn or not asked.comparable
+        if served or self._comparing >= WAITING:
+            round.chosen = self._able(
+                asked, self._settled(settings) if asked.forced is None else asked.forced
+            )
+            return None
+        try:
+            if settings.kind == "adaptive":
+                step = await self._decider.begin(settings.name)
+                round.partition = Partition(self._comparators[settings.name])
+                round.ruling = Ruling(step.id, (0,), 0)
+                return step
+            ruling = await self._decider.decide(settings.name, asked.context, asked.key)
+        except Unavailable as error:
+            if not settings.fail_open:
+                raise Refused(503, str(error), "store_unavailable", kind="server_error") from None
+            round.learning, round.chosen = False, settings.fallback
+            return None
+        round.ruling, round.chosen = ruling, ruling.answer
+        round.compared = len(ruling.call) > 1 and not ruling.repeated
+        return None
+
+    def _settled(self, settings: ProxySettings) -> int:
+        try:
+            return self._decider.settled(settings.name)
+        except Unavailable:
+            return settings.fallback
+
+    def _able(self, asked: Asked, stage: int) -> int:
+        """Return the stage, or if it cannot read the request the nearest later one that can."""
+        if asked.forced is not None or not has_images(asked.body["messages"]):
+            return stage
+        stages = asked.settings.stages
+        return next((k for k in range(stage, len(stages)) if stages[k].images), stage)
+
+    def _call(self, round: Round, stage: int) -> Call:
+        settings = round.asked.settings
+        server = self._servers[settings.stages[stage].upstream]
+        call = Call(round.asked, stage, server, self._books[settings.name], settings.kind == "adaptive")
+        round.calls[stage] = call
+        return call
+
+    async def _at_the_same_time(self, round: Round, reply: Reply) -> None:
+        """Call all stages of the decision; the client gets the answer of the last as it comes."""
+        if round.compared and round.ruling is not None:
+            for k in round.ruling.call[:-1]:
+                round.others[k] = asyncio.create_task(self._call(round, k).plain())
+        await self._answer(round, reply, round.chosen)
+
+    async def _answer(self, round: Round, reply: Reply, stage: int) -> None:
+        """Answer by a stage; if it fails before the first byte, by the next later one, then by earlier ones."""
+        last = len(round.asked.settings.stages)
+        for k in (stage, *range(stage + 1, last)):
+            if await self._try(round, reply, k):
+                return
+        earlier = sorted(range(stage), key=lambda k: (not self._is_there(round, k), -k))
+        for k in earlier:
+            if await self._try(round, reply, k):
+                return
+        names = ", ".join(round.asked.settings.stages[k].name for k in round.path)
+        raise Refused(502, f"no upstream answered; tried: {names}", "upstream_failed", kind="upstream_error")
+
+    def _is_there(self, round: Round, stage: int) -> bool:
+        call = round.calls.get(stage)
+        return call is not None and call.completion is not None
+
+    async def _try(self, round: Round, reply: Reply, stage: int) -> bool:
+        """Answer by one stage; whether that succeeded. A first stage that finds the request wrong ends it."""
+        asked = round.asked
+        if round.path and has_images(asked.body["messages"]) and not asked.settings.stages[stage].images:
+            return False
+        round.path.append(stage)
+        try:
+            call = round.calls.get(stage)
+            if stage in round.others:
+                found = await asyncio.shield(round.others[stage])
+            elif call is not None and call.completion is not None:
+                found = call.completion
+            elif asked.stream:
+                await self._stream(round, reply, self._call(round, stage))
+                return True
+            else:
+                found = await self._call(round, stage).plain()
+        except UpstreamFailed as error:
+            if error.passed_on and len(round.path) == 1:
+                raise _refusal(error) from None
+            return False
+        await self._give(round, reply, stage, found)
+        return True
+
+    async def _stored(self, round: Round) -> None:
+        """Wait until the decision is on disk, which goes on beside the calls; without it nothing is learned."""
+        if round.ruling is None or round.ruling.stored is None:
+            return
+        try:
+            await round.ruling.stored()
+        except Unavailable as error:
+            round.ruling, round.learning, round.compared, round.spoilt = None, False, False, True
+            if not round.asked.settings.fail_open:
+                raise Refused(503, str(error), "store_unavailable", kind="server_error") from None
+
+    async def _give(self, round: Round, reply: Reply, stage: int, found: dict[str, Any]) -> None:
+        """Give the client an answer that is there as a whole."""
+        await self._stored(round)
+        call, asked = round.calls[stage], round.asked
+        shown = dict(found)
+        if call.adds_logprobs:
+            shown["choices"] = [{**choice, "logprobs": None} for choice in found["choices"]]
+        note = round.note(stage, call.cost)
+        headers = round.headers(stage, None if asked.stream else call.cost)
+        if not asked.stream:
+            round.delivered = stage
+            await reply.whole(200, {**shown, "weakfeedback": note}, headers)
+            return
+        await reply.stream(headers)
+        for chunk in chunks_of(shown, asked.with_usage):
+            if not chunk["choices"]:
+                chunk["weakfeedback"] = note
+            await reply.piece(event(orjson.dumps(chunk)))
+        round.delivered = stage
+        await reply.end(DONE)
+
+    async def _stream(self, round: Round, reply: Reply, call: Call) -> None:
+        """Give the client an answer chunk by chunk; if it breaks off, an error event and no clean end."""
+        events = await call.open()
+        try:
+            await self._stored(round)
+            await reply.stream(round.headers(call.stage))
+            async for data, chunk in events:
+                if chunk is None:
+                    round.delivered = call.stage
+                    await reply.end(DONE)
+                    break
+                shown = self._shown(round, call, data, chunk)
+                if shown:
+                    await reply.piece(shown)
+        except BrokenStream as error:
+            await reply.end(error_event(str(error)))
+            raise StreamCut from None
+        finally:
+            await events.aclose()
+
+    def _shown(self, round: Round, call: Call, data: bytes, chunk: dict[str, Any]) -> bytes:
+        """Return a chunk as the client is to see it: without what it did not ask for."""
+        changed = False
+        if "usage" in chunk:
+            if not round.asked.with_usage:
+                if not chunk["choices"] and chunk["usage"] is not None:
+                    return b""
+                del chunk["usage"]
+                changed = True
+            elif chunk["usage"] is not None:
+                chunk["weakfeedback"] = round.note(call.stage, call.spent())
+                changed = True
+        if call.adds_logprobs:
+            for choice in chunk["choices"]:
+                changed = choice.pop("logprobs", None) is not None or changed
+        return event(orjson.dumps(chunk)) if changed else event(data)
+
+    async def _one_after_the_other(self, round: Round, step: Step, reply: Reply) -> None:
+        """Call stage after stage, and ask after each answer whether it is good enough.
+
+        Only the last stage of all is known to be the last before it answers: only that can be streamed.
+        """
+        asked = round.asked
+        last = len(asked.settings.stages) - 1
+        stage: int | None = step.stage
+        try:
+            while stage is not None and stage < last:
+                call = self._call(round, stage)
+                round.chosen = stage
+                await call.plain()
+                stage = (await self._tell(round, call)).stage
+        except (UpstreamFailed, Unavailable, ValueError) as error:
+            await self._recover(round, reply, error)
+            return
+        if stage is not None:
+            round.chosen = stage
+            round.compared = bool(round.calls)
+            await self._answer(round, reply, stage)
+            return
+        round.compared = len(round.calls) > 1
+        round.path.append(round.chosen)
+        await self._give(round, reply, round.chosen, round.calls[round.chosen].completion or {})
+
+    async def _recover(self, round: Round, reply: Reply, error: Exception) -> None:
+        """Answer a request whose learning failed on the way: by later stages, then by what is there."""
+        failed, stages = round.chosen, len(round.asked.settings.stages)
+        if isinstance(error, UpstreamFailed) and not self._is_there(round, failed):
+            if error.passed_on and len(round.calls) == 1:
+                raise _refusal(error) from None
+            round.path.append(failed)
+        elif isinstance(error, Unavailable):
+            round.learning = False
+            if not round.asked.settings.fail_open:
+                raise Refused(503, str(error), "store_unavailable", kind="server_error") from None
+        round.spoilt = True
+        await self._answer(round, reply, min(failed + 1, stages - 1))
+
+    async def _tell(self, round: Round, call: Call) -> Step:
+        """Tell an adaptive learner what a stage said."""
+        if call.answer is None or round.partition is None or round.ruling is None:
+            raise ValueError("there is no answer to tell")
+        label = await round.partition.add(call.answer)
+        return await self._decider.tell(round.asked.settings.name, round.ruling.id, label, call.answer.score)
+
+    async def _tell_last(self, round: Round, stage: int) -> None:
+        """Tell the answer of the last stage, which the client has already."""
+        try:
+            await self._tell(round, round.calls[stage])
+        except (UpstreamFailed, ValueError):
+            await self._cancel(round, "comparison failed")
+        except Unavailable:
+            return
+        await self._book(round, stage)
+
+    # -- afterwards
+
+    def _settle(self, round: Round) -> None:
+        """Book a request that was answered, and compare if that was decided."""
+        settings, stage = round.asked.settings, round.delivered
+        if stage is None:
+            return
+        books = self._books[settings.name]
+        tokens = round.calls[stage].tokens or Tokens()
+        books.account.answered(stage, tokens, {k: call.cost for k, call in round.calls.items() if call.ended})
+        if len(round.path) > 1 or round.spoilt:
+            books.account.fallbacks += len(round.path) > 1
+            self._abandon(round, "failed" if round.spoilt else "fallback", book=True)
+        elif round.partition is None and round.ruling is not None and round.ruling.open:
+            books.account.compared += bool(round.others)
+            self._comparing += 1
+            self._spawn(self._compare(round))
+        elif round.ruling is not None and round.partition is not None and stage == len(settings.stages) - 1:
+            self._spawn(self._tell_last(round, stage))
+        else:
+            self._spawn(self._book(round, stage))
+        prices = books.prices.look()
+        if prices is not None:
+            self._spawn(self._recost(settings.name, prices))
+
+    async def _compare(self, round: Round) -> None:
+        """Wait for the other answers, compare and learn; if that fails, take the decision back with its cost."""
+        settings, ruling = round.asked.settings, round.ruling
+        try:
+            if ruling is None:
+                return
+            try:
+                async with asyncio.timeout(settings.compare_timeout):
+                    await asyncio.gather(*round.others.values())
+                    answers = [round.calls[k].answer for k in ruling.call]
+                    found = await self._comparators[settings.name].compare(
+                        [a for a in answers if a is not None]
+                    )
+            except (UpstreamFailed, TimeoutError, ValueError):
+                await stop(list(round.others.values()))
+                await self._cancel(round, "comparison failed")
+                return
+            except asyncio.CancelledError:
+                await stop(list(round.others.values()))
+                raise
+            account = self._books[settings.name].account
+            account.comparing += found.cost
+            spending = round.spending(found.cost)
+            try:
+                await self._decider.feedback(
+                    settings.name, ruling.id, found.differ(ruling.call), found.far, found.digest, spending
+                )
+            except Unavailable:
+                return
+        finally:
+            self._comparing -= 1
+
+    def _abandon(self, round: Round, reason: str, book: bool = False) -> None:
+        """Stop all calls of a request at once, and take its decision back with what was spent."""
+        for task in round.others.values():
+            task.cancel()
+
+        async def finish() -> None:
+            await stop(list(round.others.values()))
+            account = self._books[round.asked.settings.name].account
+            if not book:
+                account.wasted += round.spending().total
+            if round.ruling is not None and not round.ruling.repeated:
+                await self._cancel(round, reason)
+            elif round.calls:
+                await self._book(round, round.chosen)
+
+        self._spawn(finish())
+
+    async def _cancel(self, round: Round, reason: str) -> None:
+        if round.ruling is None:
+            return
+        try:
+            await self._decider.cancel(round.asked.settings.name, round.ruling.id, round.spending(), reason)
+        except Unavailable:
+            return
+
+    async def _book(self, round: Round, stage: int) -> None:
+        """Book a request that was answered without comparison."""
+        id = round.ruling.id if round.ruling is not None else None
+        try:
+            await self._decider.serve(round.asked.settings.name, stage, round.spending(), id)
+        except Unavailable:
+            return
+
+    async def _recost(self, name: str, prices: list[float]) -> None:
+        try:
+            await self._decider.recost(name, prices)
+        except Unavailable:
+            return
+        self._books[name].prices.accept(prices)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("something failed after a request was answered", exc_info=task.exception())
+
+    # -- judges and embeddings
+
+    def _comparator(self, settings: ProxySettings) -> Comparator:
+        chosen = settings.compare
+        if not chosen.remote or chosen.price is None:
+            return Comparator(chosen)
+        server, model, price = self._servers[chosen.upstream], chosen.model, chosen.price
+
+        async def ask(system: str, question: str) -> tuple[str, float]:
+            messages = [{"role": "system", "content": system}, {"role": "user", "content": question}]
+            body = {"model": model, "messages": messages, "temperature": 0, "max_tokens": 5}
+            found = await server.ask(CHAT, body, lambda _: None)
+            said = answer_of(found).text
+            tokens = tokens_of(found.get("usage")) or estimated_tokens(len(system) + len(question), len(said))
+            return said, price.of(tokens)
+
+        async def embed(texts: list[str]) -> tuple[list[list[float]], float]:
+            body = {"model": model, "input": texts, "encoding_format": "float"}
+            found = await server.ask("/embeddings", body, lambda _: None)
+            try:
+                rows = sorted(found["data"], key=lambda row: row["index"])
+                vectors = [[float(x) for x in row["embedding"]] for row in rows]
+            except (KeyError, TypeError, ValueError):
+                raise UpstreamFailed("malformed") from None
+            tokens = tokens_of(found.get("usage")) or estimated_tokens(sum(map(len, texts)), 0)
+            return vectors, price.of(tokens)
+
+        return Comparator(chosen, ask, embed)
+
+
+def _refusal(error: UpstreamFailed) -> Refused:
+    """Return what a client is told when an upstream finds its request wrong."""
+    detail = error.detail or {}
+    refused = Refused(error.status or 400, detail.get("message") or "", "upstream_refused")
+    refused.error |= {name: value for name, value in detail.items() if value is not None}
+    return refused
+
+
+def _header(text: str) -> str:
+    """Return a text that can stand in a header."""
+    return "".join(one if " " <= one <= "~" else "?" for one in text)

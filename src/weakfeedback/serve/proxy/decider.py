@@ -1,0 +1,85 @@
+"""What the proxy asks of the decision service: which models to call, and what was learned from their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """Call the stages of ``call`` and answer with ``answer``; ``repeated`` if the key was seen before.
+
+    ``open`` if the decision waits for feedback. ``stored`` returns when it is on disk, or raises `Unavailable`: the
+    calls may begin before, but nobody may be told.
+    """
+
+    id: int
+    call: tuple[int, ...]
+    answer: int
+    repeated: bool = False
+    open: bool = True
+    stored: Callable[[], Awaitable[None]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Of an adaptive learner: the stage to call next, or None if the last answer is good enough."""
+
+    id: int
+    stage: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What one request cost: money per stage called, and its tokens in all (input, cached, output)."""
+
+    costs: dict[int, float]
+    tokens: tuple[int, int, int] = (0, 0, 0)
+    more: float = 0.0  # of a judge or embeddings
+
+    @property
+    def total(self) -> float:
+        """The money in all."""
+        return sum(self.costs.values()) + self.more
+
+
+class Unavailable(Exception):
+    """Nothing can be decided or learned now: the store cannot be written, or too much is pending."""
+
+
+class Decider(Protocol):
+    """The decision service, as far as the proxy needs it. Every method may raise `Unavailable`."""
+
+    async def decide(self, learner: str, context: list[float] | None, key: str | None) -> Ruling:
+        """Decide which stages to call; a key that was seen before gets the decision that it had."""
+
+    async def begin(self, learner: str) -> Step:
+        """Begin a request of an adaptive learner."""
+
+    async def tell(self, learner: str, id: int, label: int, score: float | None) -> Step:
+        """Tell the answer of the stage that was asked for, as a class of equal answers, and its score."""
+
+    async def feedback(
+        self,
+        learner: str,
+        id: int,
+        differ: Sequence[tuple[int, int]],
+        far: Sequence[float] | None,
+        digest: str,
+        spending: Spending,
+    ) -> None:
+        """Teach which pairs of stages differed, or how far apart all pairs of the call were."""
+
+    async def cancel(self, learner: str, id: int, spending: Spending, reason: str) -> None:
+        """Take a decision back; nothing is learned, what was spent counts as wasted."""
+
+    async def serve(self, learner: str, stage: int, spending: Spending, id: int | None) -> None:
+        """Count a request that was answered without comparison; ``id`` if it was decided."""
+
+    async def recost(self, learner: str, prices: list[float]) -> None:
+        """Go on with new prices."""
+
+    def settled(self, learner: str) -> int:
+        """Return the stage that the learner trusts now."""

@@ -1,0 +1,97 @@
+"""The proxy in ``weakfeedback serve --demo``: three made-up language models of known skill and price.
+
+The models run in this process, so that no key and no network is needed. The learner is not told how good they are. It
+compares them while that pays, and within a minute trusts the one that is worth its price.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import orjson
+
+from weakfeedback.serve.auth import Auth
+from weakfeedback.serve.proxy.attach import make_proxy, prepare_learners, proxy_routes
+from weakfeedback.serve.proxy.chat import Proxy
+from weakfeedback.serve.proxy.fake import FakeModel, FakeServer, FakeUpstream
+from weakfeedback.serve.proxy.settings import read_proxied
+from weakfeedback.serve.service import Service
+
+NAME = "assistant"
+# skill, seconds until the first token, price of a million tokens of output
+MODELS = {
+    "tiny-1b": (0.70, 0.02, 0.1),
+    "medium-70b": (0.97, 0.06, 2.0),
+    "large-400b": (0.99, 0.15, 40.0),
+}
+TOKENS = 40  # of an answer
+PERIOD = 0.2  # seconds between questions
+
+TABLE: dict[str, Any] = {
+    "name": NAME,
+    "kind": "router",
+    "error_cost": 0.01,  # what a wrong answer costs
+    "currency": "USD",
+    "compare": {"type": "regex", "pattern": r"answer is (\S+?)\.?$"},
+    "stage": [
+        {
+            "name": name.split("-")[0],
+            "upstream": "made-up",
+            "model": name,
+            "price": {"input": 0.0, "output": price},
+            "expect": {"input": 5, "output": TOKENS},
+        }
+        for name, (_, _, price) in MODELS.items()
+    ],
+}
+
+
+def fake_models() -> FakeUpstream:
+    """Return the models."""
+    made = {
+        name: FakeModel(name, skill, seconds, pause=seconds / 20, tokens=TOKENS)
+        for name, (skill, seconds, _) in MODELS.items()
+    }
+    return FakeUpstream(made)
+
+
+async def add_demo(service: Service, auth: Auth) -> dict[str, Any]:
+    """Serve the learner, and let questions come; return routes and what is to be closed."""
+    servers = {"made-up": FakeServer(fake_models())}
+    settings = read_proxied("demo", TABLE, servers)
+    proxy = make_proxy(service, {}, [settings], servers)
+    await prepare_learners(service, proxy)
+    service._spawn(keep_asking(service, proxy))
+    return {"routes": proxy_routes(proxy, auth), "close": proxy.close, "models": [NAME]}
+
+
+async def keep_asking(service: Service, proxy: Proxy) -> None:
+    """Ask a question now and then, every other one as a stream, until the service ends."""
+    dice, tasks = random.Random(7), set[asyncio.Task[bytes]]()
+    while service.state == "ready" and not service.draining:
+        question = f"What is {dice.randrange(1000)} * {dice.randrange(1000)}?"
+        task = asyncio.create_task(ask(proxy, question, stream=dice.random() < 0.5))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+        await asyncio.sleep(PERIOD * dice.uniform(0.5, 1.5))
+
+
+async def ask(proxy: Proxy, question: str, stream: bool = False, model: str = NAME) -> bytes:
+    """Ask a proxy in this process, as a client would; return the body of its answer."""
+    body = {"model": model, "stream": stream, "messages": [{"role": "user", "content": question}]}
+    scope = {"type": "http", "headers": [(b"content-type", b"application/json")]}
+    messages: list[dict[str, Any]] = [{"type": "http.request", "body": orjson.dumps(body)}]
+    found: list[bytes] = []
+
+    async def receive() -> Any:
+        if not messages:
+            await asyncio.Event().wait()  # a client that stays
+        return messages.pop()
+
+    async def send(message: Any) -> None:
+        found.append(message.get("body", b""))
+
+    await proxy.chat(scope, receive, send)
+    return b"".join(found)

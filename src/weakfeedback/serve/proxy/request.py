@@ -1,0 +1,236 @@
+"""A client's request, checked before anything is called: only known fields go upstream."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from weakfeedback.plaintext import one_line
+from weakfeedback.serve.proxy.prices import PER_TOKEN, characters_of
+from weakfeedback.serve.proxy.settings import FIELDS, NEVER, Feature, ProxySettings
+
+LONGEST_KEY = 128
+CODE = re.compile(r"```|\bdef \w+\(|\bfunction \w+\(|#include\b|\bSELECT\b.+\bFROM\b|;\s*\n\s*\}")
+
+
+class Refused(Exception):
+    """A request that is not served; what the client is told, in OpenAI's form."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        code: str,
+        param: str | None = None,
+        kind: str = "invalid_request_error",
+    ) -> None:
+        super().__init__(message)
+        self.status, self.headers = status, dict[str, str]()
+        self.error = {"message": one_line(message, 1000), "type": kind, "param": param, "code": code}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that can be served."""
+
+    settings: ProxySettings
+    body: dict[str, Any]  # fields that go upstream, without model, stream and stream_options
+    stream: bool
+    with_usage: bool
+    forced: int | None  # the stage that must answer
+    learn: bool
+    comparable: bool
+    context: list[float] | None
+    key: str | None
+    characters: int  # of the messages and tools
+
+    def body_for(self, stage: int, stream: bool, with_logprobs: bool) -> dict[str, Any]:
+        """Return what is sent to a stage."""
+        chosen = self.settings.stages[stage]
+        fields = {key: value for key, value in self.body.items() if key in FIELDS or key in chosen.allow}
+        fields |= chosen.params
+        fields["model"] = chosen.model
+        if with_logprobs:
+            fields["logprobs"] = True
+        if stream:
+            fields["stream"] = True
+            fields["stream_options"] = {"include_usage": True}
+        return fields
+
+
+def read_request(raw: bytes, headers: Mapping[str, str], proxied: Mapping[str, ProxySettings]) -> Asked:
+    """Return the request in a body; Refused if it cannot be served."""
+    try:
+        body = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        raise Refused(400, "the body is not JSON", "bad_json") from None
+    if not isinstance(body, dict):
+        raise Refused(400, "the body must be a JSON object", "bad_json")
+    name = body.pop("model", None)
+    if not isinstance(name, str):
+        raise Refused(400, "model must be the name of a learner", "missing_model", "model")
+    settings = proxied.get(name)
+    if settings is None:
+        raise Refused(404, f"the model {name[:64]!r} does not exist", "model_not_found", "model")
+    _check_fields(body, settings)
+    stream = _flag(body, "stream")
+    options = body.pop("stream_options", None)
+    if options is not None and (not isinstance(options, dict) or set(options) - {"include_usage"}):
+        raise Refused(
+            400, "stream_options must be an object with include_usage", "bad_value", "stream_options"
+        )
+    with_usage = stream and options is not None and _flag(options, "include_usage")
+    characters = characters_of([body.get("messages"), body.get("tools"), body.get("response_format")])
+    return Asked(
+        settings=settings,
+        body=body,
+        stream=stream,
+        with_usage=with_usage,
+        forced=_forced(headers, settings),
+        learn=_learns(headers),
+        comparable=_comparable(body, settings),
+        context=_context(body, headers, settings, characters),
+        key=_key(headers),
+        characters=characters,
+    )
+
+
+def _check_fields(body: dict[str, Any], settings: ProxySettings) -> None:
+    allowed = FIELDS.union(*(stage.allow for stage in settings.stages))
+    for field in body:
+        if field not in allowed or field in NEVER:
+            shown = one_line(field, 64)
+            raise Refused(400, f"unknown parameter: {shown}", "unknown_parameter", shown)
+    messages = body.get("messages")
+    if (
+        not isinstance(messages, list)
+        or not messages
+        or not all(isinstance(entry, dict) for entry in messages)
+    ):
+        raise Refused(400, "messages must be a list of messages", "bad_value", "messages")
+    n = body.get("n")
+    if n is not None and (type(n) is not int or not 1 <= n <= 128):
+        raise Refused(400, "n must be an integer from 1 to 128", "bad_value", "n")
+
+
+def _flag(table: dict[str, Any], name: str) -> bool:
+    value = table.pop(name, False)
+    if value is not None and not isinstance(value, bool):
+        raise Refused(400, f"{name} must be true or false", "bad_value", name)
+    return bool(value)
+
+
+def _forced(headers: Mapping[str, str], settings: ProxySettings) -> int | None:
+    value = headers.get("x-weakfeedback-stage")
+    if value is None:
+        return None
+    names = [stage.name for stage in settings.stages]
+    if value in names:
+        return names.index(value)
+    if not re.fullmatch(r"\d{1,2}", value) or int(value) >= len(names):
+        allowed = f"0 to {len(names) - 1} or a name"
+        raise Refused(400, f"x-weakfeedback-stage must be {allowed}", "bad_value", "x-weakfeedback-stage")
+    return int(value)
+
+
+def _learns(headers: Mapping[str, str]) -> bool:
+    value = headers.get("x-weakfeedback-learn", "yes").lower()
+    if value not in ("yes", "no"):
+        raise Refused(400, "x-weakfeedback-learn must be yes or no", "bad_value", "x-weakfeedback-learn")
+    return value == "yes"
+
+
+def _key(headers: Mapping[str, str]) -> str | None:
+    key = headers.get("idempotency-key")
+    if key is not None and not (1 <= len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
+        allowed = f"1 to {LONGEST_KEY} printable characters"
+        raise Refused(400, f"Idempotency-Key must be {allowed}", "bad_value", "Idempotency-Key")
+    return key
+
+
+def _comparable(body: dict[str, Any], settings: ProxySettings) -> bool:
+    """Whether answers to it can be compared: one choice, and nothing in it that a stage cannot read."""
+    if body.get("n") not in (None, 1):
+        return False
+    return not has_images(body["messages"]) or all(stage.images for stage in settings.stages)
+
+
+def has_images(messages: list[Any]) -> bool:
+    """Whether a message has a part that is not text."""
+    for message in messages:
+        content = message.get("content")
+        if isinstance(content, list) and any(
+            not isinstance(part, dict) or part.get("type") not in ("text", "refusal") for part in content
+        ):
+            return True
+    return False
+
+
+def _context(
+    body: dict[str, Any], headers: Mapping[str, str], settings: ProxySettings, characters: int
+) -> list[float] | None:
+    if not settings.features:
+        return None
+    return [
+        value for feature in settings.features for value in feature_values(feature, body, headers, characters)
+    ]
+
+
+def feature_values(
+    feature: Feature, body: dict[str, Any], headers: Mapping[str, str], characters: int
+) -> list[float]:
+    """Return the numbers of a feature, each from -1 to 1."""
+    match feature.name:
+        case "prompt_tokens":
+            return [scaled(characters / PER_TOKEN, feature)]
+        case "messages":
+            return [scaled(len(body["messages"]), feature)]
+        case "has_code":
+            return [1.0 if CODE.search(_texts(body["messages"])[-20_000:]) else -1.0]
+        case "has_tools":
+            return [1.0 if body.get("tools") else -1.0]
+        case "has_images":
+            return [1.0 if has_images(body["messages"]) else -1.0]
+        case _:
+            return _header_numbers(headers.get("x-weakfeedback-context"), feature.size)
+
+
+def scaled(value: float, feature: Feature) -> float:
+    """Return where the logarithm of a value lies between those of two bounds, from -1 to 1.
+
+    >>> scaled(10.0, Feature("messages", 1.0, 100.0, 1))
+    0.0
+    """
+    low, high = math.log(feature.low), math.log(feature.high)
+    place = (math.log(max(value, feature.low)) - low) / (high - low)
+    return 2.0 * min(place, 1.0) - 1.0
+
+
+def _texts(messages: list[Any]) -> str:
+    found = []
+    for message in messages:
+        content = message.get("content")
+        if isinstance(content, str):
+            found.append(content)
+        elif isinstance(content, list):
+            found += [str(part.get("text", "")) for part in content if isinstance(part, dict)]
+    return "\n".join(found)
+
+
+def _header_numbers(value: str | None, size: int) -> list[float]:
+    allowed = f"a JSON list of {size} numbers from -1 to 1"
+    try:
+        found = orjson.loads(value or "")
+    except orjson.JSONDecodeError:
+        found = None
+    fine = isinstance(found, list) and len(found) == size
+    if not fine or not all(
+        isinstance(x, (int, float)) and not isinstance(x, bool) and -1 <= x <= 1 for x in found
+    ):
+        raise Refused(400, f"x-weakfeedback-context must be {allowed}", "bad_value", "x-weakfeedback-context")
+    return [float(x) for x in found]

@@ -1,0 +1,159 @@
+"""Server-sent events of streamed answers: read, put together, and never ended cleanly after half an answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from weakfeedback.serve.proxy.answers import Answer, logprobs_of
+from weakfeedback.serve.proxy.prices import Tokens, tokens_of
+
+DONE = b"data: [DONE]\n\n"
+LONGEST_EVENT = 1 << 20  # bytes
+
+
+class BrokenStream(Exception):
+    """A stream that is no stream of chunks; the message is for clients."""
+
+
+class EventReader:
+    """Cuts bytes, as they come, into the data of server-sent events.
+
+    >>> reader = EventReader()
+    >>> list(reader.feed(b": hello\\n\\ndata: 1\\r\\n\\r\\ndata: 2\\ndata: 3\\n")), list(reader.feed(b"\\n"))
+    ([b'1'], [b'2\\n3'])
+    """
+
+    def __init__(self) -> None:
+        self._rest = bytearray()  # bytes of a line that has not ended
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def feed(self, piece: bytes) -> Iterator[bytes]:
+        """Give further bytes, get the events that they complete; BrokenStream if one is too long."""
+        self._rest += piece
+        start = 0
+        while (end := self._rest.find(b"\n", start)) >= 0:
+            line = bytes(self._rest[start:end]).rstrip(b"\r")
+            start = end + 1
+            if line:
+                self._take(line)
+            elif self._data:
+                event, self._data, self._size = b"\n".join(self._data), [], 0
+                yield event
+        del self._rest[:start]
+        if len(self._rest) + self._size > LONGEST_EVENT:
+            raise BrokenStream("an event is too long")
+
+    def _take(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            value = value.removeprefix(b" ")
+            self._data.append(value)
+            self._size += len(value)
+
+
+class Assembly:
+    """Puts the chunks of one streamed answer together.
+
+    ``finished`` once a finish reason came; ``characters`` of what came so far; ``tokens`` from the usage, wherever
+    it stands.
+    """
+
+    def __init__(self) -> None:
+        self._text: list[str] = []
+        self._refusal: list[str] = []
+        self._tools: dict[int, tuple[list[str], list[str]]] = {}
+        self._logprobs: list[float] = []
+        self.finished = False
+        self.characters = 0
+        self.tokens: Tokens | None = None
+
+    def take(self, chunk: dict[str, Any]) -> None:
+        """Take one chunk; BrokenStream if it has not the form of one."""
+        tokens = tokens_of(chunk.get("usage"))
+        if tokens is not None:
+            self.tokens = tokens
+        choices = chunk.get("choices")
+        if not isinstance(choices, list):
+            raise BrokenStream("a chunk has no choices")
+        for choice in choices:
+            try:
+                self._choice(choice)
+            except (AttributeError, TypeError, KeyError, ValueError):
+                raise BrokenStream("a chunk is malformed") from None
+
+    def _choice(self, choice: dict[str, Any]) -> None:
+        if choice.get("finish_reason") is not None:
+            self.finished = True
+        if choice.get("index", 0) != 0:
+            self.characters += len((choice.get("delta") or {}).get("content") or "")
+            return
+        delta = choice.get("delta") or {}
+        for name, parts in (("content", self._text), ("refusal", self._refusal)):
+            if delta.get(name):
+                parts.append(delta[name])
+                self.characters += len(delta[name])
+        for call in delta.get("tool_calls") or ():
+            name_parts, arguments = self._tools.setdefault(int(call.get("index", 0)), ([], []))
+            function = call.get("function") or {}
+            name_parts.append(function.get("name") or "")
+            arguments.append(function.get("arguments") or "")
+            self.characters += len(name_parts[-1]) + len(arguments[-1])
+        if choice.get("logprobs"):
+            self._logprobs += logprobs_of(choice["logprobs"])
+
+    def answer(self) -> Answer:
+        """Return the answer."""
+        found = self._logprobs
+        score = math.exp(min(0.0, sum(found) / len(found))) if found else None
+        tools = tuple(("".join(name), "".join(given)) for _, (name, given) in sorted(self._tools.items()))
+        return Answer("".join(self._text) or "".join(self._refusal), tools, score)
+
+
+def parsed(data: bytes) -> dict[str, Any]:
+    """Return the chunk in the data of an event; BrokenStream if it is none."""
+    try:
+        chunk = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        raise BrokenStream("a chunk is malformed") from None
+    if not isinstance(chunk, dict):
+        raise BrokenStream("a chunk is malformed")
+    return chunk
+
+
+def event(data: bytes) -> bytes:
+    """Return the bytes of an event."""
+    return b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n\n"
+
+
+def error_event(message: str) -> bytes:
+    """Return the event that ends a stream that did not come to its end."""
+    body = {"error": {"message": message, "type": "upstream_error", "param": None, "code": "stream_cut"}}
+    return event(orjson.dumps(body))
+
+
+def chunks_of(completion: dict[str, Any], with_usage: bool) -> Iterator[dict[str, Any]]:
+    """Turn a plain answer into chunks, for a client that wanted a stream."""
+    head: dict[str, Any] = {
+        key: completion[key] for key in ("id", "created", "model", "system_fingerprint") if key in completion
+    }
+    head["object"] = "chat.completion.chunk"
+    for choice in completion["choices"]:
+        message = dict(choice["message"])
+        index = choice.get("index", 0)
+        calls = message.get("tool_calls")
+        if calls:
+            message["tool_calls"] = [{"index": k, **call} for k, call in enumerate(calls)]
+        delta = {key: value for key, value in message.items() if value is not None}
+        first: dict[str, Any] = {"index": index, "delta": delta, "finish_reason": None}
+        if choice.get("logprobs") is not None:
+            first["logprobs"] = choice["logprobs"]
+        yield {**head, "choices": [first]}
+        last = {"index": index, "delta": {}, "finish_reason": choice.get("finish_reason") or "stop"}
+        yield {**head, "choices": [last]}
+    if with_usage and completion.get("usage") is not None:
+        yield {**head, "choices": [], "usage": completion["usage"]}

@@ -1,0 +1,366 @@
+"""Calls of upstream models: addresses and keys from the configuration only, bounded in size and time, repeated."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import random
+import socket
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from time import monotonic, time
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import orjson
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.resolver import ThreadedResolver
+
+from weakfeedback.plaintext import one_line
+from weakfeedback.serve.proxy.stream import BrokenStream, EventReader, parsed
+
+LARGEST = 16 << 20  # bytes of an answer
+LONGEST_WAIT = 10.0  # seconds of Retry-After that are waited
+REPEATED = (408, 429, 500, 502, 503, 504)
+PASSED_ON = (400, 401, 403, 404, 422)
+# the data of every event with its chunk; that of [DONE] with None
+Events = AsyncGenerator[tuple[bytes, dict[str, Any] | None], None]
+BACK_OFF = 0.25  # seconds before the first repetition, doubled with each
+
+
+class UpstreamFailed(Exception):
+    """A call that failed: ``status`` if the upstream said one, ``outcome`` in a word, ``again`` if it can be repeated.
+
+    ``detail`` is the upstream's own error, without keys and addresses, for statuses that are passed on to clients.
+    """
+
+    def __init__(
+        self,
+        outcome: str,
+        status: int | None = None,
+        *,
+        again: bool = False,
+        wait: float | None = None,
+        detail: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(outcome)
+        self.outcome, self.status, self.again, self.wait, self.detail = outcome, status, again, wait, detail
+
+    @property
+    def passed_on(self) -> bool:
+        """Whether the client must see it: the request is at fault, and no other stage would do better."""
+        return self.status in PASSED_ON
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds until a connection stands, a stream begins, its next chunk comes, and all is over."""
+
+    connect: float = 5.0
+    first_byte: float = 30.0
+    chunk: float = 30.0
+    total: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamSettings:
+    """A table ``[upstream.NAME]``, checked. The key itself is in the environment variable ``key_env``."""
+
+    name: str
+    url: str
+    key_env: str | None = None
+    timeouts: Timeouts = Timeouts()
+    retries: int = 2
+
+
+class PrivateResolver(AbstractResolver):
+    """Resolves names, and refuses those of plain http that lead to a public address."""
+
+    def __init__(self) -> None:
+        self._inner = ThreadedResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Return the addresses of a host; OSError if one is public."""
+        found = await self._inner.resolve(host, port, family)
+        if not all(is_private(entry["host"]) for entry in found):
+            raise OSError("plain http is for private addresses only")
+        return found
+
+    async def close(self) -> None:
+        """Nothing to do."""
+
+
+def is_private(host: str) -> bool:
+    """Whether an address is of this machine or a private network.
+
+    >>> is_private("127.0.0.1"), is_private("10.1.2.3"), is_private("8.8.8.8"), is_private("169.254.169.254")
+    (True, True, False, False)
+    """
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or (address.is_private and not address.is_link_local)
+
+
+class Upstream:
+    """One server of models."""
+
+    def __init__(self, settings: UpstreamSettings, jitter: Callable[[], float] = random.random) -> None:
+        self.settings = settings
+        self._jitter = jitter
+        self._key = ""
+        if settings.key_env is not None:
+            self._key = os.environ.get(settings.key_env, "")
+            if not self._key or not self._key.isascii() or not self._key.isprintable():
+                raise ValueError(
+                    f"upstream.{settings.name}.key_env: the environment variable {settings.key_env} must hold the key"
+                )
+        self._session: aiohttp.ClientSession | None = None
+
+    def _client(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            plain_http = urlsplit(self.settings.url).scheme == "http"
+            connector = aiohttp.TCPConnector(
+                limit=0, resolver=PrivateResolver() if plain_http else None, keepalive_timeout=30.0
+            )
+            headers = {"Accept-Encoding": "identity", "User-Agent": "weakfeedback"}
+            if self._key:
+                headers["Authorization"] = f"Bearer {self._key}"
+            limits = self.settings.timeouts
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                headers=headers,
+                trust_env=False,
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=limits.total, sock_connect=limits.connect),
+            )
+        return self._session
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    # -- calls
+
+    async def ask(self, path: str, body: dict[str, Any], failed: Callable[[str], None]) -> dict[str, Any]:
+        """Return the JSON object that a plain call gives; UpstreamFailed after the last repetition.
+
+        ``failed`` is told the outcome of every attempt that is repeated.
+        """
+        sent = orjson.dumps(body)
+        for attempt in range(self.settings.retries + 1):
+            try:
+                return await self._ask_once(path, sent)
+            except UpstreamFailed as error:
+                await self._before_repetition(error, attempt, failed)
+        raise AssertionError("the last repetition raises")
+
+    async def open(self, path: str, body: dict[str, Any], failed: Callable[[str], None]) -> Events:
+        """Return the events of a streamed call once its first chunk is there; UpstreamFailed until then."""
+        sent = orjson.dumps(body)
+        for attempt in range(self.settings.retries + 1):
+            try:
+                return await self._open_once(path, sent)
+            except UpstreamFailed as error:
+                await self._before_repetition(error, attempt, failed)
+        raise AssertionError("the last repetition raises")
+
+    async def _before_repetition(
+        self, error: UpstreamFailed, attempt: int, failed: Callable[[str], None]
+    ) -> None:
+        """Wait, if the call can be repeated, else raise."""
+        too_long = error.wait is not None and error.wait > LONGEST_WAIT
+        if not error.again or attempt >= self.settings.retries or too_long:
+            raise error
+        failed(error.outcome)
+        if error.wait is not None:
+            await asyncio.sleep(error.wait)
+        else:
+            await asyncio.sleep(BACK_OFF * 2**attempt * (0.5 + self._jitter()))
+
+    async def _ask_once(self, path: str, sent: bytes) -> dict[str, Any]:
+        try:
+            response = await self._post(path, sent, self.settings.timeouts.total)
+            try:
+                await self._check(response)
+                text = await read_limited(response)
+            finally:
+                if not response.content.at_eof():
+                    response.close()
+                response.release()
+        except aiohttp.ConnectionTimeoutError:
+            raise UpstreamFailed("connection", again=True) from None
+        except TimeoutError:
+            raise UpstreamFailed("timeout") from None
+        except (aiohttp.ClientError, OSError):
+            raise UpstreamFailed("connection", again=True) from None
+        try:
+            found = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            raise UpstreamFailed("malformed", again=True) from None
+        if not isinstance(found, dict):
+            raise UpstreamFailed("malformed", again=True)
+        return found
+
+    async def _open_once(self, path: str, sent: bytes) -> Events:
+        limits = self.settings.timeouts
+        started = monotonic()
+        response: aiohttp.ClientResponse | None = None
+        try:
+            response = await self._post(path, sent, limits.first_byte)
+            await self._check(response)
+            if not response.headers.get("Content-Type", "").startswith("text/event-stream"):
+                raise UpstreamFailed("malformed", again=True)
+            events = self._events(response)
+            left = limits.first_byte - (monotonic() - started)
+            async with asyncio.timeout(max(left, 0.001)):
+                first = await anext(events, None)
+            if first is None or first[1] is None:
+                raise UpstreamFailed("malformed", again=True)
+            if "error" in first[1]:
+                raise self._told(first[1]["error"])
+        except BaseException as error:
+            if response is not None:
+                response.close()
+            if isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ConnectionTimeoutError):
+                raise UpstreamFailed("timeout") from None
+            if isinstance(error, (aiohttp.ClientError, OSError)):
+                raise UpstreamFailed("connection", again=True) from None
+            if isinstance(error, BrokenStream):
+                raise UpstreamFailed("malformed", again=True) from None
+            raise
+        return self._rest(response, first, events)
+
+    def _told(self, error: Any) -> UpstreamFailed:
+        """What an error event at the start of a stream means: the same as its status would."""
+        code = error.get("code") if isinstance(error, dict) else None
+        status = code if isinstance(code, int) else None
+        return UpstreamFailed("error", status, again=status not in PASSED_ON, detail=self._scrubbed(error))
+
+    async def _rest(
+        self,
+        response: aiohttp.ClientResponse,
+        first: tuple[bytes, dict[str, Any] | None],
+        events: Events,
+    ) -> Events:
+        """Yield data and chunk of every event; the last is ``[DONE]`` with None, else BrokenStream is raised."""
+        try:
+            yield first
+            async for found in events:
+                if found[1] is not None and "error" in found[1]:
+                    raise BrokenStream("the upstream reported an error in the middle of its answer")
+                yield found
+                if found[1] is None:
+                    return
+            raise BrokenStream("the upstream ended its answer without saying that it is complete")
+        except TimeoutError:
+            raise BrokenStream("the upstream stopped sending in the middle of its answer") from None
+        except (aiohttp.ClientError, OSError):
+            raise BrokenStream("the upstream's connection was cut in the middle of its answer") from None
+        finally:
+            await events.aclose()
+            if not response.content.at_eof():
+                response.close()  # cut off what is under way; a connection at its end can serve again
+            response.release()
+
+    async def _events(self, response: aiohttp.ClientResponse) -> Events:
+        reader, size, limit = EventReader(), 0, self.settings.timeouts.chunk
+        while True:
+            async with asyncio.timeout(limit):
+                piece = await response.content.readany()
+            if not piece:
+                return
+            size += len(piece)
+            if size > LARGEST:
+                raise BrokenStream("the upstream's answer is too long")
+            for data in reader.feed(piece):
+                yield (data, None) if data.strip() == b"[DONE]" else (data, parsed(data))
+
+    async def _post(self, path: str, sent: bytes, limit: float) -> aiohttp.ClientResponse:
+        async with asyncio.timeout(limit):
+            return await self._client().post(
+                self.settings.url.rstrip("/") + path,
+                data=sent,
+                headers={"Content-Type": "application/json"},
+                allow_redirects=False,
+            )
+
+    async def _check(self, response: aiohttp.ClientResponse) -> None:
+        """Raise UpstreamFailed unless the status is 200 and the body is not compressed."""
+        if response.status != 200:
+            detail = None
+            if response.status in PASSED_ON:
+                detail = self._scrubbed(await _error_in(response))
+            wait = retry_after(response.headers.get("Retry-After"))
+            response.close()
+            again = response.status in REPEATED
+            outcome = "redirect" if 300 <= response.status < 400 else str(response.status)
+            raise UpstreamFailed(outcome, response.status, again=again, wait=wait, detail=detail)
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            raise UpstreamFailed("encoded")
+
+    def _scrubbed(self, error: Any) -> dict[str, Any]:
+        """Return an upstream's error as OpenAI's clients expect it, without our key or its address."""
+        found = error if isinstance(error, dict) else {}
+        parts = urlsplit(self.settings.url)
+        secrets = [self._key, self.settings.url, parts.netloc, parts.hostname or ""]
+
+        def clean(value: Any, longest: int) -> str | None:
+            if not isinstance(value, str):
+                return None
+            for secret in secrets:
+                if secret:
+                    value = value.replace(secret, "[removed]")
+            return one_line(value, longest)
+
+        message = clean(found.get("message"), 1000) or "the upstream refused the request"
+        names = {name: clean(found.get(name), 100) for name in ("type", "param", "code")}
+        return {"message": message, **names}
+
+
+async def _error_in(response: aiohttp.ClientResponse) -> Any:
+    try:
+        found = orjson.loads(await read_limited(response, 1 << 16))
+    except (UpstreamFailed, orjson.JSONDecodeError):
+        return None
+    return found.get("error") if isinstance(found, dict) else None
+
+
+async def read_limited(response: aiohttp.ClientResponse, most: int = LARGEST) -> bytes:
+    """Return the body; UpstreamFailed as soon as it is longer than allowed."""
+    if (response.content_length or 0) > most:
+        raise UpstreamFailed("too_large")
+    pieces, size = [], 0
+    while piece := await response.content.readany():
+        size += len(piece)
+        if size > most:
+            raise UpstreamFailed("too_large")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def retry_after(value: str | None) -> float | None:
+    """Return the seconds that a header ``Retry-After`` asks for, as a number or a date.
+
+    >>> retry_after("1.5"), retry_after("soon"), retry_after(None)
+    (1.5, None, None)
+    """
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - time()
+        except ValueError:
+            return None
+    return max(seconds, 0.0) if seconds == seconds else None

@@ -1,0 +1,184 @@
+"""What happened in each minute: sums by minute and column, for seven days, in bounded memory.
+
+The last quarter of an hour is kept in steps of five seconds too, for a page that is looked at while things happen.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+MINUTE = 60_000_000  # microseconds, as events count time
+KEPT = 7 * 24 * 60  # minutes
+FINE = 5  # seconds of a fine step
+FINE_KEPT = 180  # such steps
+PER_MINUTE = 60 // FINE
+
+
+class Series:
+    """Sums by minute. Minutes in which nothing happened take no room.
+
+    >>> series = Series(["decisions", "spent"])
+    >>> series.add(60_000_000, "decisions")
+    >>> series.add(66_000_000, "spent", 0.25)
+    >>> series.read(0, 180)
+    {'step': 60, 'at': [0, 60, 120], 'columns': {'decisions': [0.0, 1.0, 0.0], 'spent': [0.0, 0.25, 0.0]}}
+    """
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.columns = tuple(columns)
+        self.place = {name: k for k, name in enumerate(self.columns, 1)}
+        self._width = len(self.columns) + 1
+        self._rows = array("d")  # closed minutes one after the other: the minute, then the columns
+        self._minute = self._zeros(-1)  # the open minute without the open step
+        self._fine: deque[list[float]] = deque(maxlen=FINE_KEPT)  # closed steps
+        self._now = self._zeros(-1)  # the open step
+
+    def _zeros(self, number: int) -> list[float]:
+        return [float(number)] + [0.0] * (self._width - 1)
+
+    def add(self, at: int, column: str, amount: float = 1.0) -> None:
+        """Add an amount at ``at``, microseconds since 1970, which must not decrease."""
+        self.row(at)[self.place[column]] += amount
+
+    def row(self, at: int) -> list[float]:
+        """Return the open row for the time ``at``; add to it by ``place``."""
+        step = at // (FINE * 1_000_000)
+        if step > self._now[0]:
+            self._begin(step)
+        return self._now
+
+    def _begin(self, step: int) -> None:
+        if self._now[0] >= 0.0:
+            self._fine.append(self._now)
+            self._into_minute(self._now)
+        self._now = self._zeros(step)
+
+    def _into_minute(self, row: list[float]) -> None:
+        minute = int(row[0]) // PER_MINUTE
+        if minute > self._minute[0]:
+            self._close_minute(minute)
+        total = self._minute
+        for place in range(1, self._width):
+            total[place] += row[place]
+
+    def _close_minute(self, minute: int) -> None:
+        if self._minute[0] >= 0.0:
+            self._rows.extend(self._minute)
+        self._minute = self._zeros(minute)
+        # now and then only, for it moves all that is kept
+        if self._rows and self._rows[0] < minute - KEPT - 60:
+            del self._rows[: self._find(minute - KEPT + 1) * self._width]
+
+    def _find(self, minute: int) -> int:
+        """Return the first closed minute that is this one or later."""
+        return bisect_left(range(len(self._rows) // self._width), minute, key=self._minute_of)
+
+    def _minute_of(self, row: int) -> int:
+        return int(self._rows[row * self._width])
+
+    def __len__(self) -> int:
+        """Return the number of minutes that are kept, the open one included."""
+        return len(self._rows) // self._width + (self._now[0] >= 0.0)
+
+    def last(self) -> int | None:
+        """Return the seconds since 1970 at which the open minute began, None before the first."""
+        return None if self._now[0] < 0.0 else int(self._now[0]) // PER_MINUTE * 60
+
+    def read(
+        self, start: int, end: int, step: int = 60, columns: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        """Return sums for ``start <= at < end`` in steps, all in seconds.
+
+        A step is a number of whole minutes, or, of the last quarter of an hour, 5 seconds. The first one begins at the
+        last multiple of ``step`` up to ``start``. At most seven days and 10,080 steps.
+        """
+        if step != FINE and (step < 60 or step % 60):
+            raise ValueError(f"step must be a number of whole minutes in seconds, or {FINE}, got {step}")
+        names = self.columns if columns is None else tuple(columns)
+        places = [self.place[name] for name in names]
+        first = start // step * step
+        count = max(0, -((first - end) // step))
+        if count > KEPT:
+            raise ValueError(f"at most {KEPT} steps can be read at once, got {count}")
+        sums = [[0.0] * count for _ in names]
+        for at, row, offset in self._fine_rows() if step == FINE else self._minutes(first):
+            if first <= at < end:
+                bucket = (at - first) // step
+                for out, place in zip(sums, places):
+                    out[bucket] += row[offset + place]
+        at_steps = [first + k * step for k in range(count)]
+        return {"step": step, "at": at_steps, "columns": dict(zip(names, sums))}
+
+    def lately(self, column: str, start: int) -> float:
+        """Return the sum of a column from ``start`` on, in seconds, within the last quarter of an hour."""
+        place, first = self.place[column], start // FINE
+        total = self._now[place] if self._now[0] >= first else 0.0
+        for row in reversed(self._fine):
+            if row[0] < first:
+                break
+            total += row[place]
+        return total
+
+    def since(self, start: int, step: int) -> dict[str, float]:
+        """Return the sums of all that came at ``start``, a multiple of ``step``, or later."""
+        end = max(start, int(self._now[0] + 1) * FINE)
+        read = self.read(start, end, FINE if step == FINE else 60)["columns"]
+        return {name: sum(values) for name, values in read.items()}
+
+    def _fine_rows(self) -> Iterator[tuple[int, Sequence[float], int]]:
+        for row in (*self._fine, self._now):
+            yield int(row[0]) * FINE, row, 0
+
+    def _minutes(self, first: int) -> Iterator[tuple[int, Sequence[float], int]]:
+        """Go through the minutes that are kept, from this second on: when they began, and where their sums are."""
+        oldest = (self.last() or 0) // 60 - KEPT + 1
+        for k in range(self._find(max(first // 60, oldest)), len(self._rows) // self._width):
+            yield self._minute_of(k) * 60, self._rows, k * self._width
+        yield int(self._minute[0]) * 60, self._minute, 0
+        yield int(self._now[0]) // PER_MINUTE * 60, self._now, 0
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as JSON data: rows are the time and the sums by place, zeros left out."""
+        starts = range(0, len(self._rows), self._width)
+        return {
+            "columns": list(self.columns),
+            "minutes": [_sparse(self._rows[start : start + self._width].tolist()) for start in starts],
+            "minute": _sparse(self._minute),
+            "fine": [_sparse(row) for row in self._fine],
+            "now": _sparse(self._now),
+        }
+
+    @classmethod
+    def from_state(cls, state: Any) -> Series:
+        """Return the series that gave ``state``; ValueError for anything else."""
+        try:
+            made = cls([str(name) for name in state["columns"]])
+            for cells in state["minutes"]:
+                made._rows.extend(made._dense(cells))
+            made._minute, made._now = made._dense(state["minute"]), made._dense(state["now"])
+            made._fine.extend(made._dense(cells) for cells in state["fine"])
+        except (LookupError, TypeError, ValueError):
+            raise ValueError(f"not the state of a series: {state!r:.80}") from None
+        return made
+
+    def _dense(self, cells: Any) -> list[float]:
+        row = self._zeros(int(cells[0]))
+        for place, amount in zip(cells[1::2], cells[2::2], strict=True):
+            if not 1 <= place < self._width:
+                raise ValueError
+            row[place] = float(amount)
+        return row
+
+
+def _sparse(row: list[float]) -> list[float]:
+    """Return the time, then the place and the sum of every column that is not zero."""
+    cells: list[float] = [int(row[0])]
+    for place in range(1, len(row)):
+        if row[place]:
+            whole = row[place].is_integer() and abs(row[place]) < 2**53
+            cells += [place, int(row[place]) if whole else row[place]]
+    return cells

@@ -1,0 +1,211 @@
+"""The process: sockets, signals, log lines, and how it begins and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from weakfeedback.serve.app import make_app
+from weakfeedback.serve.auth import Auth
+from weakfeedback.serve.config import Settings, opener, settle
+from weakfeedback.serve.models import HEADER_LIMIT, Problem
+from weakfeedback.serve.page.routes import page_of
+from weakfeedback.serve.service import Options, Service
+
+log = logging.getLogger("weakfeedback.serve")
+PATIENCE = 30.0  # seconds in which a request must have arrived, and in which the last ones are finished
+
+
+class Patient(HttpToolsProtocol):
+    """A connection that must send its request in time, and no endless headers."""
+
+    began: float | None = None  # when the request under way began to arrive
+    _size = 0  # of what came before its headers were complete; -1 afterwards
+
+    def data_received(self, data: bytes) -> None:
+        """Take note of when a request begins."""
+        if self.began is None:
+            self.began, self._size = time.monotonic(), 0
+        super().data_received(data)
+        if self._size >= 0:
+            self._size += len(data)
+            if self._size > HEADER_LIMIT and self.began is not None:
+                self.refuse(Problem("headers_too_large", f"headers must have at most {HEADER_LIMIT} bytes"))
+
+    def on_headers_complete(self) -> None:
+        """The headers are there."""
+        self._size = -1
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """The request is there."""
+        self.began = None
+        super().on_message_complete()
+
+    def refuse(self, problem: Problem) -> None:
+        """Answer with a problem, and close."""
+        if self.transport.is_closing():
+            return
+        body = json.dumps(problem.body()).encode()
+        head = f"HTTP/1.1 {problem.status} {problem.title}\r\ncontent-type: application/problem+json\r\n"
+        head += f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        self.transport.write(head.encode("ascii") + body)
+        self.transport.close()
+
+
+class Server(uvicorn.Server):
+    """A server that refuses slow senders, tells when it is ready, and ends without repeating the signal."""
+
+    def __init__(self, config: uvicorn.Config, service: Service, patience: float = PATIENCE) -> None:
+        super().__init__(config)
+        self.service, self.patience = service, patience
+        self.ready: Callable[[int], None] | None = None
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        if self.started and self.ready is not None:
+            self.ready(self.servers[0].sockets[0].getsockname()[1])
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look for connections that take too long, once a second."""
+        if counter % 10 == 0:
+            late = time.monotonic() - self.patience
+            for connection in list(self.server_state.connections):
+                began = getattr(connection, "began", None)
+                if began is not None and began < late:
+                    words = f"a request must arrive within {self.patience:g} seconds"
+                    connection.refuse(Problem("slow_request", words))  # type: ignore[union-attr]
+        if self.service.fatal is not None:
+            self.should_exit = True
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Take no more requests, finish those under way."""
+        if self.service.state == "ready":
+            self.service.draining = True
+        await super().shutdown(sockets)
+
+
+Extend = Callable[[Service, Auth, Settings], Awaitable[dict[str, Any]] | dict[str, Any]]
+
+
+async def add_proxy(service: Service, auth: Auth, settings: Settings) -> dict[str, Any]:
+    """Serve the learners whose stages are models of upstreams, if there are any."""
+    if not settings.proxied:
+        return {}
+    from weakfeedback.serve.proxy.attach import extend
+
+    return await extend(service, auth, settings)
+
+
+# each returns further arguments of make_app, operations and routes, and with ``close`` what is to be done at the end
+EXTENSIONS: list[Extend] = [page_of, add_proxy]
+
+
+async def serve(
+    settings: Settings,
+    options: Options,
+    *,
+    ready: Callable[[int, Service], Any] | None = None,
+    patience: float = PATIENCE,
+    extensions: Sequence[Extend] = (),
+) -> int:
+    """Serve until a signal comes; return the exit status."""
+    options.standby = not settings.store.startswith("sqlite:")
+    service = Service(opener(settings.store), options)
+    hosts = [*settings.hosts, settings.host] if settings.host not in ("0.0.0.0", "::") else settings.hosts
+    auth = Auth(settings.tokens, hosts, settings.origins)
+    closers: list[Callable[[], Awaitable[Any]]] = []
+    try:
+        await service.start(lambda: settle(service, settings.learners, settings.file))
+        operations, routes = [], []
+        for extend in (*EXTENSIONS, *extensions):
+            more: Any = extend(service, auth, settings)
+            if asyncio.iscoroutine(more):
+                more = await more
+            operations += more.get("operations", ())
+            routes += more.get("routes", ())
+            closers += [more["close"]] if "close" in more else []
+            service.models += more.get("models", ())
+        app = make_app(service, auth, operations=operations, routes=routes)
+        config = uvicorn.Config(
+            app,
+            host=settings.host,
+            port=settings.port,
+            http=Patient,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=bool(settings.proxy_headers),
+            forwarded_allow_ips=settings.proxy_headers or None,
+            timeout_graceful_shutdown=int(patience),
+            backlog=2048,
+        )
+        server = Server(config, service, patience)
+        if ready is not None:
+            server.ready = lambda port: ready(port, service)
+        with server.capture_signals():
+            await server._serve()
+            interrupted = signal.SIGINT in server._captured_signals
+            server._captured_signals.clear()  # the end was asked for, and is done
+    finally:
+        for close in closers:
+            await close()
+        await service.stop()
+    if service.fatal is not None:
+        log.error("the service has ended: %s", service.fatal)
+        return 1
+    return 130 if interrupted else 0
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line of a record."""
+        told = {
+            "at": round(record.created, 3),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+        }
+        told |= getattr(record, "request", {})
+        if record.exc_info:
+            told["trace"] = self.formatException(record.exc_info)
+        return json.dumps(told)
+
+
+class Lines(logging.Formatter):
+    """One line for people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line of a record."""
+        line = f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {record.getMessage()}"
+        told = getattr(record, "request", None)
+        if told is not None:
+            line += f" {told['ms']} ms ({told['id']})"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+def log_to_stderr(kind: str, quiet: bool) -> None:
+    """Write log lines to standard error; requests only if not ``quiet``."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if kind == "json" else Lines())
+    for name in ("weakfeedback.serve", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        logger.handlers[:] = [handler]
+        logger.propagate = False
+        logger.setLevel(logging.WARNING if quiet or name == "uvicorn.error" else logging.INFO)

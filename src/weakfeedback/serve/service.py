@@ -1,0 +1,1123 @@
+"""The core of the service: coroutines that routes, and other front ends, call.
+
+An operation goes through one learner's lock, is queued for the committer, and returns when it is stored. Reads wait
+for the commit of what they show. When a commit fails the memory is thrown away, everybody who waits is told, and the
+store is opened and read again until that succeeds: no answer is ever given from what is not in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from weakfeedback.journal import Event, JournalError, OwnedElsewhere, SqliteStore, Store, StoreUnavailable
+from weakfeedback.live.ledger import UnknownDecision
+from weakfeedback.live.report import plain
+from weakfeedback.serve.commit import Committer
+from weakfeedback.serve.config import ConfigError
+from weakfeedback.serve.kinds import kind_of, same_output
+from weakfeedback.serve.learner import ITEM, Clock, Learner, now
+from weakfeedback.serve.metrics import Metrics
+from weakfeedback.serve.models import (
+    BATCH_LIMIT,
+    KEY_LIMIT,
+    LEARNERS_LIMIT,
+    AuditLabels,
+    AuditRequest,
+    CalibrateRequest,
+    CancelRequest,
+    CostsRequest,
+    DecideRequest,
+    FeedbackBatch,
+    FeedbackRequest,
+    Problem,
+    TellRequest,
+    WarmStartRequest,
+)
+from weakfeedback.serve.outputs import check_labels, digest_of
+from weakfeedback.serve.recover import Recovered, recover_all
+
+THREADS = 2  # for steps of heavy learners
+BACK_OFF = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between attempts to open the store again
+TICK = 1.0  # seconds from one look for expired decisions to the next
+DURABILITY = {"full": True, "process": False}
+
+log = logging.getLogger("weakfeedback.serve")
+Open = Callable[..., Store]
+
+
+@dataclass
+class Options:
+    """How a service runs; what is not in the store."""
+
+    durability: str = "full"
+    compiled: bool = True
+    trust_log: bool = False
+    clock: Clock = now
+    tick: float = TICK
+    standby: bool = False  # wait for a store that another process owns
+
+
+class Service:
+    """Many named learners over one store.
+
+    Parameters
+    ----------
+    open_store : callable
+        Returns the store, owned; with ``read_only=True`` a second connection that only looks; with ``create=False``
+        only if it is there.
+    options : Options
+    """
+
+    def __init__(
+        self, open_store: Open, options: Options | None = None, metrics: Metrics | None = None
+    ) -> None:
+        self._open = open_store
+        self.options = options or Options()
+        self.metrics = metrics or Metrics()
+        self.metrics.watch(self)
+        self.learners: dict[str, Learner] = {}
+        self.state = "starting"  # then standby, ready, replaying, stopping or stopped
+        self.recovered = Recovered()
+        self.store: Store | None = None
+        self.reader: Store | None = None
+        self.committer: Committer | None = None
+        self.draining = False  # ready no more, but requests under way are served
+        self.models: list[str] = []  # learners that answer clients of OpenAI's protocol
+        self.commits = 0
+        self.last_snapshot: float | None = None
+        self.fatal: BaseException | None = None  # why the service ended by itself
+        self.ended = asyncio.Event()
+        self._empty: dict[str, int] = {}
+        self._making = asyncio.Lock()
+        self._pool = ThreadPoolExecutor(THREADS, "weakfeedback step")
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._was_owner = False
+        self._leaving = threading.Event()  # for the thread in which a standby waits
+        self._then: Callable[[], Awaitable[Any]] | None = None  # when the store is owned for the first time
+
+    # -- beginning and end
+
+    async def start(self, then: Callable[[], Awaitable[Any]] | None = None) -> None:
+        """Own the store, read it, do what comes ``then``, and serve.
+
+        JournalError if it cannot be trusted, OSError if it cannot be read. If another process owns it and
+        ``options.standby`` is set, all that happens later, when that one has let it go.
+        """
+        self._then = then
+        try:
+            await self._own()
+        except OwnedElsewhere as error:
+            if not self.options.standby:
+                raise
+            self._stand_by(error)
+            self._spawn(self._return())
+        self._spawn(self._tick())
+        if self.options.compiled:
+            self._spawn(self._compile(list(self.learners.values())))
+
+    def _stand_by(self, error: BaseException) -> None:
+        self.state = "standby"
+        log.warning("standby: %s", error)
+
+    async def _own(self, wait: bool = False) -> None:
+        """Open the store and make every learner again; with ``wait``, when nobody else owns it any more.
+
+        A store that was there is never replaced by an empty one.
+        """
+        loop = asyncio.get_running_loop()
+        clock, trust = self.options.clock, self.options.trust_log
+        began = time.perf_counter()
+
+        def opened() -> tuple[Store, Store, Recovered]:
+            waiting = {"wait": True, "stop": self._leaving.is_set} if wait else {}
+            store = self._open(create=not self._was_owner, **waiting)
+            try:
+                if self._leaving.is_set():
+                    raise StoreUnavailable(0, "the service is stopping")
+                found = recover_all(store, trust=trust, clock=clock)
+                return store, self._open(read_only=True), found
+            except BaseException:
+                store.close()
+                raise
+
+        store, self.reader, found = await asyncio.to_thread(opened)
+        self.store, self._was_owner = store, True
+        for words in found.warnings:
+            log.warning(words)
+        self.recovered, self._empty = found, found.empty
+        self.metrics.replayed(found.events, time.perf_counter() - began, found.differences)
+        self.learners = {learner.name: learner for learner in found.learners}
+        sync = DURABILITY[self.options.durability]
+        self.committer = Committer(store, loop, sync=sync, failed=self._lost, watch=self._committed)
+        self.state = "ready"
+        if self._then is not None:
+            await self._then()
+            self._then = None
+
+    def _held(self) -> tuple[Store, Committer]:
+        """The store and its committer, while this process owns it."""
+        if self.store is None or self.committer is None:
+            raise Problem("store_unavailable", "the store is not open: repeat the request", retry_after=1)
+        return self.store, self.committer
+
+    def _committed(self, seconds: float, events: int) -> None:
+        self.commits += 1
+        self.metrics.committed(seconds, events)
+
+    def _lost(self, error: BaseException) -> None:
+        """A commit failed: nothing in memory is true any more. In the loop's thread."""
+        if self.state != "ready":
+            return
+        log.error("a commit failed, and the store is read again: %s", error)
+        self.state = "replaying"
+        self.learners = {}
+        self._spawn(self._return())
+
+    async def _return(self) -> None:
+        """Open the store again, or for the first time, as often as it takes."""
+        attempt = 0
+        while self.state in ("replaying", "standby"):
+            await asyncio.to_thread(self._let_go)
+            if self.state == "replaying" or attempt > 0:
+                await asyncio.sleep(BACK_OFF[min(attempt, len(BACK_OFF) - 1)])
+            attempt += 1
+            try:
+                await self._own(wait=self.state == "standby")
+            except (JournalError, ConfigError) as error:  # it is damaged: nothing may be repaired silently
+                self.fatal, self.state = error, "stopped"
+                self.ended.set()
+                return
+            except OwnedElsewhere as error:
+                if self.options.standby and self.state == "replaying":
+                    attempt = 0
+                    self._stand_by(error)
+                continue
+            except Exception as error:
+                log.error("the store cannot be opened again yet: %s", error)
+                continue
+            log.warning("the store is open again: %d learners", len(self.learners))
+            if self.options.compiled:
+                self._spawn(self._compile(list(self.learners.values())))
+
+    def _let_go(self) -> None:
+        committer, self.committer = self.committer, None
+        if committer is not None:
+            committer.stop()
+        for store in (self.reader, self.store):
+            if store is not None:
+                with contextlib.suppress(Exception):
+                    store.close()
+        self.reader = self.store = None
+
+    async def stop(self) -> None:
+        """Finish what is under way, take snapshots, and let the store go."""
+        if self.state == "stopped":
+            return
+        was, self.state = self.state, "stopping"
+        self._leaving.set()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if was == "ready":
+            for learner in list(self.learners.values()):
+                async with learner.lock:
+                    if learner.seq > learner.pictured:
+                        self._snapshot(learner)
+        await asyncio.to_thread(self._let_go)
+        self._pool.shutdown(wait=True)
+        self.state = "stopped"
+        self.ended.set()
+
+    def _spawn(self, work: Any) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _tick(self) -> None:
+        """Let decisions expire; find out if the store was lost while nobody wrote."""
+        while True:
+            await asyncio.sleep(self.options.tick)
+            if self.state == "ready":
+                if self.options.standby and self.store is not None and self.committer is not None:
+                    self.committer.run(self.store.check_owner)
+                try:
+                    await self.expire()
+                except Problem as error:
+                    log.warning("decisions could not expire: %s", error)
+
+    async def expire(self) -> int:
+        """Let decisions expire whose time has come; return how many."""
+        at, count = self.options.clock(), 0
+        for learner in list(self.learners.values()):
+            before = at - int(learner.config.pending_ttl * 1e6)
+            oldest = next(iter(learner.opened.values()), None)
+            if oldest is not None and oldest <= before:
+                events = await self._step(learner, learner.expire, before)
+                count += len(events)
+        return count
+
+    # -- the one way of an operation
+
+    def learner(self, name: str) -> Learner:
+        """The learner of this name, or a problem."""
+        self.check_ready()
+        learner = self.learners.get(name)
+        if learner is None:
+            raise Problem("unknown_learner", f"there is no learner {name!r:.70}")
+        return learner
+
+    def check_ready(self) -> None:
+        """Raise the problem that keeps the service from serving, if there is one."""
+        if self.state == "ready":
+            return
+        code = self.state if self.state in ("starting", "stopping", "standby") else "store_unavailable"
+        raise Problem(code, f"the service is {self.state}", retry_after=1)
+
+    async def _step(self, learner: Learner, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Let a learner take a step, and return what it gave once that is stored."""
+        result, future = await self._taken(learner, work, *arguments)
+        if future is not None:
+            await self._wait(future)
+        return result
+
+    async def _taken(
+        self,
+        learner: Learner,
+        work: Callable[..., Any],
+        *arguments: Any,
+        check: Callable[[], Awaitable[Any]] | None = None,
+    ) -> tuple[Any, asyncio.Future[Any] | None]:
+        """Let a learner take a step; return what it gave, and the future of its commit.
+
+        What ``check`` finds, under the lock, stands for a step that was taken before.
+        """
+        if learner.heavy:  # who is cancelled meanwhile must not let the lock go
+            return await asyncio.shield(self._spawn(self._take_heavy(learner, work, arguments, check)))
+        async with learner.lock:
+            self._check_current(learner)
+            if check is not None:
+                found = await check()
+                if found is not None:
+                    return found, learner.last
+                self._check_current(learner)
+            began = time.perf_counter()
+            try:
+                result = work(*arguments)
+            except Exception as error:
+                self._check_unchanged(learner, error)
+                raise
+            learner.timed(time.perf_counter() - began)
+            return result, self._submit(learner)
+
+    async def _take_heavy(
+        self,
+        learner: Learner,
+        work: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        check: Callable[[], Awaitable[Any]] | None,
+    ) -> tuple[Any, asyncio.Future[Any] | None]:
+        def timed() -> Any:
+            began = time.thread_time()
+            try:
+                return work(*arguments)
+            finally:
+                learner.timed(time.thread_time() - began)
+
+        async with learner.lock:
+            self._check_current(learner)
+            found = None if check is None else await check()
+            if found is not None:
+                return found, learner.last
+            self._check_current(learner)
+            try:
+                result = await asyncio.get_running_loop().run_in_executor(self._pool, timed)
+            except Exception as error:
+                self._check_unchanged(learner, error)
+                raise
+            self._check_current(learner)
+            return result, self._submit(learner)
+
+    def _check_current(self, learner: Learner) -> None:
+        """Refuse to work on a memory that was thrown away while somebody waited for its lock."""
+        if self.learners.get(learner.name) is not learner:
+            raise Problem(
+                "store_unavailable", "the store could not be written: repeat the request", retry_after=1
+            )
+        self.check_ready()
+
+    def _check_unchanged(self, learner: Learner, error: Exception) -> None:
+        """After a step that raised: if it left something behind, the memory is no longer a fold of the log."""
+        if learner.outbox.take() or learner._batch:
+            self._lost(error)
+
+    def _submit(self, learner: Learner) -> asyncio.Future[Any] | None:
+        future = learner.submit(self._held()[1])
+        if learner.wants_snapshot():
+            self._snapshot(learner)
+        return future
+
+    def _snapshot(self, learner: Learner) -> None:
+        """Let the committer store the state of a learner, whose lock the caller holds."""
+        store, committer = self._held()
+        body, seq, id, at = learner.picture(), learner.seq, learner.id, self.options.clock()
+        learner.pictured = seq
+
+        def add() -> None:
+            with contextlib.suppress(OSError):  # never needed
+                store.add_snapshot(id, seq, at, body)
+                self.last_snapshot = time.time()
+
+        committer.run(add)
+
+    async def _wait(self, future: asyncio.Future[Any]) -> None:
+        """Return when a commit is done, or raise the problem that it was not."""
+        try:
+            await asyncio.shield(future)
+        except (OSError, JournalError, RuntimeError) as error:
+            raise Problem(
+                "store_unavailable",
+                f"the store could not be written, so repeat the request: {_reason(error)}",
+                retry_after=1,
+            ) from None
+
+    async def _shown(self, learner: Learner, told: Any) -> Any:
+        """Return what was read from memory once all of it is stored."""
+        if learner.last is not None:
+            await self._wait(learner.last)
+        return told
+
+    async def _look(self, read: Callable[..., Any], *arguments: Any) -> Any:
+        """Ask the store: at once where that is a matter of microseconds, else in a thread."""
+        try:
+            if isinstance(self.reader, SqliteStore):
+                return read(self.reader, *arguments)
+            return await asyncio.to_thread(read, self.reader, *arguments)
+        except (OSError, ValueError, AttributeError) as error:  # it was closed meanwhile, or cannot be read
+            raise Problem(
+                "store_unavailable", f"the store cannot be read: {_reason(error)}", retry_after=1
+            ) from None
+
+    # -- learners
+
+    async def create(self, name: str, config: Any) -> tuple[dict[str, Any], bool]:
+        """Make a learner; return what is told of it, and whether it is new."""
+        self.check_ready()
+        kind = kind_of(config)
+        async with self._making:
+            known = self.learners.get(name)
+            if known is not None:
+                return await self._shown(known, self._same(known, config)), False
+            if len(self.learners) >= LEARNERS_LIMIT:
+                raise Problem("too_many_learners", f"there may be at most {LEARNERS_LIMIT} learners")
+            seed = int.from_bytes(os.urandom(16)) if config.seed is None else config.seed
+            try:
+                live = await asyncio.to_thread(kind.make, seed, False)
+            except (TypeError, ValueError) as error:
+                raise Problem("invalid", str(error)) from None
+            self.check_ready()
+            store, committer = self._held()
+            id = self._empty.pop(name, None)
+            if id is None:
+                id = await self._done(committer.run(lambda: store.create_learner(name, self.options.clock())))
+            learner = Learner(name, id, config, live, self.options.clock)
+            learner.begin()
+            future = learner.submit(committer)
+            if future is not None:
+                await self._done(future)
+            if self.committer is not committer:
+                raise Problem(
+                    "store_unavailable", "the store was opened again: repeat the request", retry_after=1
+                )
+            self.learners[name] = learner
+            if self.options.compiled:
+                self._spawn(self._compile([learner]))
+            return self.told(learner), True
+
+    async def _done(self, future: asyncio.Future[Any]) -> Any:
+        await self._wait(future)
+        return future.result()
+
+    def _same(self, learner: Learner, config: Any) -> dict[str, Any]:
+        """What is told of a learner that is there, if its configuration is this one."""
+        wanted = config.model_dump(mode="json")
+        now_known = {**learner.settings(), "seed": wanted["seed"]}
+        born = learner.config.model_dump(mode="json")
+        if wanted != born and (wanted != now_known or wanted["seed"] not in (None, born["seed"])):
+            field = next(key for key in wanted if wanted[key] != born.get(key))
+            raise Problem("exists", f"learner {learner.name} exists with another {field}", field=field)
+        return self.told(learner)
+
+    async def _compile(self, learners: Iterable[Learner]) -> None:
+        """Let learners go on with compiled policies, one after the other, while they serve."""
+        for learner in learners:
+            if learner.live.compiled or self.learners.get(learner.name) is not learner:
+                continue
+            state = learner.live.state()
+            try:  # what takes long is done beside, and kept by the engine
+                await asyncio.get_running_loop().run_in_executor(self._pool, learner.kind.again, state, True)
+            except ValueError:  # it cannot be compiled
+                continue
+            async with learner.lock:
+                if self.learners.get(learner.name) is learner:
+                    learner.become(learner.kind.again(learner.live.state(), True))
+            await asyncio.sleep(0)
+
+    def told(self, learner: Learner) -> dict[str, Any]:
+        """What is told of a learner."""
+        settings = learner.settings()
+        return {
+            "name": learner.name,
+            "kind": learner.kind.name,
+            "revision": learner.revision,
+            "policy": learner.live._label,
+            "archived": learner.archived,
+            "created": moment(learner.created),
+            "seq": learner.seq,
+            "rounds": learner.live.rounds,
+            "pending": len(learner.opened),
+            "durability": self.options.durability,
+            "config": settings,
+        }
+
+    async def info(self, name: str) -> dict[str, Any]:
+        """What is told of a learner."""
+        learner = self.learner(name)
+        async with learner.lock:
+            told = self.told(learner)
+        return await self._shown(learner, told)
+
+    async def infos(self) -> dict[str, Any]:
+        """What is told of all learners."""
+        self.check_ready()
+        return {"learners": [await self.info(name) for name in sorted(self.learners)]}
+
+    async def recost(self, name: str, given: CostsRequest) -> dict[str, Any]:
+        """New prices; the same again changes nothing."""
+        learner = self.learner(name)
+        wanted = given.model_dump(exclude_none=True)
+        if not wanted:
+            raise Problem("invalid", "stage_costs, prices or error_cost must be given")
+        settings = learner.settings()
+        if all(settings.get(field) == value for field, value in wanted.items()):
+            return await self._shown(learner, self.told(learner))
+        await self._step(learner, learner.recost, wanted)
+        return await self.info(name)
+
+    async def archive(self, name: str) -> dict[str, Any]:
+        """No more decisions of this learner; its log stays."""
+        learner = self.learner(name)
+        if await self._step(learner, learner.archive):
+            (store, committer), at = self._held(), self.options.clock()
+            await self._done(committer.run(lambda: store.archive_learner(learner.id, at)))
+        return await self.info(name)
+
+    # -- decisions
+
+    async def decide(
+        self, name: str, given: DecideRequest | None = None, key: str | None = None
+    ) -> dict[str, Any]:
+        """One decision, or several in one commit; with a key the same ones again."""
+        many = given is not None and (given.count is not None or given.contexts is not None)
+        told, future = await self._decide(name, given, key)
+        await self.stored(future)
+        return {"decisions": told} if many else told[0]
+
+    async def decide_ahead(
+        self, name: str, given: DecideRequest | None = None, key: str | None = None
+    ) -> tuple[dict[str, Any], asyncio.Future[Any] | None]:
+        """One decision, and its commit under way: nobody may be told of it before `stored` has returned."""
+        told, future = await self._decide(name, given, key)
+        if future is not None:
+            future.add_done_callback(_looked_at)  # whoever decides may go away meanwhile
+        return told[0], future
+
+    async def _decide(
+        self, name: str, given: DecideRequest | None, key: str | None
+    ) -> tuple[list[dict[str, Any]], asyncio.Future[Any] | None]:
+        learner = self.learner(name)
+        contexts = _contexts(given)
+        check = None
+        if key is not None:
+            known = checked_key(key)
+            check = lambda: self._repeated(learner, known, contexts)  # noqa: E731
+        return await self._taken(learner, self._decided, learner, contexts, key, check=check)
+
+    async def stored(self, future: asyncio.Future[Any] | None) -> None:
+        """Return when a commit is done, or raise the problem that it was not."""
+        if future is not None:
+            await self._wait(future)
+
+    def _decided(self, learner: Learner, contexts: list[Any], key: str | None) -> list[dict[str, Any]]:
+        return [self._decision(learner, event) for event in learner.decide(contexts, key)]
+
+    async def _repeated(self, learner: Learner, key: str, contexts: list[Any]) -> list[dict[str, Any]] | None:
+        """The decisions that were made with this key."""
+        count = len(contexts)
+        first = await self._by_key(learner, key)
+        if first is None:
+            return None
+        events = [first]
+        for n in range(1, count + 1):  # one more, which must not be there
+            event = await self._by_key(learner, f"{key}{ITEM}{n}")
+            if (event is None) != (n == count):
+                raise Problem("key_reused", "the key was used for another number of decisions")
+            if event is not None:
+                events.append(event)
+        for event, context in zip(events, contexts):
+            if event.kind not in ("decide", "begin") or not learner.kind.is_same(
+                learner.live, event.body, context
+            ):
+                raise Problem("key_reused", "the key was used for another request")
+        return [{**self._decision(learner, event), "repeated": True} for event in events]
+
+    async def _by_key(self, learner: Learner, key: str) -> Event | None:
+        known = learner.keys.get(key)
+        return known or await self._look(lambda store: store.by_key(learner.id, key))
+
+    def _decision(self, learner: Learner, event: Event) -> dict[str, Any]:
+        waits = learner.kind.waits(event.body)
+        expires = moment(event.at + int(learner.config.pending_ttl * 1e6)) if waits else None
+        return {
+            "id": event.decision,
+            **learner.kind.answer(event.body),
+            "expires": expires,
+            "repeated": False,
+        }
+
+    async def feedback(
+        self,
+        name: str,
+        id: int,
+        given: FeedbackRequest,
+        *,
+        digest: str | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """What was seen under a decision.
+
+        A front end that compares answers itself tells what identifies them in ``digest``; what they cost can be kept
+        in ``extra``, as ``spent`` and ``tokens``.
+        """
+        learner = self.learner(name)
+        told, future = await self._fed(learner, id, given, digest, extra)
+        if future is not None:
+            await self._wait(future)
+        return told
+
+    async def _fed(
+        self,
+        learner: Learner,
+        id: int,
+        given: FeedbackRequest,
+        digest: str | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> tuple[dict[str, Any], asyncio.Future[Any] | None]:
+        """Learn, and return what is told once the future is done."""
+        digest = digest or learner.kind.digest(given)
+        if id not in learner.live._ledger.waiting:
+            return await self._ended(learner, id, digest), learner.last
+        if given.dry_run:
+            wants, _ = await self._taken(learner, self._wants, learner, id, given)
+            return {"result": "possible", "id": id, "wants_label": wants}, learner.last
+        event, future = await self._taken(learner, self._learn_once, learner, id, given, digest, extra)
+        if event is None:  # another request was faster
+            return await self._ended(learner, id, digest), learner.last
+        differ = event.body.get("differ")
+        told = {"result": "accepted", "id": id}
+        if differ is not None:
+            told |= {"differ": differ, "wants_label": False}
+        return told, future
+
+    def _learn_once(
+        self, learner: Learner, id: int, given: FeedbackRequest, digest: str, extra: dict[str, Any] | None
+    ) -> Event | None:
+        waits = id in learner.live._ledger.waiting
+        return learner.feedback(id, given, digest, extra) if waits else None
+
+    def _wants(self, learner: Learner, id: int, given: FeedbackRequest) -> bool:
+        if id not in learner.live._ledger.waiting:
+            raise Problem("unknown_decision", f"decision {id} is not pending")
+        return learner.kind.wants(learner.live, id, given)
+
+    async def _ended(self, learner: Learner, id: int, digest: str) -> dict[str, Any]:
+        """What is told of feedback for a decision that does not wait for any."""
+        end = await self._end_of(learner, id)
+        if end.kind == "feedback":
+            if end.body.get("digest") == digest:
+                learner.duplicates += 1
+                return {"result": "duplicate", "id": id}
+            learner.conflicts += 1
+            raise Problem(
+                "conflict",
+                f"decision {id} was answered at {moment(end.at)} with other content",
+                title=f"Decision {id} was answered with other content",
+            )
+        learner.late += 1
+        code = "expired" if end.kind == "expire" else "cancelled"
+        word = "has expired" if end.kind == "expire" else "was cancelled"
+        raise Problem(code, f"decision {id} {word} at {moment(end.at)}; nothing is learned from it")
+
+    async def _end_of(self, learner: Learner, id: int) -> Event:
+        """How a decision ended that is not pending, or a problem."""
+        end = learner.ends.get(id)
+        if end is None and 1 <= id < 2**63:
+            end = await self._look(lambda store: store.end_of(learner.id, id))
+        if end is not None:
+            return end
+        raise await self._no_end(learner, id)
+
+    async def _no_end(self, learner: Learner, id: int) -> Problem:
+        """Why there is no end of a decision that is not pending."""
+        if not 1 <= id < learner.live._ledger.next:
+            return Problem("unknown_decision", f"there is no decision {id!r:.30}")
+        floor = await self._look(lambda store: store.floor(learner.id))
+        if floor.decision is not None and id <= floor.decision:
+            return Problem("forgotten", f"decision {id} is older than the log that is kept")
+        return Problem("unknown_decision", f"decision {id} waits for no feedback")
+
+    async def feedback_batch(self, name: str, given: FeedbackBatch) -> dict[str, Any]:
+        """Many feedbacks, each accepted or refused by itself, in one commit."""
+        learner = self.learner(name)
+        check_batch(len(given.items))
+        results: list[dict[str, Any]] = []
+        last = None
+        for item in given.items:
+            try:
+                told, future = await self._fed(learner, item.id, item)
+                last = future or last
+            except Problem as problem:
+                if problem.code == "store_unavailable":
+                    raise
+                told = problem.body()
+            results.append(told)
+        if last is not None:
+            await self._wait(last)
+        return {"results": results}
+
+    async def cancel(self, name: str, id: int, given: CancelRequest | None = None) -> dict[str, Any]:
+        """Take a decision back; a second time changes nothing."""
+        learner = self.learner(name)
+        given = given or CancelRequest()
+        events = await self._step(learner, learner.cancel, id, given.cost, given.reason)
+        if events:
+            return {"result": "cancelled", "id": id}
+        end = await self._end_of(learner, id)
+        if end.kind == "cancel":
+            return await self._shown(learner, {"result": "duplicate", "id": id})
+        if end.kind == "expire":
+            raise Problem("expired", f"decision {id} has expired at {moment(end.at)}")
+        raise Problem("conflict", f"decision {id} was answered at {moment(end.at)}, and cannot be cancelled")
+
+    async def begin(self, name: str, key: str | None = None) -> dict[str, Any]:
+        """Begin a round of a learner that decides after every answer; with a key the same one again."""
+        learner = self.learner(name)
+        check = None
+        if key is not None:
+            known = checked_key(key)
+            check = lambda: self._repeated(learner, known, [None])  # noqa: E731
+        told, future = await self._taken(learner, self._begun, learner, key, check=check)
+        if future is not None:
+            await self._wait(future)
+        begun = told[0]
+        return {
+            "id": begun["id"],
+            "stage": 0,
+            "name": learner.kind.names[0],
+            "answer": None,
+            "expires": begun["expires"],
+            "repeated": begun["repeated"],
+        }
+
+    def _begun(self, learner: Learner, key: str | None) -> list[dict[str, Any]]:
+        return [self._decision(learner, event) for event in learner.begin_round(key)]
+
+    async def tell(self, name: str, id: int, given: TellRequest) -> dict[str, Any]:
+        """Tell the output of a stage: which one to run next, or whose answer counts."""
+        learner = self.learner(name)
+        if learner.kind.opening != "begin":
+            raise Problem("not_offered", f"a {learner.kind.name} learner takes feedback, it is not told")
+        step, future = await self._taken(learner, self._tell_once, learner, id, given)
+        if future is not None:
+            await self._wait(future)
+        repeated = step is None
+        if step is None:
+            step = await self._told_before(learner, id, given)
+        stage, answer = step
+        stage_name = None if stage is None else learner.kind.names[stage]
+        return {"id": id, "stage": stage, "name": stage_name, "answer": answer, "repeated": repeated}
+
+    def _tell_once(
+        self, learner: Learner, id: int, given: TellRequest
+    ) -> tuple[int | None, int | None] | None:
+        return learner.tell(id, given) if id in learner.live._ledger.waiting else None
+
+    async def _told_before(
+        self, learner: Learner, id: int, given: TellRequest
+    ) -> tuple[int | None, int | None]:
+        """What came after an output of a round that has ended, from the log."""
+        end = await self._end_of(learner, id)
+        if end.kind != "feedback":
+            learner.late += 1
+            code = "expired" if end.kind == "expire" else "cancelled"
+            raise Problem(code, f"decision {id} has ended at {moment(end.at)}; nothing is learned from it")
+        await self._shown(learner, None)
+        told = await self._look(lambda store: _tells(store, learner.id, id, end.seq))
+        stage = len(told) - 1 if given.stage is None else given.stage
+        kind: Any = learner.kind
+        if not 0 <= stage < len(told) or not same_output(kind.output(given), told[stage].body):
+            learner.conflicts += 1
+            raise Problem("conflict", f"decision {id} has ended, and was told something else")
+        learner.duplicates += 1
+        after = told[stage].body["next"]
+        return after, stage if after is None else None
+
+    async def calibrate(self, name: str, given: CalibrateRequest) -> dict[str, Any]:
+        """Learn from labelled rows how far the last stage can be believed; the same again changes nothing."""
+        learner = self.learner(name)
+        if learner.kind.opening != "begin":
+            raise Problem("not_offered", f"a {learner.kind.name} learner is not calibrated")
+        await self._step(learner, learner.calibrate, given)
+        return {"rows": len(given.outputs), "repeated": False}
+
+    async def served(self, name: str, stage: int, cost: float, tokens: Sequence[int] = ()) -> None:
+        """Note a request that a front end answered at a stage without comparison; changes accounts only."""
+        learner = self.learner(name)
+        body: dict[str, Any] = {"stage": stage, "cost": cost}
+        if tokens:
+            body["tokens"] = list(tokens)
+        await self._step(learner, learner.serve, body)
+
+    async def decision(self, name: str, id: int) -> dict[str, Any]:
+        """Where a decision stands."""
+        learner = self.learner(name)
+        return await self._shown(learner, await self._standing(learner, id))
+
+    async def _standing(self, learner: Learner, id: int) -> dict[str, Any]:
+        made = await self._look(lambda store: store.decided(learner.id, id)) if 0 < id < 2**63 else None
+        if made is None and id in learner.opened:
+            await self._shown(learner, None)
+            made = await self._look(lambda store: store.decided(learner.id, id))
+        if made is None:
+            raise await self._no_end(learner, id)
+        waits = learner.kind.waits(made.body)
+        told = {
+            "id": id,
+            "status": "pending" if waits else "alone",
+            "decided": moment(made.at),
+            "ended": None,
+            "expires": moment(made.at + int(learner.config.pending_ttl * 1e6)) if waits else None,
+            **learner.kind.answer(made.body),
+        }
+        told.pop("name", None)
+        if id not in learner.opened:
+            end = learner.ends.get(id) or await self._look(lambda store: store.end_of(learner.id, id))
+            if end is not None:
+                status = {"feedback": "answered", "cancel": "cancelled", "expire": "expired"}[end.kind]
+                told |= {"status": status, "ended": moment(end.at), "expires": None}
+        return told
+
+    async def decisions(self, name: str, status: str, after: int, limit: int) -> dict[str, Any]:
+        """Decisions of a status, or all, in the order of their ids."""
+        learner = self.learner(name)
+        if status == "pending":
+            ids = [id for id in learner.opened if id > after]
+        else:
+            ids = list(range(after + 1, min(learner.live._ledger.next, after + 1 + 10 * limit)))
+        found: list[dict[str, Any]] = []
+        seen = after
+        for id in ids:
+            if len(found) == limit:
+                break
+            seen = id
+            try:
+                told = await self._standing(learner, id)
+            except Problem as problem:
+                if problem.status == 503:
+                    raise
+                continue
+            if status in ("all", told["status"]):
+                found.append(told)
+        more = seen + 1 < learner.live._ledger.next if status != "pending" else bool(ids) and ids[-1] > seen
+        return await self._shown(learner, {"decisions": found, "next": seen if more else None})
+
+    async def explain(self, name: str, id: int) -> dict[str, Any]:
+        """Why a decision fell as it did."""
+        learner = self.learner(name)
+        explain = getattr(learner.live, "explain", None)
+        if explain is None:
+            raise Problem("not_offered", f"decisions of a {learner.kind.name} learner are not explained")
+        async with learner.lock:
+            try:
+                text = explain(id)
+            except UnknownDecision as error:
+                raise Problem("not_explained", str(error)) from None
+        return await self._shown(learner, {"id": id, "text": text})
+
+    # -- what was learned
+
+    async def report(self, name: str) -> dict[str, Any]:
+        """What a learner has seen, spent and saved, as data."""
+        learner = self.learner(name)
+        async with learner.lock:
+            told = self.report_now(learner)
+        return await self._shown(learner, told)
+
+    def report_now(self, learner: Learner) -> dict[str, Any]:
+        """The report of this moment, of a learner whose lock the caller holds; committed or not."""
+        own = learner.kind.report(learner.live)
+        if own.get("weak_dominance") is not None:
+            done = [audit for audit in learner.audits.values() if audit.get("verdict")]
+            last = done[-1]["verdict"] if done else "none"
+            own["weak_dominance"] = f"{own['weak_dominance']} Last audit: {last}."
+        told = {
+            "name": learner.name,
+            "kind": learner.kind.name,
+            **own,
+            "late": learner.late,
+            "cancelled": learner.counts["cancelled"],
+            "expired": learner.counts["expired"],
+            "currency": learner.config.currency,
+            "seq": learner.seq,
+        }
+        watch: Any = learner.observers.get("watch")
+        if watch is not None and watch.kind != "allocation":
+            told["drift"] = [
+                {**row, "since": None if row["since"] is None else moment(row["since"])}
+                for row in watch.drift.rows()
+            ]
+        return told
+
+    async def report_text(self, name: str) -> str:
+        """The library's own table."""
+        learner = self.learner(name)
+        async with learner.lock:
+            text = str(learner.live.report())  # type: ignore[attr-defined]
+        return await self._shown(learner, text)
+
+    async def certificate(self, name: str, alpha: float) -> dict[str, Any]:
+        """What the comparisons prove without labels."""
+        learner = self.learner(name)
+        certificate = getattr(learner.live, "certificate", None)
+        if certificate is None:
+            raise Problem("not_offered", f"a {learner.kind.name} learner has no certificate")
+        async with learner.lock:
+            try:
+                found = certificate(alpha)
+            except ValueError as error:
+                code = "invalid" if str(error).startswith("alpha") else "not_offered"
+                raise Problem(code, str(error)) from None
+        told = {
+            "verdict": found.verdict,
+            "possible": list(found.possible),
+            "needed": found.needed,
+            "alpha": found.alpha,
+            "text": str(found),
+        }
+        return await self._shown(learner, told)
+
+    async def warm_start(self, name: str, given: WarmStartRequest, key: str | None = None) -> dict[str, Any]:
+        """Learn rows in which all stages ran; with a key only once."""
+        learner = self.learner(name)
+        check = None
+        if key is not None:
+            known = checked_key(key)
+            check = lambda: self._warmed(learner, known, len(given.outputs))  # noqa: E731
+        work = learner.warm, given.outputs, given.contexts, key
+        found, future = await self._taken(learner, *work, check=check)
+        if future is not None:
+            await self._wait(future)
+        return {"rows": len(given.outputs), "repeated": found is True}
+
+    async def _warmed(self, learner: Learner, key: str, rows: int) -> bool | None:
+        """Whether a warm start was made with this key."""
+        known = await self._by_key(learner, key)
+        if known is None:
+            return None
+        if known.kind != "warm" or len(known.body["differ"]) != rows:
+            raise Problem("key_reused", "the key was used for another request")
+        return True
+
+    # -- audits
+
+    async def audit(self, name: str, given: AuditRequest) -> dict[str, Any]:
+        """Begin an audit: which of the fresh items need labels."""
+        learner = self.learner(name)
+        if learner.kind.name not in ("cascade", "router") or not hasattr(learner.live, "audit_outputs"):
+            raise Problem("not_offered", f"a {learner.kind.name} learner has no audit")
+        for outputs in given.outputs:
+            check_labels("outputs", outputs)
+        events = await self._step(learner, self._audit, learner, given)
+        return _audit_told(learner.audits[events[-1].body["audit"]])
+
+    def _audit(self, learner: Learner, given: AuditRequest) -> list[Event]:
+        live: Any = learner.live
+        try:
+            arm = live._audited(given.arm, len(given.outputs))
+        except ValueError as error:
+            raise Problem("invalid", str(error)) from None
+        rows, wanted = [], []
+        for row, outputs in enumerate(given.outputs):
+            if not arm < len(outputs) <= len(learner.kind.names):
+                raise Problem(
+                    "wrong_outputs",
+                    f"outputs[{row}] must be of the stages 0 to {arm} at least, got {len(outputs)}",
+                    field="outputs",
+                )
+            comparator: Any = learner.kind.comparator  # type: ignore[attr-defined]
+            labels = [digest_of(label) for label in comparator.labels("outputs", outputs[: arm + 1])]
+            same = len(set(labels)) == 1
+            rows.append(None if same else labels)
+            if not same:
+                wanted.append(row)
+        number = max(learner.audits, default=0) + 1
+        body = {"audit": number, "arm": arm, "alpha": given.alpha, "rows": rows, "wanted": wanted}
+        return learner.audit(body)
+
+    async def audit_labels(self, name: str, number: int, given: AuditLabels) -> dict[str, Any]:
+        """End an audit with the labels that were asked for."""
+        learner = self.learner(name)
+        await self._step(learner, self._audit_end, learner, number, given)
+        return await self.audit_told(name, number)
+
+    def _audit_end(self, learner: Learner, number: int, given: AuditLabels) -> list[Event]:
+        known = _audit_of(learner, number)
+        live: Any = learner.live
+        comparator: Any = learner.kind.comparator  # type: ignore[attr-defined]
+        wanted = {str(row) for row in known["wanted"]}
+        if set(given.labels) != wanted:
+            raise Problem(
+                "wrong_label", f"labels must be those of the {len(wanted)} rows asked for", field="labels"
+            )
+        told = {
+            row: digest_of(comparator.labels("labels", [label])[0]) for row, label in given.labels.items()
+        }
+        if known.get("verdict"):
+            if known["labels"] != told:
+                raise Problem("conflict", f"audit {number} was answered with other labels")
+            return []
+        outputs = [["="] * (known["arm"] + 1) if labels is None else labels for labels in known["rows"]]
+        truth = [told.get(str(row), "=") for row in range(len(outputs))]
+        found = live.audit_outputs(outputs, truth, known["alpha"], known["arm"])
+        result = {"low": found.low, "high": found.high, "against": plain(found.against), "text": str(found)}
+        return learner.audit(
+            {
+                "audit": number,
+                "labels": told,
+                "verdict": found.verdict,
+                **plain(result),
+                "count": found.labels,
+            }
+        )
+
+    async def audit_told(self, name: str, number: int) -> dict[str, Any]:
+        """Where an audit stands."""
+        learner = self.learner(name)
+        return await self._shown(learner, _audit_told(_audit_of(learner, number)))
+
+    # -- the log
+
+    async def events(self, name: str, after: int, limit: int) -> list[Event]:
+        """Stored events behind number ``after``; a problem if they were removed."""
+        learner = self.learner(name)
+        reader = self.reader
+
+        def read() -> list[Event]:
+            if reader is None:
+                raise OSError("it is closed")
+            first = reader.floor(learner.id).seq
+            if after + 1 < first:
+                raise Problem(
+                    "forgotten", f"events before {first} were removed: begin with after={first - 1}"
+                )
+            return list(reader.events(learner.id, after, limit))
+
+        try:
+            return await asyncio.to_thread(read)
+        except OSError as error:
+            raise Problem(
+                "store_unavailable", f"the store cannot be read: {_reason(error)}", retry_after=1
+            ) from None
+
+
+def moment(at: int) -> str:
+    """Microseconds since 1970 as RFC 3339 has it."""
+    return datetime.fromtimestamp(at // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def checked_key(key: str) -> str:
+    """An idempotency key of printable ASCII."""
+    if not key or not key.isascii() or not key.isprintable():
+        raise Problem("wrong_key", "Idempotency-Key must be of printable ASCII characters")
+    if len(key) > KEY_LIMIT:
+        raise Problem(
+            "key_too_long", f"Idempotency-Key must have at most {KEY_LIMIT} characters, got {len(key)}"
+        )
+    return key
+
+
+def check_batch(count: int) -> None:
+    """Refuse more items than one request may have."""
+    if count > BATCH_LIMIT:
+        raise Problem("too_many_items", f"there may be at most {BATCH_LIMIT} in one request, got {count}")
+
+
+def _contexts(given: DecideRequest | None) -> list[Any]:
+    """One context for each decision asked for, None where there is none."""
+    if given is None:
+        return [None]
+    if given.contexts is not None:
+        if given.context is not None or given.count not in (None, len(given.contexts)) or not given.contexts:
+            raise Problem("invalid", "contexts must be at least one, and as many as count", field="contexts")
+        check_batch(len(given.contexts))
+        return list(given.contexts)
+    count = 1 if given.count is None else given.count
+    check_batch(count)
+    return [given.context] * count
+
+
+def _tells(store: Store, learner: int, id: int, last: int) -> list[Event]:
+    """What was told in a round that ended with event ``last``."""
+    begun = store.decided(learner, id)
+    if begun is None:
+        return []
+    events = store.events(learner, begun.seq, last - begun.seq)
+    return [event for event in events if event.kind == "tell" and event.decision == id]
+
+
+def _audit_of(learner: Learner, number: int) -> dict[str, Any]:
+    known = learner.audits.get(number)
+    if known is None:
+        raise Problem("unknown_audit", f"there is no audit {number!r:.30}")
+    return known
+
+
+def _audit_told(audit: dict[str, Any]) -> dict[str, Any]:
+    told = {"id": audit["audit"], "arm": audit["arm"], "alpha": audit["alpha"]}
+    told |= {"items": len(audit["rows"]), "rows": audit["wanted"]}
+    if audit.get("verdict"):
+        told |= {name: audit[name] for name in ("verdict", "low", "high", "against", "text")}
+        told["labels"] = audit["count"]
+    return told
+
+
+def _looked_at(future: asyncio.Future[Any]) -> None:
+    """Take note of an error that nobody waits for."""
+    if not future.cancelled():
+        future.exception()
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong, without the place of the store."""
+    text = str(error)
+    return text.rsplit(": ", 1)[-1] if ": " in text else text

@@ -1,0 +1,366 @@
+"""What the page shows of a learner beside its report: a fold of its events, without HTTP and without SQL.
+
+::
+
+    event --> Watch.apply --> series   minutes: decisions, stops, comparisons, money
+                          --> drift    a detector for every pair of stages
+                          --> open     decisions that wait, with their age
+                          --> recent   the last decisions and how they ended
+                          --> prices   every change of the prices;  audits   the last ones
+
+Replay rebuilds all of it. The only numbers that are not in the log are answers that changed nothing (duplicates,
+conflicts, late ones) and calls of upstream models: `note` counts them while the process lives, and snapshots keep them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weakfeedback.journal.events import Event
+from weakfeedback.serve.drift import Drift
+from weakfeedback.serve.series import Series
+
+RECENT = 20  # decisions
+CHANGES = 100  # of prices
+AUDITS = 20
+WATCHED = ("cascade", "router")  # kinds that do not look at the sample before they compare
+ALL_PAIRS = 8  # stages up to which minutes hold every pair; beyond, only neighbours
+SETS = 1000  # of stages called together that are remembered
+RESULTS = ("duplicate", "conflict", "late")
+
+
+class Watch:
+    """What is watched of one learner.
+
+    Parameters
+    ----------
+    kind : str
+        "cascade", "contextual", "adaptive", "router" or "allocation".
+    names : K strings
+        Of the stages, models or arms.
+    costs : K numbers
+        Stated costs of the stages or prices of the models; none for an allocation.
+    baseline : int, optional
+        The stage that is the alternative to learning: called alone, always. The last one unless told.
+    """
+
+    def __init__(
+        self, kind: str, names: Sequence[str], costs: Sequence[float] = (), baseline: int | None = None
+    ) -> None:
+        self.kind, self.names = kind, tuple(names)
+        self.costs = [float(cost) for cost in costs]
+        self.baseline = len(self.names) - 1 if baseline is None else baseline
+        self.pairs = [] if kind == "allocation" else pairs_of(len(self.names))
+        self.series = Series(columns_of(kind, len(self.names), self.pairs))
+        place = self.series.place
+        self._spent = place.get("spent", 0)  # the next column is "saved"
+        self._stops = [place[f"stop_{k}"] for k in range(len(self.names))] if kind != "allocation" else []
+        self._places = {
+            (i, j): (place[f"compared_{i}_{j}"], place[f"differed_{i}_{j}"]) for i, j in self.pairs
+        }
+        self.drift = Drift()
+        self.open: dict[int, list[Any]] = {}  # id -> [at, stage or None, called stages or classes]
+        self.recent: dict[int, dict[str, Any]] = {}  # by decision, the oldest first
+        self.prices: deque[dict[str, Any]] = deque(maxlen=CHANGES)
+        self.audits: deque[dict[str, Any]] = deque(maxlen=AUDITS)
+        self.given = [0.0] * len(self.names)  # what each arm of an allocation got
+        self.stops = [0] * len(self.names)  # decisions that stopped at each stage
+        self.alarmed: int | None = None  # when the last alarm was raised
+        self._among: dict[Any, list[tuple[Any, Any, Any, Any]]] = {}  # sets of stages -> their pairs
+        self.differed: dict[tuple[int, int], list[int]] = {}  # pair -> comparisons, differences
+        self.decided, self.spent, self.saved, self.wasted = 0, 0.0, 0.0, 0.0
+        self.ends = {"accepted": 0, "cancelled": 0, "expired": 0, **dict.fromkeys(RESULTS, 0)}
+        self._steps = self._methods()
+
+    def _methods(self) -> dict[str, Callable[[Event], None]]:
+        return {
+            "decide": self._decide,
+            "begin": self._begin,
+            "tell": self._tell,
+            "feedback": self._feedback,
+            "cancel": self._end,
+            "expire": self._end,
+            "serve": self._serve,
+            "warm": self._warm,
+            "recost": self._recost,
+            "audit": self._audit,
+        }
+
+    def apply(self, event: Event) -> None:
+        """Take one event into account; kinds that show nothing are let pass."""
+        step = self._steps.get(event.kind)
+        if step is not None:
+            step(event)
+
+    def note(self, at: int, column: str, amount: float = 1.0) -> None:
+        """Count what is no event: the result of an answer that changed nothing, or a call of an upstream model."""
+        if column in RESULTS:
+            self.ends[column] += 1
+        self.series.add(at, column, amount)
+
+    def ages(self, now: int) -> list[float]:
+        """Return the seconds that each open decision waits, the oldest first."""
+        return sorted((max(0.0, (now - at) / 1e6) for at, _, _ in self.open.values()), reverse=True)
+
+    # -- one method for each kind of event
+
+    def _decide(self, event: Event) -> None:
+        body, id, place = event.body, event.decision, self.series.place
+        row = self.series.row(event.at)
+        row[place["decisions"]] += 1
+        self.decided += 1
+        if "allocation" in body:
+            for k, amount in enumerate(body["allocation"]):
+                row[place[f"given_{k}"]] += amount
+                self.given[k] += amount
+            self._opened(event, None, None)
+            return
+        stage = body["answer"] if "call" in body else body["stage"]
+        row[self._stops[stage]] += 1
+        self.stops[stage] += 1
+        called = body.get("call")
+        if called is not None:  # the money of a router is spent by its decision
+            self._pay(row, sum(self.costs[k] for k in called), self.costs[self.baseline])
+            if len(called) == 1:  # nothing to compare, nothing to wait for
+                self._remember(event, stage, called, "done")
+                return
+        assert id is not None
+        self._opened(event, stage, called)
+
+    def _begin(self, event: Event) -> None:
+        self.series.add(event.at, "decisions")
+        self.decided += 1
+        self._opened(event, None, [])
+
+    def _tell(self, event: Event) -> None:
+        known = None if event.decision is None else self.open.get(event.decision)
+        if known is None:
+            return
+        classes, body = known[2], event.body
+        classes.append(body["class"])
+        if body["next"] is not None:
+            return
+        stage = int(body["stage"])
+        self.series.row(event.at)[self._stops[stage]] += 1
+        self.stops[stage] += 1
+        known[1], known[2] = stage, None  # the feedback that follows has the differences and the costs
+        self._remembered(event.decision, stage=stage)
+
+    def _feedback(self, event: Event) -> None:
+        known = self._count_end(event, "accepted")
+        row, place, body = self.series.row(event.at), self.series.place, event.body
+        self._remembered(event.decision, state="answered", ended=event.at)
+        if known is None:
+            return
+        _, stage, called = known
+        if "observed" in body:
+            for k, seen in enumerate(body["observed"]):
+                if seen > 0.0:
+                    row[place[f"seen_{k}"]] += 1
+                    row[place[f"observed_{k}"]] += seen
+            return
+        if called is None:
+            paid = body.get("costs")
+            spent = sum(self.costs[: stage + 1]) if paid is None else sum(paid)
+            self._pay(row, spent, self._alone(stage, paid))
+            called = range(stage + 1)
+        self._compare(event.at, called, body.get("differ", ()))
+
+    def _end(self, event: Event) -> None:
+        word = "cancelled" if event.kind == "cancel" else "expired"
+        self._count_end(event, word)
+        wasted = event.body.get("cost", 0.0)
+        self.series.add(event.at, "wasted", wasted)
+        self.wasted += wasted
+        self._remembered(event.decision, state=word, ended=event.at)
+
+    def _serve(self, event: Event) -> None:
+        """A proxied request without comparison."""
+        body, stage = event.body, int(event.body["stage"])
+        row, place = self.series.row(event.at), self.series.place
+        row[place["decisions"]] += 1
+        self.decided += 1
+        row[self._stops[stage]] += 1
+        self.stops[stage] += 1
+        self._pay(row, body.get("cost", self.costs[stage]), body.get("alone", self.costs[self.baseline]))
+        for column, amount in zip(("tokens_in", "tokens_cached", "tokens_out"), body.get("tokens", ())):
+            row[place[column]] += amount
+        if event.decision is not None:
+            self._remember(event, stage, [stage], "done")
+
+    def _warm(self, event: Event) -> None:
+        for differ in event.body["differ"]:
+            self._compare(event.at, range(len(self.names)), differ)
+
+    def _recost(self, event: Event) -> None:
+        self.costs = [float(cost) for cost in event.body["stage_costs"]]
+        self.prices.append({"at": event.at, **event.body})
+
+    def _audit(self, event: Event) -> None:
+        self.audits.append({"at": event.at, **event.body})
+
+    # -- what these share
+
+    def _opened(self, event: Event, stage: int | None, called: Any) -> None:
+        if event.decision is not None:
+            self.open[event.decision] = [event.at, stage, called]
+        self._remember(event, stage, called, "open")
+
+    def _count_end(self, event: Event, word: str) -> list[Any] | None:
+        self.ends[word] += 1
+        self.series.row(event.at)[self.series.place[word]] += 1
+        return None if event.decision is None else self.open.pop(event.decision, None)
+
+    def _pay(self, row: list[float], spent: float, alone: float) -> None:
+        row[self._spent] += spent
+        row[self._spent + 1] += alone - spent
+        self.spent += spent
+        self.saved += alone - spent
+
+    def _alone(self, stage: int, paid: Sequence[float] | None) -> float:
+        """Return what the baseline alone would have cost, as it was paid if it was called."""
+        base = self.baseline
+        return self.costs[base] if paid is None or len(paid) <= base else float(paid[base])
+
+    def _compare(self, at: int, called: Sequence[int], differ: Any) -> None:
+        if len(called) < 2:
+            return
+        row, raised = self.series.row(at), 0
+        unlike = {(i, j) for i, j in differ} if differ else ()
+        for pair, places, counts, detector in self._pairs_among(called):
+            differs = pair in unlike
+            counts[0] += 1
+            counts[1] += differs
+            if places is not None:
+                row[places[0]] += 1
+                row[places[1]] += differs
+            if detector is not None:
+                raised += detector.add(differs, at)
+        if raised:
+            row[self.series.place["alarms"]] += raised
+            self.alarmed = at
+
+    def _pairs_among(self, called: Sequence[int]) -> list[tuple[Any, Any, Any, Any]]:
+        """Return each pair of these stages with its columns, its counts and its detector."""
+        key = called if isinstance(called, range) else tuple(called)
+        known = self._among.get(key)
+        if known is None:
+            known = []
+            for k, j in enumerate(called):
+                for pair in [(i, j) for i in called[:k]]:
+                    counts = self.differed.setdefault(pair, [0, 0])
+                    detector = self.drift.detector(pair) if self.kind in WATCHED else None
+                    known.append((pair, self._places.get(pair), counts, detector))
+            if len(self._among) >= SETS:
+                self._among.clear()
+            self._among[key] = known
+        return known
+
+    def _remember(self, event: Event, stage: int | None, called: Any, state: str) -> None:
+        if event.decision is None:  # a request that was served without a decision
+            return
+        shown: dict[str, Any] = {
+            "id": event.decision,
+            "at": event.at,
+            "stage": stage,
+            "state": state,
+            "ended": None,
+        }
+        if "allocation" in event.body:
+            shown["allocation"] = event.body["allocation"]
+        elif self.kind == "router":
+            shown["call"] = list(called)
+        self.recent[shown["id"]] = shown
+        if len(self.recent) > RECENT:
+            del self.recent[next(iter(self.recent))]
+
+    def _remembered(self, id: int | None, **news: Any) -> None:
+        shown = None if id is None else self.recent.get(id)
+        if shown is not None:
+            shown.update(news)
+
+    # -- as an observer of a learner of the service
+
+    @classmethod
+    def of(cls, learner: Any) -> Watch:
+        """Return the watch of a learner that begins."""
+        config = learner.config
+        costs = getattr(config, "stage_costs", None) or getattr(config, "prices", None) or ()
+        return cls(learner.kind.name, learner.kind.names, costs)
+
+    def see(self, event: Event, learner: Any) -> None:
+        """Take one event into account."""
+        self.apply(event)
+
+    def restore(self, state: Any) -> None:
+        """Go on from what ``state`` gave."""
+        self.__dict__.update(Watch.from_state(state).__dict__)
+        self._steps = self._methods()
+
+    # -- snapshots
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as JSON data."""
+        return {
+            "kind": self.kind,
+            "names": list(self.names),
+            "costs": self.costs,
+            "baseline": self.baseline,
+            "series": self.series.state(),
+            "drift": self.drift.state(),
+            "open": [[id, *known] for id, known in self.open.items()],
+            "recent": list(self.recent.values()),
+            "prices": list(self.prices),
+            "audits": list(self.audits),
+            "ends": self.ends,
+            "stops": self.stops,
+            "given": self.given,
+            "differed": [[*pair, *counts] for pair, counts in self.differed.items()],
+            "sums": [self.decided, self.spent, self.saved, self.wasted],
+        }
+
+    @classmethod
+    def from_state(cls, state: Any) -> Watch:
+        """Return the watch that gave ``state``; ValueError for anything else."""
+        try:
+            made = cls(state["kind"], state["names"], state["costs"], state["baseline"])
+            series = Series.from_state(state["series"])
+            if series.columns != made.series.columns:
+                raise ValueError("the columns are others")
+            made.series, made.drift = series, Drift.from_state(state["drift"])
+            made.alarmed = max((at for at, _ in made.drift.marks()), default=None)
+            made.open = {int(id): [at, stage, called] for id, at, stage, called in state["open"]}
+            made.recent = {int(shown["id"]): dict(shown) for shown in state["recent"]}
+            for name in ("prices", "audits"):
+                getattr(made, name).extend(dict(item) for item in state[name])
+            made.ends.update({name: int(state["ends"][name]) for name in made.ends})
+            made.stops = [int(count) for count in state["stops"]]
+            made.given = [float(amount) for amount in state["given"]]
+            made.differed = {(i, j): [tries, count] for i, j, tries, count in state["differed"]}
+            made.decided, made.spent, made.saved, made.wasted = state["sums"]
+        except (LookupError, TypeError, ValueError) as error:
+            raise ValueError(f"not the state of a watch: {error}") from None
+        return made
+
+
+def pairs_of(stages: int) -> list[tuple[int, int]]:
+    """Return the pairs whose comparisons are kept by minute: all of few stages, neighbours of many."""
+    if stages > ALL_PAIRS:
+        return [(i, i + 1) for i in range(stages - 1)]
+    return [(i, j) for i in range(stages) for j in range(i + 1, stages)]
+
+
+def columns_of(kind: str, size: int, pairs: Sequence[tuple[int, int]]) -> list[str]:
+    """Return the columns of a learner of this kind with so many stages or arms."""
+    columns = ["decisions", "accepted", "cancelled", "expired", *RESULTS, "wasted"]
+    if kind == "allocation":
+        return columns + [f"{what}_{k}" for what in ("given", "seen", "observed") for k in range(size)]
+    columns += ["spent", "saved", "alarms", "tokens_in", "tokens_cached", "tokens_out"]
+    columns += [
+        f"{what}_{k}"
+        for what in ("stop", "calls", "errors", "seconds", "streams", "first")
+        for k in range(size)
+    ]
+    return columns + [f"{what}_{i}_{j}" for i, j in pairs for what in ("compared", "differed")]

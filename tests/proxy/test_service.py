@@ -1,0 +1,403 @@
+"""The proxy over the real service: what it decides is on disk, in the report, in the metrics and in the log."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import openai
+import pytest
+from prometheus_client import CollectorRegistry
+from tests.proxy.raw import RIGHT, ask, body_of
+from tests.proxy.world import MODELS, Running, learner, until
+from tests.serve.harness import opener, quick
+
+from weakfeedback.serve.app import make_app
+from weakfeedback.serve.auth import Auth, Token
+from weakfeedback.serve.proxy.attach import UpstreamMetrics, make_proxy, prepare_learners, proxy_routes
+from weakfeedback.serve.proxy.fake import FakeModel, FakeServer, FakeUpstream
+from weakfeedback.serve.proxy.prices import Tokens
+from weakfeedback.serve.proxy.settings import read_proxied
+from weakfeedback.serve.service import Service
+
+SECRET = "a-token-that-is-long-enough"
+
+
+class Chat:
+    """A service with a proxy over fake models in this process, called without sockets."""
+
+    def __init__(self, service, proxy, app):
+        self.service, self.proxy, self.app = service, proxy, app
+
+    async def post(self, body, **headers):
+        """Return status, headers and body of an answer."""
+        sent = {"host": "localhost", "content-type": "application/json", **headers}
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/v1/chat/completions",
+            "raw_path": b"/v1/chat/completions",
+            "query_string": b"",
+            "root_path": "",
+            "scheme": "http",
+            "client": ("127.0.0.1", 1),
+            "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in sent.items()],
+        }
+        messages = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
+        found = []
+
+        async def receive():
+            if not messages:
+                await asyncio.Event().wait()  # the client stays
+            return messages.pop()
+
+        async def send(message):
+            found.append(message)
+
+        await self.app(scope, receive, send)
+        names = {k.decode(): v.decode() for k, v in found[0]["headers"]}
+        return found[0]["status"], names, b"".join(m.get("body", b"") for m in found[1:])
+
+    async def ask(self, question="What is 17 * 23?", **headers):
+        status, names, _ = await self.post(body_of(question=question), **headers)
+        await self.proxy.drain()
+        assert status == 200
+        return names
+
+
+@contextlib.asynccontextmanager
+async def chatting(path, table=None, fake=None, auth=None, wrap=lambda store: store):
+    settings = read_proxied("learner[0]", table or learner(), {"fake": None})
+    service = Service(opener(path, wrap), quick(durability="process"))
+    await service.start()
+    try:
+        servers = {"fake": FakeServer(fake or FakeUpstream(MODELS))}
+        proxy = make_proxy(service, {}, [settings], servers)
+        await prepare_learners(service, proxy)
+        auth = auth or Auth()
+        yield Chat(service, proxy, make_app(service, auth, routes=proxy_routes(proxy, auth)))
+        await proxy.close()
+    finally:
+        await service.stop()
+
+
+def test_a_request_is_a_decision_of_the_learner(tmp_path):
+    async def work():
+        async with chatting(tmp_path / "s.db") as chat:
+            told = [await chat.ask(f"What is {k} * 7?") for k in range(40)]
+            report = await chat.service.report("support")
+            events = await chat.service.events("support", -1, 1000)
+            text = chat.service.metrics.text().decode()
+        assert [int(one["x-weakfeedback-decision"]) for one in told] == list(range(1, 41))
+        compared = sum(one["x-weakfeedback-compared"] == "yes" for one in told)
+        assert report["rounds"] == 40
+        assert compared == sum(event.kind == "feedback" for event in events) > 5
+        assert report["pending"] == 0
+        fed = next(event for event in events if event.kind == "feedback")
+        assert fed.body["spent"] > 0
+        assert fed.body["tokens"][2] >= 40
+        # nothing of questions and answers is kept
+        assert "answer is" not in repr(events)
+        assert "What is" not in repr(events)
+        calls = 'weakfeedback_upstream_seconds_count{learner="support",outcome="ok",stage="large"}'
+        assert any(line.startswith(calls) for line in text.splitlines())
+        assert 'weakfeedback_upstream_tokens_total{kind="output",learner="support",stage="large"}' in text
+
+    asyncio.run(work())
+
+
+def test_what_was_learned_survives_and_open_decisions_are_taken_back(tmp_path):
+    async def first():
+        async with chatting(tmp_path / "s.db") as chat:
+            for k in range(30):
+                await chat.ask(f"What is {k} * 7?")
+            found = await chat.service.report("support")
+            await chat.ask(x_weakfeedback_stage="large")
+            while (await chat.service.decide("support"))["expires"] is None:
+                pass  # until one waits for feedback, which never comes
+            return found
+
+    async def second():
+        async with chatting(tmp_path / "s.db") as chat:
+            events = await chat.service.events("support", -1, 1000)
+            return await chat.service.report("support"), [event.body for event in events[-1:]]
+
+    before = asyncio.run(first())
+    after, (last,) = asyncio.run(second())
+    assert after["disagreement"] == before["disagreement"]
+    assert after["pending"] == 0
+    assert last["reason"] == "restart"
+
+
+def test_prices_of_the_file_are_taken_and_measured_ones_stay(tmp_path):
+    async def prices(table=None, measured=None):
+        async with chatting(tmp_path / "s.db", table) as chat:
+            if measured is not None:
+                await chat.proxy._decider.recost("support", measured)
+            found = chat.service.learners["support"].settings()["prices"]
+            assert chat.proxy._books["support"].prices.stated == found or measured is not None
+            return found
+
+    assert asyncio.run(prices()) == pytest.approx([0.001, 0.02, 0.15])
+    asyncio.run(prices(measured=[0.002, 0.03, 0.2]))
+    assert asyncio.run(prices()) == [0.002, 0.03, 0.2]  # the file has not changed
+    other = learner()
+    other["stage"][2]["price"]["output"] = 10_000.0
+    assert asyncio.run(prices(other)) == pytest.approx([0.001, 0.02, 0.2])
+
+
+def test_a_learner_that_is_another_is_refused(tmp_path):
+    async def work(table):
+        async with chatting(tmp_path / "s.db", table):
+            pass
+
+    asyncio.run(work(learner()))
+    with pytest.raises(ValueError, match="kind = 'cascade', and in the store 'router'"):
+        asyncio.run(work(learner(kind="cascade")))
+
+
+def test_without_a_store_answers_go_on_and_learning_stops(tmp_path):
+    class Failing:
+        """A store that can be made to fail."""
+
+        broken = False
+
+        def __init__(self, store):
+            self._store = store
+
+        def __getattr__(self, name):
+            found = getattr(self._store, name)
+            if name != "write":
+                return found
+
+            def write(*given, **more):
+                if Failing.broken:
+                    raise OSError(28, "no space left")
+                return found(*given, **more)
+
+            return write
+
+    async def work():
+        async with chatting(tmp_path / "s.db", wrap=Failing) as chat:
+            assert (await chat.ask())["x-weakfeedback-learning"] == "on"
+            Failing.broken = True  # the first one is decided, but not stored
+            assert (await chat.ask())["x-weakfeedback-learning"] == "off"
+            for _ in range(3):
+                told = await chat.ask()
+                assert told["x-weakfeedback-learning"] == "off"
+                assert told["x-weakfeedback-stage"] == "2"
+            Failing.broken = False
+            for _ in range(100):
+                await asyncio.sleep(0.05)
+                if (await chat.ask())["x-weakfeedback-learning"] == "on":
+                    break
+            else:
+                raise AssertionError("learning never came back")
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_decision_is_stored_while_models_are_called_and_before_the_client_hears_of_it(tmp_path, stream):
+    written = []
+
+    class Slow:
+        """A store whose writes take their time."""
+
+        def __init__(self, store):
+            self._store = store
+
+        def __getattr__(self, name):
+            return getattr(self._store, name)
+
+        def write(self, *given, **more):
+            time.sleep(0.4)
+            found = self._store.write(*given, **more)
+            written.append(time.monotonic())
+            return found
+
+    models = {name: FakeModel(name, seconds=0.3) for name in MODELS}
+
+    async def work():
+        async with chatting(tmp_path / "s.db", fake=FakeUpstream(models), wrap=Slow) as chat:
+            await asyncio.sleep(0.1)
+            written.clear()
+            began = time.monotonic()
+            status, _, _ = await chat.post(body_of(stream))
+            ended = time.monotonic()
+            assert status == 200
+            assert written[0] <= ended
+            assert ended - began < 0.65  # 0.7 one after the other
+
+    asyncio.run(work())
+
+
+def test_tokens_and_the_form_of_errors(tmp_path):
+    auth = Auth([Token.of("web", SECRET, "use"), Token.of("eye", SECRET + "2", "read")], hosts=["here"])
+
+    async def work():
+        async with chatting(tmp_path / "s.db", auth=auth) as chat:
+            status, _, body = await chat.post(body_of())
+            assert status == 401
+            assert json.loads(body)["error"]["code"] == "unauthorized"
+            status, _, body = await chat.post(body_of(), authorization=f"Bearer {SECRET}2")
+            assert status == 403
+            status, _, body = await chat.post(body_of(), authorization=f"Bearer {SECRET}", host="there")
+            assert status == 421
+            assert json.loads(body)["error"]["code"] == "unknown_host"
+            status, names, body = await chat.post(body_of(), authorization=f"Bearer {SECRET}", host="here")
+            assert status == 200
+            assert names["x-content-type-options"] == "nosniff"
+            assert json.loads(body)["choices"]
+
+    asyncio.run(work())
+
+
+def test_a_contextual_learner_over_the_service(tmp_path):
+    table = learner(kind="contextual", compare={"type": "text"}, features=["prompt_tokens", "has_code"])
+
+    async def work():
+        async with chatting(tmp_path / "s.db", table) as chat:
+            for k in range(12):
+                told = await chat.ask(f"What is {k} * 7?", idempotency_key=f"k{k}")
+            again = await chat.ask("What is 11 * 7?", idempotency_key="k11")
+            assert again["x-weakfeedback-decision"] == told["x-weakfeedback-decision"]
+            status, _, body = await chat.post(body_of(question="```x```"), idempotency_key="k11")
+            assert status == 400
+            assert json.loads(body)["error"]["code"] == "key_reused"
+            report = await chat.service.report("support")
+            assert report["rounds"] == 12
+
+    asyncio.run(work())
+
+
+def test_a_cascade_over_the_service(tmp_path):
+    table = learner(kind="cascade", compare={"type": "regex", "pattern": r"(\d+)"})
+
+    async def work():
+        async with chatting(tmp_path / "s.db", table) as chat:
+            for k in range(30):
+                await chat.ask(f"What is {k} * 7?")
+            report = await chat.service.report("support")
+            assert report["rounds"] == 30
+            assert report["spent"] == pytest.approx(chat.proxy.account("support")["spent"])
+
+    asyncio.run(work())
+
+
+def test_minutes_hear_of_calls():
+    noted = []
+    minutes = SimpleNamespace(note=lambda at, column, amount: noted.append((column, amount)))
+    kind = SimpleNamespace(names=["small", "large"])
+    known = SimpleNamespace(kind=kind, observers={"minutes": minutes, "other": object()})
+    options = SimpleNamespace(clock=lambda: 5)
+    service = SimpleNamespace(options=options, learners={"support": known})
+    metrics = UpstreamMetrics(CollectorRegistry(), service)
+    metrics.called("support", "large", "timeout", 2.0, 0.5, Tokens(3, 1, 2))
+    assert dict(noted) == {
+        "calls_1": 1.0,
+        "seconds_1": 2.0,
+        "errors_1": 1.0,
+        "streams_1": 1.0,
+        "first_1": 0.5,
+        "tokens_in": 3.0,
+        "tokens_cached": 1.0,
+        "tokens_out": 2.0,
+    }
+
+
+CONFIG = """
+[server]
+port = 0
+store = "sqlite:///{store}"
+
+[[server.token]]
+name = "web"
+env = "TEST_TOKEN"
+scope = "admin"
+
+[upstream.fake]
+url = "http://127.0.0.1:{port}/v1"
+key_env = "TEST_KEY"
+
+[[learner]]
+name = "support"
+error_cost = 1.0
+compare = {{ type = "regex", pattern = '(\\d+)' }}
+[[learner.stage]]
+name = "small"
+upstream = "fake"
+model = "small-7b"
+price = {{ input = 0.0, output = 50.0 }}
+expect = {{ input = 4, output = 20 }}
+[[learner.stage]]
+name = "large"
+upstream = "fake"
+model = "large-5"
+price = {{ input = 0.0, output = 7500.0 }}
+expect = {{ input = 4, output = 20 }}
+"""
+
+
+@contextlib.contextmanager
+def command(folder, port, **environment):
+    """The command ``weakfeedback serve`` with a configuration; yields its address."""
+    (folder / "w.toml").write_text(CONFIG.format(store=folder / "s.db", port=port))
+    given = {**os.environ, "TEST_TOKEN": SECRET, "TEST_KEY": "key-of-the-upstream", **environment}
+    arguments = [
+        sys.executable,
+        "-m",
+        "weakfeedback",
+        "serve",
+        "--config",
+        str(folder / "w.toml"),
+        "--interpreted",
+    ]
+    process = subprocess.Popen(
+        arguments, env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        words = process.stdout.readline()
+        yield (words.split()[-1].rstrip("/") + "/v1" if words else ""), process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_the_command_serves_what_a_file_says(tmp_path):
+    running = Running()
+    try:
+        fake = FakeUpstream({name: FakeModel(name, 1.0) for name in MODELS})
+        port = running.serve(fake)
+        with command(tmp_path, port) as (url, process):
+            client = openai.OpenAI(base_url=url, api_key=SECRET, max_retries=0, timeout=20)
+            messages = body_of()["messages"]
+            found = client.chat.completions.create(model="support", messages=messages)
+            assert found.choices[0].message.content == RIGHT
+            assert fake.seen[0].headers["authorization"] == "Bearer key-of-the-upstream"
+            stream = client.chat.completions.create(model="support", messages=messages, stream=True)
+            assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == RIGHT
+            assert ask(url).status == 401
+            # one request hangs, its decision is open, and the end of the process finds no time for it
+            fake.always |= dict.fromkeys(MODELS, "hang")
+            with pytest.raises(openai.APITimeoutError):
+                client.with_options(timeout=0.5).chat.completions.create(model="support", messages=messages)
+            process.send_signal(signal.SIGTERM)
+            until(lambda: process.poll() is not None, 20)
+            assert process.returncode == 0
+            assert "key-of-the-upstream" not in process.stderr.read()
+    finally:
+        running.close()
+
+
+def test_a_key_that_is_not_there_ends_the_command_in_one_line(tmp_path):
+    with command(tmp_path, 9, TEST_KEY="") as (_, process):
+        _, errors = process.communicate(timeout=20)
+        assert process.returncode == 2
+        assert errors.strip().count("\n") == 0
+        assert "TEST_KEY must hold the key" in errors

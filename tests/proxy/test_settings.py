@@ -1,0 +1,195 @@
+"""The proxy's part of the configuration: every mistake is one line, and no key stands in the file."""
+
+import tomllib
+from copy import deepcopy
+
+import pytest
+
+from weakfeedback.serve.config import ConfigError, read_settings
+from weakfeedback.serve.proxy.settings import read_proxied, read_upstreams
+from weakfeedback.serve.proxy.upstream import Upstream, UpstreamSettings
+
+FILE = """
+[upstream.local]
+url = "http://127.0.0.1:11434/v1"
+[upstream.cloud]
+url = "https://models.example.com/v1"
+key_env = "CLOUD_API_KEY"
+timeout = { connect = 5, first_byte = 30, chunk = 30, total = 300 }
+retries = 2
+
+[[learner]]
+name = "support"
+kind = "router"
+error_cost = 0.10
+currency = "USD"
+waiting_price = 0.002
+fallback = "large"
+compare = { type = "json", fields = ["/category"] }
+
+[[learner.stage]]
+name = "small"
+upstream = "local"
+model = "small-7b"
+price = { input = 0.0, output = 0.0 }
+expect = { input = 600, output = 80 }
+[[learner.stage]]
+name = "medium"
+upstream = "cloud"
+model = "medium-2"
+price = { input = 0.25, cached = 0.03, output = 1.0 }
+expect = { input = 600, output = 80 }
+[[learner.stage]]
+name = "large"
+upstream = "cloud"
+model = "large-5"
+price = { input = 3.0, output = 12.0 }
+expect = { input = 600, output = 120 }
+params = { temperature = 0 }
+
+[[learner]]
+name = "patrols"
+kind = "allocation"
+arms = ["north", "south", "east", "west"]
+budget = 2.0
+policy = "CSB-TS"
+"""
+
+
+def test_the_file_of_the_manual(tmp_path):
+    (tmp_path / "w.toml").write_text(FILE)
+    found = read_settings(tmp_path / "w.toml", {})
+    assert set(found.upstreams) == {"local", "cloud"}
+    assert [name for name, _ in found.learners] == ["patrols"]
+    (support,) = found.proxied
+    assert support.prices() == pytest.approx([0.0, 0.00023, 0.00324])
+    assert support.fallback == 2
+    assert support.learner()["models"] == ["small", "medium", "large"]
+    assert support.stages[2].params == {"temperature": 0}
+    assert "CLOUD" not in repr(support)
+
+
+def changed(path, value):
+    """The tables of the file with one key set, or taken out."""
+    tables = deepcopy(tomllib.loads(FILE))
+    place = tables
+    *steps, last = path
+    for step in steps:
+        place = place[step]
+    if value is None:
+        del place[last]
+    else:
+        place[last] = value
+    return tables
+
+
+def read(tables):
+    upstreams = read_upstreams(tables["upstream"])
+    return read_proxied("learner[0]", tables["learner"][0], upstreams)
+
+
+STAGE = ("learner", 0, "stage", 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("upstream", "cloud", "key"), "sk-secret-123", r"upstream.cloud.key must not stand in this file"),
+        (("upstream", "cloud", "api_key"), "sk-secret-123", "must not stand in this file"),
+        (("upstream", "cloud", "Authorization"), "Bearer sk-secret-123", "must not stand in this file"),
+        (("upstream", "cloud", "headers"), {"x": "sk-secret-123"}, "must not stand in this file"),
+        (("upstream", "cloud", "key_env"), "sk-secret-123", "must be the name of an environment variable"),
+        (
+            ("upstream", "cloud", "url"),
+            "http://models.example.com/v1",
+            "must be https, or http to a private address",
+        ),
+        (("upstream", "cloud", "url"), "http://8.8.8.8/v1", "must be https, or http to a private address"),
+        (("upstream", "cloud", "url"), "http://169.254.169.254/v1", "must be https, or http to a private"),
+        (("upstream", "cloud", "url"), "https://user:sk-secret-123@models.example.com", "no user, password"),
+        (
+            ("upstream", "cloud", "url"),
+            "https://models.example.com/?key=sk-secret-123",
+            "no user, password, query",
+        ),
+        (("upstream", "cloud", "url"), "ftp://models.example.com", "must be an address such as"),
+        (("upstream", "cloud", "url"), "https://models.example.com:port/", "must be an address such as"),
+        (("upstream", "cloud", "retries"), 99, "an integer from 0 to 10, got 99"),
+        (("upstream", "cloud", "timeout"), {"first_bite": 3}, r"did you mean first_byte"),
+        (("upstream", "cloud", "timeout"), {"chunk": 0}, r"chunk must be a number > 0, got 0"),
+        (("upstream", "cloud", "ulr"), "x", "did you mean url"),
+        (("upstream", "Cloud!"), {"url": "https://x.example"}, "must be named with"),
+        (("learner", 0, "kind"), "rooter", r"did you mean router"),
+        (("learner", 0, "mode"), "fast", "must be router or adaptive"),
+        (("learner", 0, "prefix"), "unsure", 'must be "always", for kind cascade'),
+        (("learner", 0, "error_cost"), 0, "error_cost must be a number > 0, got 0"),
+        (("learner", 0, "error_cost"), None, "error_cost must be a number > 0, got None"),
+        (("learner", 0, "fallback"), "larg", r"got 'larg' \(did you mean large\?\)"),
+        (("learner", 0, "baseline"), "huge", "baseline must be one of small, medium, large"),
+        (("learner", 0, "compare"), {"type": "number", "tol": 1}, "a tolerance must not be used"),
+        (("learner", 0, "features"), ["messages"], "they are for kind contextual"),
+        (("learner", 0, "stage"), [], "must be 1 to 64 tables"),
+        (("learner", 0, "api_key"), "sk-secret-123", "must not stand in this file"),
+        (("learner", 0, "error_costs"), 1, "did you mean error_cost"),
+        (
+            (*STAGE, "upstream"),
+            "lokal",
+            r"one of the upstreams \(local, cloud\), got 'lokal' \(did you mean local",
+        ),
+        ((*STAGE, "price"), {"input": -1, "output": 1}, "input must be a number >= 0, got -1"),
+        ((*STAGE, "price"), {"output": 1}, "input must be a number >= 0, got None"),
+        ((*STAGE, "price"), {"input": 9, "output": 99}, "in the order of rising price: medium"),
+        ((*STAGE, "allow"), ["base_url"], "must not be in params or allow"),
+        ((*STAGE, "params"), {"model": "x"}, "must not be in params or allow"),
+        ((*STAGE, "name"), "medium", "no name twice"),
+        ((*STAGE, "expect"), {"input": 5, "cached": 6}, "cached must be at most input"),
+        ((*STAGE, "modell"), "x", "did you mean model"),
+    ],
+)
+def test_mistakes_are_one_line(path, value, message, tmp_path):
+    with pytest.raises(ValueError, match=message) as caught:
+        read(changed(path, value))
+    words = str(caught.value)
+    assert "\n" not in words
+    assert "sk-secret" not in words
+
+
+def test_a_file_with_a_mistake_is_named(tmp_path):
+    (tmp_path / "w.toml").write_text(FILE.replace('upstream = "local"', 'upstream = "lokal"'))
+    with pytest.raises(ConfigError, match=r"w.toml: learner\[0\].stage\[0\].upstream must be"):
+        read_settings(tmp_path / "w.toml", {})
+    (tmp_path / "w.toml").write_text(FILE.replace("key_env", "key"))
+    with pytest.raises(ConfigError, match=r"w.toml: upstream.cloud.key must not stand"):
+        read_settings(tmp_path / "w.toml", {})
+
+
+def test_modes_and_kinds():
+    assert read(changed(("learner", 0, "mode"), "adaptive")).kind == "adaptive"
+    assert read(changed(("learner", 0, "kind"), None)).kind == "router"
+    tables = changed(("learner", 0, "kind"), "cascade")
+    tables["learner"][0]["mode"] = "adaptive"
+    with pytest.raises(ValueError, match="mode must be left out or fit kind = cascade"):
+        read(tables)
+    tables = changed(("learner", 0, "compare"), {"type": "number", "scale": 1})
+    assert read(tables).learner()["compare"] == {"type": "number", "scale": 1.0}
+    tables["learner"][0]["mode"] = "adaptive"
+    with pytest.raises(ValueError, match="must not be number for adaptive"):
+        read(tables)
+
+
+def test_free_models_need_a_waiting_price():
+    tables = changed(("learner", 0, "waiting_price"), 0)
+    for entry in tables["learner"][0]["stage"]:
+        entry["price"] = {"input": 0, "output": 0}
+    with pytest.raises(ValueError, match="the last stage must cost something"):
+        read(tables)
+
+
+@pytest.mark.parametrize("key", [None, "", "sk-ü", "sk\n"])
+def test_a_key_must_be_in_the_environment(monkeypatch, key):
+    settings = UpstreamSettings("cloud", "https://models.example.com", "CLOUD_API_KEY")
+    monkeypatch.delenv("CLOUD_API_KEY", raising=False)
+    if key is not None:
+        monkeypatch.setenv("CLOUD_API_KEY", key)
+    with pytest.raises(ValueError, match="the environment variable CLOUD_API_KEY must hold the key"):
+        Upstream(settings)

@@ -1,0 +1,144 @@
+"""The configuration file: every mistake is one line, and learners in it are made, compared or given new prices."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.serve.harness import run, serving
+from tests.serve.processes import Client, Process
+
+from weakfeedback.serve.config import ConfigError, read_settings, settle
+
+GOOD = """
+[server]
+host = "127.0.0.1"
+port = 8471
+store = "sqlite:///service.db"
+durability = "process"
+hosts = ["decide.internal"]
+
+[[server.token]]
+name = "web workers"
+env = "WF_TOKEN"
+scope = "use"
+
+[[learner]]
+name = "patrols"
+kind = "allocation"
+arms = ["north", "south"]
+budget = 2.0
+policy = "CSB-TS"
+
+[[learner]]
+name = "triage"
+kind = "cascade"
+stages = ["rules", "expert"]
+stage_costs = [0.1, 2]
+error_cost = 10
+compare = { type = "text", casefold = true }
+"""
+TOKEN = {"WF_TOKEN": "0123456789abcdef"}
+
+
+def read(tmp_path: Path, text: str, environment: dict[str, str] | None = None) -> Any:
+    path = tmp_path / "weakfeedback.toml"
+    path.write_text(text)
+    return read_settings(path, TOKEN if environment is None else environment)
+
+
+def test_a_good_file_is_read(tmp_path: Path) -> None:
+    found = read(tmp_path, GOOD)
+    assert (found.port, found.store, found.durability) == (8471, "sqlite:///service.db", "process")
+    assert [name for name, _ in found.learners] == ["patrols", "triage"]
+    assert found.learners[1][1].compare.casefold
+    assert [(token.name, token.level) for token in found.tokens] == [("web workers", 2)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("port = 8471", 'port = "8471"', "server.port = '8471': must be an integer from 0 to 65535"),
+        ("port = 8471", "prot = 8471", "server.prot is not known; did you mean port?"),
+        ("[server]", "[serve]", "serve is not known; did you mean server?"),
+        ('durability = "process"', 'durability = "ful"', "must be one of full, process; did you mean full?"),
+        (
+            "sqlite:///service.db",
+            "mysql://x",
+            "a store must be sqlite:///FILE or postgresql://USER@HOST/DATABASE",
+        ),
+        ("sqlite:///service.db", "postgresql://me:hunter2@db/x", "put it into WEAKFEEDBACK_STORE_PASSWORD"),
+        (
+            'env = "WF_TOKEN"',
+            'token = "0123456789abcdef"',
+            "server.token[0].token must not stand in this file",
+        ),
+        ('env = "WF_TOKEN"', 'env = "WF_OTHER"', "the variable must hold at least 16 characters, got 0"),
+        ('scope = "use"', 'scope = "all"', "server.token[0].scope = 'all': must be one of read, use, admin"),
+        ('host = "127.0.0.1"', "host = 1", "server.host = 1: must be a text that is not empty"),
+        ('hosts = ["decide.internal"]', 'hosts = "x"', "server.hosts = 'x': must be a list of texts"),
+        ("budget = 2.0", "budget = -2.0", "learner[0].budget = -2.0: input should be greater than 0"),
+        ("budget = 2.0", "bugdet = 2.0", "learner[0].budget"),
+        ("error_cost = 10", "eror_cost = 10", "learner[1].eror_cost is not known; did you mean error_cost?"),
+        ('kind = "cascade"', 'kind = "casade"', "learner[1]"),
+        ('name = "triage"', 'name = "Triage"', "learner[1].name = 'Triage': must match"),
+        ('name = "triage"', 'name = "patrols"', "learner[1].name = 'patrols': stands there twice"),
+        ("[server]", "[server", "cannot be read"),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path: Path, old: str, new: str, words: str) -> None:
+    assert old in GOOD
+    with pytest.raises(ConfigError) as found:
+        read(tmp_path, GOOD.replace(old, new, 1))
+    line = str(found.value)
+    assert words in line
+    assert "weakfeedback.toml" in line
+    assert "\n" not in line.strip()
+    assert "hunter2" not in line
+    assert "0123456789abcdef" not in line
+
+
+def test_an_address_that_others_reach_needs_a_token(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"needs a \[\[server.token\]\]"):
+        read(tmp_path, '[server]\nhost = "0.0.0.0"\n')
+
+
+def test_learners_are_made_compared_and_given_new_prices(tmp_path: Path) -> None:
+    async def play(text: str) -> dict[str, Any]:
+        found = read(tmp_path, text)
+        async with serving(tmp_path / "s.db") as (service, _):
+            await settle(service, found.learners, found.file)
+            return await service.info("triage")
+
+    first = run(play(GOOD))
+    assert run(play(GOOD)) == first
+    dearer = run(play(GOOD.replace("[0.1, 2]", "[0.1, 3]")))
+    assert (dearer["revision"], dearer["config"]["stage_costs"]) == (2, [0.1, 3.0])
+    with pytest.raises(ConfigError, match=r"learner triage: stages = .* only prices can change"):
+        run(play(GOOD.replace('"expert"', '"doctor"')))
+    with pytest.raises(ConfigError, match="learner other: policy must be one of"):
+        run(
+            play(
+                GOOD
+                + '[[learner]]\nname = "other"\nkind = "allocation"\narms = ["a"]\nbudget = 1\npolicy = "X"\n'
+            )
+        )
+
+
+def test_the_command_reads_the_file_beside_it_and_refuses_a_wrong_one(tmp_path: Path) -> None:
+    (tmp_path / "weakfeedback.toml").write_text(GOOD.replace("port = 8471", "port = 0"))
+    with Process(tmp_path, env=TOKEN) as server:
+        call = Client(server.port, {"authorization": f"Bearer {TOKEN['WF_TOKEN']}"})
+        assert call("POST", "/v1/learners/triage/decide", {})[0] == 200
+        assert call("DELETE", "/v1/learners/triage")[0] == 403
+        stranger = Client(server.port)
+        assert stranger("GET", "/v1/learners")[0] == 401
+        stranger.close()
+        call.close()
+        assert (tmp_path / "service.db").exists()
+        assert server.stop() == 0
+    (tmp_path / "weakfeedback.toml").write_text("[server]\nprot = 1\n")
+    (tmp_path / "errors").write_text("")
+    server = Process(tmp_path, wait=False)
+    assert server._end() == 2
+    words = (tmp_path / "errors").read_text()
+    assert words == "weakfeedback: weakfeedback.toml: server.prot is not known; did you mean port?\n"

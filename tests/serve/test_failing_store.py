@@ -1,0 +1,175 @@
+"""A store that fails: everybody who waits is told, the memory goes, and what was acknowledged comes back."""
+
+import asyncio
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.serve.harness import CASCADE, Caller, quick, run, serving
+
+from weakfeedback.journal.events import StoreUnavailable
+from weakfeedback.serve import service as serving_module
+
+PLACE = "/v1/learners/t"
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving_module, "BACK_OFF", (0.01, 0.02))
+
+
+class Broken:
+    """A store whose writes can be made to fail, before or after they are done."""
+
+    def __init__(self, store: Any, plan: dict[str, Any]) -> None:
+        self._store, self._plan = store, plan
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def write(self, rows: Any, *, sync: bool = True) -> None:
+        if self._plan["fail"] == "before":
+            raise StoreUnavailable(errno.ENOSPC, "s.db: the disk is full")
+        self._store.write(rows, sync=sync)
+        if self._plan["fail"] == "after":
+            raise StoreUnavailable(errno.EIO, "s.db: the disk cannot be read or written")
+
+
+async def until(ready: Callable[[], bool]) -> None:
+    for _ in range(2000):
+        if ready():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it took too long")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_all_who_wait_get_503_and_nothing_acknowledged_is_lost(tmp_path: Path, when: str) -> None:
+    plan = {"fail": ""}
+
+    async def play() -> None:
+        async with serving(tmp_path / "s.db", wrap=lambda store: Broken(store, plan)) as (service, call):
+            await call("PUT", PLACE, CASCADE)
+            kept = [(await call("POST", PLACE + "/decide", {})).data for _ in range(5)]
+            fed = {"outputs": ["x"] * (kept[0]["stage"] + 1)}
+            assert (await call("POST", PLACE + "/decisions/1/feedback", fed)).status == 200
+            state = service.learners["t"].live.state()
+            plan["fail"] = when
+            asked = [call("POST", PLACE + "/decide", {}, idempotency_key=f"k{n}") for n in range(8)]
+            asked += [call("GET", PLACE + "/report") for _ in range(3)]
+            replies = await asyncio.gather(*asked)
+            for reply in replies[:8]:
+                assert (reply.status, reply.data["code"]) == (503, "store_unavailable")
+                assert reply.headers["retry-after"] == "1"
+                assert str(tmp_path) not in reply.body.decode()
+            assert {reply.status for reply in replies[8:]} <= {200, 503}  # of before, or nothing
+            assert all(reply.data["seq"] == 6 for reply in replies[8:] if reply.status == 200)
+            ready = await call("GET", "/health/ready")
+            assert (ready.status, ready.data["owner"]) == (503, False)
+            assert (await call("GET", "/health/live")).status == 200
+            assert (await call("GET", PLACE + "/report")).status == 503
+            plan["fail"] = ""
+            await until(lambda: service.state == "ready")
+            if when == "before":
+                assert service.learners["t"].live.state() == state
+            again = [await call("POST", PLACE + "/decide", {}, idempotency_key=f"k{n}") for n in range(8)]
+            assert [reply.status for reply in again] == [200] * 8
+            # of the first transaction nobody was told, but it is in the log; the next one was never begun
+            assert any(reply.data["repeated"] for reply in again) == (when == "after")
+            assert sorted(reply.data["id"] for reply in again) == list(range(6, 14))
+            assert (await call("POST", PLACE + "/decisions/1/feedback", fed)).data["result"] == "duplicate"
+
+    run(play())
+
+
+def test_a_failed_making_leaves_a_name_that_can_be_used(tmp_path: Path) -> None:
+    plan = {"fail": "before"}
+
+    async def play() -> None:
+        async with serving(tmp_path / "s.db", wrap=lambda store: Broken(store, plan)) as (service, call):
+            assert (await call("PUT", PLACE, CASCADE)).status == 503
+            plan["fail"] = ""
+            await until(lambda: service.state == "ready")
+            assert (await call("GET", PLACE)).status == 404
+            assert (await call("PUT", PLACE, CASCADE)).status == 201
+
+    run(play())
+
+
+def test_a_file_that_is_moved_away_and_back(tmp_path: Path) -> None:
+    async def play() -> None:
+        file = tmp_path / "s.db"
+        async with serving(file) as (service, call):
+            await call("PUT", PLACE, CASCADE)
+            first = (await call("POST", PLACE + "/decide", {})).data
+            moved = tmp_path / "moved"
+            moved.mkdir()
+            for part in ("s.db", "s.db-wal", "s.db-shm"):
+                shutil.move(tmp_path / part, moved / part)
+            assert (await call("POST", PLACE + "/decide", {})).status == 503
+            await asyncio.sleep(0.2)  # it is looked for, and no empty one takes its place
+            assert (await call("GET", PLACE)).status == 503
+            assert not file.exists()
+            for part in ("s.db-wal", "s.db-shm", "s.db"):
+                if (moved / part).exists():
+                    os.replace(moved / part, tmp_path / part)
+            await until(lambda: service.state == "ready")
+            again = (await call("GET", f"{PLACE}/decisions/{first['id']}")).data
+            assert again["status"] == "pending"
+            assert (await call("POST", PLACE + "/decide", {})).data["id"] == first["id"] + 1
+
+    run(play())
+
+
+def test_a_full_disk_is_survived_by_the_real_server(tmp_path: Path) -> None:
+    """The store's file may grow to a limit; beyond it the kernel refuses, and lifting the limit heals."""
+    import resource
+
+    from tests.serve.processes import Client, Process, patiently
+
+    with Process(tmp_path) as server:
+        call = Client(server.port)
+        assert call("PUT", PLACE, CASCADE)[0] == 201
+        soft, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+        sizes = [path.stat().st_size for path in tmp_path.glob("weakfeedback.db*")]
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (max(sizes) + 20_000, hard))
+        kept = []
+        for _ in range(2000):
+            status, told = call("POST", PLACE + "/decide", {"count": 20})
+            if status != 200:
+                break
+            kept += [one["id"] for one in told["decisions"]]
+        assert (status, told["code"]) == (503, "store_unavailable")
+        assert call("GET", "/health/ready")[0] == 503
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (soft, hard))
+        patiently(lambda: call("GET", "/health/ready")[0] == 200)
+        status, told = call("POST", PLACE + "/decide", {})
+        assert status == 200
+        assert told["id"] > max(kept)
+        pending = call("GET", PLACE)[1]["pending"]
+        assert pending >= len(kept) + 1
+        assert call("GET", f"{PLACE}/decisions/{max(kept)}")[1]["status"] == "pending"
+        call.close()
+        assert server.stop() == 0
+
+
+def test_a_store_that_cannot_be_written_is_refused_in_one_line(tmp_path: Path) -> None:
+    async def play() -> None:
+        from weakfeedback.serve.app import make_app
+        from weakfeedback.serve.service import Service
+
+        def refuse(**_: Any) -> Any:
+            raise StoreUnavailable(errno.EROFS, "s.db: it cannot be written")
+
+        service = Service(refuse, quick())
+        call = Caller(make_app(service))
+        assert (await call("GET", "/health/ready")).status == 503
+        assert (await call("POST", PLACE + "/decide", {})).data["code"] == "starting"
+        with pytest.raises(StoreUnavailable, match="it cannot be written"):
+            await service.start()
+
+    run(play())

@@ -1,0 +1,127 @@
+"""Audits, certificates, explanations, archives and the log, through their routes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.serve.harness import quick, run, serving
+
+from weakfeedback import Cascade
+
+CONFIG = {"kind": "cascade", "stages": ["a", "b"], "stage_costs": [1.0, 30.0], "error_cost": 100.0, "seed": 0}
+PLACE = "/v1/learners/t"
+
+
+def outputs_of(n: int) -> list[bool]:
+    return [n % 10 > 2, n % 10 > 3]
+
+
+def test_an_audit_in_two_steps_equals_that_of_the_library(tmp_path: Path) -> None:
+    own: Any = Cascade(2, [1.0, 30.0], 100.0, seed=0)
+
+    async def play() -> None:
+        async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
+            await call("PUT", PLACE, CONFIG)
+            for n in range(40):
+                told = (await call("POST", PLACE + "/decide", {})).data
+                sent = {"outputs": outputs_of(n)[: told["stage"] + 1]}
+                await call("POST", f"{PLACE}/decisions/{told['id']}/feedback", sent)
+                assert own.decide().arm == told["stage"]
+                own.feedback(told["id"], sent["outputs"])
+            rows = [outputs_of(n) for n in range(100)]
+            body = {"outputs": rows, "arm": 1, "alpha": 0.1}
+            begun = (await call("POST", PLACE + "/audits", body)).data
+            assert begun["rows"] == [n for n in range(100) if n % 10 == 3]
+            assert begun.get("verdict") is None
+            place = f"{PLACE}/audits/{begun['id']}"
+            labels = {"labels": {str(n): n % 10 > 2 for n in begun["rows"]}}
+            wrong = await call("POST", place + "/labels", {"labels": {"0": True}})
+            assert (wrong.status, wrong.data["code"]) == (422, "wrong_label")
+            ended = (await call("POST", place + "/labels", labels)).data
+            expected = own.audit_outputs(rows, [n % 10 > 2 for n in range(100)], 0.1, 1)
+            assert (ended["verdict"], ended["low"], ended["high"]) == (
+                expected.verdict,
+                expected.low,
+                expected.high,
+            )
+            assert ended["labels"] == expected.labels == 10
+            assert (await call("POST", place + "/labels", labels)).data == ended  # once more changes nothing
+            other = await call("POST", place + "/labels", {"labels": {str(n): False for n in begun["rows"]}})
+            assert (other.status, other.data["code"]) == (409, "conflict")
+            assert (await call("GET", PLACE + "/audits/7")).status == 404
+            report = (await call("GET", PLACE + "/report")).data
+            assert report["weak_dominance"].endswith(f"Last audit: {expected.verdict}.")
+            learner = service.learners["t"]
+            learner.pictured = learner.seq
+        async with serving(tmp_path / "s.db") as (_, call):  # it is in the log
+            assert (await call("GET", place)).data == ended
+            certificate = (await call("GET", PLACE + "/certificate?alpha=0.1")).data
+            assert certificate["verdict"] == own.certificate(0.1).verdict
+            assert (
+                (await call("GET", PLACE + "/decisions/40/explain"))
+                .data["text"]
+                .startswith("Decision 40: stop at")
+            )
+            assert (await call("GET", PLACE + "/decisions/41/explain")).data["code"] == "not_explained"
+
+    run(play())
+
+
+def test_an_archived_learner_decides_no_more_but_learns_what_is_open(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with serving(tmp_path / "s.db") as (_, call):
+            await call("PUT", PLACE, CONFIG)
+            told = (await call("POST", PLACE + "/decide", {})).data
+            assert (await call("DELETE", PLACE)).data["archived"] is True
+            assert (await call("DELETE", PLACE)).status == 200
+        async with serving(tmp_path / "s.db") as (_, call):
+            refused = await call("POST", PLACE + "/decide", {})
+            assert (refused.status, refused.data["code"]) == (409, "archived")
+            sent = {"outputs": [1] * (told["stage"] + 1)}
+            assert (await call("POST", PLACE + "/decisions/1/feedback", sent)).data["result"] == "accepted"
+
+    run(play())
+
+
+def test_the_log_can_be_read_in_pages_and_lines_and_keeps_outputs_only_if_told(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with serving(tmp_path / "s.db") as (_, call):
+            for name, keep in (("t", False), ("kept", True)):
+                await call("PUT", f"/v1/learners/{name}", {**CONFIG, "keep_outputs": keep})
+                told = (await call("POST", f"/v1/learners/{name}/decide", {}, idempotency_key="k")).data
+                sent = {"outputs": ["personal"] * (told["stage"] + 1)}
+                await call("POST", f"/v1/learners/{name}/decisions/1/feedback", sent)
+            events = (await call("GET", PLACE + "/events?after=0&limit=1")).data["events"]
+            assert [(event["seq"], event["kind"], event["key"]) for event in events] == [(1, "decide", "k")]
+            lines = (await call("GET", PLACE + "/events", accept="application/x-ndjson")).body.splitlines()
+            assert [json.loads(line)["kind"] for line in lines] == ["create", "decide", "feedback"]
+            assert not any(b"personal" in line for line in lines)
+            kept = (await call("GET", "/v1/learners/kept/events")).data["events"]
+            assert kept[2]["body"]["outputs"] == sent["outputs"]
+        assert b"personal" in (tmp_path / "s.db").read_bytes()
+
+    run(play())
+
+
+def test_compiled_learners_decide_the_same_and_take_over_while_they_serve(tmp_path: Path) -> None:
+    import asyncio
+
+    async def play(compiled: bool, file: str) -> list[Any]:
+        async with serving(tmp_path / file, quick(compiled=compiled, durability="process")) as (
+            service,
+            call,
+        ):
+            await call("PUT", PLACE, CONFIG)
+            found = []
+            for n in range(60):
+                told = (await call("POST", PLACE + "/decide", {})).data
+                sent = {"outputs": outputs_of(n)[: told["stage"] + 1]}
+                await call("POST", f"{PLACE}/decisions/{told['id']}/feedback", sent)
+                found.append(told["stage"])
+                if compiled and n == 20:
+                    while not service.learners["t"].live.compiled:
+                        await asyncio.sleep(0.01)
+            explained = (await call("GET", PLACE + "/decisions/5/explain")).data["text"]
+            return [found, explained, (await call("GET", PLACE + "/report")).data]
+
+    assert run(play(True, "a.db")) == run(play(False, "b.db"))

@@ -1,0 +1,131 @@
+"""Two services over one store in PostgreSQL: one serves, the other waits and takes over."""
+
+import asyncio
+
+from tests.journal.stores import InPostgres
+from tests.serve.harness import CASCADE, Caller, quick, run
+
+from weakfeedback.serve.app import make_app
+from weakfeedback.serve.config import opener
+from weakfeedback.serve.service import Service
+
+
+async def until(happened):
+    """Wait until something has happened."""
+    for _ in range(3000):
+        if happened():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not happen")
+
+
+async def started(address, **options):
+    service = Service(opener(address), quick(standby=True, **options))
+    await service.start()
+    return service, Caller(make_app(service))
+
+
+def end_session(place, service):
+    pid = service.store._connection.info.backend_pid
+    assert place.raw("SELECT pg_terminate_backend(?, 5000)", pid) == [(True,)]
+
+
+def test_a_standby_waits_takes_over_and_loses_nothing(server):
+    place = InPostgres(server)
+
+    async def play():
+        first, call = await started(place.address)
+        second, wait = await started(place.address)
+        try:
+            assert (first.state, second.state) == ("ready", "standby")
+            assert (await call("PUT", "/v1/learners/triage", CASCADE)).status == 201
+            made = (await call("POST", "/v1/learners/triage/decide", {}, idempotency_key="k")).data
+            answer = {"outputs": ["a"] * (made["stage"] + 1)}
+            path = f"/v1/learners/triage/decisions/{made['id']}/feedback"
+            assert (await call("POST", path, answer)).data["result"] == "accepted"
+            # the standby says so everywhere
+            ready = await wait("GET", "/health/ready")
+            assert (ready.status, ready.data["status"], ready.data["owner"]) == (503, "standby", False)
+            assert (await wait("GET", "/health/live")).status == 200
+            for method, where, body in (
+                ("GET", "/v1/learners", None),
+                ("POST", "/v1/learners/triage/decide", {}),
+                ("POST", path, answer),
+                ("PUT", "/v1/learners/triage", CASCADE),
+            ):
+                refused = await wait(method, where, body)
+                assert (refused.status, refused.data["code"]) == (503, "standby")
+            end_session(place, first)
+            await until(lambda: second.state == "ready")
+            # who has lost the store does not answer from memory, and waits in turn
+            late = await call("POST", "/v1/learners/triage/decide", {})
+            assert (late.status, late.data["code"]) == (503, "store_unavailable")
+            await until(lambda: first.state == "standby")
+            # clients repeat themselves, and nothing counts twice
+            assert (await wait("POST", path, answer)).data["result"] == "duplicate"
+            again = await wait("POST", "/v1/learners/triage/decide", {}, idempotency_key="k")
+            assert (again.data["id"], again.data["repeated"]) == (made["id"], True)
+            assert (await wait("POST", "/v1/learners/triage/decide", {})).data["id"] == made["id"] + 1
+            await second.stop()
+            await until(lambda: first.state == "ready")
+            assert (await call("GET", "/v1/learners/triage")).data["name"] == "triage"
+        finally:
+            await second.stop()
+            await first.stop()
+
+    run(play())
+    with place.open() as store:
+        assert store.epoch == 4
+        assert store.integrity() == []
+        assert [event.kind for event in store.events(1)] == ["create", "decide", "feedback", "decide"]
+
+
+def test_who_has_lost_the_store_notices_without_a_request(server):
+    place = InPostgres(server)
+
+    async def play():
+        first, call = await started(place.address, tick=0.05)
+        second, _ = await started(place.address)
+        end_session(place, first)
+        await until(lambda: first.state == "standby")
+        await until(lambda: second.state == "ready")
+        assert (await call("GET", "/health/ready")).status == 503
+        await second.stop()
+        await first.stop()
+
+    run(play())
+
+
+def test_a_standby_can_be_stopped(server):
+    place = InPostgres(server)
+
+    async def play():
+        first, _ = await started(place.address)
+        second, _ = await started(place.address)
+        await asyncio.wait_for(second.stop(), 30)
+        assert second.state == "stopped"
+        assert first.state == "ready"
+        await first.stop()
+
+    run(play())
+
+
+def test_what_comes_then_is_done_by_a_standby_when_it_owns(server):
+    place = InPostgres(server)
+
+    async def play():
+        first, _ = await started(place.address)
+        done = []
+
+        async def then():
+            done.append(second.state)
+
+        second = Service(opener(place.address), quick(standby=True))
+        await second.start(then)
+        assert done == []
+        await first.stop()
+        await until(lambda: done)
+        assert done == ["ready"]
+        await second.stop()
+
+    run(play())
