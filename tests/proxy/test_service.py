@@ -290,6 +290,29 @@ def test_a_cascade_over_the_service(tmp_path):
     asyncio.run(work())
 
 
+def test_an_adaptive_learner_over_the_service(tmp_path):
+    """It learns to call the dear model less; what was learned is there after a restart."""
+    table = learner(
+        mode="adaptive", error_cost=4.0, compare={"type": "regex", "pattern": r"(\d+)\.$"}, seed=1
+    )
+
+    async def work(first, last):
+        async with chatting(tmp_path / "s.db", table) as chat:
+            told = [await chat.ask(f"What is {k} * 7?") for k in range(first, last)]
+            forced = await chat.ask(x_weakfeedback_learn="no")
+            return told, forced, await chat.service.report("support")
+
+    told, _, report = asyncio.run(work(0, 250))
+    assert report["rounds"] == 250
+    assert report["pending"] == 0
+    stages = [int(one["x-weakfeedback-stage"]) for one in told]
+    assert len(set(stages[-100:])) > 1  # some answers are good enough, some are not
+    assert stages[-100:].count(2) / 100 < 0.7 * stages[:30].count(2) / 30
+    told, forced, report = asyncio.run(work(250, 260))
+    assert report["rounds"] == 260
+    assert "x-weakfeedback-decision" not in forced
+
+
 def test_minutes_hear_of_calls():
     noted = []
     minutes = SimpleNamespace(note=lambda at, column, amount: noted.append((column, amount)))

@@ -127,9 +127,11 @@ class ScriptedSteps(LocalDecider):
         self.told.append(("begin",))
         return Step(7, 0)
 
-    async def tell(self, name, id, label, score):
+    async def tell(self, name, id, stage, label, score, cost):
         self._check()
         at = sum(entry[0] == "tell" for entry in self.told)
+        assert stage == at % 3
+        assert cost > 0
         self.told.append(("tell", id, label, score))
         return Step(id, at + 1 if at < self.last else None)
 

@@ -408,7 +408,8 @@ class Proxy:
         if call.answer is None or round.partition is None or round.ruling is None:
             raise ValueError("there is no answer to tell")
         label = await round.partition.add(call.answer)
-        return await self._decider.tell(round.asked.settings.name, round.ruling.id, label, call.answer.score)
+        name, id = round.asked.settings.name, round.ruling.id
+        return await self._decider.tell(name, id, call.stage, label, call.answer.score, call.cost)
 
     async def _tell_last(self, round: Round, stage: int) -> None:
         """Tell the answer of the last stage, which the client has already."""

@@ -58,8 +58,10 @@ class Decider(Protocol):
     async def begin(self, learner: str) -> Step:
         """Begin a request of an adaptive learner."""
 
-    async def tell(self, learner: str, id: int, label: int, score: float | None) -> Step:
-        """Tell the answer of the stage that was asked for, as a class of equal answers, and its score."""
+    async def tell(
+        self, learner: str, id: int, stage: int, label: int, score: float | None, cost: float
+    ) -> Step:
+        """Tell the answer of the stage that was asked for: its class of equal answers, its score and its price."""
 
     async def feedback(
         self,
