@@ -5,13 +5,13 @@ import json
 import sys
 from pathlib import Path
 
-from benchmarks import figure, growth, knapsack, live, proxy, startup, table
+from benchmarks import figure, growth, knapsack, live, proxy, startup, stores, table
 from benchmarks.compare import measure
 from benchmarks.peers.install import NotInstalled
 from benchmarks.timing import machine
 from benchmarks.works import ROWS
 
-PARTS = ("table", "live", "knapsack", "growth", "start", "proxy")
+PARTS = ("table", "live", "knapsack", "growth", "start", "stores", "proxy")
 
 
 def options(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -65,6 +65,9 @@ def main(arguments: list[str] | None = None) -> int:
         told["start"] = startup.first_results(startup.FEW if chosen.quick else None)
         told["two_threads"] = startup.two_threads()
         print(startup.text(told["start"], told["two_threads"]))
+    if "stores" in chosen.part:
+        told["stores"] = stores.measure(chosen.repetitions)
+        print(stores.text(told["stores"]))
     if "proxy" in chosen.part:
         told["proxy"] = proxy.measure(chosen.repetitions)
         print(proxy.text(told["proxy"]))

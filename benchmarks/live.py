@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.participant import Failed, Participant
 from benchmarks.peers.install import PEERS, NotInstalled, command
 from benchmarks.timing import Ratio, Timing, alternate, plain
-from weakfeedback import Allocator, Cascade, ContextualCascade, Player
+from weakfeedback import Allocator, Cascade, ContextualCascade, Player, Scored
 
 RIVER_SHARE = 0.5
 TAIL = 5.0  # p99 at most so many medians
@@ -96,6 +96,23 @@ def contextual(dimension: int, compiled: bool) -> Step:
     return step
 
 
+def adaptive(arms: int, compiled: bool) -> Step:
+    """Call a cascade that decides after every answer."""
+    rng = np.random.default_rng(1)
+    hard = rng.random(4096)
+    right = rng.random((4096, arms)) > np.outer(hard, np.linspace(0.8, 0.2, arms))
+    scores = (1.0 - hard[:, None] + 0.1 * rng.normal(size=(4096, arms))).tolist()
+    said = [[Scored(bool(a), s) for a, s in zip(row, line)] for row, line in zip(right, scores)]
+    stages = [lambda x, k=k: x[k] for k in range(arms)]
+    costs = [0.01 * 3**k for k in range(arms)]
+    cascade = Cascade(stages, stage_costs=costs, policy="USS-A", seed=0, compiled=compiled)
+
+    def step(t: int) -> int:
+        return cascade(said[t % 4096]).arm
+
+    return step
+
+
 def player(arms: int, compiled: bool) -> Step:
     """One player who hears a reward in every slot, and never a collision."""
     player = Player(arms, policy="DLC-LIX", epsilon=0.001, delta=0.05, seed=0, compiled=compiled)
@@ -130,6 +147,7 @@ WORKS: dict[str, Work] = {
     "USS-PD-TS d'=10": Work(lambda compiled: contextual(10, compiled), 200, warm=200),
     "USS-PD-TS d'=45": Work(lambda compiled: contextual(45, compiled), 500, (COMPILED,)),
     "USS-PD-TS d'=105": Work(lambda compiled: contextual(105, compiled), 500, (COMPILED,), goal_us=400.0),
+    "USS-A K=3, cascade(x)": Work(lambda compiled: adaptive(3, compiled), 2000, (COMPILED,), warm=2000),
     "Player K=10": Work(lambda compiled: player(10, compiled), 2000),
 }
 CALLED = {name: f"{name}, cascade(x)" for name in ("Cascade K=3", "Cascade K=20")}

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback import Scored
 from weakfeedback.cli.warm_up import jobs, live_object
 
 ROUNDS, REPETITIONS, SECONDS = 100, 5, 2.0
@@ -38,6 +39,16 @@ def step_of(setting: str, live: Any) -> Callable[[int], None]:
         def step(t: int) -> None:
             decision = live.decide(contexts[t % 512])
             live.feedback(decision.id, labels[t % 512][: decision.arm + 1])
+
+    elif setting == "adaptive":
+        scores = rng.random((512, 3)).tolist()
+
+        def step(t: int) -> None:
+            told = live.begin()
+            while told.answer is None:
+                told = live.tell(
+                    told.id, Scored(labels[t % 512][told.stage], scores[t % 512][told.stage]), told.stage
+                )
 
     elif setting == "routing":
 

@@ -46,6 +46,7 @@ html_title = "weakfeedback"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
+html_search_scorer = str(HERE / "search.js")
 html_copy_source = False
 html_show_sourcelink = False
 html_show_sphinx = False

@@ -98,25 +98,25 @@ class Drawing:
 
 
 def cascade(context=False):
-    """A sample goes through arms 1 and 2; arm 3 is not run; the truth is never shown."""
+    """A sample goes through arms 0 and 1; arm 2 is not run; the truth is never shown."""
     words = "who sees what in a contextual cascade" if context else "who sees what in a cascade"
     d = Drawing(540, 330, words)
-    d.text(16, 30, "One round; the policy stops at arm 2", "title")
+    d.text(16, 30, "One round; the policy stops at arm 1", "title")
     if context:
         d.box(16, 56, 100, 64, "seen", "context x", "seen first")
     else:
         d.box(16, 56, 100, 64, "hidden", "sample", "not used")
     notes = ["output seen", "output seen", "not run"]
-    paid = ["part of C2", "C2 is paid", "not paid"]
+    paid = ["part of its cost", "cost so far is paid", "not paid"]
     for k, kind in enumerate(["seen", "seen", "hidden"]):
         x = 154 + 132 * k
         d.arrow(118 if k == 0 else x - 30, 88, x - 3, 88)
-        d.box(x, 56, 100, 64, kind, f"arm {k + 1}", notes[k])
+        d.box(x, 56, 100, 64, kind, f"arm {k}", notes[k])
         d.text(x + 50, 146, paid[k], "small middle")
     d.ring(278, 48, 116, 80, "choice")
     d.arrow(204, 154, 226, 176)
     d.arrow(336, 154, 300, 176)
-    d.box(154, 180, 210, 46, "seen", "do arms 1 and 2 differ?")
+    d.box(154, 180, 210, 46, "seen", "do arms 0 and 1 differ?")
     d.box(418, 180, 100, 46, "hidden", "truth Y")
     d.text(468, 248, "never shown", "small middle")
     legend(d, 266, choice=True)
@@ -128,13 +128,11 @@ def adaptive():
     """Stages one after the other; after each the policy looks at answer and score and decides."""
     d = Drawing(540, 372, "who sees what in a cascade that stops within the round")
     d.text(16, 30, "One round; the policy decides after every answer", "title")
-    words = [("stage 1", "answer, score"), ("stage 2", "answer, score"), ("stage 3", "not run")]
+    words = [("stage 0", "answer, score"), ("stage 1", "answer, score"), ("stage 2", "not run")]
     for k, (name, note) in enumerate(words):
         x = 16 + 188 * k
         d.box(x, 56, 124, 64, "seen" if k < 2 else "hidden", name, note)
-        d.text(
-            x + 62, 144, "c1 is paid" if k == 0 else "c2 is paid" if k == 1 else "not paid", "small middle"
-        )
+        d.text(x + 62, 144, "paid" if k < 2 else "not paid", "small middle")
         if k < 2:
             d.arrow(x + 62, 152, x + 62, 176)
             d.box(x, 180, 124, 46, "choice", "good enough?")
@@ -143,7 +141,7 @@ def adaptive():
     d.text(344, 208, "yes: stop", "small")
     d.box(418, 180, 100, 46, "hidden", "truth Y")
     d.text(468, 248, "never shown", "small middle")
-    d.text(16, 264, "The answer of the round is that of stage 2.", "small")
+    d.text(16, 264, "The answer of the round is that of stage 1.", "small")
     legend(d, 288, choice=True)
     d.text(16, 334, "Learned: what going on brings, given the answers and scores so far,", "small")
     d.text(16, 352, "as the last stage judges it in the rounds that reach it.", "small")
@@ -151,19 +149,19 @@ def adaptive():
 
 
 def routing():
-    """Models 1 and 3 are called; model 2 is not; the truth is never shown."""
+    """Models 0 and 2 are called; model 1 is not; the truth is never shown."""
     d = Drawing(540, 330, "who sees what when models are called alone")
-    d.text(16, 30, "One round; models 1 and 3 are called", "title")
+    d.text(16, 30, "One round; models 0 and 2 are called", "title")
     notes = ["output seen", "not called", "it answers"]
-    paid = ["c1 is paid", "not paid", "c3 is paid"]
+    paid = ["paid", "not paid", "paid"]
     for k, kind in enumerate(["seen", "hidden", "seen"]):
         x = 44 + 174 * k
-        d.box(x, 56, 104, 64, kind, f"model {k + 1}", notes[k])
+        d.box(x, 56, 104, 64, kind, f"model {k}", notes[k])
         d.text(x + 52, 146, paid[k], "small middle")
     d.ring(384, 48, 120, 80, "choice")
     d.arrow(100, 154, 130, 176)
     d.arrow(420, 154, 260, 176)
-    d.box(64, 180, 230, 46, "seen", "do models 1 and 3 differ?")
+    d.box(64, 180, 230, 46, "seen", "do models 0 and 2 differ?")
     d.box(392, 180, 104, 46, "hidden", "truth Y")
     d.text(444, 248, "never shown", "small middle")
     legend(d, 266, choice=True)
@@ -185,7 +183,7 @@ def allocation():
     ]
     for k, (share, threshold, seen, words) in enumerate(arms):
         x = 44 + 132 * k
-        d.text(x + 28, 62, f"arm {k + 1}", "middle")
+        d.text(x + 28, 62, f"arm {k}", "middle")
         d.bar(x, 74, 56, 130, share, threshold, seen)
         d.text(x + 28, 226, words, "small middle")
     d.parts.append('<rect x="16" y="284" width="22" height="14" class="fill"/>')
@@ -204,14 +202,14 @@ def multiplayer():
     d.text(16, 30, "One slot; three players, four channels", "title")
     kinds, words = ["seen", "hidden", "bad", "hidden"], ["reward", "unused", "collision", "unused"]
     for k in range(4):
-        d.box(16 + 130 * k, 54, 112, 54, kinds[k], f"channel {k + 1}", words[k])
-    notes = [(0, "sees her reward"), (2, "sees: collision"), (2, "sees: collision")]
+        d.box(16 + 130 * k, 54, 112, 54, kinds[k], f"channel {k}", words[k])
+    notes = [(0, "sees its reward"), (2, "sees: collision"), (2, "sees: collision")]
     for k, (target, note) in enumerate(notes):
         x = 16 + 180 * k
         d.box(x, 176, 142, 56, "seen" if k == 0 else "bad", f"player {'ABC'[k]}", note)
         d.arrow(x + 71, 174, 72 + 130 * target + 14 * (k - 1), 112)
     d.text(16, 260, "No player sees the others, their channels or their number,", "small")
-    d.text(16, 278, "nor with how many she collided.", "small")
+    d.text(16, 278, "nor with how many it collided.", "small")
     legend(d, 294, seen="reward seen", hidden="nothing seen", bad="only the collision seen")
     return d
 

@@ -15,12 +15,16 @@ raises `ServiceUnavailable`.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
 import random
 import re
 import ssl
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -179,6 +183,8 @@ class Client(_Base):
     repeats : integer from 0 to 5
         How often a call is repeated after a connection error or the answers 429, 502, 503 and 504.
     """
+
+    process: subprocess.Popen[str] | None = None  # of a service that was started with `local_service`
 
     def __init__(
         self,
@@ -558,6 +564,45 @@ class AsyncLearner:
     async def archive(self) -> None:
         """See `Learner.archive`."""
         await self._send(_Call("DELETE", self._path))
+
+
+@contextlib.contextmanager
+def local_service(store: str | os.PathLike[str] | None = None, *options: str) -> Iterator[Client]:
+    """Start a service of one's own, in a child process on a free port: for notebooks, and for tests of a program.
+
+    ``store`` is its file; without one everything is gone afterwards. ``options`` are those of ``weakfeedback serve``.
+    The child ends with the block; if it is killed instead, the file has everything that was acknowledged.
+
+    >>> with local_service() as service:
+    ...     service.ready()
+    True
+    """
+    with tempfile.TemporaryDirectory(prefix="weakfeedback-") as folder:
+        path = os.path.join(folder, "service.db") if store is None else os.path.abspath(store)
+        command = [
+            sys.executable,
+            "-m",
+            "weakfeedback",
+            "serve",
+            "--port",
+            "0",
+            "--store",
+            f"sqlite:///{path}",
+        ]
+        command += ["--quiet", "--interpreted", *options]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder)
+        assert child.stdout is not None
+        try:
+            address = next((line.split()[-1] for line in child.stdout if " serves " in line), None)
+            if address is None:
+                raise ServiceUnavailable(f"the service did not start: exit status {child.wait()}")
+            with Client(address) as client:
+                client.process = child
+                yield client
+        finally:
+            child.terminate()
+            child.wait()
+            child.stdout.close()
 
 
 # -- the requests, written once for both clients

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 STYLES = ("-", "--", "-.", ":")
 MOST_POINTS = 200  # of a curve: more cannot be seen
+LONGEST_LABEL, MOST_LABELS = 24, 15  # beside the curves, in characters and in number; else a legend below
 
 
 class Measured(Protocol):
@@ -39,7 +40,7 @@ def curve_figure(results: Measured, measure: str = "regret", points: int = MOST_
     x: list[int] = []
     for policy in results.policies:
         rows = curve[curve["policy"] == policy]
-        rows = rows.iloc[_thinned(len(rows), points)]
+        rows = rows.iloc[thinned(len(rows), points)]
         x = rows["round"].tolist()
         series.append({"name": policy, **{end: _shortened(rows[end]) for end in ("mean", "low", "high")}})
     return {"kind": "curve", "x_title": "round", "y_title": measure, "x": x, "series": series}
@@ -98,13 +99,18 @@ def plot_figure(figure: dict[str, Any], ax: Axes) -> Axes:
         ax.axvline(0.0, color="#9aa5b1", linewidth=0.8, zorder=0)
     ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]) if _negative(figure) else 0.0)
     ax.spines[["top", "right"]].set_visible(False)
-    _label_ends(ax, ends)
+    longest = max((len(end[1]) for end in ends), default=0)
+    if longest > LONGEST_LABEL or len(ends) > MOST_LABELS:
+        _legend_below(ax)
+    else:
+        _label_ends(ax, ends)
     return ax
 
 
 def look(k: int) -> tuple[str, str]:
     """Colour and line style of the k-th series."""
-    return COLOURS[k % len(COLOURS)], STYLES[(k // len(COLOURS) + k) % len(STYLES)]
+    turn, colour = divmod(k, len(COLOURS))
+    return COLOURS[colour], STYLES[(turn + colour) % len(STYLES)]
 
 
 def _label_ends(ax: Axes, ends: list[tuple]) -> None:
@@ -115,6 +121,18 @@ def _label_ends(ax: Axes, ends: list[tuple]) -> None:
     for height, (_, policy, colour, x) in zip(heights, ends):
         looks: dict[str, Any] = {"color": colour, "va": "center", "parse_math": False}
         ax.annotate(policy, (x, height), xytext=(5, 0), textcoords="offset points", **looks)
+
+
+def _legend_below(ax: Axes) -> None:
+    """Name the curves below the axes, in as many columns as the longest name leaves room for; none is cut."""
+    import textwrap
+
+    handles, labels = ax.get_legend_handles_labels()
+    labels = ["\n".join(textwrap.wrap(label, 76)) for label in labels]
+    longest = max(len(line) for label in labels for line in label.split("\n"))
+    columns = max(1, min(3, 84 // (longest + 6)))
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, -0.14), "borderaxespad": 0.0}
+    ax.legend(handles, labels, ncols=columns, frameon=False, fontsize=9, **place)
 
 
 def spread(values: list[float], gap: float, top: float) -> list[float]:
@@ -133,7 +151,7 @@ def spread(values: list[float], gap: float, top: float) -> list[float]:
     return heights
 
 
-def _thinned(count: int, points: int) -> list[int]:
+def thinned(count: int, points: int) -> list[int]:
     """At most so many indices, evenly spaced, the last one always among them."""
     step = math.ceil(count / points)
     return list(range(count - 1, -1, -step))[::-1]

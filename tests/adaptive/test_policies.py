@@ -24,7 +24,11 @@ def run(problem, policy, rounds=400, seed=3, player=None):
 
 
 @pytest.mark.parametrize("stages", [1, 2, 4])
-@pytest.mark.parametrize("make", [UssA, lambda c: UssA(c, "score"), UssNext], ids=["last", "score", "next"])
+@pytest.mark.parametrize(
+    "make",
+    [UssA, lambda c: UssA(c, "score"), UssNext, lambda c: UssA(c, probe=0.1, fade=64)],
+    ids=["last", "score", "next", "fading"],
+)
 def test_compiled_and_interpreted_agree_to_the_bit(make, stages):
     problem = random_problem(stages, stages, with_chances=True)
     policy = make(problem.costs)
@@ -237,6 +241,9 @@ def test_chances_are_checked_and_may_be_none():
         (lambda: UssA([0.1], labels=1), "labels must be an integer >= 2"),
         (lambda: UssA([0.1], ridge=0), "ridge"),
         (lambda: UssA([0.1], settle=0), "settle"),
+        (lambda: UssA([0.1], probe=1.5), "probe must be a number from 0 to 1"),
+        (lambda: UssA([0.1], probe=-0.5), "probe"),
+        (lambda: UssA([0.1], fade=3), "fade must be an integer from 64"),
         (lambda: UssNext([0.1], memory=3), "memory"),
         (lambda: UssNext([0.1], scale=-1), "scale"),
         (lambda: Thresholds([0.1, 0.2], [0.5, 0.5]), "thresholds must be 1 numbers"),
@@ -277,3 +284,56 @@ def test_an_answer_that_is_neither_yes_nor_no_is_refused_with_its_round(compiled
         ValueError, match="round 3 of replication 0: it must be True or False, got 2 from Unsure"
     ):
         simulate(random_problem(1), {"A": Unsure()}, horizon=10, replications=1, compiled=compiled)
+
+
+# -- stages that change
+
+
+def settled_then_changed(policy, rounds=1500, later=1500):
+    """Play a cheap stage that hardly errs, then errs often and is as sure of itself as before; the stops of the end."""
+    luck, rng = np.random.default_rng(2), np.random.default_rng(3)
+    stops = np.zeros(rounds + later, dtype=int)
+    for t in range(rounds + later):
+        first = int(luck.random() < (0.01 if t < rounds else 0.5))
+        outputs, scores = np.array([first, 0]), luck.random(2)
+        stops[t] = policy.go_on(0, outputs[:1], scores[:1], rng)
+        arm = stops[t]
+        policy.update(arm, outputs[: arm + 1], scores[: arm + 1], np.zeros(0), rng)
+    return stops
+
+
+def test_a_fading_memory_notices_a_stage_that_changed():
+    # What is right is to go on always after the change, and hardly ever before it.
+    plain = settled_then_changed(UssA([0.01, 0.2]), later=1000)
+    fading = settled_then_changed(UssA([0.01, 0.2], fade=200), later=1000)
+    assert plain[1000:1500].mean() < 0.02
+    assert (1 - fading[1500:]).sum() < 0.6 * (1 - plain[1500:]).sum()
+
+
+def test_probes_go_on_with_their_share_and_change_no_other_decision():
+    class Probing(UssA):
+        def gain(self, k, outputs, scores, rng):
+            found = super().gain(k, outputs, scores, rng)
+            probes.append(found == np.inf)
+            return found
+
+    probes = []
+    settled_then_changed(Probing([0.01, 0.2], probe=0.25), 1000, 0)
+    assert len(probes) == 1000
+    assert abs(np.mean(probes) - 0.25) < 0.05  # 3.6 standard deviations
+    assert UssA([0.01, 0.2], probe=1.0).go_on(0, np.array([0]), np.array([0.5]), np.random.default_rng(0))
+
+
+def test_what_fades_is_as_if_it_had_never_been():
+    """After a refit the reference and the counts are those of the kept rounds, and no others."""
+    policy = UssA([0.01, 0.02, 0.03], fade=64, scale=1.0)
+    luck, rng = np.random.default_rng(5), np.random.default_rng(6)
+    while policy.t < 400 or policy.next_fit - policy.t != policy.refresh:
+        outputs, scores = luck.integers(0, 2, 3), luck.random(3) + policy.t
+        play_row(policy, outputs, scores, rng)
+    assert (policy.memory, policy.held, policy.refresh) == (64, 64, 16)
+    assert policy.n.tolist() == [int((policy.arms[:, 0] > k).sum()) for k in range(3)]
+    for k in range(3):
+        kept = np.sort(policy.score[policy.scored[:, k], k])
+        assert policy.filled[k] == kept.size
+        assert np.array_equal(policy.reference[k, : kept.size], kept)

@@ -60,6 +60,7 @@ def test_switches_are_calls_from_module_to_module():
     "make",
     [
         lambda: live.allocator(5, "CSB-SU", False),
+        lambda: live.adaptive(3, False),
         lambda: live.allocator(5, "CSB-TS", False),
         lambda: live.contextual(4, False),
         lambda: live.by_hand(20, False),

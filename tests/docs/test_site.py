@@ -175,6 +175,11 @@ def test_the_site(stored, tmp_path):
     numbers_come_from_the_stored_results(site)
     equations_are_mathml(site)
     the_reference_has_every_public_name(site)
+    search_ranks_by_the_scorer(site)
+
+
+def search_ranks_by_the_scorer(site):
+    assert 'page.indexOf("howto/") === 0' in (site / "_static" / "language_data.js").read_text()
 
 
 class Parts(HTMLParser):

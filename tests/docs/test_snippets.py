@@ -16,6 +16,7 @@ from weakfeedback.serve.config import read_settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+COLUMN = 114  # characters beside the contents, in a window of 1280 pixels
 BLOCK = re.compile(r"^```(\{?[\w-]*\}?)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -63,6 +64,39 @@ def run_blocks(page, address):
         following = blocks[k + 1] if k + 1 < len(blocks) else ("", "")
         if following[0] == "text":
             assert squeezed(printed.getvalue()) == squeezed(following[1])
+
+
+def test_every_block_of_the_readme_stands_alone():
+    for page in (ROOT / "README.md", ROOT / "docs" / "index.md"):
+        assert not any(code.startswith("# continued") for _, code in blocks_of(page))
+
+
+def test_a_continued_block_follows_one_that_it_continues():
+    for page in WITH_SNIPPETS:
+        first = next(code for language, code in blocks_of(page) if language == "python")
+        assert not first.startswith("# continued"), page
+
+
+def test_the_first_page_shows_the_example_of_the_readme_with_its_money():
+    readme, index = blocks_of(ROOT / "README.md"), blocks_of(ROOT / "docs" / "index.md")
+    assert readme[:2] == [block for block in index if block in readme[:2]]
+    assert "net -10,886 to 54,626 saved" in readme[1][1]
+    text = (ROOT / "docs" / "index.md").read_text()
+    for words in (
+        "pip install .",
+        "weakfeedback demo",
+        "](images/regret.png)",
+        "results/demo/report/index.html",
+    ):
+        assert words in text
+
+
+def test_code_fits_the_column():
+    for page in PAGES:
+        for language, code in blocks_of(page):
+            if language in ("python", "toml", ""):
+                longest = max(map(len, code.splitlines()), default=0)
+                assert longest <= COLUMN, f"{page.name}: {longest} characters in\n{code[:200]}"
 
 
 def test_experiment_files_on_pages_are_right(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Indices out of range: unchecked in compiled code, so one job runs with bounds checking and an empty cache."""
+"""Indices out of range: unchecked in compiled code of this package, so one job checks it, with an empty cache."""
 
 import os
 import subprocess

@@ -85,17 +85,17 @@ def test_without_a_home_there_is_none(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(cache.Path, "home", nobody)
     assert cache.user_folder() is None
-    assert cache._own() is None
+    assert cache._own_folder() is None
 
 
 def test_a_folder_of_somebody_else_is_not_used(tmp_path, monkeypatch):
     open_to_all = tmp_path / "mine"
     open_to_all.mkdir(mode=0o777)
     open_to_all.chmod(0o777)
-    assert cache._made(open_to_all / "a", open_to_all) == open_to_all / "a"
+    assert cache._make(open_to_all / "a", open_to_all) == open_to_all / "a"
     assert stat.S_IMODE(open_to_all.stat().st_mode) == 0o700
     monkeypatch.setattr(cache.os, "geteuid", lambda: open_to_all.stat().st_uid + 1)
-    assert cache._made(open_to_all / "b", open_to_all) is None
+    assert cache._make(open_to_all / "b", open_to_all) is None
 
 
 def test_a_place_that_cannot_be_made_means_no_cache():

@@ -1,5 +1,6 @@
 """An index out of range in a policy of one's own is an error, not a crash; nothing else changes."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -58,6 +59,59 @@ def test_an_index_out_of_range_is_an_error(begin, past):
     assert out.returncode == 0, out.stderr
     assert out.stdout.startswith("caught index")
     assert "'careless' played its first rounds" in out.stdout
+
+
+@pytest.mark.parametrize("told", [None, "0"])
+def test_rounds_after_the_first_are_checked_in_compiled_code(told):
+    """An index one past the end does no harm in most runs: unless it is checked nobody would notice."""
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_BOUNDSCHECK"}
+    if told is not None:
+        environment["NUMBA_BOUNDSCHECK"] = told
+    command = [sys.executable, "-W", "error", "-c", PROGRAM, "4900", "0"]
+    out = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert out.returncode == 0, out.stderr
+    expected = "caught index is out of bounds while 'careless' played replication 0" if told is None else ""
+    assert out.stdout.strip() == expected
+
+
+HELPED = textwrap.dedent(
+    """
+    def far(numbers, place):
+        return numbers[place]
+
+
+    class Helped(Careless):
+        def update(self, arm, outputs, rng):
+            self.t += 1
+            if self.t >= self.begin:
+                self.seen[0] = far(self.seen, self.K)
+    """
+)
+
+
+def test_helpers_and_live_policies_of_ones_own_are_checked():
+    live = textwrap.dedent(
+        """
+        from weakfeedback import Cascade
+
+        Helped.update_pairs = lambda self, arm, differ, rng: self.update(arm, differ, rng)
+        cascade = Cascade(2, [0.1, 0.1], policy=Helped(2, 3, 0), seed=0, compiled=True)
+        for n in range(5):
+            try:
+                cascade.feedback(cascade.decide().id, [1])
+            except IndexError as error:
+                print(n, error)
+                break
+        """
+    )
+    program = PROGRAM.replace("\n\nproblem =", HELPED + "\n\nproblem =").replace(
+        "policy = Careless", "policy = Helped"
+    )
+    command = [sys.executable, "-W", "error", "-c", program + live, "4900", "0"]
+    out = subprocess.run(command, capture_output=True, text=True)
+    assert out.returncode == 0, out.stderr
+    assert out.stdout.startswith("caught index is out of bounds while 'careless' played")
+    assert out.stdout.splitlines()[1] == "2 index is out of bounds"
 
 
 class Mine:

@@ -1,5 +1,6 @@
 """A chapter that takes a second: experiments, claims and a table of every kind, in place of the thesis's."""
 
+import contextlib
 import functools
 import sys
 import types
@@ -91,8 +92,8 @@ class Chapter:
         return [["first", 0.5, 0.25], ["second", 1, "no data"]]
 
 
-@pytest.fixture
-def tiny(monkeypatch):
+@contextlib.contextmanager
+def installed(monkeypatch):
     """The tiny chapter is all there is; the medical data are missing."""
     chapter = Chapter()
     module = types.ModuleType("weakfeedback.thesis.chapter9")
@@ -101,5 +102,14 @@ def tiny(monkeypatch):
     monkeypatch.setattr(registry, "CHAPTERS", ("chapter9",))
     monkeypatch.delenv("WEAKFEEDBACK_DATA", raising=False)
     registry.chapters.cache_clear()
-    yield chapter
-    registry.chapters.cache_clear()
+    try:
+        yield chapter
+    finally:
+        registry.chapters.cache_clear()
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """The tiny chapter, for one test."""
+    with installed(monkeypatch) as chapter:
+        yield chapter

@@ -54,24 +54,31 @@ def main(url: str, folder: str, kills: int, seed: int) -> None:
     def start(number: int) -> None:
         pid = os.fork()
         if pid == 0:
-            own(url, folder, number, writing)
+            try:
+                own(url, folder, number, writing)
+            finally:  # only if something went wrong: it is said, and ends everything
+                os.write(writing, b"an owner has failed\n")
+                os._exit(1)
         running[number] = pid
 
-    start(0)
-    start(1)
-    with os.fdopen(reading) as owners:
-        for kill in range(kills):
-            owner = int(owners.readline())
-            time.sleep(moments.uniform(0.0, 0.4))
-            os.kill(running.pop(owner), signal.SIGKILL)
-            os.wait()
-            if kill + 1 < kills:
-                start(kill + 2)
-        int(owners.readline())  # the last standby has taken over too
-        time.sleep(0.2)
-    for pid in running.values():
-        os.kill(pid, signal.SIGKILL)
-        os.wait()
+    try:
+        start(0)
+        start(1)
+        with os.fdopen(reading) as owners:
+            for kill in range(kills):
+                owner = int(owners.readline())
+                time.sleep(moments.uniform(0.0, 0.4))
+                pid = running.pop(owner)
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+                if kill + 1 < kills:
+                    start(kill + 2)
+            int(owners.readline())  # the last standby has taken over too
+            time.sleep(0.2)
+    finally:
+        for pid in running.values():
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 if __name__ == "__main__":

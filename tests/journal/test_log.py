@@ -149,6 +149,32 @@ def test_threads_that_wait_share_one_transaction(store):
     assert [event.seq for event in store.events(1)] == list(range(21))
 
 
+def test_threads_that_go_on_and_on_share_their_transactions(store):
+    """Who has just written must not write again, for itself alone, before those who wait."""
+
+    class Slow(Watched):
+        def write(self, rows, *, sync=True):
+            time.sleep(0.003)
+            super().write(rows, sync=False)
+
+    log = Log(Slow(store), 1)
+    lock = threading.Lock()
+
+    def work():
+        for _ in range(20):
+            with lock:
+                seq = log.append("note", {})
+            log.flush(seq)
+
+    threads = [threading.Thread(target=work) for _ in range(24)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(log.store.batches) < 24 * 20 / 5  # half of the threads in each, if all goes well
+    assert store.last(1)[0] == 24 * 20 - 1
+
+
 def test_a_failure_is_told_to_all_who_wait_and_the_next_flush_tries_again(store):
     watched = Watched(store)
     log = Log(watched, 1)

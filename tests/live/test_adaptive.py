@@ -316,6 +316,20 @@ def test_wrong_arguments_are_refused(options, words):
         Cascade(3, **COSTS, **{"policy": "USS-A", **options})
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda c: c.begin(),
+        lambda c: c.tell(1, 2),
+        lambda c: c.calibrate([1], [1]),
+        lambda c: c.calibrate_outputs([[1, 1, 1]], None, [1]),
+    ],
+)
+def test_a_plain_cascade_says_what_its_policy_is_not(call):
+    with pytest.raises(ValueError, match=r"is for a policy that .*, not for USS-TS"):
+        call(Cascade(3, **COSTS))
+
+
 def test_the_class_is_found_by_the_policy():
     assert type(Cascade(3, **COSTS, policy="uss-next")) is AdaptiveCascade
     assert isinstance(Cascade(3, **COSTS, policy="USS-A"), Cascade)

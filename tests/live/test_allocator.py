@@ -352,7 +352,7 @@ def test_arms_have_names_in_decisions_feedback_reports_and_files(tmp_path):
         assert list(one.amounts.values()) == one.allocation.tolist() == other.allocation.tolist()
         assert named.feedback(one.id, {"south": 1.0}) == numbered.feedback(other.id, {1: 1.0}) == "accepted"
     assert named.report().names == tuple(names)
-    assert [line.split()[0] for line in str(named.report()).splitlines()[4:]] == names
+    assert [line.split()[0] for line in str(named.report()).splitlines()[5:]] == names
     named.save(tmp_path / "state.json")
     assert list(Allocator.load(tmp_path / "state.json").decide().amounts) == names
     with pytest.raises(ValueError, match="an arm in observed must be an integer from 0 to 2, got 'west'"):

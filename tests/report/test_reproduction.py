@@ -2,60 +2,89 @@
 
 import dataclasses
 import re
+import shutil
 import sys
 
 import pytest
-from tests.experiments.tiny import tiny  # noqa: F401
+from tests.experiments.tiny import installed, tiny  # noqa: F401
 from tests.report.browser import probe
 
 from weakfeedback.experiments.evidence import decided
 from weakfeedback.experiments.model import Finding
+from weakfeedback.reproduce import page as reproduction
 from weakfeedback.reproduce import registry
-from weakfeedback.reproduce.run import reproduce
+from weakfeedback.reproduce.headlines import FAILED, HELD, SURPRISED
+from weakfeedback.reproduce.page import LARGEST
+from weakfeedback.reproduce.run import rebuild, reproduce
 
 
-@pytest.fixture
-def done(tiny, tmp_path):  # noqa: F811
-    """A quick reproduction of the tiny chapter."""
-    return reproduce([], tmp_path / "out", quick=True, quiet=True)
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A quick reproduction of the tiny chapter, made once: tests look at its pages and leave them as they are."""
+    with pytest.MonkeyPatch.context() as patch, installed(patch):
+        return reproduce([], tmp_path_factory.mktemp("tiny") / "out", quick=True, quiet=True)
 
 
-def own_text(page):
-    """The page without the library that is inlined, and without pictures."""
-    text = re.sub(r"<script>/\*\*\s*\* plotly.*?</script>", "", page.read_text(), flags=re.DOTALL)
-    return re.sub(r"base64,[^\"]*", "", text)
+def pages_of(done):
+    """The text of each page by name; pictures beside them are linked."""
+    return {path.name: path.read_text() for path in done.paths if path.suffix == ".html"}
 
 
-def test_the_page_shows_words_tests_deviations_commands_and_tables(done):
-    text = own_text(done.paths[0])
-    for words in (
-        "USS-TS &lt;b&gt;is&lt;/b&gt; lower",
-        "nice is a matter of taste",
-        "A tiny chapter",
-        "A quick run",
-        "Without the data of PIMA Indians Diabetes and Heart Disease (Cleveland)",
-        "Played on bc3-1 in place of pima-1",
-        "ch9-none was not run",
-        "Made up.",
-        "weakfeedback reproduce --only &#39;ch9-sweep-0.*&#39; --quick",
-        "weakfeedback reproduce --only ch9-one --quick",
-        "corrected by Holm&#39;s method",
-        'href="#code-weakfeedback-cascade-uss-ts"',
-        "class UssTs:",
-        "weakfeedback/cascade/policies/uss_ts.py",
-        "seed 0",
-        "1 argued only",
-    ):
-        assert words in text
-    assert re.search(r"<td>first</td><td data-value=\"0.5\">0.5</td><td data-value=\"0.25\">0.25</td>", text)
-    shown = re.findall(r'id="code-([^"]+)"', text)
+def test_there_is_a_summary_and_a_page_for_each_chapter(done):
+    pages = pages_of(done)
+    assert list(pages) == ["index.html", "ch9.html", "method.html", "code.html"]
+    for text in pages.values():
+        assert len(text.encode()) < LARGEST
+        assert not re.search(r"@import|url\(|https?://(?!www\.w3\.org)|<script src|<link rel=.style", text)
+
+
+def test_the_pages_show_words_tests_deviations_commands_and_tables(done):
+    pages = pages_of(done)
+    for name, some in {
+        "index.html": (
+            "USS-TS &lt;b&gt;is&lt;/b&gt; lower",
+            "A tiny chapter",
+            "A quick run",
+            "Without the data of PIMA Indians Diabetes and Heart Disease (Cleveland)",
+            "1 argued only",
+            "What holds",
+            "What does not",
+        ),
+        "ch9.html": (
+            "USS-TS &lt;b&gt;is&lt;/b&gt; lower",
+            "nice is a matter of taste",
+            "A quick run",
+            "Played on bc3-1 in place of pima-1",
+            "ch9-none was not run",
+            "Made up.",
+            "weakfeedback reproduce --only &#39;ch9-sweep-0.*&#39; --quick",
+            "weakfeedback reproduce --only ch9-one --quick",
+            'href="code.html#code-weakfeedback-cascade-policies-uss-ts"',
+            "seed 0",
+        ),
+        "method.html": ("corrected by Holm&#39;s method",),
+        "code.html": ("class UssTs:", "weakfeedback/cascade/policies/uss_ts.py"),
+    }.items():
+        for words in some:
+            assert words in pages[name], (name, words)
+    row = r"<td>first</td><td data-value=\"0.5\">0.5</td><td data-value=\"0.25\">0.25</td>"
+    assert re.search(row, pages["ch9.html"])
+    shown = re.findall(r'id="code-([^"]+)"', pages["code.html"])
+    assert shown
     assert all(name.startswith(("weakfeedback-", "tests-")) for name in shown)  # no library's
-    assert not re.search(r"@import|url\(|https?://(?!www\.w3\.org)", text)
-    assert done.paths[0].read_text().count("* plotly.js v") == 1
+
+
+def held(done):
+    return sum(verdict.outcome in ("reproduced", "with-reading") for _, verdict in done.verdicts)
+
+
+def test_the_title_promises_no_more_than_was_found(done):
+    title = re.search(r"<title>(.*?)</title>", pages_of(done)["index.html"]).group(1)
+    assert title.endswith(f": {held(done)} of 3 claims reproduced")
 
 
 def test_the_page_says_what_is_ours_and_what_remains_of_what_fails(tiny, done, tmp_path):  # noqa: F811
-    text = own_text(done.paths[0])
+    text = pages_of(done)["ch9.html"]
     assert "<b>Ours:</b> The number two." in text
     assert "<b>What remains:</b>" not in text  # it holds
     wrong = dataclasses.replace(tiny.CLAIMS[1], test=lambda _run: Finding((decided("sum", False),)))
@@ -63,24 +92,61 @@ def test_the_page_says_what_is_ours_and_what_remains_of_what_fails(tiny, done, t
     registry.chapters.cache_clear()
     again = reproduce([], tmp_path / "other", quick=True, quiet=True)
     assert {claim.number: v.outcome for claim, v in again.verdicts}[2] == "not-reproduced"
-    text = own_text(again.paths[0])
+    text = pages_of(again)["ch9.html"]
     assert "<b>What remains:</b> Nothing, if it failed." in text
     assert "<b>Ours:</b> The number two." in text
 
 
 def test_every_link_leads_somewhere(done):
-    text = own_text(done.paths[0])
-    anchors = set(re.findall(r' id="([^"]+)"', text))
-    assert len(anchors) == len(re.findall(r' id="([^"]+)"', text))  # none twice
-    for link in re.findall(r'href="([^"]+)"', text):
-        if link.startswith("#"):
-            assert link[1:] in anchors
-        elif not link.startswith("data:"):
-            assert (done.paths[0].parent / link).is_file()
+    pages = pages_of(done)
+    anchors = {name: re.findall(r' id="([^"]+)"', text) for name, text in pages.items()}
+    links = 0
+    for name, text in pages.items():
+        assert len(anchors[name]) == len(set(anchors[name]))  # none twice
+        for link in re.findall(r'(?:href|src)="([^"]+)"', text):
+            if link.startswith("data:"):
+                continue
+            path, _, anchor = link.partition("#")
+            assert (done.paths[0].parent / (path or name)).is_file(), link
+            assert not anchor or anchor in anchors[path or name], link
+            links += 1
+    assert links > 40
+
+
+def test_a_headline_is_told_only_of_a_run_that_shows_it():
+    for headline in (*HELD, *FAILED, *SURPRISED):
+        shown = dict.fromkeys(headline.claims, headline.outcomes[0])
+        assert headline.true_of(shown)
+        assert not headline.true_of({})
+        for number in headline.claims:
+            assert not headline.true_of({**shown, number: "inconclusive"})
+
+
+def test_headlines_speak_of_claims_that_there_are():
+    numbers = {claim.number for chapter in registry.chapters() for claim in chapter.claims}
+    assert {number for one in (*HELD, *FAILED, *SURPRISED) for number in one.claims} <= numbers
+
+
+def test_a_page_with_very_many_points_is_thinned_to_its_size(tiny, tmp_path, monkeypatch):  # noqa: F811
+    whole = reproduce(["ch9-one"], tmp_path / "out", quick=True, quiet=True)
+    size = len(pages_of(whole)["ch9.html"].encode())
+    monkeypatch.setattr(reproduction, "LARGEST", size - 300)
+    monkeypatch.setattr(reproduction, "POINTS", 20)
+    small = pages_of(rebuild(tmp_path / "out"))["ch9.html"]
+    assert len(small.encode()) <= size - 300
+    assert '"kind":"curve"' in small
+
+
+def test_pages_of_chapters_no_longer_asked_for_are_removed(tiny, done, tmp_path):  # noqa: F811
+    folder = shutil.copytree(done.paths[0].parent, tmp_path / "report")
+    (folder / "notes.html").write_text("mine")
+    reproduction._remove_others(folder, set())
+    assert not (folder / "ch9.html").exists()
+    assert (folder / "notes.html").exists()  # nobody's but its owner's
 
 
 def test_a_figure_for_each_experiment_and_one_for_a_sweep(done):
-    names = {path.name for path in done.paths[1:]}
+    names = {path.name for path in done.paths if path.suffix != ".html"}
     assert names == {
         f"{key}.{ending}"
         for key in ("ch9-one", "ch9-sweep-0.-by-step", "ch9-stand")
@@ -90,27 +156,46 @@ def test_a_figure_for_each_experiment_and_one_for_a_sweep(done):
 
 PROBE = """
 found.charts = page.querySelectorAll(".chart").length;
-found.drawn = page.querySelectorAll(".chart .main-svg .scatterlayer .trace").length;
-found.ticks = Array.from(page.querySelectorAll("#ch9-figure-sweep .xtick text")).map(function (tick) {
+found.drawn = page.querySelectorAll(".chart .line, .chart .band").length;
+found.ticks = Array.from(page.querySelectorAll("#ch9-figure-sweep .xtick")).map(function (tick) {
   return tick.textContent;
 });
-var chip = page.querySelector("#filter button[data-verdict='argued only']");
-var shown = function () { return page.querySelectorAll("#all-claims > li:not([hidden])").length; };
-found.all = shown(); chip.click(); found.some = shown(); chip.click(); found.again = shown();
 var table = page.querySelector("#ch9-one table.sortable"), order = function () {
   return Array.from(table.tBodies[0].rows).map(function (row) { return Number(row.cells[1].dataset.value); });
 };
 var mean = table.querySelectorAll("th button")[1];
 mean.click(); found.up = order(); mean.click(); found.down = order();
+page.defaultView.scrollTo(0, 3000);
+found.contents = page.querySelector(".side").getBoundingClientRect().top;
 """
 
 
-@pytest.mark.parametrize("width", [360, 1200])
-def test_a_browser_shows_it(done, tmp_path, width):
-    found = probe(done.paths[0], PROBE, tmp_path, width=width, height=12_000)
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_browser_shows_a_chapter(done, tmp_path, width):
+    found = probe(done.paths[1], PROBE, tmp_path, width=width, height=12_000)
     assert found["wide"] <= width
     assert (found["charts"], found["drawn"]) == (3, 3 * 4)  # a band and a line for two policies
     assert any("−" in tick for tick in found["ticks"])  # the axis is what was swept, which begins below zero
-    assert (found["all"], found["some"], found["again"]) == (3, 1, 3)
     assert found["up"] == sorted(found["up"])
     assert found["down"] == found["up"][::-1]
+    assert found["contents"] >= -1  # they stay in view
+
+
+SEARCH = """
+var chip = page.querySelector("#filter button[data-verdict='argued only']");
+var shown = function () { return page.querySelectorAll("#all-claims > li:not([hidden])").length; };
+var search = page.getElementById("search");
+var type = function (words) { search.value = words; search.dispatchEvent(new Event("input")); return shown(); };
+found.all = shown(); chip.click(); found.some = shown(); chip.click(); found.again = shown();
+found.typed = [type("uss-ts LOWER"), type("four"), type("taste"), type("nowhere"), type("")];
+found.open = page.getElementById("contents").open;
+"""
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_claims_can_be_searched(done, tmp_path, width):
+    found = probe(done.paths[0], SEARCH, tmp_path, width=width)
+    assert found["wide"] <= width
+    assert (found["all"], found["some"], found["again"]) == (3, 1, 3)
+    assert found["typed"] == [1, 1, 1, 0, 3]
+    assert found["open"] == (width == 1280)

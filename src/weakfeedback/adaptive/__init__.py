@@ -1,5 +1,6 @@
 """Cascades that stop within the round, when this answer is good enough, without labels. Not in the thesis."""
 
+from weakfeedback.adaptive.audit import RuleAudit, audit_rule, audit_stops
 from weakfeedback.adaptive.policies.agreement import Agreement
 from weakfeedback.adaptive.policies.fixed_arm import FixedArm
 from weakfeedback.adaptive.policies.thresholds import Thresholds
@@ -7,4 +8,14 @@ from weakfeedback.adaptive.policies.uss_a import UssA
 from weakfeedback.adaptive.policies.uss_next import UssNext
 from weakfeedback.adaptive.problem import AdaptiveProblem
 
-__all__ = ["AdaptiveProblem", "Agreement", "FixedArm", "Thresholds", "UssA", "UssNext"]
+__all__ = [
+    "AdaptiveProblem",
+    "Agreement",
+    "FixedArm",
+    "RuleAudit",
+    "Thresholds",
+    "UssA",
+    "UssNext",
+    "audit_rule",
+    "audit_stops",
+]

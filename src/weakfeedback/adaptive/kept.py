@@ -44,6 +44,7 @@ class KeptRounds:
         self.memory = integer("memory", memory, FIRST_FIT, 10**7)
         self.t = 0  # rounds learned
         self.next_fit = FIRST_FIT  # rounds at which all is fitted anew
+        self.refresh = 0  # the most rounds from one fit to the next; 0: no limit
         self.held = 0  # kept rounds
         self.n = np.zeros(self.K, dtype=np.int64)  # rounds that went on from each stage
         room = min(64, self.memory)
@@ -167,7 +168,22 @@ class KeptRounds:
         if self.t < self.next_fit:
             return False
         self.next_fit = max(self.t + FIRST_FIT, math.ceil(GROWTH * self.t))
+        if self.refresh > 0:
+            self.next_fit = min(self.next_fit, self.t + self.refresh)
         return True
+
+    def renew(self):
+        """Forget what is not of the kept rounds: the scores that others are ranked among, and how many went on."""
+        for k in range(self.K):
+            self.filled[k] = 0
+            self.n[k] = 0
+            for age in range(self.held):  # the newest first
+                r = (self.t - 1 - age) % self.memory
+                if self.scored[r, k]:
+                    self.refer(k, self.score[r, k])
+                if self.arms[r, 0] > k:
+                    self.n[k] += 1
+            self.ranked[k] = -1  # all ranks are of yesterday
 
 
 def count_below(line, n, score, equal):

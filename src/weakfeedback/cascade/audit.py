@@ -55,6 +55,7 @@ class Audit:
     alpha: float
     against: tuple[tuple[float, float], ...]
     spent: float = 0.0
+    noun: str = "stage"  # what an arm is called
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -63,15 +64,16 @@ class Audit:
 
     def __str__(self) -> str:
         lines = [
-            f"Audit of stage {self.arm} on {self.items} fresh items, {self.labels} of them labelled: {self.verdict}",
-            f"it costs {self.low:.4g} to {self.high:.4g} per round more than the cheapest stage "
+            f"Audit of {self.noun} {self.arm} on {self.items} fresh items, {self.labels} of them labelled: "
+            f"{self.verdict}",
+            f"it costs {self.low:.4g} to {self.high:.4g} per round more than the cheapest {self.noun} "
             f"({100 * (1 - self.alpha):g} % confidence)",
         ]
         for other, (low, high) in enumerate(self.against):
             if other < self.arm:
-                lines.append(f"  against stage {other}: {low:+.4g} to {high:+.4g}, by labels")
+                lines.append(f"  against {self.noun} {other}: {low:+.4g} to {high:+.4g}, by labels")
             elif other > self.arm:
-                lines.append(f"  against stage {other}: at most {high:+.4g}, by disagreements")
+                lines.append(f"  against {self.noun} {other}: at most {high:+.4g}, by disagreements")
         return "\n".join(lines)
 
 

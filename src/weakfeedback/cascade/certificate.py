@@ -63,19 +63,20 @@ class Certificate:
     needed: int | None
     alpha: float
     intervals: dict[tuple[int, int], tuple[float, float]]
+    noun: str = "stage"  # what an arm is called
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
         """Return the certificate in words; ``names`` are those of the stages."""
         sure = f"at confidence {100 * (1 - self.alpha):.6g} %"
         if self.verdict == FIRST:
-            first = "The first stage" if names is None else str(names[0])
+            first = f"The first {self.noun}" if names is None else str(names[0])
             return f"{first} is optimal for certain ({sure}), whatever the truth is."
         if self.verdict == NEVER:
             return f"Weak dominance fails ({sure}): labels are needed (audit, Q-USS)."
         if self.needed is not None:
-            return f"Not decided: needs about {_about(self.needed)} more comparisons of all stages."
+            return f"Not decided: needs about {_about(self.needed)} more comparisons of all {self.noun}s."
         if (0.0, 1.0) in self.intervals.values():
-            return "Not decided: some stages were never compared."
+            return f"Not decided: some {self.noun}s were never compared."
         return "Not decided, and more comparisons are not likely to decide it: labels can (audit, Q-USS)."
 
     def __str__(self) -> str:

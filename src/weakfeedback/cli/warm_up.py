@@ -91,6 +91,7 @@ def live_object(setting: str, policy: str, compiled: bool, seed: int = 0) -> Any
 
     from weakfeedback.catalog import SETTINGS
     from weakfeedback.live import Allocator, Cascade, ContextualCascade, Player, Router
+    from weakfeedback.live.adaptive import AdaptiveCascade
 
     chosen = SETTINGS[setting].policy_class(policy)
     if getattr(chosen, "sees_truth", False):
@@ -100,6 +101,8 @@ def live_object(setting: str, policy: str, compiled: bool, seed: int = 0) -> Any
     if setting in ("cascade", "contextual"):
         kind: Any = Cascade if setting == "cascade" else ContextualCascade
         return kind(problem.arms, np.diff(problem.costs, prepend=0.0), policy=policy, **given)
+    if setting == "adaptive":
+        return AdaptiveCascade(problem.arms, problem.costs, policy=policy, **given)
     if setting == "routing":
         return Router(problem.arms, problem.prices, policy=policy, **given)
     if setting == "allocation":

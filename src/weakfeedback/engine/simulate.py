@@ -54,9 +54,9 @@ def simulate(
     progress : bool
         Shows a progress bar when standard error is a terminal.
     method : "rounds" or "events"
-        "events" skips rounds in which nothing changes, for policies that allow it (USS-TS): the same law, and
-        horizons of 10^9 rounds in a second. The numbers are others than those of "rounds", policies meet worlds
-        of their own, and ``compiled`` has no meaning.
+        "events" skips rounds in which nothing changes, for policies that allow it: horizons of 10^9 rounds in a
+        second, and ``compiled`` has no meaning. For USS-TS it has the same law, but the numbers are others than those
+        of "rounds", and policies meet worlds of their own. For Pay-to-compare the counts are the same to the bit.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """The first rounds of a policy of the user's own, played in the interpreter before its compiled twin plays any.
 
-Compiled code does not check indices: one past the end of an array reads or writes what is not the policy's, and the
-process may crash much later. The interpreter says where it is. The rounds are thrown away, so results stay as they
-are; policies of this package are tested with bounds checks and play none.
+An index one past the end of an array would read or write what is not the policy's. Compiled code of the user's own
+checks its indices (`compiler.lowering.checks_bounds`), but cannot say where it was wrong: the interpreter does. Rounds
+are thrown away, so results stay as they are; policies of this package are tested with bounds checks and play none.
 """
 
 import time

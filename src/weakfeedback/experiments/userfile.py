@@ -315,11 +315,7 @@ def _policies(
                 name, policy, known = _own_policy(entry, problem, allow_code)
             else:
                 name, policy, known = _known_policy(setting, entry, problem)
-            shown = entry.options
-            if place is not None and k in place.policies:  # labels are the same for all values
-                del shown[place.key]
-            given = ", ".join(f"{option}={value}" for option, value in shown.items())
-            label = entry.label or one_line(f"{name}({given})" if given else name, 200)
+            label = entry.label or _automatic_label(name, k, entries, place)
         except ValueError as error:
             raise ValueError(f"policies[{k}]: {_line(error)}") from None
         if label in policies:
@@ -327,6 +323,25 @@ def _policies(
         policies[label] = policy
         parameters[label] = known
     return policies, parameters
+
+
+def _automatic_label(name: str, k: int, entries: list[PolicyEntry], place: Place | None) -> str:
+    """The policy's name with those of its options in which it differs from other entries of the same policy."""
+
+    def shown(j: int) -> dict[str, Any]:
+        swept = (
+            place.key if place is not None and j in place.policies else None
+        )  # the same for all its values
+        return {option: value for option, value in entries[j].options.items() if option != swept}
+
+    same = [shown(j) for j, other in enumerate(entries) if other.policy.lower() == entries[k].policy.lower()]
+    differing = {
+        option: value
+        for option, value in shown(k).items()
+        if any(option not in other or repr(other[option]) != repr(value) for other in same)
+    }
+    given = ", ".join(f"{option}={value}" for option, value in differing.items())
+    return one_line(f"{name}({given})" if given else name, 200)
 
 
 def _known_policy(setting: Setting, entry: PolicyEntry, problem: Any) -> tuple[str, Any, dict[str, Any]]:

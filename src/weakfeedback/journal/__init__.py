@@ -34,6 +34,7 @@ from weakfeedback.journal.events import (
 )
 from weakfeedback.journal.log import Log
 from weakfeedback.journal.opening import open_store
+from weakfeedback.journal.sql import SqlStore
 from weakfeedback.journal.sqlite import SqliteStore
 from weakfeedback.journal.store import Floor, Learner, Snapshot, Store
 
@@ -49,6 +50,7 @@ __all__ = [
     "SecondEnd",
     "SecondKey",
     "Snapshot",
+    "SqlStore",
     "SqliteStore",
     "Store",
     "StoreUnavailable",

@@ -2,6 +2,7 @@
 
 import copy
 import os
+import threading
 import time
 from typing import Any
 
@@ -10,14 +11,17 @@ from weakfeedback.journal.owner import check_process
 from weakfeedback.journal.store import Store
 from weakfeedback.journal.turn import Turn
 
+PATIENCE = 1.0  # seconds; an exception at a bad moment may leave nobody to tell of the end of a write
+PAUSE, PAUSES = 0.001, 20
+
 
 class Log:
     """The events of ``learner`` in ``store``, at whose end new ones are put.
 
     ``append`` queues an event and touches no disk. The caller must hold a lock of its own, which orders the
     events. ``flush`` waits until an event is stored, and must be called without that lock, so that others can
-    queue theirs meanwhile: the first thread to come writes all that is queued, and the threads behind it find
-    theirs written.
+    queue theirs meanwhile: the first thread to come writes all that is queued, and the threads that come during the
+    write wait for its end; the first of them then writes for all of them.
 
     An exception may come anywhere, as from a signal handler. An event is then either in the queue once or not
     at all, which ``last_seq`` tells; one that was queued is stored once, by the next ``flush``.
@@ -45,6 +49,7 @@ class Log:
         self._synced = self._stored[0]  # up to here it survives a loss of power, as far as is known
         self._unsure = False  # a transaction was begun, and its end was not seen
         self._latest = self._stored[1]  # the time of the last event that was prepared
+        self._writing: threading.Lock | None = None  # held as long as the write that is under way
         self._failures = 0
         self._failure: Exception | None = None
 
@@ -120,8 +125,25 @@ class Log:
                 self._failures += 1
                 raise
 
-        if not self._is_done(wanted, sync):
+        pauses, shared = PAUSES, False
+        while not self._is_done(wanted, sync):
+            writing, first = self._writing, wanted == self._stored[0] + 1
+            if writing is not None:
+                # for the end of the write, not for the turn: who has just had that gets it again before those who
+                # wait, and writes for itself alone
+                self._turn.caller()
+                if writing.acquire(timeout=PATIENCE):
+                    writing.release()
+                    pauses, shared = PAUSES, True
+                    continue
+            elif pauses > 0 and (not self._turn.is_free() or (shared and not first)):
+                pauses -= 1
+                time.sleep(
+                    PAUSE
+                )  # the thread whose event comes first writes for all, unless it was interrupted
+                continue
             self._turn.run(work)
+            return
 
     def _is_done(self, seq: int, sync: bool) -> bool:
         return seq <= (self._synced if sync else self._stored[0])
@@ -135,6 +157,16 @@ class Log:
 
     def _write(self, sync: bool) -> None:
         """Store all that is queued; by one thread at a time."""
+        writing = threading.Lock()  # an Event breaks if a signal handler raises
+        writing.acquire()
+        self._writing = writing
+        try:
+            self._write_queue(sync)
+        finally:
+            self._writing = None
+            writing.release()
+
+    def _write_queue(self, sync: bool) -> None:
         if self._unsure:
             self._find_out()
         self._drop_stored()

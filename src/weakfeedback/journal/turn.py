@@ -21,11 +21,7 @@ class Turn:
 
     def run(self, work: Callable[[], T]) -> T:
         """The result of ``work()``, called by one thread at a time."""
-        thread = threading.get_ident()
-        if self._thread == thread:
-            raise RuntimeError(
-                "the journal was used by a signal handler that interrupted its use: try again later"
-            )
+        thread = self.caller()
         try:
             with self._lock:
                 return self._alone(work, thread)
@@ -35,6 +31,20 @@ class Turn:
             with suppress(RuntimeError):  # held only if the exception came just before the block let it go
                 self._lock.release()
             raise
+
+    def is_free(self) -> bool:
+        """Whether no thread has its turn, as far as can be seen."""
+        self.caller()
+        return self._thread == 0
+
+    def caller(self) -> int:
+        """This thread; RuntimeError if it has its turn already."""
+        thread = threading.get_ident()
+        if self._thread == thread:
+            raise RuntimeError(
+                "the journal was used by a signal handler that interrupted its use: try again later"
+            )
+        return thread
 
     def _alone(self, work: Callable[[], T], thread: int) -> T:
         # apart from run: Python would not release the lock if an exception came at a "try:" inside the block

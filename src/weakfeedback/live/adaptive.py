@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
+from weakfeedback.adaptive.audit import RuleAudit, audit_stops
 from weakfeedback.catalog import canonical_name, make_policy, option_names
 from weakfeedback.decisions import checked_bool
 from weakfeedback.live.adaptive_report import (
@@ -16,13 +19,24 @@ from weakfeedback.live.adaptive_report import (
     adaptive_explanation,
     make_adaptive_report,
 )
-from weakfeedback.live.auditing import run_stages
+from weakfeedback.live.auditing import run_stages, teller
 from weakfeedback.live.base import Change
 from weakfeedback.live.base import Step as Action
 from weakfeedback.live.cascade import STATE, Cascade
 from weakfeedback.live.driver import Examples
 from weakfeedback.live.journalled import check_decision
-from weakfeedback.live.labels import Scored, lent, output_list, pattern, short
+from weakfeedback.live.labels import (
+    Costed,
+    Scored,
+    costs_of,
+    label_of,
+    labels_of,
+    lent,
+    output_list,
+    pattern,
+    rights,
+    short,
+)
 from weakfeedback.live.ledger import Content, FeedbackConflict, fingerprint
 from weakfeedback.live.metrics import refuse_closeness, refuse_tolerance
 from weakfeedback.live.rounds import Answer, RoundRecord
@@ -238,6 +252,12 @@ class AdaptiveCascade(Cascade):
     def _choose(self, *context: Any) -> tuple[Any, Any]:
         return Progress(), ()
 
+    def _call_stages(self, id: int, decided: Any, x: Any, outputs: list[Any]) -> None:
+        for stage in self._stages:
+            outputs.append(stage.one(x, outputs))
+            if self._is_enough(id, decided, outputs):
+                break
+
     def _is_enough(self, id: int, decided: Any, outputs: list[Any]) -> bool:
         with self._ledger.lock:
             if self._change is not None:
@@ -446,15 +466,63 @@ class AdaptiveCascade(Cascade):
             f"certificate is not offered for {self._label}, which chose what to compare: use audit"
         )
 
-    def audit(self, items: Any, truth: Any, alpha: float = 0.05, arm: int | None = None) -> NoReturn:
-        """Refuse: a rule is audited otherwise than a stage."""
-        raise ValueError(f"audit is for a fixed stage, and {self._label} has none")
+    def audit(self, items: Any, truth: Any, alpha: float = 0.05, arm: int | None = None) -> RuleAudit:  # type: ignore[override]
+        """Find out by labels what the rule, as it is now, costs more than always stopping at each stage.
 
-    def audit_outputs(
+        Parameters
+        ----------
+        items : samples
+            Fresh ones, like those to come. All stages are run on each of them, and nothing is learned.
+        truth : labels, one per item, or a callable
+            A callable is asked as ``label`` of a cascade that buys labels is.
+        alpha : number between 0 and 1
+            How often one of the intervals may miss the truth. Do not repeat it until the verdict pleases.
+        arm : None
+            For fixed stages only.
+        """
+        samples = Rows(items, "items")
+        self._refuse_asynchronous()
+        rows = run_stages(samples, self._stages, alone=True)
+        found = self._examine(rows, teller(samples, truth), alpha, arm)
+        return replace(found, spent=sum(sum(costs_of(row, self._prices)) for row in rows))
+
+    def audit_outputs(  # type: ignore[override]
         self, outputs: Any, truth: Any, alpha: float = 0.05, arm: int | None = None
-    ) -> NoReturn:
-        """Refuse: a rule is audited otherwise than a stage."""
-        raise ValueError(f"audit_outputs is for a fixed stage, and {self._label} has none")
+    ) -> RuleAudit:
+        """Audit the rule as `audit` does, on outputs of all stages that exist already.
+
+        ``outputs`` has a row of K outputs per fresh item, `Scored` where there are scores. ``truth`` is a sequence of
+        labels or a callable of the number of a row.
+        """
+        rows = self._labelled_rows(outputs, None)
+        return self._examine(rows, teller(Rows(range(len(rows))), truth), alpha, arm)
+
+    def _examine(self, rows: list[list[Any]], ask: Any, alpha: float, arm: Any) -> RuleAudit:
+        if arm is not None:
+            raise ValueError(f"arm must be left out: {self._label} is compared with all of them")
+        if len(rows) < 2:
+            raise ValueError(f"items must be at least two samples, got {len(rows)}")
+        told = [ask(row, labels_of(outputs)) for row, outputs in enumerate(rows)]
+        right = [rights(labels_of(row), label_of(one), self._compare) for row, one in zip(rows, told)]
+        with self._ledger.lock:
+            self._recover()
+            policy, rng = copy.deepcopy(self._driver.write_back()), copy.deepcopy(self._rng)
+        stops = [self._stop_of(policy, row, rng) for row in rows]
+        paid = [costs_of(row, self._prices) for row in rows]
+        own = any(isinstance(output, Costed) for row in rows for output in row)
+        return audit_stops(
+            stops, ~np.array(right), self._stage_costs, alpha, self._error_cost, paid if own else None
+        )
+
+    def _stop_of(self, policy: Any, row: list[Any], rng: np.random.Generator) -> int:
+        """Return the stage at which a policy stops a row."""
+        seen = Progress()
+        for k, output in enumerate(row[:-1]):
+            seen = Progress((*seen.told, told_of(output, seen, self._compare, False)))
+            numbers, scores = seen.arrays()
+            if not checked_bool(policy, policy.go_on(k, numbers, scores, rng), "go_on"):
+                return k
+        return len(row) - 1
 
     def explain(self, id: int) -> str:
         """Say in words why each stage was asked, for the last 1000 rounds begun since this object was loaded."""

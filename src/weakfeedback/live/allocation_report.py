@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from collections import OrderedDict
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from weakfeedback.live import storage
-from weakfeedback.live.report import percent, plain
+from weakfeedback.live.report import counted, percent, plain
 from weakfeedback.live.storage import StateError
+from weakfeedback.validate import vector
 
-ARRAYS = ("given", "served", "seen", "total")
+if TYPE_CHECKING:
+    import pandas as pd
+
+ARRAYS = ("given", "served", "seen", "total", "gaps")
+SLACK = 1e-9  # relative tolerance on amounts
+MOST_ROUNDS, MOST_AMOUNTS = 500, 10_000  # of the history: so many rounds, and so many amounts in all
+
+
+COUNTS = ("rounds", "unlearned", *ARRAYS)
 
 
 class AllocationCounts(NamedTuple):
@@ -23,21 +33,30 @@ class AllocationCounts(NamedTuple):
     served: np.ndarray  # rounds in which it got anything
     seen: np.ndarray  # rounds in which something was seen there
     total: np.ndarray  # the sum of what was seen
+    gaps: np.ndarray  # rounds from which no report came
+    unlearned: int  # rounds that the policy was not told, because it cannot do with a report missing
+    news: tuple[tuple[int, np.ndarray, np.ndarray], ...] = ()  # rounds that the history does not have yet
 
     @classmethod
     def of(cls, arms: int) -> AllocationCounts:
         """Return the counts before the first round."""
         whole = np.zeros(arms, dtype=np.int64)
-        return cls(0, np.zeros(arms), whole, whole, np.zeros(arms))
+        return cls(0, np.zeros(arms), whole, whole, np.zeros(arms), whole, 0)
 
-    def after_round(self, allocation: np.ndarray, observed: np.ndarray) -> AllocationCounts:
-        """Count one round."""
+    def after_round(
+        self, id: int, allocation: np.ndarray, observed: np.ndarray, learned: bool = True
+    ) -> AllocationCounts:
+        """Count one round; NaN is a report that is missing."""
+        gaps = np.isnan(observed)
         return AllocationCounts(
             self.rounds + 1,
             self.given + allocation,
             self.served + (allocation > 0.0),
             self.seen + (observed > 0.0),
-            self.total + observed,
+            self.total + (np.where(gaps, 0.0, observed) if gaps.any() else observed),
+            self.gaps + gaps,
+            self.unlearned + (not learned),
+            (*self.news, (id, allocation, observed)),
         )
 
     def after_failure(self, cost: float) -> AllocationCounts:
@@ -46,18 +65,16 @@ class AllocationCounts(NamedTuple):
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain data."""
-        return {name: storage.encode(getattr(self, name)) for name in ("rounds", *ARRAYS)}
+        return {name: storage.encode(getattr(self, name)) for name in COUNTS}
 
     @classmethod
     def from_state(cls, arms: int, state: Any) -> AllocationCounts:
         """Return the counts that gave ``state``, or raise `StateError`."""
-        if not isinstance(state, dict) or set(state) != {"rounds", *ARRAYS}:
-            raise StateError(f"the counts must hold exactly: rounds, {', '.join(ARRAYS)}")
+        if not isinstance(state, dict) or set(state) != set(COUNTS):
+            raise StateError(f"the counts must hold exactly: {', '.join(COUNTS)}")
         fresh = cls.of(arms)
-        counts = cls(
-            **{name: storage.restored(name, getattr(fresh, name), state[name]) for name in cls._fields}
-        )
-        numbers = np.concatenate([counts.served, counts.seen])
+        counts = cls(**{name: storage.restored(name, getattr(fresh, name), state[name]) for name in COUNTS})
+        numbers = np.concatenate([counts.served, counts.seen, counts.gaps, [counts.unlearned]])
         sums = np.concatenate([counts.given, counts.total])
         if (numbers < 0).any() or (numbers > counts.rounds).any() or not (sums >= 0.0).all():
             raise StateError("the counts contradict each other")
@@ -93,6 +110,15 @@ class AllocationReport:
         95 % of the policy's belief about each mean.
     names : K strings or None
         What the arms are called.
+    gaps : K integers
+        Rounds from which no report came.
+    unlearned : int
+        Rounds with a report missing, from which the policy could not learn.
+    total : float
+        All that was seen: losses to be few, rewards to be many.
+    even_total, best_total : float
+        What an even split of the budget would have had in as many rounds, and the best split by what is known now, both
+        by these estimates of thresholds and means; NaN where these do not tell.
     """
 
     policy: str
@@ -110,6 +136,11 @@ class AllocationReport:
     means: np.ndarray
     intervals: np.ndarray
     names: tuple[str, ...] | None = None
+    gaps: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    unlearned: int = 0
+    total: float = 0.0
+    even_total: float = math.nan
+    best_total: float = math.nan
 
     def __str__(self) -> str:
         words = {True: "found", False: "still being searched for", None: "as estimated so far"}
@@ -117,11 +148,29 @@ class AllocationReport:
             f"A budget of {self.budget:g} over {len(self.seen)} arms, {self.policy}: "
             f"{self.rounds} rounds learned, {self.pending} pending",
             f"thresholds {words[self.found]}; {self.setting} as the policy learned it, with 95 % interval",
+            *self._against(),
+            *self._missing(),
             "",
             f"{'arm':>{self._width()}}  {'gets':>9}  {'in rounds':>9}  {'threshold':>24}  "
             f"{'mean ' + self.setting:>26}  {'seen in':>8}  {'in all':>9}",
         ]
         return "\n".join(lines + [self._line(i) for i in range(len(self.seen))])
+
+    def _against(self) -> list[str]:
+        """Return what was seen in all, and what two other ways of splitting would have had by the estimates."""
+        if not self.rounds:
+            return []
+        others = [("an even split", self.even_total), ("the best split known now", self.best_total)]
+        told = [f"{name} about {_amount(total)}" for name, total in others if not math.isnan(total)]
+        line = f"seen in all: {_amount(self.total)}"
+        return [line + (f"; by these estimates {' and '.join(told)}" if told else "")]
+
+    def _missing(self) -> list[str]:
+        if not self.gaps.any():
+            return []
+        line = f"{counted(int(self.gaps.sum()), 'report')} missing"
+        unlearned = f"; {counted(self.unlearned, 'round')} could not be learned for that"
+        return [line + unlearned if self.unlearned else line]
 
     def _width(self) -> int:
         return 4 if self.names is None else max(4, *map(len, self.names))
@@ -183,11 +232,108 @@ def make_allocation_report(
         means=means,
         intervals=intervals,
         names=names,
+        gaps=tally.gaps.copy(),
+        unlearned=tally.unlearned,
+        total=float(tally.total.sum()),
+        even_total=rounds * expected(np.full(arms, budget / arms), thresholds, means, setting),
+        best_total=rounds * expected(best_split(thresholds, means, budget), thresholds, means, setting),
     )
 
 
+def expected(allocation: np.ndarray, thresholds: np.ndarray, means: np.ndarray, setting: str) -> float:
+    """Return what an allocation has in a round on average, NaN if that hangs on what is not known.
+
+    >>> expected(np.array([0.5, 0.5]), np.array([0.3, 0.6]), np.array([np.nan, 0.2]), "loss")
+    0.2
+    """
+    if np.isnan(thresholds).any():
+        return math.nan
+    served = allocation >= thresholds * (1.0 - SLACK)
+    return float(np.where(served == (setting == "reward"), means, 0.0).sum())
+
+
+def best_split(thresholds: np.ndarray, means: np.ndarray, budget: float) -> np.ndarray:
+    """Return the allocation that serves the arms of the largest means together, if thresholds and means are these."""
+    from weakfeedback.allocation import knapsack
+
+    allocation = np.zeros(means.size)
+    # an arm whose mean is not known has shown nothing: serving it is worth nothing yet
+    worth = np.where(np.isnan(means), 0.0, means)
+    able = np.flatnonzero((thresholds <= budget * (1.0 + SLACK)) & (worth > 0.0))
+    if able.size:
+        try:
+            chosen = knapsack(worth[able], np.minimum(thresholds[able], budget), budget * (1.0 + SLACK))
+        except ValueError:  # too many ways to try: no answer is better than a wrong one
+            return np.full(means.size, math.nan)
+        allocation[able[chosen]] = thresholds[able[chosen]]
+    return allocation
+
+
+class History:
+    """The last rounds: who got what, and what was seen; ids in the order of the answers, the oldest first."""
+
+    def __init__(self, arms: int) -> None:
+        self.arms = arms
+        self.most = max(1, min(MOST_ROUNDS, MOST_AMOUNTS // arms))
+        self.kept: OrderedDict[int, tuple[int, np.ndarray, np.ndarray]] = OrderedDict()
+
+    def add(self, round: int, id: int, allocation: np.ndarray, observed: np.ndarray) -> None:
+        """Keep a round; to add it twice does no harm."""
+        self.kept[id] = (round, allocation, observed)
+        while len(self.kept) > self.most:
+            self.kept.popitem(last=False)
+
+    def table(self, names: tuple[str, ...] | None) -> pd.DataFrame:
+        """Return one row for each round and arm."""
+        import pandas as pd
+
+        arms = list(range(self.arms)) if names is None else list(names)
+        rows = list(self.kept.items())
+        empty = np.zeros((0, self.arms))
+        return pd.DataFrame(
+            {
+                "round": np.repeat(np.array([round for _, (round, _, _) in rows], dtype=np.int64), self.arms),
+                "id": np.repeat(np.array([id for id, _ in rows], dtype=np.int64), self.arms),
+                "arm": arms * len(rows),
+                "given": np.concatenate([empty, *(given[None] for _, (_, given, _) in rows)]).ravel(),
+                "seen": np.concatenate([empty, *(seen[None] for _, (_, _, seen) in rows)]).ravel(),
+            }
+        )
+
+    def state(self) -> list[Any]:
+        """Return everything as plain data."""
+        return [
+            [round, id, allocation.tolist(), [None if x != x else x for x in seen.tolist()]]
+            for id, (round, allocation, seen) in self.kept.items()
+        ]
+
+    @classmethod
+    def from_state(cls, arms: int, state: Any, counts: AllocationCounts, next_id: int) -> History:
+        """Return the history that gave ``state``, or raise `StateError`."""
+        history = cls(arms)
+        if not isinstance(state, list) or len(state) != min(history.most, counts.rounds):
+            raise StateError("the history must hold the last rounds")
+        for n, row in enumerate(state):
+            if not isinstance(row, list) or len(row) != 4 or [type(x) for x in row] != [int, int, list, list]:
+                raise StateError("a row of the history must hold round, id, what was given and what was seen")
+            round, id, given, seen = row
+            gaps = [x is None for x in seen]
+            amounts = vector("given", given, size=arms, at_least=0.0)
+            values = vector("seen", [0.0 if x is None else x for x in seen], size=arms, at_least=0.0)
+            right = (
+                round == counts.rounds - len(state) + n + 1 and 0 < id < next_id and id not in history.kept
+            )
+            if not right or (values > 1.0).any():
+                raise StateError("the history contradicts the counts")
+            values[gaps] = math.nan
+            history.kept[id] = (round, amounts, values)
+        return history
+
+
 def _amount(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.4g}"
+    if math.isnan(value):
+        return "-"
+    return f"{value:,.0f}" if 10_000 <= value < math.inf else f"{value:.4g}"
 
 
 def _field(policy: Any, name: str, arms: int) -> np.ndarray:

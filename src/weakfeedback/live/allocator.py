@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weakfeedback.catalog import make_policy, option_names, policy_class
 from weakfeedback.decisions import checked_allocation
 from weakfeedback.live import storage
-from weakfeedback.live.allocation_report import AllocationCounts, AllocationReport, make_allocation_report
+from weakfeedback.live.allocation_report import (
+    AllocationCounts,
+    AllocationReport,
+    History,
+    make_allocation_report,
+)
 from weakfeedback.live.base import Live
 from weakfeedback.live.driver import Examples
 from weakfeedback.live.labels import lent, short
-from weakfeedback.live.ledger import fingerprint
+from weakfeedback.live.ledger import UnknownDecision, fingerprint
 from weakfeedback.live.report import counted
 from weakfeedback.live.storage import StateError
 from weakfeedback.validate import brief, integer, number, vector
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
 SLACK = 1e-9  # relative tolerance on the budget
+LEGEND = 16  # arms that are named beside a plot; more leave it no room
 OTHER = {"loss": "reward", "reward": "loss"}
 STATE: dict[str, type | tuple[type, ...]] = {
     "core": dict,
@@ -31,6 +41,7 @@ STATE: dict[str, type | tuple[type, ...]] = {
     "names": (list, type(None)),
     "budget": (int, float),
     "setting": str,
+    "history": list,
 }
 
 
@@ -134,6 +145,7 @@ class Allocator(Live):
         super().__init__(policy, self._made, ("select", "update"), seed, options, compiled, remember)
         self._check_policy()
         self._counts: AllocationCounts = AllocationCounts.of(self._arms)
+        self._history = History(self._arms)
 
     def _made(self, name: str, **options: Any) -> Any:
         self._check_setting(name, policy_class("allocation", name))
@@ -167,17 +179,21 @@ class Allocator(Live):
     def _checked(self, allocation: Any) -> np.ndarray:
         return checked_allocation(self._driver.policy, allocation, self._arms, self._budget)
 
-    def feedback(self, id: int, observed: Any) -> str:
+    def feedback(self, id: int, observed: Any, missing: Iterable[int | str] = ()) -> str:
         """Learn what was seen under a decision, at any time and in any order.
 
         ``observed`` has one number from 0 to 1 per arm: the loss or reward that was seen. None, NaN and 0 all say that
         nothing was seen there, be it that nothing happened or that it stayed hidden. A mapping of arms, or of their
         names, to numbers does as well; arms that are left out showed nothing.
 
+        ``missing`` are the arms, by number or name, from which no report came: nothing is learned of them, and what
+        ``observed`` says there must be nothing. A policy that needs a report from every arm (all but CSB-TS,
+        CSB-TS-same and Known do) learns nothing from such a round; it is counted all the same.
+
         Return "accepted", or "duplicate" if the same was said before. Raise `FeedbackConflict`,
         `UnknownDecision` or ValueError, and then nothing has changed.
         """
-        seen = lent(seen_values(observed, self._arms, self._names))
+        seen = lent(with_gaps(seen_values(observed, self._arms, self._names), missing, self._names))
         digest = fingerprint(seen)
         with self._ledger.lock:
             self._recover()
@@ -188,20 +204,31 @@ class Allocator(Live):
         return "duplicate" if duplicate else "accepted"
 
     def _teach(self, decided: np.ndarray, lesson: Lesson, counts: AllocationCounts) -> AllocationCounts:
-        self._update(decided, lesson.seen, self._rng)
-        return counts.after_round(decided, lesson.seen)
+        learned = getattr(self._driver.policy, "takes_gaps", False) or not np.isnan(lesson.seen).any()
+        if learned:
+            self._update(decided, lesson.seen, self._rng)
+        return counts.after_round(lesson.id, decided, lesson.seen, learned)
+
+    def _set_counts(self, counts: AllocationCounts) -> None:
+        first = counts.rounds - len(counts.news) + 1
+        for n, (id, allocation, seen) in enumerate(counts.news):
+            self._history.add(first + n, id, allocation, seen)
+        super()._set_counts(counts._replace(news=()))
 
     def _decision_event(self, decided: np.ndarray) -> dict[str, Any]:
         return {"allocation": decided.tolist()}
 
     def _answer_event(self, decided: np.ndarray, lesson: Lesson) -> dict[str, Any]:
-        return {"observed": lesson.seen.tolist(), "digest": lesson.content}
+        gaps = np.isnan(lesson.seen)
+        told = {"observed": np.where(gaps, 0.0, lesson.seen).tolist(), "digest": lesson.content}
+        return {**told, "missing": np.flatnonzero(gaps).tolist()} if gaps.any() else told
 
     def _decoded(self, body: dict[str, Any]) -> np.ndarray:
         return self._decode_decision(body["allocation"])
 
     def _lesson_of(self, id: int, decided: np.ndarray, body: dict[str, Any]) -> Lesson:
-        return Lesson(id, body["digest"], lent(seen_values(body["observed"], self._arms)))
+        seen = with_gaps(seen_values(body["observed"], self._arms), body.get("missing", ()))
+        return Lesson(id, body["digest"], lent(seen))
 
     @classmethod
     def _arguments_of(cls, state: dict[str, Any]) -> dict[str, Any]:
@@ -209,6 +236,56 @@ class Allocator(Live):
         if state["names"] is not None:
             own["arms"] = state["names"]
         return {**super()._arguments_of(state), **own}
+
+    # -- what was done
+
+    def decision(self, id: int) -> Allotment:
+        """Tell again what was decided: of any decision that is pending, and of those that `history` has."""
+        with self._ledger.lock:
+            self._recover()
+            try:
+                allocation = self._ledger.decided(id)
+            except UnknownDecision as error:
+                if id not in self._history.kept:
+                    raise UnknownDecision(
+                        f"{error}; the history has the last {self._history.most} rounds"
+                    ) from None
+                allocation = self._history.kept[int(id)][1]
+        return Allotment(int(id), np.array(allocation), self._names)
+
+    def history(self) -> pd.DataFrame:
+        """Return the last rounds that were answered as a table: round, id, arm, given and seen.
+
+        There is a row for each arm of each round, the rounds in the order in which they were answered. ``seen`` is 0
+        where nothing was seen and NaN where the report is missing. The last 500 rounds are kept (with more than 20 arms
+        fewer: 10,000 amounts in all); they are saved, and recovered from a journal, with everything else.
+        """
+        with self._ledger.lock:
+            self._recover()
+            return self._history.table(self._names)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw what each arm got in the rounds of `history`, one on top of the other, under the budget.
+
+        Arms are named beside it if there are at most 16.
+        """
+        table = self.history()
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+        rounds = table["round"].to_numpy().reshape(-1, self._arms)[:, 0]
+        given = table["given"].to_numpy().reshape(-1, self._arms)
+        names = [str(arm).replace("$", r"\$") for arm in self._names or range(self._arms)]
+        if rounds.size:
+            ax.stackplot(rounds, given.T, labels=names, step="mid")
+        ax.axhline(self._budget, color="#1f2933", linewidth=1.0, linestyle="--", label="budget")
+        ax.set_xlabel("round")
+        ax.set_ylabel("given")
+        ax.set_ylim(0.0, 1.05 * self._budget)
+        if self._arms <= LEGEND:
+            ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+        return ax
 
     # -- what was learned
 
@@ -263,12 +340,15 @@ class Allocator(Live):
             "budget": self._budget,
             "setting": self._observes,
             "counts": self._counts.state(),
+            "history": self._history.state(),
         }
 
     def _check_state(self, body: dict[str, Any]) -> None:
         super()._check_state(body)
-        if AllocationCounts.from_state(self._arms, body["counts"]).rounds != body["core"]["ledger"]["rounds"]:
+        counts, ledger = AllocationCounts.from_state(self._arms, body["counts"]), body["core"]["ledger"]
+        if counts.rounds != ledger["rounds"]:
             raise StateError("the counts contradict the ledger")
+        History.from_state(self._arms, body["history"], counts, ledger["next"])
 
     def _restore(self, body: dict[str, Any]) -> None:
         self._restore_core(body["core"])
@@ -276,6 +356,7 @@ class Allocator(Live):
         self._counts = AllocationCounts.from_state(self._arms, body["counts"])
         if self._counts.rounds != self._ledger.rounds:
             raise StateError("the counts contradict the ledger")
+        self._history = History.from_state(self._arms, body["history"], self._counts, self._ledger.next)
 
     def _encode_decision(self, decided: np.ndarray) -> list[float]:
         return decided.tolist()
@@ -340,6 +421,26 @@ def seen_values(observed: Any, arms: int, names: tuple[str, ...] | None = None) 
     if len(values) != arms:
         raise ValueError(f"observed must be {arms} numbers from 0 to 1, got {len(values)}: {short(observed)}")
     return np.array([_seen(arm, value) for arm, value in enumerate(values)])
+
+
+def with_gaps(seen: np.ndarray, missing: Any, names: tuple[str, ...] | None = None) -> np.ndarray:
+    """Return what was seen with NaN at the arms from which there is no report.
+
+    >>> with_gaps(np.array([0.5, 0.0]), [1]).tolist()
+    [0.5, nan]
+    """
+    if isinstance(missing, (str, bytes)) or not np.iterable(missing):
+        raise ValueError(f"missing must be arms, by number or name, got {short(missing)}")
+    known = {} if names is None else {name: arm for arm, name in enumerate(names)}
+    for one in missing:
+        given = known.get(one, one) if isinstance(one, str) else one
+        arm = integer("an arm in missing", given, 0, seen.size - 1)
+        if seen[arm] > 0.0:
+            raise ValueError(
+                f"missing must be arms of which nothing was seen, got {brief(one)}, where something was"
+            )
+        seen[arm] = math.nan
+    return seen
 
 
 def _seen(arm: int, value: Any) -> float:

@@ -31,9 +31,10 @@ from weakfeedback.live.ledger import Content
 from weakfeedback.live.metrics import Metric, distances, far_matrix, refuse_closeness, refuse_tolerance
 from weakfeedback.live.report import CascadeReport, explanation, make_report
 from weakfeedback.live.rounds import Answer, Decision, RoundRecord
-from weakfeedback.live.staged import EXPLAINED, Staged, arm_of, check_number
+from weakfeedback.live.staged import EXPLAINED, Staged, arm_of, check_number, warn_of_prices
 from weakfeedback.live.staged import STATE as COMMON
 from weakfeedback.live.stages import Rows
+from weakfeedback.live.stopping import Step
 from weakfeedback.validate import integer
 
 __all__ = ["EXPLAINED", "Answer", "Audit", "Cascade", "Costed", "Decision", "Scored", "majority"]
@@ -167,6 +168,8 @@ class Cascade(Staged):
         self._unready = self._unready or self._label_price is not None
         if metric is not None:
             self._check_metric(metric)
+        if self._policy_name not in (None, "Fixed", "Random"):  # one that learns where to stop
+            warn_of_prices(self._stage_costs, self._error_cost, stacklevel=2)
 
     def _check_metric(self, metric: Any) -> None:
         if not callable(metric):
@@ -246,6 +249,28 @@ class Cascade(Staged):
         `UnknownDecision` or ValueError, and then nothing has changed.
         """
         return self._feedback(id, outputs, label)
+
+    def begin(self) -> Step:
+        """Begin a round: run ``step.stage``, `tell` its output. For a policy that decides after every answer."""
+        raise ValueError(
+            f"begin is for a policy that decides after every answer, not for {self._label}: use decide"
+        )
+
+    def tell(self, id: int, output: Any, stage: int | None = None) -> Step:
+        """Tell the output of the stage that was to be run; return the next one to run, or the answer; see `begin`."""
+        raise ValueError(
+            f"tell is for a policy that decides after every answer, not for {self._label}: use feedback"
+        )
+
+    def calibrate(self, items: Any, truth: Any) -> int:
+        """Learn from labelled samples how far the last stage can be believed. For a policy that judges, as USS-A."""
+        raise ValueError(f"calibrate is for a policy that judges, such as USS-A, not for {self._label}")
+
+    def calibrate_outputs(self, outputs: Any, scores: Any, truth: Any) -> int:
+        """Calibrate as `calibrate` does, with outputs of all stages that exist already."""
+        raise ValueError(
+            f"calibrate_outputs is for a policy that judges, such as USS-A, not for {self._label}"
+        )
 
     def warm_start(self, outputs: Any) -> int:
         """Learn from logs in which all stages ran: ``outputs`` has a row of K labels per sample.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import warnings
 from collections import OrderedDict
@@ -13,9 +14,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from weakfeedback.cascade.audit import Audit, audit_arm, checked_level
+from weakfeedback.cascade.certificate import Certificate, certify
 from weakfeedback.catalog import make_policy
 from weakfeedback.decisions import checked_call
 from weakfeedback.live import storage
+from weakfeedback.live.auditing import examine, in_money, run_stages, teller
 from weakfeedback.live.base import (
     Change,
     DurabilityWarning,
@@ -23,7 +27,16 @@ from weakfeedback.live.base import (
     Step,
 )
 from weakfeedback.live.driver import Examples
-from weakfeedback.live.labels import Costed, costs_of, differences, labels_of, lent, output_list, short
+from weakfeedback.live.labels import (
+    Costed,
+    as_array,
+    costs_of,
+    differences,
+    labels_of,
+    lent,
+    output_list,
+    short,
+)
 from weakfeedback.live.ledger import (
     Content,
     PendingDecision,
@@ -242,9 +255,7 @@ class Router(Live):
         If the answering model raises, the decision is cancelled and nothing is learned from it. If another one
         raises, the comparison is cancelled and the answer stands.
         """
-        for model in self._models:
-            if model.asynchronous:
-                raise ValueError(f"models[{model.index}] is asynchronous: use `await router.acall(x)`")
+        self._refuse_asynchronous()
         self._refuse_elsewhere()
         opened, outputs = list[int](), dict[int, Any]()
         try:
@@ -258,7 +269,7 @@ class Router(Live):
                     failed[k] = error
             self._learn_answers(id, call, outputs, failed)
         except BaseException:
-            self._abandon(opened, outputs)
+            self._abandon(opened, [outputs])
             raise
         if self._log is not None:
             self._acknowledge_paid()
@@ -285,11 +296,81 @@ class Router(Live):
             for task in tasks.values():
                 task.cancel()
             await asyncio.gather(*tasks.values(), return_exceptions=True)
-            self._abandon(opened, outputs)
+            self._abandon(opened, [outputs])
             raise
         if self._log is not None:
             await asyncio.to_thread(self._acknowledge_paid)
         return self._made_answer(id, call, outputs, failed)
+
+    # -- many samples
+
+    def predict(self, X: Any, batch_size: int = 50) -> np.ndarray:
+        """Return the labels for many samples; see `answers`."""
+        return as_array([answer.label for answer in self.answers(X, batch_size)])
+
+    def answers(self, X: Any, batch_size: int = 50) -> list[RouterAnswer]:
+        """Answer for many samples, ``batch_size`` at a time, at most 100.
+
+        The models of a whole batch are chosen before any of its outputs is seen, so keep the first batches small. Then
+        each model is called on its rows, a classifier once for all of them, and the comparisons are learned in order.
+        With ``batch_size=1`` (always so for a policy that is not ``delay_safe``) this is the same as one call after the
+        other. If a model fails on a row that it answers, nothing is learned from the batch under way and its
+        decisions are cancelled; elsewhere only the comparison of that row is.
+
+        >>> router = Router([lambda x: x > 2, lambda x: x > 3], prices=[1, 20], error_cost=100)
+        >>> answers = router.answers([x % 10 for x in range(1000)])
+        >>> router.settled(), router.comparisons
+        (0, 50)
+        """
+        self._refuse_asynchronous()
+        self._refuse_elsewhere()
+        samples, size = Rows(X), integer("batch_size", batch_size, 1, ALONE)
+        step = size if self._delay_safe else 1
+        found: list[RouterAnswer] = []
+        for start in range(0, samples.size, step):
+            found += self._answer_batch(samples, range(start, min(start + step, samples.size)))
+            if self._log is not None:
+                self._acknowledge_paid()
+        return found
+
+    def _answer_batch(self, samples: Rows, rows: range) -> list[RouterAnswer]:
+        opened, decisions = list[int](), list[tuple[int, tuple[int, ...]]]()
+        outputs: list[dict[int, Any]] = [{} for _ in rows]
+        failed: list[dict[int, Exception]] = [{} for _ in rows]
+        try:
+            self._decide_many(len(rows), decisions, opened)
+            for model in reversed(self._models):  # mostly those that answer come first
+                places = [p for p, (_, call) in enumerate(decisions) if model.index in call]
+                for p, output in zip(places, model.each(samples, [rows[p] for p in places])):
+                    if not isinstance(output, _Failed):
+                        outputs[p][model.index] = output
+                    elif decisions[p][1][-1] == model.index:
+                        raise output.error
+                    else:
+                        failed[p][model.index] = output.error
+            lessons = []
+            for (id, call), seen, errors in zip(decisions, outputs, failed):
+                if len(call) > 1 and not errors:
+                    given = [seen[k] for k in call]
+                    lessons.append(self._compared(id, call, given, content_of(given)))
+            self._learn(lessons)
+            for (id, _), seen, errors in zip(decisions, outputs, failed):
+                if errors:
+                    self._close([id], self._paid(seen), reason="a model failed")
+        except BaseException:
+            self._abandon(opened, outputs)
+            raise
+        return [
+            self._made_answer(id, call, seen, errors)
+            for (id, call), seen, errors in zip(decisions, outputs, failed)
+        ]
+
+    def _decide_many(self, count: int, decisions: list[Any], opened: list[int]) -> None:
+        """Add so many decisions, whose ids are consecutive whatever other threads do."""
+        with self._ledger.lock:
+            self._recover()
+            self._ledger.ensure_room(count)
+            decisions.extend(self._decide(opened=opened) for _ in range(count))
 
     def _learn_answers(
         self, id: int, call: tuple[int, ...], outputs: dict[int, Any], failed: dict[int, Exception]
@@ -311,11 +392,12 @@ class Router(Live):
     def _paid(self, outputs: dict[int, Any]) -> float:
         return sum(costs_of(list(outputs.values()), [self._prices[k] for k in outputs]))
 
-    def _abandon(self, ids: list[int], outputs: dict[int, Any]) -> None:
-        """Cancel a decision whose round failed; what was paid for it is not forgotten."""
+    def _abandon(self, ids: list[int], outputs: list[dict[int, Any]]) -> None:
+        """Cancel decisions whose rounds failed; what was paid for them is not forgotten."""
         with self._ledger.lock:
             self._recover()  # which completes the list, if the decision was interrupted
-        self._close(ids, self._paid(outputs), reason="the round failed")
+        for id, seen in zip(ids, outputs):
+            self._close([id], self._paid(seen), reason="the round failed")
         with suppress(OSError):  # what made the round fail is what the caller must hear
             self._acknowledge()
 
@@ -338,6 +420,22 @@ class Router(Live):
         if self._log is not None:
             self._give_out(id)
         return RouterDecision(id, call, call[-1])
+
+    def decide_many(self, count: int) -> list[RouterDecision]:
+        """Decide for several samples at once, at most 100: all or, if one is refused, none.
+
+        What is under way is taken into account, what it will show is not known yet. With a journal they wait for the
+        disk together.
+        """
+        number, decisions, opened = integer("count", count, 1, ALONE), list[Any](), list[int]()
+        try:
+            self._decide_many(number, decisions, opened)
+            if self._log is not None:
+                self._acknowledge()
+        except BaseException:
+            self._abandon(opened, [{} for _ in range(number)])
+            raise
+        return [RouterDecision(id, call, call[-1]) for id, call in decisions]
 
     def feedback(self, id: int, outputs: Sequence[Any]) -> str:
         """Learn the outputs of the models of a decision, in the order of its ``call``, at any time and in any order.
@@ -498,6 +596,97 @@ class Router(Live):
             return make_router_report(
                 self._label, self._prices, self._error_cost, pending, settled, policy, self._counts
             )
+
+    def certificate(self, alpha: float = 0.05) -> Certificate:
+        """Return what the comparisons so far prove without labels, at the prices of the models alone.
+
+        Either the first model is optimal whatever the truth is, or weak dominance fails, or neither is decided yet. The
+        confidence ``1 - alpha`` holds however often one looks. Rows of a warm start count. Not for a policy that
+        forgets: what it compared may be of another time. Pay-to-compare stops comparing long before anything is proved;
+        ``needed`` says how many comparisons are wanting, which a warm start can give.
+
+        >>> router = Router([lambda x: x > 2, lambda x: x > 3], prices=[1, 40], error_cost=100)
+        >>> answers = [router(x % 10) for x in range(1000)]
+        >>> router.certificate().verdict
+        'undecided'
+        >>> rows = router.warm_start([[x % 10 > 2, x % 10 > 3] for x in range(200)])
+        >>> print(router.certificate())
+        The first model is optimal for certain (at confidence 95 %), whatever the truth is.
+        """
+        with self._ledger.lock:
+            self._recover()
+            if getattr(self._driver.policy, "memory", 0) > 0:
+                raise ValueError(f"certificate is not offered for {self._label} with a memory: use audit")
+            counts, costs = self._counts, self._costs
+        return dataclasses.replace(certify(costs, counts.compared, counts.differed, alpha), noun="model")
+
+    def audit(self, items: Any, truth: Any, alpha: float = 0.05, model: int | None = None) -> Audit:
+        """Find out by a few labels what a model costs more than the cheapest, without weak dominance.
+
+        Parameters
+        ----------
+        items : samples
+            Fresh ones, like those to come. They go through the models 0, ..., ``model``, and nothing is learned.
+        truth : labels, one per item, or a callable
+            Looked at only where the answers of these models differ. A callable takes an item, and the outputs of the
+            models if it has a parameter ``outputs``.
+        alpha : number between 0 and 1
+            How often the interval may miss the truth.
+        model : integer, optional
+            The model to audit: the settled one, unless given.
+
+        Cheaper models are compared by the labels, dearer ones by how often they differed from this one so far, so let
+        some comparisons come first. Do not repeat it until the verdict pleases: ``alpha`` is for one.
+
+        >>> router = Router([lambda x: x > 3, lambda x: x > 2], prices=[1, 2], error_cost=100)
+        >>> answers = [router(x % 10) for x in range(500)]
+        >>> print(router.audit([x % 10 for x in range(500)], lambda x: x > 2))
+        Audit of model 1 on 500 fresh items, 50 of them labelled: optimal
+        it costs 0 to 0 per round more than the cheapest model (95 % confidence)
+          against model 0: -11.64 to -6.283, by labels
+        """
+        samples = Rows(items, "items")
+        self._refuse_asynchronous()
+        self._refuse_elsewhere()
+        chosen = self._audited(model, samples.size)
+        outputs = run_stages(samples, self._models[: chosen + 1])
+        calls = sum(sum(costs_of(seen, self._prices)) for seen in outputs)
+        return self._examined(outputs, teller(samples, truth), alpha, chosen, calls)
+
+    def audit_outputs(self, outputs: Any, truth: Any, alpha: float = 0.05, model: int | None = None) -> Audit:
+        """Audit a model as `audit` does, on outputs that exist already.
+
+        ``outputs`` has a row per fresh item: the outputs of the models 0, ..., ``model``, or of all. ``truth`` is a
+        sequence of labels or a callable of the number of a row.
+        """
+        table = Rows(outputs, "outputs")
+        chosen = self._audited(model, table.size)
+        rows = []
+        for row in range(table.size):
+            given = output_list(f"outputs[{row}]", table[row])
+            if not chosen < len(given) <= len(self._models):
+                wanted = f"{chosen + 1} to {len(self._models)} labels, of the models 0 to {chosen} at least"
+                raise ValueError(f"outputs[{row}] must be {wanted}, got {short(given)}")
+            rows.append(given[: chosen + 1])
+        return self._examined(rows, teller(Rows(range(table.size)), truth), alpha, chosen, 0.0)
+
+    def _audited(self, model: int | None, items: int) -> int:
+        """Return the model to audit."""
+        if self._metric is not None:
+            raise ValueError("an audit is for labels, not for answers compared by a metric")
+        chosen = self.settled() if model is None else integer("model", model, 0, len(self._models) - 1)
+        if chosen > 0 and not items:
+            raise ValueError("items must be at least one sample, got none")
+        return chosen
+
+    def _examined(self, outputs: list[list[Any]], ask: Any, alpha: float, model: int, calls: float) -> Audit:
+        level = checked_level(alpha)
+        with self._ledger.lock:
+            self._recover()
+            counts, costs, error = self._counts, self._costs, self._error_cost
+        found = examine(outputs, ask, None, self._compare, 0.0)
+        audit = audit_arm(costs, model, found.wrong, len(outputs), counts.differed, counts.compared, level)
+        return dataclasses.replace(in_money(audit, error, calls + found.labels), noun="model")
 
     def explain(self, id: int) -> str:
         """Say in words, and in money, why these models were called, for the last 1000 decisions of this object."""
@@ -786,13 +975,40 @@ class Router(Live):
                 f"policy must be made for prices / error_cost = {costs.tolist()}, got one for {got}"
             )
 
+    def _refuse_asynchronous(self) -> None:
+        for model in self._models:
+            if model.asynchronous:
+                raise ValueError(f"models[{model.index}] is asynchronous: use `await router.acall(x)`")
+
     def _refuse_elsewhere(self) -> None:
         if self._models[0].elsewhere:
             raise ValueError("the models run elsewhere: use decide() and feedback(), not a call")
 
 
+@dataclass(slots=True)
+class _Failed:
+    """Stands for the output of a call that failed."""
+
+    error: Exception
+
+
 class Model(Stage):
     """A stage that is called a model."""
+
+    def each(self, samples: Rows, rows: list[int]) -> list[Any]:
+        """Return the output for each of the rows, or what failed; a classifier is called once, and fails for all."""
+        found: list[Any] = []
+        try:
+            if self._predicts and rows:
+                return list(self.many(samples, rows, ()))
+        except Exception as error:
+            return [_Failed(error)] * len(rows)
+        for row in rows:
+            try:
+                found.append(self.one(samples[row], ()))
+            except Exception as error:
+                found.append(_Failed(error))
+        return found
 
     def _too_late(self) -> TimeoutError:
         return TimeoutError(f"models[{self.index}] took longer than {self._timeout:g} s")

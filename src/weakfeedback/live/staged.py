@@ -44,7 +44,7 @@ from weakfeedback.live.ledger import (
 from weakfeedback.live.metrics import far_matrix, toss
 from weakfeedback.live.report import counted
 from weakfeedback.live.rounds import Answer, Decision, RoundRecord
-from weakfeedback.live.stages import Rows, make_stages
+from weakfeedback.live.stages import Rows, call_each, make_stages
 from weakfeedback.live.storage import StateError
 from weakfeedback.validate import brief, integer, number, vector
 
@@ -155,10 +155,7 @@ class Staged(Live):
         opened, outputs = list[int](), list[Any]()
         try:
             id, decided = self._decide(*context, opened=opened)
-            for stage in self._stages:
-                outputs.append(stage.one(x, outputs))
-                if self._is_enough(id, decided, outputs):
-                    break
+            self._call_stages(id, decided, x, outputs)
             record = self._compared(id, len(outputs) - 1, outputs)
             if self._asker is not None and self._wants(record):
                 self._buy(record, self._asker.ask(x, record.labels))
@@ -229,6 +226,10 @@ class Staged(Live):
             self._abandon(opened, outputs)
             raise
         return records
+
+    def _call_stages(self, id: int, decided: Any, x: Any, outputs: list[Any]) -> None:
+        """Call the stages of a round; add the output of each to ``outputs`` as soon as it is there."""
+        call_each(self._stages[: arm_of(decided) + 1], x, outputs)
 
     def _is_enough(self, id: int, decided: Any, outputs: list[Any]) -> bool:
         """Whether no further stage is to be called in a round with these outputs so far."""
@@ -695,6 +696,16 @@ def policy_costs(stage_costs: np.ndarray, error_cost: float) -> np.ndarray:
     if not np.isfinite(costs).all():
         raise ValueError(f"stage_costs / error_cost must be finite, got error_cost={error_cost!r}")
     return costs
+
+
+def warn_of_prices(stage_costs: np.ndarray, error_cost: float, stacklevel: int) -> None:
+    """Warn if going on can never pay: not even if the first stage erred always, and the second never."""
+    if stage_costs.size > 1 and stage_costs[1] >= error_cost:
+        warnings.warn(
+            f"at these prices no stage after the first can ever pay: the second costs {stage_costs[1]:g}, and an error "
+            f"no more than error_cost={error_cost:g}",
+            stacklevel=stacklevel + 1,
+        )
 
 
 def check_costs(policy: Any, costs: np.ndarray) -> None:

@@ -176,6 +176,12 @@ class Stage:
         return TimeoutError(f"stages[{self.index}] took longer than {self._timeout:g} s")
 
 
+def call_each(stages: Sequence[Any], x: Any, outputs: list[Any]) -> None:
+    """Call stages in order on one sample; add the output of each to ``outputs`` as soon as it is there."""
+    for stage in stages:
+        outputs.append(stage.one(x, outputs))
+
+
 def make_stages(stages: Any, timeout: float | None, scored: bool = False) -> list[Any]:
     """Return the stages of a cascade, checked; a number stands for so many stages that run elsewhere."""
     if isinstance(stages, numbers.Integral) and not isinstance(stages, (bool, np.bool_)):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from weakfeedback.figures import MOST_POINTS, curve_figure
 from weakfeedback.plaintext import visible
 from weakfeedback.report import tables
+from weakfeedback.report.formulas import set_formulas
 from weakfeedback.report.interactive import for_browser
 from weakfeedback.report.pictures import write_file, write_pictures
 from weakfeedback.report.sources import Sources
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 VERDICTS = {
     "reproduced": "reproduced",
-    "with-reading": "reproduced with a reading",
+    "with-reading": "reproduced as interpreted",
     "not-reproduced": "not reproduced",
     "inconclusive": "inconclusive",
     "skipped": "skipped (no data)",
@@ -85,22 +86,33 @@ class Section:
 
 
 class Gallery:
-    """The figures of a page: each is written beside it, and given to the page for the browser and for print."""
+    """The figures of a page: each is written beside it, and given to the page for the browser.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    A page that stands alone has the pictures in it, for readers without scripts; others link to them.
+    """
+
+    def __init__(self, folder: Path, alone: bool = True) -> None:
+        self.folder, self.alone = folder, alone
         self.paths: list[Path] = []
+        self.figures: list[dict[str, Any]] = []
 
-    def add(self, key: str, figure: dict[str, Any], words: str) -> dict[str, str]:
+    def add(self, key: str, figure: dict[str, Any], words: str) -> dict[str, Any]:
         """What the template needs to show a figure."""
         paths, svg = write_pictures(self.folder, key, figure)
         self.paths += paths
-        return {
-            "key": key,
-            "words": words,
-            "json": script_json(for_browser(figure)),
-            "picture": base64.b64encode(svg).decode(),
-        }
+        picture = (
+            f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}" if self.alone else f"{key}.svg"
+        )
+        view = {"key": key, "words": words, "picture": picture, "of": figure}
+        view["json"] = script_json(for_browser(figure))
+        self.figures.append(view)
+        return view
+
+
+def thin(figures: Iterable[dict[str, Any]], points: int) -> None:
+    """Leave at most so many points of each curve in the browser."""
+    for figure in figures:
+        figure["json"] = script_json(for_browser(figure["of"], points))
 
 
 def write_report(folder: Path, title: str, sections: Sequence[Section], text: str = "") -> list[Path]:
@@ -136,18 +148,16 @@ def page_folder(folder: Path) -> Path:
     return folder
 
 
-def write_page(folder: Path, content: str) -> Path:
-    """Write index.html; the last file to be written."""
-    page = folder / "index.html"
+def write_page(folder: Path, content: str, name: str = "index.html") -> Path:
+    """Write a page; index.html is the last file to be written."""
+    page = folder / name
     write_file(page, content.encode())
     return page
 
 
 def render(template: str, **words: Any) -> str:
-    """A page made of a template; plotly is inlined once."""
-    from plotly.offline import get_plotlyjs
-
-    return _environment().get_template(template).render(plotly=get_plotlyjs(), **words)
+    """A page made of a template."""
+    return _environment().get_template(template).render(**words)
 
 
 def tallied(outcomes: Iterable[str]) -> list[tuple[str, str, int]]:
@@ -199,7 +209,11 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=tables.number, p_value=tables.p_value, cell=tables.cell, sortable=_sortable
+        number=tables.number,
+        p_value=tables.p_value,
+        cell=tables.cell,
+        sortable=_sortable,
+        formulas=lambda words: set_formulas(visible(words)),
     )
     return environment
 

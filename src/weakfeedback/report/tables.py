@@ -65,12 +65,14 @@ def number(value: float) -> str:
 def cell(value: float | str) -> str:
     """Write a cell of a table of the thesis: words as they are, numbers with the digits that the thesis prints.
 
-    >>> cell(0.3937), cell(2), cell(1e-17), cell("no data")
-    ('0.3937', '2', '0', 'no data')
+    >>> cell(0.3937), cell(2), cell(1e-17), cell(40451.6), cell("no data")
+    ('0.3937', '2', '0', '40,452', 'no data')
     """
     if isinstance(value, (str, int)):
         return str(value)
     if not math.isfinite(value):
+        return number(value)
+    if abs(value) >= 10_000:
         return number(value)
     text = f"{value:.4g}" if abs(value) >= 0.001 else f"{value:.5f}".rstrip("0").rstrip(".")
     return text.replace("-0", "0").replace("-", "−") if float(text) == 0.0 else text.replace("-", "−")

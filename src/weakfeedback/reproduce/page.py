@@ -1,4 +1,4 @@
-"""The page of a reproduction: chapters, their tables, claims with verdicts, and the experiments behind them."""
+"""The pages of a reproduction: a summary with all claims, and one page per chapter with its tables and experiments."""
 
 from __future__ import annotations
 
@@ -15,9 +15,20 @@ from weakfeedback.experiments.judge import needed
 from weakfeedback.experiments.model import Claim, Experiment, Part, Verdict
 from weakfeedback.experiments.userrun import versions
 from weakfeedback.figures import sweep_figure
+from weakfeedback.plaintext import visible
 from weakfeedback.report import tables
-from weakfeedback.report.page import VERDICTS, Gallery, Section, page_folder, render, section_view, write_page
+from weakfeedback.report.page import (
+    VERDICTS,
+    Gallery,
+    Section,
+    page_folder,
+    render,
+    section_view,
+    thin,
+    write_page,
+)
 from weakfeedback.report.sources import Sources, module_of
+from weakfeedback.reproduce.headlines import FAILED, HELD, HOLDS, SURPRISED
 from weakfeedback.reproduce.medical import SETS
 from weakfeedback.reproduce.registry import Chapter, Choice, chapters, experiments, pattern, replications
 
@@ -25,8 +36,10 @@ if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
     from weakfeedback.reproduce.kept import Note
 
-TITLE = "Sequential decision problems with weak feedback: the thesis, reproduced"
-POINTS = 100  # of a curve on this page, which has many
+THESIS = "Sequential decision problems with weak feedback"
+INDEX = "index.html"
+POINTS, FEWEST = 100, 12  # of a curve on these pages, which have many
+LARGEST = 2_000_000  # bytes of a page
 ARGUED = "argued only"
 
 
@@ -37,23 +50,129 @@ def write_reproduction(
     verdicts: Sequence[tuple[Claim, Verdict]],
     results: Mapping[str, Results],
 ) -> list[Path]:
-    """Write index.html and the figures into ``folder``, the page last; return the paths, the page first."""
-    maker = _Maker(choice, note, verdicts, results, Gallery(page_folder(folder)))
-    views = [maker.chapter(chapter) for chapter in chapters() if set(chapter.experiments) & choice.ids]
+    """Write the pages and the figures into ``folder``, index.html last; return the paths, index.html first.
+
+    index.html is the summary with all claims; each chapter has a page, and so have the method and the code.
+    """
+    gallery = Gallery(page_folder(folder), alone=False)
+    maker = _Maker(choice, note, verdicts, results, gallery)
+    shown = [chapter for chapter in chapters() if set(chapter.experiments) & choice.ids]
+    pages = [
+        (INDEX, "Summary"),
+        *((_address(chapter), f"{chapter.heading}: {chapter.title}") for chapter in shown),
+        ("method.html", "How verdicts are made"),
+        ("code.html", "Documentation and code"),
+    ]
+    common = {"pages": pages, "versions": versions()}
+    warnings = _warnings(choice, note)
+    views, paths = [], []
+    for chapter in shown:
+        view = maker.chapter(chapter)
+        first = len(gallery.figures)
+        content = _fitting(
+            gallery.figures[view.pop("figures_from") : first],
+            "chapter.html.j2",
+            **common,
+            here=_address(chapter),
+            title=f"{chapter.heading}: {chapter.title}",
+            warnings=warnings,
+            chapter=view,
+        )
+        paths.append(write_page(folder, content, _address(chapter)))
+        views.append(view)
+    how = {"here": "method.html", "title": "How verdicts are made", "how": _how(verdicts)}
+    paths.append(write_page(folder, render("method.html.j2", **common, **how), "method.html"))
+    code = {"here": "code.html", "title": "Documentation and code", "sources": maker.sources.views()}
+    paths.append(write_page(folder, render("code.html.j2", **common, **code), "code.html"))
+    _remove_others(folder, {address for address, _ in pages})
     content = render(
-        "reproduction.html.j2",
-        title=TITLE,
+        "summary.html.j2",
+        **common,
+        here=INDEX,
+        title=_title(maker.claims.values()),
         words=_words(choice, note, results),
-        warnings=_warnings(choice, note),
+        warnings=warnings,
+        summary=_summary(maker.claims),
+        columns=_columns(views),
         facts=_facts(choice, note, results),
         tally=_tally(maker.claims.values()),
         claims=list(maker.claims.values()),
-        chapters=views,
-        how=_how(verdicts),
-        sources=maker.sources.views(),
-        versions=versions(),
+        chapters=[{**view, "counts": _counts(view, _columns(views))} for view in views],
     )
-    return [write_page(folder, content), *maker.gallery.paths]
+    return [write_page(folder, content), *paths, *gallery.paths]
+
+
+def _fitting(figures: Sequence[dict[str, Any]], template: str, **words: Any) -> str:
+    """A page of at most ``LARGEST`` bytes: with fewer points in its curves where there are very many."""
+    points = POINTS
+    content = render(template, **words)
+    while len(content.encode()) > LARGEST and points > FEWEST:
+        points //= 2
+        thin(figures, points)
+        content = render(template, **words)
+    return content
+
+
+def _address(chapter: Chapter) -> str:
+    return f"{chapter.names[0]}.html"
+
+
+def _remove_others(folder: Path, kept: set[str]) -> None:
+    """Remove the pages of chapters that an earlier reproduction in this folder had."""
+    for chapter in chapters():
+        if _address(chapter) not in kept:
+            (folder / _address(chapter)).unlink(missing_ok=True)
+
+
+def _title(claims: Iterable[dict[str, Any]]) -> str:
+    """What the page is about, without promising more than was found."""
+    outcomes = [claim["outcome"] for claim in claims]
+    if not outcomes:
+        return f"{THESIS}: experiments without claims"
+    held = sum(outcome in HOLDS for outcome in outcomes)
+    return f"{THESIS}: {held} of {len(outcomes)} {'claim' if len(outcomes) == 1 else 'claims'} reproduced"
+
+
+def _summary(claims: Mapping[int, dict[str, Any]]) -> list[tuple[str, str, list[dict[str, Any]]]]:
+    """Half a page: what holds, what does not, what surprised; only what this run shows."""
+    outcomes = {number: claim["outcome"] for number, claim in claims.items()}
+    counts = Counter(outcomes.values())
+    read = f", {counts['with-reading']} of them as interpreted" if counts["with-reading"] else ""
+    held = counts["reproduced"] + counts["with-reading"]
+    parts = [
+        ("What holds", f"{_claims(held)} {'holds' if held == 1 else 'hold'}{read}.", HELD),
+        (
+            "What does not",
+            f"{_claims(counts['not-reproduced'])} {'does' if counts['not-reproduced'] == 1 else 'do'} not hold, and "
+            f"{counts['inconclusive']} {'is' if counts['inconclusive'] == 1 else 'are'} undecided.",
+            FAILED,
+        ),
+        ("What surprised", "", SURPRISED),
+    ]
+    made = []
+    for heading, count, headlines in parts:
+        told = [one for one in headlines if one.true_of(outcomes)]
+        sentences = [
+            {"words": one.words, "claims": [(n, claims[n]["address"]) for n in one.claims]} for one in told
+        ]
+        if (count and outcomes) or sentences:
+            made.append((heading, count, sentences))
+    return made
+
+
+def _claims(count: int) -> str:
+    return f"{count} {'claim' if count == 1 else 'claims'}"
+
+
+def _columns(views: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+    """The verdicts that occur, as columns of a table."""
+    found = {(word, label) for view in views for word, label, _ in view["tally"]}
+    return [pair for pair in [*VERDICTS.items(), ("skipped", ARGUED)] if pair in found]
+
+
+def _counts(view: dict[str, Any], columns: Sequence[tuple[str, str]]) -> list[int]:
+    counts = {(word, label): count for word, label, count in view["tally"]}
+    return [counts.get(pair, 0) for pair in columns]
 
 
 class _Maker:
@@ -76,6 +195,7 @@ class _Maker:
 
     def chapter(self, chapter: Chapter) -> dict[str, Any]:
         """A chapter with its tables, claims and experiments."""
+        first = len(self.gallery.figures)
         claims = [self.claims[claim.number] for claim in self.choice.claims(chapter)]
         chosen = [
             experiment for experiment in self.choice.experiments if experiment.id in chapter.experiments
@@ -87,7 +207,10 @@ class _Maker:
             served = dict.fromkeys(e.place for e in chosen if e.id in claim["experiments"])
             claim["groups"] = [(_anchor(chapter, place), place) for place in served]
             claim["code"] = self.sources.loaded(claim["tested_in"])
+            claim["address"] = f"{_address(chapter)}#claim-{claim['number']}"
         return {
+            "figures_from": first,
+            "address": _address(chapter),
             "number": chapter.number,
             "heading": chapter.heading,
             "title": chapter.title,
@@ -187,7 +310,16 @@ def _claim_view(claim: Claim, verdict: Verdict, family: int) -> dict[str, Any]:
         "parts": [_part_view(part) for part in verdict.parts],
         "groups": [],
         "code": [],
+        "address": "",
+        "text": _searched(claim, verdict),
     }
+
+
+def _searched(claim: Claim, verdict: Verdict) -> str:
+    """What a search looks through: the words as they are written, not as they are set."""
+    label = ARGUED if claim.how == ARGUED else VERDICTS[verdict.outcome]
+    words = f"{claim.number} {claim.words} {label} {claim.how} {verdict.reason} {claim.remains} {claim.ours}"
+    return visible(" ".join(words.lower().split()))
 
 
 def _tally(claims: Iterable[dict[str, Any]]) -> list[tuple[str, str, int]]:
@@ -280,7 +412,7 @@ def _how(verdicts: Sequence[tuple[Claim, Verdict]]) -> list[str]:
         f"The p-values of all questions of all claims on this page, {tests} of them, are one family, corrected by "
         "Holm's method: with probability at least 95 % not one of them is rejected wrongly.",
         "A claim about every instance is not reproduced if one part fails, inconclusive if one part is, and else "
-        'reproduced. "With a reading": it holds if its words are read as the reading says. Computed claims and '
+        'reproduced. "As interpreted": it holds if its words are read as the reading says. Computed claims and '
         'properties need no test: they hold, or there is a counterexample. Parts marked "beside" are shown without '
         "counting.",
         "Some readings and margins were fixed after a first look at the numbers, among them those of claims 3, 9, 10, "

@@ -4,6 +4,7 @@ import numpy as np
 
 from weakfeedback.decisions import call_words, checked_call
 from weakfeedback.engine.loop import Loop
+from weakfeedback.routing.events import play_events
 from weakfeedback.routing.rehearsal import Protocol
 
 NOTHING = -1_000_000_007  # stands where no output was ever shown
@@ -69,5 +70,7 @@ LOOP = Loop(
     refusal=lambda problem: call_words(problem.arms),
     judge=lambda problem, policy, value: checked_call(policy, value, problem.arms),
     chunk_rounds=250_000,
+    events=play_events,
+    events_entry=("quiet", "rest"),
     protocol=Protocol(),
 )

@@ -44,11 +44,12 @@ class Clock:
 
     def __init__(self) -> None:
         self.behind = HISTORY * 60_000_000  # microseconds; 0 when the past is over
-        self._start = self._last = now() - self.behind
+        self.end = now()  # of the past
+        self._last = 0
 
     def __call__(self) -> int:
         """Microseconds since 1970."""
-        told = self._start + HISTORY * 60_000_000 - self.behind if self.behind else now()
+        told = self.end - self.behind if self.behind else now()
         self._last = max(self._last, told)
         return self._last
 
@@ -128,6 +129,8 @@ class Load:
             counts = {name: max(1, round(self.world.dice.gauss(PER_MINUTE, 6.0))) for name in LEARNERS}
             await self.ask(counts, changed=minute > 0.75 * minutes)
         clock.behind = 0
+        seconds = (clock() - clock.end) / 1e6  # that this has taken
+        await self.ask({name: 1 + int(seconds * PER_MINUTE / 60.0) for name in LEARNERS}, changed=True)
 
     async def go_on(self) -> None:
         """Ask a handful of questions now and then, until the service ends."""

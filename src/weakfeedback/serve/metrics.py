@@ -101,8 +101,11 @@ class Metrics:
             name: GaugeMetricFamily(f"{PREFIX}{name}_total", words, labels=["learner", "currency"])
             for name, words in (("spent", "Money spent."), ("saved", "Saved, signed."), ("wasted", "Wasted."))
         }
+        alarms = CounterMetricFamily(f"{PREFIX}drift_alarms", "Changes found.", labels=["learner", "pair"])
         for learner in learners:
             name, live = learner.name, learner.live
+            for (i, j), detector in list(learner.observers["watch"].drift.detectors.items()):
+                alarms.add_metric([name, f"{i}-{j}"], detector.total)
             for stage, count in learner.stops.items():
                 decided.add_metric([name, stage], count)
             for result, count in learner.results().items():
@@ -123,7 +126,7 @@ class Metrics:
                 money["spent"].add_metric([name, currency], counts.spent)
                 money["saved"].add_metric([name, currency], counts.alone - counts.spent)
                 money["wasted"].add_metric([name, currency], counts.wasted)
-        yield from (decided, fed, pending, oldest, step, share, settled, *money.values())
+        yield from (decided, fed, pending, oldest, step, share, settled, alarms, *money.values())
 
 
 def _gauge(name: str, words: str, value: float) -> Any:

@@ -101,6 +101,7 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
         told: dict[str, Any] = {
             "operationId": _id(path),
             "summary": words,
+            "description": f"Needs {SCOPES[scope]}.",
             "responses": {"200": good, **_problems([], scope)},
         }
         told |= {"security": [{"token": []}] if scope != "none" else [], "parameters": _path_parameters(path)}

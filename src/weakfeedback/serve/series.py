@@ -113,6 +113,16 @@ class Series:
         at_steps = [first + k * step for k in range(count)]
         return {"step": step, "at": at_steps, "columns": dict(zip(names, sums))}
 
+    def lately(self, column: str, start: int) -> float:
+        """Return the sum of a column from ``start`` on, in seconds, within the last quarter of an hour."""
+        place, first = self.place[column], start // FINE
+        total = self._now[place] if self._now[0] >= first else 0.0
+        for row in reversed(self._fine):
+            if row[0] < first:
+                break
+            total += row[place]
+        return total
+
     def since(self, start: int, step: int) -> dict[str, float]:
         """Return the sums of all that came at ``start``, a multiple of ``step``, or later."""
         end = max(start, int(self._now[0] + 1) * FINE)

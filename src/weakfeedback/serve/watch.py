@@ -67,6 +67,7 @@ class Watch:
         self.audits: deque[dict[str, Any]] = deque(maxlen=AUDITS)
         self.given = [0.0] * len(self.names)  # what each arm of an allocation got
         self.stops = [0] * len(self.names)  # decisions that stopped at each stage
+        self.alarmed: int | None = None  # when the last alarm was raised
         self._among: dict[Any, list[tuple[Any, Any, Any, Any]]] = {}  # sets of stages -> their pairs
         self.differed: dict[tuple[int, int], list[int]] = {}  # pair -> comparisons, differences
         self.decided, self.spent, self.saved, self.wasted = 0, 0.0, 0.0, 0.0
@@ -239,6 +240,7 @@ class Watch:
                 raised += detector.add(differs, at)
         if raised:
             row[self.series.place["alarms"]] += raised
+            self.alarmed = at
 
     def _pairs_among(self, called: Sequence[int]) -> list[tuple[Any, Any, Any, Any]]:
         """Return each pair of these stages with its columns, its counts and its detector."""
@@ -328,6 +330,7 @@ class Watch:
             if series.columns != made.series.columns:
                 raise ValueError("the columns are others")
             made.series, made.drift = series, Drift.from_state(state["drift"])
+            made.alarmed = max((at for at, _ in made.drift.marks()), default=None)
             made.open = {int(id): [at, stage, called] for id, at, stage, called in state["open"]}
             made.recent = {int(shown["id"]): dict(shown) for shown in state["recent"]}
             for name in ("prices", "audits"):

@@ -14,6 +14,7 @@ JUDGES = ("last", "score", "calibrated")
 ANSWER = 5  # features of an answer
 SURE = -2.0  # the prior mean of the intercept of a fall
 MOST_LABELS = 1024  # that are told apart when they are counted
+LEAST_FADE = 64  # rounds
 EDGE = 1e-6  # scores are cut to [EDGE, 1 - EDGE] before their logit is taken
 
 
@@ -40,8 +41,9 @@ class UssA(KeptRounds):
     judge at the last stage; "last": at most the error rate of the last stage. That it comes near this rule is measured,
     not proved: no regret bound is known.
 
-    Draws: in ``go_on`` one ``rng.standard_normal()`` for the rise, then, if stage k is not the last but one, one for
-    the fall. ``update`` draws nothing.
+    Draws: in ``go_on``, if ``probe`` is not 0, one ``rng.random()``; unless that is below ``probe``, one
+    ``rng.standard_normal()`` for the rise, then, if stage k is not the last but one, one for the fall. ``update`` draws
+    nothing.
 
     Parameters
     ----------
@@ -57,6 +59,12 @@ class UssA(KeptRounds):
         Of the draws, and the rounds over which their width falls from twice ``scale`` towards ``scale``.
     memory : integer >= 16
         Rounds that are kept for the fits.
+    probe : number from 0 to 1
+        The share of the decisions that go on whatever is known, so that a change of a later stage is seen. What is
+        learned is not biased by it: the regressions are on what was seen before.
+    fade : integer >= 64, or None
+        For stages that change: only the last so many rounds count, scores are ranked among theirs, and all is fitted
+        anew whenever a quarter of them is new. None: the last ``memory`` rounds, and fits that become rare.
 
     References
     ----------
@@ -85,8 +93,26 @@ class UssA(KeptRounds):
     recostable = True
     keeps_history = True  # up to ``memory`` rounds
 
-    def __init__(self, costs, judge="last", labels=None, ridge=0.1, scale=0.5, settle=200, memory=5000):
+    def __init__(
+        self,
+        costs,
+        judge="last",
+        labels=None,
+        ridge=0.1,
+        scale=0.5,
+        settle=200,
+        memory=5000,
+        probe=0.0,
+        fade=None,
+    ):
         super().__init__(costs, ridge, scale, memory)
+        self.fade = 0 if fade is None else integer("fade", fade, LEAST_FADE, 10**7)  # 0: none
+        if self.fade > 0:
+            self.memory = min(self.memory, self.fade)
+        self.refresh = self.fade // 4
+        self.probe = number("probe", probe, at_least=0.0)
+        if self.probe > 1.0:
+            raise ValueError(f"probe must be a number from 0 to 1, got {brief(probe)}")
         if not isinstance(judge, str) or judge not in JUDGES:
             raise ValueError(f"judge must be one of {', '.join(JUDGES)}, got {brief(judge)}")
         self.judging = JUDGES.index(judge)
@@ -116,6 +142,8 @@ class UssA(KeptRounds):
         """A draw of what going on after stage k brings, its price left out; in errors saved."""
         if self.judging == CALIBRATED and not self.calibrated:
             raise ValueError("judge 'calibrated' needs calibrate() first")
+        if self.probe > 0.0 and rng.random() < self.probe:
+            return math.inf
         x = np.empty(FEATURES)
         v = np.empty(FEATURES)
         self.describe_now(k, outputs, scores, x)
@@ -188,6 +216,8 @@ class UssA(KeptRounds):
 
     def refit(self):
         """Fit all regressions to the kept rounds, the last stage first."""
+        if self.fade > 0:
+            self.renew()
         self.rank_again()
         n, K = self.held, self.K
         self.fit_beliefs()

@@ -99,6 +99,7 @@ class CsbTs:
     sample_problem = "different"
     delay_safe = True
     made_for = ("loss", "reward")
+    takes_gaps = True  # NaN among the observed outcomes says that there is no report
 
     def __init__(self, arms, budget, step=None, setting="loss"):
         self.K = limited("arms", arms, 1, MOST_ARMS)
@@ -219,6 +220,8 @@ class CsbTs:
     def update(self, allocation, observed, rng):
         """Enter the outcomes that were seen under this allocation."""
         for i in range(self.K):
+            if observed[i] != observed[i]:
+                continue  # NaN: no report came from there
             level = min(int(allocation[i] / self.step + 0.5), self.C)
             if self.reward and level == 0:
                 continue  # nothing can be earned there

@@ -64,6 +64,7 @@ class CsbTsSame:
     in_short = "CSB-TS for a common threshold; anytime, no parameter"
     delay_safe = True
     made_for = ("loss", "reward")
+    takes_gaps = True  # NaN among the observed outcomes says that there is no report
 
     def __init__(self, arms, budget, setting="loss"):
         self.K = limited("arms", arms, 1, MOST_ARMS)
@@ -115,6 +116,8 @@ class CsbTsSame:
         """Enter the outcomes that were seen under this allocation."""
         served = count_served(allocation)
         for i in range(self.K):
+            if observed[i] != observed[i]:
+                continue  # NaN: no report came from there
             place = 0
             if allocation[i] > 0.0:
                 place = served - 1 if self.reward else self.K + 1 - served

@@ -58,6 +58,7 @@ class KnownThresholds:
     sample_options: ClassVar = {"thresholds": (0.5, 0.5, 0.5, 0.5)}
     delay_safe = True
     made_for = ("loss", "reward")
+    takes_gaps = True  # NaN among the observed outcomes says that there is no report
 
     def __init__(self, arms, budget, thresholds, setting="loss", every=1):
         self.K = limited("arms", arms, 1, MOST_ARMS)
@@ -93,7 +94,7 @@ class KnownThresholds:
                 self.A[i] = allocation[i] > 0.0
         for i in range(self.K):
             served = allocation[i] >= self.theta_hat[i] * (1.0 - SLACK)
-            if served == self.reward:
+            if served == self.reward and observed[i] == observed[i]:  # NaN: no report came from there
                 bit = coin(observed[i], rng)
                 self.S[i] += bit
                 self.F[i] += 1.0 - bit

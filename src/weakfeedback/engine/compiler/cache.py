@@ -1,7 +1,7 @@
 """Where compiled code is kept on disk: in a folder of the user's own.
 
-Whoever can write into the folder can run code in every process that reads it: the digests in its files find accidents
-only. No failure of the cache is an error.
+A user who can write into the folder can run code in every process that reads it: the digests in its files detect
+accidents only. No failure of the cache is an error.
 """
 
 import functools
@@ -36,7 +36,7 @@ def keep(dispatcher: Any, function: Any, stamp: str) -> None:
 def folder() -> Path | None:
     """Where compiled code is kept; None if there is no such place."""
     given = os.environ.get(VARIABLE) or os.environ.get("NUMBA_CACHE_DIR")
-    return _made(Path(given) / f"weakfeedback-{NAME}", None) if given else _own()
+    return _make(Path(given) / f"weakfeedback-{NAME}", None) if given else _own_folder()
 
 
 def user_folder() -> Path | None:
@@ -49,18 +49,18 @@ def user_folder() -> Path | None:
             return Path.home() / "Library" / "Caches" / "weakfeedback"
         given = Path(os.environ.get("XDG_CACHE_HOME", ""))
         return (given if given.is_absolute() else Path.home() / ".cache") / "weakfeedback"
-    except RuntimeError:  # nobody's home
+    except RuntimeError:  # there is no home folder
         return None
 
 
-def _own() -> Path | None:
+def _own_folder() -> Path | None:
     home = user_folder()
-    return None if home is None else _made(home / NAME, home)
+    return None if home is None else _make(home / NAME, home)
 
 
 @functools.lru_cache(maxsize=64)
-def _made(place: Path, private: Path | None) -> Path | None:
-    """The folder, made if need be; None if it cannot be, or if others could write into ``private``."""
+def _make(place: Path, private: Path | None) -> Path | None:
+    """Make the folder unless it exists; None if that fails, or if other users could write into ``private``."""
     try:
         for part in (private, place):
             if part is not None:

@@ -18,7 +18,7 @@ from weakfeedback.engine.compiler.reasons import reason
 
 
 class Holder:
-    """An object that has nothing but a generator."""
+    """An object whose only field is a generator."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -97,7 +97,7 @@ class Calls:
 
 @functools.cache
 def _caller(name: str, arguments: int, undrawn: bool) -> Callable[..., Any]:
-    """Return a function of an object, a holder of its generator and so many arguments that calls the method."""
+    """Return a function that calls the method of an object, with the generator of a holder as the last argument."""
     names = [f"a{k}" for k in range(arguments)]
     given = names if undrawn else [*names, "source.rng"]
     text = f"def {name}({', '.join(['obj', 'source', *names])}):\n    return obj.{name}({', '.join(given)})\n"

@@ -1,4 +1,4 @@
-"""What a method compiles to, as a digest; what would make that digest a lie is refused by name.
+"""A digest of the code that a method can run; what a digest cannot follow is refused by name.
 
 A compiled loop is reused only while nothing it was made of has changed: the code of each method that
 it can reach, their helpers, and the constants these read from their modules or closures. Values that
@@ -288,7 +288,7 @@ def line_of(code: types.CodeType, name: str) -> int | None:
 
 
 def _refuse_global_draws(function: types.FunctionType, method: str) -> None:
-    """Refuse ``np.random``: its state is nobody's, and compiled code has another one."""
+    """Refuse ``np.random``: its state is global, and compiled code has another one."""
     if any(function.__globals__.get(name) is np for name in _owners_of_random(function.__code__)):
         where = place(function.__code__, "random", method)
         raise CannotLower(f"{method}() draws from np.random: use the generator it is given{where}")

@@ -41,7 +41,8 @@ from weakfeedback.engine.compiler.fingerprint import (
 ENGINE = f"{package_digest(__package__)}|{parts.KNOWN}|{stream.KNOWN}"
 INLINE = 400  # bytes of bytecode up to which a helper is inlined
 _lock = threading.RLock()
-_helpers: dict[tuple[int, str], Any] = {}
+_helpers: dict[tuple[int, str, bool], Any] = {}
+OWN = "weakfeedback."  # classes of this package are tested with bounds checks, and compiled without
 _kept: list[Any] = []  # functions whose id is a key of _helpers stay alive
 
 
@@ -129,25 +130,32 @@ def _struct_type(
     check_names(cls, methods, tuple(name for name, _ in fields))
     name = name_of(cls)
     # a bounds-checked build is another build: the setting has no effect on a warm cache otherwise
-    mode = f"{ENGINE}|{functions.checks_bounds()}|{fields}"
+    checked = checks_bounds(cls)
+    mode = f"{ENGINE}|{checked}|{fields}"
     digest = hashlib.sha256(f"{name}|{code}|{mode}".encode()).hexdigest()[:20]
 
     def templates() -> dict[str, Callable]:
-        return {method: _template(method, _compilable(function)) for method, function in methods.items()}
+        return {method: _template(method, _compilable(code, checked)) for method, code in methods.items()}
 
-    return structs.struct_type(name, cls, digest, fields, templates), digest
+    return structs.struct_type(name, cls, digest, fields, templates, checked), digest
 
 
-def _compilable(function: types.FunctionType) -> types.FunctionType:
+def checks_bounds(cls: type) -> bool:
+    """Whether indices are checked in a class: NUMBA_BOUNDSCHECK says it, else those of the user's own are."""
+    told = functions.checks_bounds()
+    return not cls.__module__.startswith(OWN) if told is None else bool(told)
+
+
+def _compilable(function: types.FunctionType, checked: bool = False) -> types.FunctionType:
     """A copy of a function whose plain helper functions are compiled ones."""
     copy = _shell(function)
-    _equip(copy)
+    _equip(copy, checked)
     return copy
 
 
-def _helper(function: types.FunctionType) -> Any:
+def _helper(function: types.FunctionType, checked: bool) -> Any:
     """The compiled helper, the same for all who call it as long as its code and all that it reads are the same."""
-    key = (id(function), fingerprint({function.__name__: function}))
+    key = (id(function), fingerprint({function.__name__: function}), checked)
     if key not in _helpers:
         _kept.append(function)
         copy = _shell(function)
@@ -155,8 +163,8 @@ def _helper(function: types.FunctionType) -> Any:
         small = (
             len(function.__code__.co_code) <= INLINE and function.__name__ not in function.__code__.co_names
         )
-        _helpers[key] = functions.helper(copy, small)
-        _equip(copy)
+        _helpers[key] = functions.helper(copy, small, checked)
+        _equip(copy, checked)
     return _helpers[key]
 
 
@@ -177,15 +185,15 @@ def _contents(cell: Any) -> tuple[Any, ...]:
         return ()
 
 
-def _equip(copy: types.FunctionType) -> None:
+def _equip(copy: types.FunctionType, checked: bool) -> None:
     """Put compiled helpers in the place of plain ones."""
     cells = dict(zip(copy.__code__.co_freevars, copy.__closure__ or ()))
     for name, value, enclosed in list(constants_of(copy)):
         helper = helper_of(value)
         if helper is not None and enclosed:
-            cells[name].cell_contents = _helper(helper)
+            cells[name].cell_contents = _helper(helper, checked)
         elif helper is not None:
-            copy.__globals__[name] = _helper(helper)
+            copy.__globals__[name] = _helper(helper, checked)
 
 
 def _template(method: str, function: types.FunctionType) -> Callable:

@@ -1,80 +1,28 @@
-"use strict";
 (function () {
-  var INK = "#1f2933", GRID = "#e4e7eb";
-
-  function rgba(colour) {
-    var parts = [1, 3, 5].map(function (k) { return parseInt(colour.substr(k, 2), 16); });
-    return "rgba(" + parts.join(",") + ",0.18)";
-  }
-
-  function traces(figure) {
-    var bands = [], lines = [];
-    figure.series.forEach(function (one) {
-      var known = one.low.every(function (low, k) { return low !== null || one.mean[k] === null; });
-      if (known) {
-        var at = figure.x.filter(function (_, k) { return one.low[k] !== null; });
-        var low = one.low.filter(function (value) { return value !== null; });
-        var high = one.high.filter(function (value) { return value !== null; });
-        bands.push({
-          type: "scatter", mode: "lines", x: at.concat(at.slice().reverse()), y: high.concat(low.slice().reverse()),
-          fill: "toself", fillcolor: rgba(one.colour), line: { width: 0 }, hoverinfo: "skip"
-        });
-      }
-      lines.push({
-        type: "scatter", mode: figure.kind === "sweep" ? "lines+markers" : "lines", name: one.name,
-        x: figure.x, y: one.mean, customdata: one.low.map(function (low, k) { return [low, one.high[k]]; }),
-        line: { color: one.colour, width: 2.2, dash: one.dash }, marker: { color: one.colour, size: 6 },
-        hovertemplate: "%{y:.4~g}" + (known ? " [%{customdata[0]:.4~g}, %{customdata[1]:.4~g}]" : "")
-      });
-    });
-    return bands.concat(lines);
-  }
-
-  function layout(figure, small) {
-    var axis = { fixedrange: true, gridcolor: GRID, zeroline: false, ticks: "outside", tickcolor: GRID };
-    var longest = Math.max.apply(null, figure.labels.map(function (label) { return label[0].length; }));
-    var size = small ? 11 : 13, first = figure.x[0], last = figure.x[figure.x.length - 1];
-    var room = small ? 0.08 * (figure.range[1] - figure.range[0]) : 0;  // labels stand above their curves there
-    var crosses = figure.kind === "sweep" && first < 0 && last > 0;
-    return {
-      showlegend: false, hovermode: "x unified", dragmode: false, height: small ? 330 : 400,
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: "system-ui, sans-serif", size: size, color: INK },
-      margin: { l: 30, r: small ? 18 : Math.min(24 + 7 * longest, 150), t: 12, b: 30 },
-      xaxis: Object.assign({}, axis, {
-        title: { text: figure.x_title, standoff: 8 }, range: figure.kind === "curve" ? [0, last] : undefined,
-        nticks: small ? 5 : 6, showgrid: false, automargin: true, zeroline: crosses, zerolinecolor: "#9aa5b1"
-      }),
-      yaxis: Object.assign({}, axis, {
-        title: { text: figure.y_title, standoff: 10 }, range: [figure.range[0], figure.range[1] + room], automargin: true
-      }),
-      annotations: figure.labels.map(function (label) {
-        // on a phone there is no room beside the curves: above their ends
-        var place = small ? { xanchor: "right", yanchor: "bottom", yshift: 1 } : { xanchor: "left", xshift: 6 };
-        return Object.assign({
-          text: label[0], x: 1, xref: "paper", y: label[1], align: "left", showarrow: false,
-          font: { color: label[2], size: size }
-        }, place);
-      })
-    };
-  }
-
   function draw(chart) {
-    if (chart.dataset.drawn) { return; }
-    chart.dataset.drawn = "yes";
-    var figure = JSON.parse(document.getElementById(chart.dataset.figure).textContent);
-    var options = { displayModeBar: false, responsive: true };
-    Plotly.newPlot(chart, traces(figure), layout(figure, chart.clientWidth < 480), options);
+    if (Number(chart.dataset.width) === chart.clientWidth || !chart.clientWidth) { return; }
+    drawChart(chart, JSON.parse(document.getElementById(chart.dataset.figure).textContent));
   }
 
   function drawWhenNear(charts) {
+    // a narrowed window or a turned phone; after the notice itself, which drawing would repeat
+    var again = "ResizeObserver" in window && new ResizeObserver(function (entries) {
+      window.setTimeout(function () { entries.forEach(function (entry) { draw(entry.target); }); }, 0);
+    });
+    window.addEventListener("resize", function () {
+      charts.filter(function (chart) { return chart.dataset.width; }).forEach(draw);
+    });
+    function begin(chart) {
+      draw(chart);
+      if (again) { again.observe(chart); }
+    }
     if (!("IntersectionObserver" in window) || charts.length < 4) {
-      charts.forEach(draw);
+      charts.forEach(begin);
       return;
     }
     var watch = new IntersectionObserver(function (entries) {
       entries.forEach(function (entry) {
-        if (entry.isIntersecting) { watch.unobserve(entry.target); draw(entry.target); }
+        if (entry.isIntersecting) { watch.unobserve(entry.target); begin(entry.target); }
       });
     }, { rootMargin: "800px" });
     charts.forEach(function (chart) { watch.observe(chart); });
@@ -99,34 +47,67 @@
     rows.forEach(function (row) { body.appendChild(row); });
   }
 
+  // claims: those of the chosen verdict that have all the words searched for
+  var verdict = "", search = document.getElementById("search");
+  function filter() {
+    var words = (search ? search.value : "").toLowerCase().split(/\s+/).filter(Boolean), shown = 0;
+    document.querySelectorAll(".found > li").forEach(function (item) {
+      if (!item.dataset.text) { item.dataset.text = item.textContent.toLowerCase().replace(/\s+/g, " "); }
+      var all = words.every(function (word) { return item.dataset.text.indexOf(word) >= 0; });
+      item.hidden = !all || (verdict !== "" && item.dataset.verdict !== verdict);
+      shown += item.hidden ? 0 : 1;
+    });
+    var count = document.getElementById("count");
+    if (count) { count.textContent = words.length || verdict ? shown + (shown === 1 ? " claim" : " claims") : ""; }
+  }
   function choose(button) {
-    var wanted = button.getAttribute("aria-pressed") === "true" ? "" : button.dataset.verdict;
+    verdict = button.getAttribute("aria-pressed") === "true" ? "" : button.dataset.verdict;
     document.querySelectorAll("#filter button").forEach(function (other) {
-      other.setAttribute("aria-pressed", String(other.dataset.verdict === wanted));
+      other.setAttribute("aria-pressed", String(other.dataset.verdict === verdict));
     });
-    document.querySelectorAll("#all-claims > li").forEach(function (item) {
-      item.hidden = wanted !== "" && item.dataset.verdict !== wanted;
-    });
+    filter();
   }
 
-  drawWhenNear(Array.prototype.slice.call(document.querySelectorAll(".chart")));
+  var charts = Array.prototype.slice.call(document.querySelectorAll(".chart"));
+  drawWhenNear(charts);
   document.querySelectorAll("th button").forEach(function (button) {
     button.addEventListener("click", function () { sort(button); });
   });
   document.querySelectorAll("#filter button").forEach(function (button) {
     button.addEventListener("click", function () { choose(button); });
   });
-  function unfold() {  // a link to a folded module
-    var target = window.location.hash && document.getElementById(window.location.hash.slice(1));
-    if (target && target.tagName === "DETAILS") { target.open = true; target.scrollIntoView(); }
+  if (search) {
+    search.addEventListener("input", filter);
+    if (search.value) { filter(); }  // a browser that goes back keeps what was typed
+  }
+
+  // the contents stay open beside a wide page, and fold away above a narrow one
+  var contents = document.getElementById("contents");
+  if (contents) {
+    var wide = window.matchMedia("(min-width: 64rem)");
+    var fold = function () { contents.open = wide.matches; };
+    fold();
+    wide.addEventListener("change", fold);
+    contents.addEventListener("click", function (event) {
+      if (event.target.tagName === "A" && !wide.matches) { contents.open = false; }
+    });
+  }
+
+  function unfold() {  // a link to a folded module, or to a claim that the search has hidden
+    var target = window.location.hash && document.getElementById(decodeURIComponent(window.location.hash.slice(1)));
+    if (!target) { return; }
+    if (target.hidden && search) { search.value = ""; verdict = ""; filter(); }
+    if (target.tagName === "DETAILS") { target.open = true; }
+    target.scrollIntoView();
   }
   window.addEventListener("hashchange", unfold);
   unfold();
   window.addEventListener("beforeprint", function () {  // paper cannot be unfolded
-    document.querySelectorAll("details:not([open]):not(.source)").forEach(function (part) {
+    document.querySelectorAll("details:not([open]):not(.source):not(#contents)").forEach(function (part) {
       part.dataset.folded = "yes";
       part.open = true;
     });
+    charts.forEach(draw);
   });
   window.addEventListener("afterprint", function () {
     document.querySelectorAll("details[data-folded]").forEach(function (part) {

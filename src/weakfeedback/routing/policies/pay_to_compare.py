@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from weakfeedback.routing.events import added
 from weakfeedback.routing.prices import model_prices
 from weakfeedback.routing.tails import below, mean_excess
 from weakfeedback.validate import integer, number
@@ -151,6 +152,40 @@ class PayToCompare:
         """Whether the verdict on a pair may still cost more than its comparisons have."""
         compared = self.N[i, j] + self.asked[i, j] + 1.0
         return self.ahead() * loss > self.kappa * max(price, LEAST_PRICE * self.c[self.K - 1]) * compared
+
+    def quiet(self, most):
+        """Return for how many rounds, at most so many, the settled model will be called alone whatever comes."""
+        a = self.settled()
+        found = most
+        if self.memory > 0:  # until counts fade
+            every = max(1, self.memory // 200)
+            found = min(found, every - 1 - self.t % every)
+        for j in range(a + 1, self.K):
+            found = self.quiet_on(a, j, self.cheap[a, j], self.c[j], found)
+        for i in range(a):
+            m = self.firmest_refusal(i)
+            price = self.c[i] + (self.c[m] if m != a else 0.0)
+            found = self.quiet_on(i, m, self.low[i, m] * (self.c[a] - self.c[i]), price, found)
+        return found
+
+    def quiet_on(self, i, j, loss, price, most):
+        """Return for how many rounds, at most so many, a pair does not pay; from then on it would until compared."""
+        begin = self.t
+        least, beyond = 0, most + 1
+        while beyond - least > 1:
+            middle = (least + beyond) // 2
+            self.t = begin + (middle - 1 if self.horizon == 0 else 0)  # a known horizon only comes nearer
+            if self.pays(i, j, loss, price):
+                beyond = middle
+            else:
+                least = middle
+        self.t = begin
+        return least
+
+    def rest(self, rounds):
+        """Count so many rounds in which the settled model was called alone."""
+        self.spent = added(self.spent, self.c[self.settled()], rounds)
+        self.t += rounds
 
     def price_of(self, call):
         """Return what these calls cost together."""

@@ -57,6 +57,7 @@ def templates() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,
     )
     made.filters["pretty"] = lambda data: json.dumps(data, indent=1)
     made.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
@@ -87,9 +88,11 @@ class Page:
             str, tuple[tuple[int, int, bool], dict[str, Any], str]
         ] = {}  # rendered, while nothing changed
         self._settled: dict[str, tuple[float, int, int | None]] = {}
+        self._lines: dict[str, tuple[int, str]] = {}
         self._views: dict[tuple[str, str], tuple[tuple[int, int], dict[str, Any]]] = {}
         self._rate = (time.monotonic(), service.commits, 0.0)
         self._viewers = 0
+        self.address = "http://127.0.0.1:8470"  # as the last browser knows it, for commands to copy
 
     # -- what is shown
 
@@ -107,6 +110,7 @@ class Page:
             made = view.row(
                 learner.name,
                 watch,
+                line=self._line(learner, watch, now),
                 settled=self._settled_stage(learner),
                 currency=currency,
                 archived=learner.archived,
@@ -115,6 +119,13 @@ class Page:
             html = str(templates().get_template("pieces.html").module.row(made))  # type: ignore[attr-defined]
             known = self._rows[learner.name] = key, made, html
         return known[1], known[2]
+
+    def _line(self, learner: Learner, watch: Watch, now: int) -> str:
+        """The small line of a learner, made anew every minute."""
+        known, minute = self._lines.get(learner.name), now // 60_000_000
+        if known is None or known[0] != minute:
+            known = self._lines[learner.name] = minute, view.spark(watch, now)
+        return known[1]
 
     def _settled_stage(self, learner: Learner) -> int | None:
         """Where a learner stops; asked for now and then only, for some policies think about it."""
@@ -190,7 +201,7 @@ class Page:
     def _view(self, learner: Learner, report: dict[str, Any], span: str, now: int) -> dict[str, Any]:
         watch, kind = watch_of(learner), learner.kind.name
         config, details = learner.settings(), report["details"]
-        charts = view.charts(report, watch, span, now)
+        charts = view.charts(report, watch, span, now, learner.created)
         return {
             "name": learner.name,
             "kind": kind,
@@ -218,8 +229,8 @@ class Page:
             "weak_dominance": report.get("weak_dominance"),
             "context": _context(kind, details, learner.live),
             "config": _config(config, report["policy"], learner.created),
-            "decide_command": _decide_command(learner),
-            "next": _next(learner, watch),
+            "decide_command": _decide_command(learner, self.address),
+            "next": _next(learner, watch, self.address),
             "charts": charts,
         }
 
@@ -273,6 +284,7 @@ class Page:
         if (elsewhere := await self.allowed(request)) is not None:
             return elsewhere
         name = request.path_params["name"]
+        self.address = f"{request.url.scheme}://{request.url.netloc}"
         try:
             span = _span(request) or self.usual_span(name)
             made = await self.learner(name, span)
@@ -536,7 +548,7 @@ def _config(config: dict[str, Any], policy: str, created: int) -> list[tuple[str
                 f", {name} {item}" for name, item in value.items() if name != "type"
             )
         elif isinstance(value, list):
-            text = ", ".join(map(str, value))
+            text = ", ".join(amount(item) if isinstance(item, float) else str(item) for item in value)
         elif isinstance(value, dict):
             text = ", ".join(f"{name} {item}" for name, item in value.items())
         else:
@@ -588,25 +600,29 @@ def _context(kind: str, details: dict[str, Any], live: Any) -> list[tuple[str, s
     return shown
 
 
-def _decide_command(learner: Learner) -> str:
+def _post(address: str, path: str, body: str) -> str:
+    return f"curl -X POST {address}/v1/learners/{path} -H 'Content-Type: application/json' -d '{body}'"
+
+
+def _decide_command(learner: Learner, address: str) -> str:
     body = '{"context": [0.2, -0.7]}' if learner.kind.takes_context else "{}"
     verb = "begin" if learner.kind.name == "adaptive" else "decide"
-    return f"POST /v1/learners/{learner.name}/{verb} {body}"
+    return _post(address, f"{learner.name}/{verb}", body)
 
 
-def _next(learner: Learner, watch: Watch) -> str:
+def _next(learner: Learner, watch: Watch, address: str) -> str:
     """The command that a new learner waits for."""
     if learner.archived:
         return ""
     if not watch.decided:
-        return _decide_command(learner)
+        return _decide_command(learner, address)
     if not watch.ends["accepted"] and watch.open:
         id, (_, stage, called) = next(iter(watch.open.items()))
-        base = f"POST /v1/learners/{learner.name}/decisions/{id}"
+        place = f"{learner.name}/decisions/{id}"
         if watch.kind == "allocation":
-            return f'{base}/feedback {{"observed": {{"{watch.names[0]}": 1}}}}'
+            return _post(address, f"{place}/feedback", json.dumps({"observed": {watch.names[0]: 1}}))
         if watch.kind == "adaptive":
-            return f'{base}/tell {{"output": "..."}}'
+            return _post(address, f"{place}/tell", '{"output": "yes"}')
         size = len(called) if called is not None else (stage or 0) + 1
-        return f'{base}/feedback {{"outputs": [{", ".join(["..."] * size)}]}}'
+        return _post(address, f"{place}/feedback", json.dumps({"outputs": ["yes"] * size}))
     return ""

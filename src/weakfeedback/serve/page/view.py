@@ -40,11 +40,12 @@ NOT_WATCHED = (
 )
 
 
-def spark(watch: Watch, now: int) -> list[float]:
-    """Return the decisions in each of the last 30 whole minutes."""
+def spark(watch: Watch, now: int) -> str:
+    """Return the small line of the decisions in each of the last 30 whole minutes; nothing if there were none."""
     end = now // 60_000_000 * 60  # the minute that has not ended would look like a fall
     read = watch.series.read(end - 30 * 60, end, 60, ["decisions"])
-    return list(read["columns"]["decisions"])
+    values = read["columns"]["decisions"]
+    return line_of(values) if any(values) else ""
 
 
 def line_of(values: Sequence[float], width: float = 90.0, height: float = 22.0) -> str:
@@ -80,6 +81,8 @@ def shares_of(watch: Watch) -> list[float]:
 
 def alarms_of(watch: Watch, now: int) -> list[tuple[int, tuple[int, int]]]:
     """Return the alarms of the last day, by time."""
+    if watch.alarmed is None or now - watch.alarmed >= RECENT_ALARM:
+        return []
     return [(at, pair) for at, pair in watch.drift.marks() if now - at < RECENT_ALARM]
 
 
@@ -103,11 +106,11 @@ def does(watch: Watch, settled: int | None) -> tuple[str, str]:
 
 
 def row(
-    name: str, watch: Watch, *, settled: int | None, currency: str | None, archived: bool, now: int
+    name: str, watch: Watch, *, line: str, settled: int | None, currency: str | None, archived: bool, now: int
 ) -> dict[str, Any]:
-    """Return the row of a learner in the overview."""
+    """Return the row of a learner in the overview; ``line`` are the points of its small line."""
     verb, stage = does(watch, settled)
-    values, bar = spark(watch, now), bar_of(shares_of(watch), watch.names)
+    bar = bar_of(shares_of(watch), watch.names)
     alarms = alarms_of(watch, now)
     priced = watch.kind != "allocation"
     alone = watch.spent + watch.saved
@@ -116,7 +119,7 @@ def row(
         "kind": KINDS[watch.kind][0],
         "verb": verb,
         "stage": stage,
-        "line": line_of(values) if any(values) else "",
+        "line": line,
         "rate": count(_lately(watch, now)),
         "bar": bar,
         "legend": listed([piece["label"] for piece in bar] or ["nothing yet"]),
@@ -215,7 +218,7 @@ def _flow(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
 
 def _money(report: dict[str, Any], watch: Watch) -> dict[str, Any] | None:
     saved = report.get("saved")
-    if watch.kind == "allocation" or saved is None or report.get("spent") is None:
+    if watch.kind == "allocation" or saved is None or not watch.decided or report.get("spent") is None:
         return None
     currency, gain = report["currency"], saved["amount"]
     estimated = saved.get("estimated", True)
@@ -334,8 +337,7 @@ def numbers(report: dict[str, Any], watch: Watch, now: int) -> list[tuple[str, s
 
 
 def _lately(watch: Watch, now: int) -> float:
-    end = now // 1_000_000
-    return sum(watch.series.read(end - 55, end + 5, 5, ["decisions"])["columns"]["decisions"])
+    return watch.series.lately("decisions", now // 1_000_000 - 55)
 
 
 def stages(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
@@ -519,11 +521,11 @@ def changes(watch: Watch, currency: str | None) -> list[dict[str, str]]:
 # -- charts
 
 
-def charts(report: dict[str, Any], watch: Watch, span: str, now: int) -> dict[str, Any]:
+def charts(report: dict[str, Any], watch: Watch, span: str, now: int, created: int = 0) -> dict[str, Any]:
     """Return what the charts show, as JSON data: sums by step, running shares with their intervals, running money."""
     length, step = SPANS[span]
     end = now // 1_000_000 // step * step  # without the step that has not ended
-    start = end - length
+    start = max(end - length, min(created // 1_000_000 // step * step, end - 3 * step))
     read = watch.series.read(start, end, step)
     at, columns = read["at"], read["columns"]
     made: dict[str, Any] = {

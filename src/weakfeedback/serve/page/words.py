@@ -14,8 +14,8 @@ NONE = "\N{EN DASH}"
 def amount(value: float | None, currency: str | None = None) -> str:
     """Return an amount of money.
 
-    >>> amount(2986.6, "EUR"), amount(-0.00123), amount(None)
-    ('2,986.60 EUR', '−0.00123', '–')
+    >>> amount(2986.6, "EUR"), amount(-0.00123), amount(4e-6), amount(None)
+    ('2,986.60 EUR', '−0.00123', '0.000004', '–')
     """
     if value is None or not math.isfinite(value):
         return NONE
@@ -25,7 +25,7 @@ def amount(value: float | None, currency: str | None = None) -> str:
     elif size >= 1.0 or size == 0.0:
         text = f"{size:,.2f}"
     else:
-        text = f"{size:.3g}" if size >= 1e-4 else f"{size:.1e}"
+        text = f"{size:.3g}" if size >= 1e-4 else f"{size:.9f}".rstrip("0") if size >= 1e-8 else f"{size:.1e}"
     sign = MINUS if value < 0.0 and text.strip("0.,") else ""
     return f"{sign}{text} {currency}" if currency else sign + text
 

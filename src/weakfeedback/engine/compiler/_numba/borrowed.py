@@ -25,7 +25,6 @@ from numba.core.extending import (
 from numba.core.typing.templates import AttributeTemplate
 from numba.experimental import structref
 
-from weakfeedback.engine.compiler._numba import pipelines
 from weakfeedback.engine.compiler.fingerprint import assigned
 
 _overload_method: Any = extending.overload_method
@@ -74,13 +73,13 @@ def borrowed(struct: Any) -> Any:
             made = type(f"Borrowed{cls.__name__}", (Borrowed,), {})
             default_manager.register(made, _Model)
             for method, template in templates.items():
-                _overload_method(made, method, jit_options=pipelines.METHOD)(template)
+                _overload_method(made, method, jit_options=struct.options)(template)
             _borrowed[cls] = made
     return _borrowed[cls](struct)
 
 
 class Loan:
-    """A struct on its way into compiled code that borrows it; whoever holds the loan keeps it alive."""
+    """A struct passed to compiled code that borrows it; the loan keeps the struct alive."""
 
     def __init__(self, struct: Any) -> None:
         self.struct = struct

@@ -19,7 +19,7 @@ from numba.core.serialize import dumps
 from weakfeedback.engine.compiler.cache import lost
 
 DIGEST = hashlib.sha256().digest_size
-OLD = 3600.0  # seconds after which a half-written file is nobody's
+OLD = 3600.0  # seconds after which a half-written file is removed
 
 
 def attach(dispatcher: Any, function: Any, place: Path, stamp: str) -> None:

@@ -11,9 +11,9 @@ from weakfeedback.engine.compiler._numba import pipelines
 VERSION: str = numba.__version__
 
 
-def helper(function: Any, inline: bool) -> Any:
-    """A plain function compiled as a part of those that call it."""
-    return njit(forceinline=inline, **pipelines.HELPER)(function)
+def helper(function: Any, inline: bool, checked: bool) -> Any:
+    """A plain function compiled as a part of those that call it, with or without checks of indices."""
+    return njit(forceinline=inline, boundscheck=checked, **pipelines.HELPER)(function)
 
 
 def loop(function: Any) -> Any:
@@ -44,7 +44,7 @@ def is_disabled() -> bool:
     return bool(settings.DISABLE_JIT)
 
 
-def checks_bounds() -> str:
-    """Whether the user has asked for checks of indices, or for none, or neither."""
+def checks_bounds() -> bool | None:
+    """Whether the user has asked for checks of indices, or for none; None for neither."""
     settings: Any = config
-    return str(settings.BOUNDSCHECK)
+    return None if settings.BOUNDSCHECK is None else bool(settings.BOUNDSCHECK)

@@ -32,7 +32,7 @@ _register_model(BitsType)(generator_core.NumPyRngBitGeneratorModel)
 
 
 def _next_words(context, builder, bits, count):
-    """The address of the state, the state after so many steps, and the words of these steps."""
+    """The address of the state, the state after ``count`` steps, and the words of these steps."""
     struct = cgutils.create_struct_proxy(BITS)(context, builder, value=bits)
     place = builder.load(builder.inttoptr(struct.state, STATE.as_pointer().as_pointer()))
     increment = builder.load(builder.gep(place, [cgutils.int32_t(1)]), align=8)

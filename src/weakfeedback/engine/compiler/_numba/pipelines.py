@@ -1,6 +1,6 @@
 """Numba's compiler with stages of our own, and the options with which functions are compiled.
 
-A loop is compiled as a whole. Methods, helpers and draws are parts of it: nobody calls them from Python.
+A loop is compiled as a whole. Methods, helpers and draws are parts of it, and are never called from Python.
 """
 
 from typing import Any

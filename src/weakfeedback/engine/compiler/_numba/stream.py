@@ -38,7 +38,7 @@ INLINED: Any = {**APART, "forceinline": True}
 
 
 class Stream:
-    """A generator on its way into compiled code."""
+    """A generator passed to compiled code."""
 
     def __init__(self, generator: np.random.Generator) -> None:
         self.generator = generator

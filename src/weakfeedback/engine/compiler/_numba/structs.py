@@ -52,19 +52,26 @@ def struct_type(
     digest: str,
     fields: tuple[tuple[str, Any], ...],
     templates: Callable[[], dict[str, Callable]],
+    checked: bool,
 ) -> Any:
-    """The type of structs of a class; ``templates`` are called for only if it is new, and its methods then attached."""
+    """The type of structs of a class; ``templates`` are called for only if it is new, and its methods then attached.
+
+    ``checked`` says whether indices are checked in its methods.
+    """
     if (name, digest) not in _structs:
-        _structs[name, digest] = _struct_class(name, cls, digest, templates())
+        _structs[name, digest] = _struct_class(name, cls, digest, templates(), checked)
     return _structs[name, digest](fields)
 
 
-def _struct_class(name: str, cls: type, digest: str, templates: dict[str, Callable]) -> type:
+def _struct_class(name: str, cls: type, digest: str, templates: dict[str, Callable], checked: bool) -> type:
+    how = {**pipelines.METHOD, "boundscheck": checked}
+
     class Struct(types.StructRef):
         def __init__(self, fields: tuple) -> None:
             super().__init__(fields)
             self.name = f"{name}@{digest}{self._fields}"
             self.templates = templates
+            self.options = how
 
         def __reduce__(self) -> Any:
             return _rebuild, (name, digest, self._fields)
@@ -73,7 +80,7 @@ def _struct_class(name: str, cls: type, digest: str, templates: dict[str, Callab
     structref.register(Struct)
     structref.define_boxing(Struct, type(cls.__name__, (structref.StructRefProxy,), {}))
     for method, template in templates.items():
-        _overload_method(Struct, method, jit_options=pipelines.METHOD)(template)
+        _overload_method(Struct, method, jit_options=how)(template)
     return Struct
 
 

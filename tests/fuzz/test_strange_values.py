@@ -1,4 +1,4 @@
-"""What fuzzing has found, each as a test of its own: it must not come back."""
+"""Strange values that once broke something, found by fuzzing: each is refused in one line, or handled."""
 
 import numpy as np
 import pytest

@@ -1,0 +1,166 @@
+"""The page in a real browser (T9): live, dark and light, narrow, without script, many learners, hostile names."""
+
+import asyncio
+import contextlib
+import json
+
+import pytest
+from tests.serve.chrome import chrome
+from tests.serve.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, quick, run
+from tests.serve.sockets import listening
+
+from weakfeedback.serve.models import CONFIG, DecideRequest, FeedbackRequest
+from weakfeedback.serve.page import view
+
+HOSTILE = "<script>alert(1)</script>"
+LEARNERS = {
+    "triage": {**CASCADE, "stages": ["rules", HOSTILE, "expert"], "currency": "<b>EUR"},
+    "mail": ROUTER,
+    "looks": CONTEXTUAL,
+    "patrols": ALLOCATION,
+}
+PAGES = ["/", *(f"/learners/{name}" for name in LEARNERS), "/learners/triage/decisions/1", "/docs", "/login"]
+
+
+async def ask(service, rounds):
+    """Rounds of every learner; answers differ now and then."""
+    for n in range(rounds):
+        for name, config in LEARNERS.items():
+            context = [n % 5 / 5, 0.3] if config["kind"] == "contextual" else None
+            decision = await service.decide(name, DecideRequest(context=context))
+            if config["kind"] == "allocation":
+                given = FeedbackRequest(observed={"north": float(n % 3 == 0)})
+            elif len(decision["call"]) > 1 or config["kind"] != "router":
+                given = FeedbackRequest(outputs=["x"] * (len(decision["call"]) - 1) + ["xy"[n % 4 == 0]])
+            else:
+                continue
+            await service.feedback(name, decision["id"], given)
+
+
+@contextlib.asynccontextmanager
+async def loaded(path):
+    """A service with a learner of each kind, and a load that goes on."""
+    async with listening(path, quick(durability="process")) as (service, address):
+        for name, config in LEARNERS.items():
+            await service.create(name, CONFIG.validate_python({**config, "seed": 1}))
+        await ask(service, 20)
+
+        async def go_on():
+            while True:
+                await ask(service, 1)
+                await asyncio.sleep(0.1)
+
+        load = asyncio.ensure_future(go_on())
+        try:
+            yield service, address, load
+        finally:
+            load.cancel()
+
+
+def test_the_page_in_a_browser(tmp_path):
+    async def look():
+        async with loaded(tmp_path / "s.db") as (service, address, load), chrome(tmp_path) as tab:
+            await check_all_pages(tab, address)
+            await check_live(tab, address)
+            await check_narrow(tab, address)
+            load.cancel()
+            await check_numbers(tab, service, address)
+            await check_without_script(tab, service, address)
+
+    run(look())
+
+
+async def check_all_pages(tab, address):
+    """No complaint, no foreign request, no hostile element, few bytes, in both colours."""
+    papers = set()
+    for dark in (False, True):
+        for path in PAGES:
+            await tab.open(address + path, dark=dark)
+            if path.startswith("/learners/") and "decisions" not in path:
+                await tab.until_true("document.querySelectorAll('.chart canvas').length > 0")
+            assert tab.complaints() == [], path
+            foreign = [url for url in tab.requests() if not url.startswith((address, "data:"))]
+            assert foreign == []
+            assert tab.transferred() < 100_000
+            assert await tab.run("document.querySelectorAll('script:not([src])').length") == 0
+            title = await tab.run("document.querySelector('h1').textContent")
+            assert title
+        papers.add(await tab.run("getComputedStyle(document.body).backgroundColor"))
+        assert len(await tab.picture()) > 5_000
+    assert len(papers) == 2
+
+
+async def check_live(tab, address):
+    """Numbers move by themselves, and the charts with them."""
+    await tab.open(address + "/learners/triage")
+    await tab.until_true("document.getElementById('pulse').textContent === 'live'")
+    number = "document.querySelector('#numbers dd').textContent.replace(',', '')"
+    before = int(await tab.run(number))
+    await tab.until_true(f"Number({number}) > {before}")
+    await tab.until_true("Number(document.documentElement.dataset.updates) >= 2")
+    # what hovers and what is focused works while it is updated
+    await tab.run("document.querySelector('#recent a').focus()")
+    before = await tab.run("document.documentElement.dataset.updates")
+    await tab.until_true(f"document.documentElement.dataset.updates > {before}")
+    assert await tab.run("document.activeElement.textContent") == "why?"
+    assert tab.complaints() == []
+    await tab.open(address + "/")
+    await tab.until_true("Number(document.documentElement.dataset.updates) >= 2")
+    assert tab.complaints() == []
+
+
+async def check_narrow(tab, address):
+    """On a phone nothing sticks out."""
+    for path in PAGES:
+        await tab.open(address + path, width=390, height=844, settle=0.1)
+        assert await tab.run("document.documentElement.scrollWidth") <= 390, path
+
+
+async def check_numbers(tab, service, address):
+    """What is shown is what the report says."""
+    await asyncio.sleep(0.3)
+    report = await service.report("triage")
+    await tab.open(address + "/learners/triage")
+    shown = await tab.run("document.getElementById('main').innerText")
+    assert view.amount(report["spent"], "<b>EUR") in shown
+    assert view.amount(abs(report["saved"]["amount"]), "<b>EUR") in shown
+    assert HOSTILE in shown  # as text
+    rounds = await tab.run("document.querySelectorAll('#numbers dd')[1].textContent")
+    assert rounds == view.count(report["rounds"])
+    charts = json.loads(await tab.run("document.getElementById('charts').dataset.charts"))
+    assert charts["names"] == ["rules", HOSTILE, "expert"]
+    await tab.open(address + "/")
+    row = await tab.run("document.getElementById('row-triage').innerText")
+    assert view.amount(report["saved"]["amount"], "<b>EUR") in row
+
+
+async def check_without_script(tab, service, address):
+    """Tables have all numbers."""
+    report = await service.report("triage")
+    await tab.open(address + "/learners/triage", script=False)
+    tree = await tab.send("DOM.getDocument", depth=-1)
+    page = await tab.send("DOM.getOuterHTML", nodeId=tree["root"]["nodeId"])
+    assert '<details class="card" id="table" open' in page["outerHTML"]
+    assert (
+        view.amount(report["spent"], "<b>EUR").replace("<", "&lt;").replace(">", "&gt;") in page["outerHTML"]
+    )
+    layout = await tab.send("Page.getLayoutMetrics")
+    assert layout["cssContentSize"]["height"] > 1000
+    assert tab.complaints() == []
+
+
+@pytest.mark.slow
+def test_a_thousand_learners_in_a_browser(tmp_path):
+    async def look():
+        async with listening(tmp_path / "s.db", quick(durability="process")) as (service, address):
+            for n in range(1000):
+                await service.create(f"learner-{n:03}", CONFIG.validate_python({**CASCADE, "seed": n}))
+            async with chrome(tmp_path) as tab:
+                await tab.open(address + "/", settle=1.0)
+                assert await tab.run("document.querySelectorAll('.learners tbody tr').length") == 100
+                assert tab.complaints() == []
+                assert tab.transferred() < 100_000
+                await tab.open(address + "/?q=learner-999")
+                assert await tab.run("document.querySelectorAll('.learners tbody tr').length") == 1
+
+    run(look())
