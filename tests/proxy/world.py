@@ -99,9 +99,9 @@ class LocalDecider:
         if self.forced is None:
             self.objects[name].cancel(id, spending.total)
 
-    async def serve(self, name, stage, spending, id):
+    async def serve(self, name, stage, spending):
         self._check()
-        self.told.append(("serve", stage, spending, id))
+        self.told.append(("serve", stage, spending))
 
     async def recost(self, name, prices):
         self.told.append(("recost", prices))

@@ -110,11 +110,9 @@ class ServiceDecider:
             self._service.cancel(learner, id, CancelRequest(cost=spending.total, reason=reason))
         )
 
-    async def serve(self, learner: str, stage: int, spending: Spending, id: int | None) -> None:
-        """Count a request that was answered without a decision; one that was decided is counted already."""
-        if id is None:
-            # its tokens are noted with the call, as those of all calls are
-            await self._asked(self._service.served(learner, stage, spending.total))
+    async def serve(self, learner: str, stage: int, spending: Spending) -> None:
+        """Count a request that was answered without a decision of its own; its tokens are noted with its calls."""
+        await self._asked(self._service.served(learner, stage, spending.total))
 
     async def recost(self, learner: str, prices: list[float]) -> None:
         """Go on with new prices."""

@@ -77,8 +77,8 @@ class Decider(Protocol):
     async def cancel(self, learner: str, id: int, spending: Spending, reason: str) -> None:
         """Take a decision back; nothing is learned, what was spent counts as wasted."""
 
-    async def serve(self, learner: str, stage: int, spending: Spending, id: int | None) -> None:
-        """Count a request that was answered without comparison; ``id`` if it was decided."""
+    async def serve(self, learner: str, stage: int, spending: Spending) -> None:
+        """Count a request that was answered without a decision of its own."""
 
     async def recost(self, learner: str, prices: list[float]) -> None:
         """Go on with new prices."""
