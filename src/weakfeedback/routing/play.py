@@ -5,6 +5,7 @@ import numpy as np
 from weakfeedback.decisions import call_words, checked_call
 from weakfeedback.engine.loop import Loop
 from weakfeedback.routing.events import play_events
+from weakfeedback.routing.policies.pay_to_compare import PayToCompare
 from weakfeedback.routing.rehearsal import Protocol
 
 NOTHING = -1_000_000_007  # stands where no output was ever shown
@@ -71,6 +72,6 @@ LOOP = Loop(
     judge=lambda problem, policy, value: checked_call(policy, value, problem.arms),
     chunk_rounds=250_000,
     events=play_events,
-    events_entry=("quiet", "rest"),
+    events_of=(PayToCompare,),
     protocol=Protocol(),
 )
