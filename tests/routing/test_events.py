@@ -94,5 +94,5 @@ def test_a_billion_rounds_take_seconds():
 
 def test_policies_whose_rounds_cannot_be_skipped_are_refused():
     problem = instances.load("prices-1-3")
-    with pytest.raises(ValueError, match=r"has no quiet\(\)"):
+    with pytest.raises(ValueError, match=r"is none of PayToCompare"):
         simulate(problem, {"double": DoubleThompson(problem.prices)}, horizon=10, method="events")

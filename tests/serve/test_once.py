@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.journal.stores import PLACES, place_of
 from tests.serve.harness import CASCADE, run, serving
 
 from weakfeedback.serve import learner as learner_module
@@ -14,8 +15,9 @@ CLIENTS, EACH = 50, 5
 
 
 @pytest.mark.parametrize("heavy", [False, True])
+@pytest.mark.parametrize("name", PLACES)
 def test_fifty_clients_send_each_feedback_three_times(
-    tmp_path: Path, heavy: bool, monkeypatch: pytest.MonkeyPatch
+    name: str, heavy: bool, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Requests are cancelled at random, as when connections are cut; who hears nothing sends again.
 
@@ -52,7 +54,7 @@ def test_fifty_clients_send_each_feedback_three_times(
             seen.append((decided["id"], decided["stage"], outputs))
 
     async def play() -> tuple[Any, list[Any], int]:
-        async with serving(tmp_path / "s.db") as (service, call):
+        async with serving(place_of(request, name).address) as (service, call):
             await call("PUT", "/v1/learners/t", CASCADE)
             seen: list[Any] = []
             await asyncio.gather(*(client(call, number, seen) for number in range(CLIENTS)))

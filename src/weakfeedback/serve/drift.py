@@ -177,7 +177,7 @@ def interval(count: int, tries: int, level: float = LEVEL) -> tuple[float, float
 
     >>> low, high = interval(15, 300)
     >>> round(low, 4), round(high, 4)
-    (0.0179, 0.1075)
+    (0.0183, 0.1052)
     """
     low = float(betaincinv(count, tries - count + 1, level / 2.0)) if count else 0.0
     high = float(betaincinv(count + 1, tries - count, 1.0 - level / 2.0)) if count < tries else 1.0
