@@ -21,6 +21,7 @@ from weakfeedback.serve import service as service_module
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.models import CONFIG, DecideRequest, FeedbackRequest
 from weakfeedback.serve.recover import recover_all
+from weakfeedback.serve.server import SWITCH
 from weakfeedback.serve.service import Options, Service
 
 CASCADE = {"kind": "cascade", "stages": ["a", "b", "c"], "stage_costs": [0.5, 2.0, 5.0], "error_cost": 20.0}
@@ -242,6 +243,7 @@ def replay(rounds: int = 5000) -> tuple[float, float]:
 
 async def light(path: Path, beside: bool, seconds: float) -> float:
     """p99 of a light learner's decisions, alone or beside a heavy one."""
+    sys.setswitchinterval(SWITCH)  # as the server does
     service = Service(opener(path), Options(durability="process", compiled=False))
     await service.start()
     await service.create("t", CONFIG.validate_python(CASCADE))

@@ -80,7 +80,7 @@ class Kind:
 
     def stage(self, body: dict[str, Any]) -> str:
         """The name of the stage that answers, from the event of a decision."""
-        return self.answer(body)["name"]
+        raise NotImplementedError
 
     def waits(self, body: dict[str, Any]) -> bool:
         """Whether a decision waits for feedback."""
@@ -224,6 +224,9 @@ class CascadeKind(Compared):
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         stage = body["stage"]
         return {"stage": stage, "name": self.names[stage], "call": self.names[: stage + 1]}
+
+    def stage(self, body: dict[str, Any]) -> str:
+        return self.names[body["stage"]]
 
     def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
         self.refuse(given, ("outputs", "differ", "distance", "costs", "label", "label_cost", "right"))
@@ -447,6 +450,9 @@ class RouterKind(Compared):
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         answer = body["answer"]
         return {"stage": answer, "name": self.names[answer], "call": [self.names[k] for k in body["call"]]}
+
+    def stage(self, body: dict[str, Any]) -> str:
+        return self.names[body["answer"]]
 
     def waits(self, body: dict[str, Any]) -> bool:
         return len(body["call"]) > 1

@@ -24,6 +24,7 @@ from weakfeedback.serve.models import CONFIG, CalibrateRequest, FeedbackRequest,
 from weakfeedback.serve.watch import Watch
 
 SNAPSHOT = 10_000  # events from one snapshot to the next
+SAMPLED = 32  # of so many light steps one is timed, and so many at the start
 HEAVY = 0.0005  # seconds of a step, on average, above which it is done in a thread
 WEIGHT = 0.1  # of the latest step that was timed in the moving average
 AUDITS = 100  # that are remembered
@@ -156,9 +157,15 @@ class Learner:
         """Whether its steps belong into a thread."""
         return self.step_seconds > HEAVY
 
+    def is_timed(self) -> bool:
+        """Whether the next step is to be timed: the first ones, and then some."""
+        self.steps += 1
+        return self.steps <= SAMPLED or self.steps % SAMPLED == 0
+
     def timed(self, seconds: float) -> None:
-        """Take note of how long a step took."""
-        self.step_seconds += WEIGHT * (seconds - self.step_seconds)
+        """Take note of how long a step took; the first one counts in full."""
+        known = self.step_seconds
+        self.step_seconds = known + WEIGHT * (seconds - known) if known else seconds
 
     # -- beginning, and beginning again
 

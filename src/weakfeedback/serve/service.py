@@ -49,7 +49,6 @@ from weakfeedback.serve.recover import Recovered, recover_all
 
 THREADS = 2  # for steps of heavy learners
 BACK_OFF = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between attempts to open the store again
-SAMPLED = 64  # of so many light steps one is timed
 TICK = 1.0  # seconds from one look for expired decisions to the next
 DURABILITY = {"full": True, "process": False}
 
@@ -314,8 +313,7 @@ class Service:
                     return found, learner.last
                 self._check_current(learner)
             # CPU time, for on a busy machine all learners would look heavy by the clock; of some steps, as it is dear
-            learner.steps += 1
-            began = time.thread_time() if learner.steps % SAMPLED == 1 else None
+            began = time.thread_time() if learner.is_timed() else None
             try:
                 result = work(*arguments)
             except Exception as error:
