@@ -84,12 +84,10 @@ class Page:
 
     def __init__(self, service: Service, auth: Auth, operations: Callable[[], Iterable[Operation]]) -> None:
         self.service, self.auth, self._operations = service, auth, operations
-        self._rows: dict[
-            str, tuple[tuple[int, int, bool], dict[str, Any], str]
-        ] = {}  # rendered, while nothing changed
-        self._settled: dict[str, tuple[float, int, int | None]] = {}
-        self._lines: dict[str, tuple[int, str]] = {}
-        self._views: dict[tuple[str, str], tuple[tuple[int, int], dict[str, Any]]] = {}
+        self._rows: dict[str, tuple[Any, dict[str, Any], str]] = {}  # rendered, while nothing has changed
+        self._settled: dict[str, tuple[float, Any, int | None]] = {}
+        self._lines: dict[str, tuple[Any, str]] = {}
+        self._views: dict[tuple[str, str], tuple[Any, dict[str, Any]]] = {}
         self._rate = (time.monotonic(), service.commits, 0.0)
         self._viewers = 0
         self.address = "http://127.0.0.1:8470"  # as the last browser knows it, for commands to copy
@@ -103,7 +101,8 @@ class Page:
     def row(self, learner: Learner) -> tuple[dict[str, Any], str]:
         """The row of a learner, as data and as HTML; made anew only if something has changed."""
         now, watch = self.now(), watch_of(learner)
-        key = learner.seq, now // 60_000_000, learner.archived
+        # the object too: after a failed commit another one may have the same number of events
+        key = learner, learner.seq, now // 60_000_000
         known = self._rows.get(learner.name)
         if known is None or known[0] != key:
             currency = learner.config.currency
@@ -123,8 +122,8 @@ class Page:
     def _line(self, learner: Learner, watch: Watch, now: int) -> str:
         """The small line of a learner, made anew every minute."""
         known, minute = self._lines.get(learner.name), now // 60_000_000
-        if known is None or known[0] != minute:
-            known = self._lines[learner.name] = minute, view.spark(watch, now)
+        if known is None or known[0] != (learner, minute):
+            known = self._lines[learner.name] = (learner, minute), view.spark(watch, now)
         return known[1]
 
     def _settled_stage(self, learner: Learner) -> int | None:
@@ -133,8 +132,9 @@ class Page:
         if settled is None:
             return None
         known, moment_ = self._settled.get(learner.name), time.monotonic()
-        if known is None or (moment_ - known[0] > ASSUMED and known[1] != learner.seq):
-            known = self._settled[learner.name] = moment_, learner.seq, int(settled())
+        fresh = known is not None and known[1][0] is learner and moment_ - known[0] <= ASSUMED
+        if known is None or (not fresh and known[1] != (learner, learner.seq)):
+            known = self._settled[learner.name] = moment_, (learner, learner.seq), int(settled())
         return known[2]
 
     def chosen(self, q: str, page: int) -> tuple[list[Learner], int]:
@@ -180,7 +180,7 @@ class Page:
         """Everything about one learner, once it is stored."""
         learner = self.service.learner(name)
         now = self.now()
-        key = learner.seq, now // (view.SPANS[span][1] * 1_000_000)
+        key = learner, learner.seq, now // (view.SPANS[span][1] * 1_000_000)
         known = self._views.get((name, span))
         if known is not None and known[0] == key:
             return known[1]
