@@ -223,6 +223,7 @@ class Page:
             "watched": kind in WATCHED,
             "recent": view.recent(watch, now, hasattr(learner.live, "explain")),
             "proxy": view.proxy(watch),
+            "tokens": view.tokens(watch),
             "changes": view.changes(watch, report["currency"]),
             "audited": kind in WATCHED and hasattr(learner.live, "audit_outputs"),
             "audits": _audits(learner, watch, report["currency"]),

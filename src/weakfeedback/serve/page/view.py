@@ -522,6 +522,20 @@ def proxy(watch: Watch) -> list[dict[str, Any]]:
     return found
 
 
+def tokens(watch: Watch) -> str:
+    """Return the tokens of the last day in words, nothing if there were none."""
+    last = watch.series.last()
+    if last is None or watch.kind == "allocation":
+        return ""
+    names = ("tokens_in", "tokens_cached", "tokens_out")
+    sums = watch.series.read(last - 86_340, last + 60, 86_400, names)["columns"]
+    read, cached, written = (sum(sums[name]) for name in names)
+    if not read + written:
+        return ""
+    of_these = f" ({count(cached)} of them cached)" if cached else ""
+    return f"{count(read)} tokens read{of_these}, {count(written)} written"
+
+
 def changes(watch: Watch, currency: str | None) -> list[dict[str, str]]:
     """Return the changes of prices, the last one first."""
     return [
