@@ -501,7 +501,7 @@ async def series(call: Call) -> Answer:
     end = asked["to"] or call.service.options.clock() // 1_000_000 + 1
     start = asked["from"] or end - 3600
     try:
-        read = watch_of(learner).series.read(start, end, asked["step"])
+        read = watch_of(learner).read(start, end, asked["step"])
     except ValueError as error:
         raise Problem("invalid", str(error), field="step") from None
     return Answer(await call.service._shown(learner, read))

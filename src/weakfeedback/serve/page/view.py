@@ -9,7 +9,7 @@ from typing import Any
 from weakfeedback.live.adaptive_report import CALIBRATED_LIMIT, LIMIT, NO_LIMIT
 from weakfeedback.live.report import wilson
 from weakfeedback.serve.page.words import ago, amount, count, counted, duration, listed, moment, number, share
-from weakfeedback.serve.watch import WATCHED, Watch
+from weakfeedback.serve.watch import TOKENS, WATCHED, Watch
 
 KINDS = {
     "cascade": ("cascade", "calls its stages from the cheapest on, and learns where to stop"),
@@ -505,7 +505,7 @@ def proxy(watch: Watch) -> list[dict[str, Any]]:
         return []
     K = len(watch.names)
     wanted = [f"{what}_{k}" for k in range(K) for what in ("calls", "errors", "seconds", "streams", "first")]
-    sums = watch.series.read(last - 86_340, last + 60, 86_400, wanted)["columns"]
+    sums = watch.noted.read(last - 86_340, last + 60, 86_400, wanted)["columns"]
     found = []
     for k, name in enumerate(watch.names):
         calls, streams = sum(sums[f"calls_{k}"]), sum(sums[f"streams_{k}"])
@@ -527,9 +527,8 @@ def tokens(watch: Watch) -> str:
     last = watch.series.last()
     if last is None or watch.kind == "allocation":
         return ""
-    names = ("tokens_in", "tokens_cached", "tokens_out")
-    sums = watch.series.read(last - 86_340, last + 60, 86_400, names)["columns"]
-    read, cached, written = (sum(sums[name]) for name in names)
+    sums = watch.read(last - 86_340, last + 60, 86_400)["columns"]
+    read, cached, written = (sum(sums[name]) for name in TOKENS)
     if not read + written:
         return ""
     of_these = f" ({count(cached)} of them cached)" if cached else ""
