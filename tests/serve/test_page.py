@@ -461,3 +461,20 @@ def test_what_was_never_stored_is_not_shown_again(tmp_path):
 
     (_, first), (_, second) = run(look())
     assert first["pairs"] != second["pairs"]
+
+
+def test_a_service_that_reads_its_log_does_not_seem_empty(tmp_path):
+    async def look():
+        async with serving(tmp_path / "s.db") as (service, _):
+            call = paged(service)
+            await call("PUT", "/v1/learners/triage", CASCADE)
+            service.state = "replaying"
+            try:
+                return [await call("GET", path) for path in ("/", "/learners/triage")]
+            finally:
+                service.state = "ready"
+
+    for reply in run(look()):
+        assert reply.status == 503
+        assert "No learner yet" not in text_of(reply)
+        assert reply.headers["content-type"].startswith("text/html")

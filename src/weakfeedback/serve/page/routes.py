@@ -260,9 +260,13 @@ class Page:
         if (elsewhere := await self.allowed(request)) is not None:
             return elsewhere
         q, page = _chosen(request)
-        learners, found = self.chosen(q, page)
-        rows = [self.row(learner)[0] for learner in learners]
-        await self.stored(learners)
+        try:
+            self.service.check_ready()  # while the log is read there would seem to be no learners
+            learners, found = self.chosen(q, page)
+            rows = [self.row(learner)[0] for learner in learners]
+            await self.stored(learners)
+        except Problem as problem:
+            return self.problem(request, problem)
         return self.render(
             request,
             "overview.html",
