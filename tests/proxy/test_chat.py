@@ -6,6 +6,7 @@ import pytest
 from tests.proxy.raw import QUESTION, RIGHT, ask, body_of, connect, send
 from tests.proxy.world import MODELS, LocalDecider, ScriptedSteps, learner, stage, world
 
+from weakfeedback.serve.proxy import chat
 from weakfeedback.serve.proxy.fake import FakeModel, FakeUpstream
 
 ALL_RIGHT = {name: FakeModel(name, 1.0) for name in MODELS}
@@ -143,6 +144,13 @@ def test_unless_they_are_told_to():
         assert got.status == 503
         assert got.data["error"]["code"] == "store_unavailable"
         assert here.fake.seen == []
+
+
+def test_no_more_than_so_many_comparisons_wait(here, monkeypatch):
+    monkeypatch.setattr(chat, "WAITING", 0)
+    got = ask(here.url)
+    assert got.status == 200
+    assert kinds(here) == ["serve"]
 
 
 def test_only_allowed_fields_go_upstream_and_the_operators_win():

@@ -37,10 +37,26 @@ def leave(here, stream, wait_for, **more):
     return left
 
 
+class Late(AssertionError):
+    """Sockets were closed, but not in time."""
+
+
+def in_time(attempt):
+    """Try up to three times: a busy machine can only make it later."""
+    for k in range(3):
+        try:
+            attempt()
+            return
+        except Late:
+            if k == 2:
+                raise
+
+
 def ended_in_time(here, left, count):
     until(lambda: len(here.fake.seen) == count and all(seen.left is not None for seen in here.fake.seen), 3)
     late = [seen.left - left for seen in here.fake.seen]
-    assert max(late) < LIMIT, late
+    if max(late) >= LIMIT:
+        raise Late(late)
 
 
 def cancelled(here):
@@ -53,13 +69,16 @@ def cancelled(here):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_before_the_first_byte(stream):
-    with world(models=SLOW, make_decider=calling(0, 2)) as here:
-        left = leave(here, stream, lambda _: until(lambda: len(here.fake.seen) == 2))
-        ended_in_time(here, left, 2)
-        spending = cancelled(here)
-        assert set(spending.costs) == {0, 2}
-        assert spending.tokens[0] > 0  # what was sent is paid
-        assert here.proxy.account("support")["left"] == 1
+    def attempt():
+        with world(models=SLOW, make_decider=calling(0, 2)) as here:
+            left = leave(here, stream, lambda _: until(lambda: len(here.fake.seen) == 2))
+            ended_in_time(here, left, 2)
+            spending = cancelled(here)
+            assert set(spending.costs) == {0, 2}
+            assert spending.tokens[0] > 0  # what was sent is paid
+            assert here.proxy.account("support")["left"] == 1
+
+    in_time(attempt)
 
 
 def test_in_the_middle_of_a_stream():
@@ -68,10 +87,13 @@ def test_in_the_middle_of_a_stream():
         answer.read(10)
         return answer
 
-    with world(models=SLOW, make_decider=calling(0, 1)) as here:
-        left = leave(here, True, first_bytes)
-        ended_in_time(here, left, 2)
-        assert set(cancelled(here).costs) == {0, 1}
+    def attempt():
+        with world(models=SLOW, make_decider=calling(0, 1)) as here:
+            left = leave(here, True, first_bytes)
+            ended_in_time(here, left, 2)
+            assert set(cancelled(here).costs) == {0, 1}
+
+    in_time(attempt)
 
 
 def test_while_a_call_is_about_to_be_repeated():
@@ -105,16 +127,20 @@ def test_after_the_answer_nothing_is_cancelled():
 def test_in_the_middle_of_an_adaptive_request(stream):
     models = SLOW | {"small-7b": FakeModel("small-7b", 1.0)}
     table = learner(mode="adaptive", compare={"type": "text"})
-    with world(table, models=models, make_decider=lambda proxied: ScriptedSteps(proxied, 2)) as here:
-        here.fake.always["medium-2"] = "hang"
-        connection = connect(here.url)
-        send(connection, body_of(stream))
-        until(lambda: len(here.fake.seen) == 2)
-        left = time.monotonic()
-        connection.close()
-        until(lambda: here.fake.seen[1].left is not None, 3)
-        assert here.fake.seen[1].left - left < LIMIT
-        assert set(cancelled(here).costs) == {0, 1}
+
+    def attempt():
+        with world(table, models=models, make_decider=lambda proxied: ScriptedSteps(proxied, 2)) as here:
+            here.fake.always["medium-2"] = "hang"
+            connection = connect(here.url)
+            send(connection, body_of(stream))
+            until(lambda: len(here.fake.seen) == 2)
+            here.fake.seen.pop(0)  # which has answered
+            left = time.monotonic()
+            connection.close()
+            ended_in_time(here, left, 1)
+            assert set(cancelled(here).costs) == {0, 1}
+
+    in_time(attempt)
 
 
 def test_before_the_body_is_complete():

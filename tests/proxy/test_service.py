@@ -19,6 +19,7 @@ from tests.serve.harness import opener, quick
 
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth, Token
+from weakfeedback.serve.models import WarmStartRequest
 from weakfeedback.serve.proxy.attach import UpstreamMetrics, make_proxy, prepare_learners, proxy_routes
 from weakfeedback.serve.proxy.fake import FakeModel, FakeServer, FakeUpstream
 from weakfeedback.serve.proxy.prices import Tokens
@@ -34,8 +35,8 @@ class Chat:
     def __init__(self, service, proxy, app):
         self.service, self.proxy, self.app = service, proxy, app
 
-    async def post(self, body, **headers):
-        """Return status, headers and body of an answer."""
+    async def post(self, body, leave=None, **headers):
+        """Return status, headers and body of an answer; ``leave`` if the client waits only so many seconds."""
         sent = {"host": "localhost", "content-type": "application/json", **headers}
         scope = {
             "type": "http",
@@ -52,14 +53,18 @@ class Chat:
         found = []
 
         async def receive():
-            if not messages:
-                await asyncio.Event().wait()  # the client stays
-            return messages.pop()
+            if messages:
+                return messages.pop()
+            await (asyncio.Event().wait() if leave is None else asyncio.sleep(leave))
+            return {"type": "http.disconnect"}
 
         async def send(message):
             found.append(message)
 
         await self.app(scope, receive, send)
+        if leave is not None:
+            await self.proxy.drain()
+            return None
         names = {k.decode(): v.decode() for k, v in found[0]["headers"]}
         return found[0]["status"], names, b"".join(m.get("body", b"") for m in found[1:])
 
@@ -132,6 +137,28 @@ def test_what_was_learned_survives_and_open_decisions_are_taken_back(tmp_path):
     assert after["disagreement"] == before["disagreement"]
     assert after["pending"] == 0
     assert last["reason"] == "restart"
+
+
+@pytest.mark.parametrize("warm", [False, True], ids=["compared", "alone"])
+def test_a_client_that_leaves_cancels_the_decision_with_its_cost(tmp_path, warm):
+    """Also the decision of one model alone, which waits for no feedback."""
+    models = {name: FakeModel(name, seconds=30.0) for name in MODELS}
+    table = learner(waiting_price=0.5, compare={"type": "text"})
+
+    async def work():
+        async with chatting(tmp_path / "s.db", table, FakeUpstream(models)) as chat:
+            if warm:
+                await chat.service.warm_start("support", WarmStartRequest(outputs=[["a"] * 3] * 300))
+            await chat.post(body_of(), leave=0.2)
+            (*_, decided, ended) = await chat.service.events("support", -1, 1000)
+            assert decided.kind == "decide"
+            assert (len(decided.body["call"]) == 1) == warm
+            assert (ended.kind, ended.decision) == ("cancel", decided.decision)
+            assert ended.body["reason"] == "the client left"
+            assert 0.01 < ended.body["cost"] < 10 * 0.5
+            assert (await chat.service.report("support"))["pending"] == 0
+
+    asyncio.run(work())
 
 
 def test_prices_of_the_file_are_taken_and_measured_ones_stay(tmp_path):
@@ -288,6 +315,29 @@ def test_a_cascade_over_the_service(tmp_path):
             assert report["spent"] == pytest.approx(chat.proxy.account("support")["spent"])
 
     asyncio.run(work())
+
+
+def test_an_adaptive_learner_over_the_service(tmp_path):
+    """It learns to call the dear model less; what was learned is there after a restart."""
+    table = learner(
+        mode="adaptive", error_cost=4.0, compare={"type": "regex", "pattern": r"(\d+)\.$"}, seed=1
+    )
+
+    async def work(first, last):
+        async with chatting(tmp_path / "s.db", table) as chat:
+            told = [await chat.ask(f"What is {k} * 7?") for k in range(first, last)]
+            forced = await chat.ask(x_weakfeedback_learn="no")
+            return told, forced, await chat.service.report("support")
+
+    told, _, report = asyncio.run(work(0, 250))
+    assert report["rounds"] == 250
+    assert report["pending"] == 0
+    stages = [int(one["x-weakfeedback-stage"]) for one in told]
+    assert len(set(stages[-100:])) > 1  # some answers are good enough, some are not
+    assert stages[-100:].count(2) / 100 < 0.7 * stages[:30].count(2) / 30
+    told, forced, report = asyncio.run(work(250, 260))
+    assert report["rounds"] == 260
+    assert "x-weakfeedback-decision" not in forced
 
 
 def test_minutes_hear_of_calls():

@@ -99,9 +99,9 @@ class LocalDecider:
         if self.forced is None:
             self.objects[name].cancel(id, spending.total)
 
-    async def serve(self, name, stage, spending, id):
+    async def serve(self, name, stage, spending):
         self._check()
-        self.told.append(("serve", stage, spending, id))
+        self.told.append(("serve", stage, spending))
 
     async def recost(self, name, prices):
         self.told.append(("recost", prices))
@@ -127,9 +127,11 @@ class ScriptedSteps(LocalDecider):
         self.told.append(("begin",))
         return Step(7, 0)
 
-    async def tell(self, name, id, label, score):
+    async def tell(self, name, id, stage, label, score, cost):
         self._check()
         at = sum(entry[0] == "tell" for entry in self.told)
+        assert stage == at % 3
+        assert cost > 0
         self.told.append(("tell", id, label, score))
         return Step(id, at + 1 if at < self.last else None)
 

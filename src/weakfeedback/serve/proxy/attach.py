@@ -75,10 +75,15 @@ class ServiceDecider:
         found = await self._asked(self._service.begin(learner))
         return Step(found["id"], found["stage"])
 
-    async def tell(self, learner: str, id: int, label: int, score: float | None) -> Step:
-        """Tell the answer of the stage that was asked for."""
-        found = await self._asked(self._service.tell(learner, id, TellRequest(output=label, score=score)))
-        return Step(id, None if found is None else found["stage"])
+    async def tell(
+        self, learner: str, id: int, stage: int, label: int, score: float | None, cost: float
+    ) -> Step:
+        """Tell the answer of the stage that was asked for: its class of equal answers, its score and its price."""
+        given = TellRequest(output=label, stage=stage, score=score, cost=cost)
+        found = await self._asked(self._service.tell(learner, id, given))
+        if found is None:
+            raise Unavailable(f"decision {id} has ended")
+        return Step(id, found["stage"])
 
     async def feedback(
         self,
@@ -105,11 +110,9 @@ class ServiceDecider:
             self._service.cancel(learner, id, CancelRequest(cost=spending.total, reason=reason))
         )
 
-    async def serve(self, learner: str, stage: int, spending: Spending, id: int | None) -> None:
-        """Count a request that was answered without a decision; one that was decided is counted already."""
-        if id is None:
-            # its tokens are noted with the call, as those of all calls are
-            await self._asked(self._service.served(learner, stage, spending.total))
+    async def serve(self, learner: str, stage: int, spending: Spending) -> None:
+        """Count a request that was answered without a decision of its own; its tokens are noted with its calls."""
+        await self._asked(self._service.served(learner, stage, spending.total))
 
     async def recost(self, learner: str, prices: list[float]) -> None:
         """Go on with new prices."""
@@ -119,9 +122,12 @@ class ServiceDecider:
     def settled(self, learner: str) -> int:
         """Return the stage that the learner trusts now."""
         try:
-            return int(self._service.learner(learner).live.settled())  # type: ignore[attr-defined]
+            live: Any = self._service.learner(learner).live
+            return int(live.settled())
         except Problem as problem:
             raise Unavailable(problem.detail) from None
+        except ValueError as error:  # of a learner that trusts no single stage
+            raise Unavailable(str(error)) from None
 
     async def _asked(self, work: Awaitable[Any]) -> Any:
         try:
@@ -133,6 +139,8 @@ class ServiceDecider:
                 return None
             if problem.code in UNABLE:
                 raise Unavailable(problem.detail) from None
+            if problem.code == "wrong_outputs":  # nothing can be learned from these answers
+                raise ValueError(problem.detail) from None
             raise
 
 

@@ -408,7 +408,8 @@ class Proxy:
         if call.answer is None or round.partition is None or round.ruling is None:
             raise ValueError("there is no answer to tell")
         label = await round.partition.add(call.answer)
-        return await self._decider.tell(round.asked.settings.name, round.ruling.id, label, call.answer.score)
+        name, id = round.asked.settings.name, round.ruling.id
+        return await self._decider.tell(name, id, call.stage, label, call.answer.score, call.cost)
 
     async def _tell_last(self, round: Round, stage: int) -> None:
         """Tell the answer of the last stage, which the client has already."""
@@ -418,7 +419,6 @@ class Proxy:
             await self._cancel(round, "comparison failed")
         except Unavailable:
             return
-        await self._book(round, stage)
 
     # -- afterwards
 
@@ -439,7 +439,7 @@ class Proxy:
             self._spawn(self._compare(round))
         elif round.ruling is not None and round.partition is not None and stage == len(settings.stages) - 1:
             self._spawn(self._tell_last(round, stage))
-        else:
+        elif round.ruling is None or round.ruling.repeated:
             self._spawn(self._book(round, stage))
         prices = books.prices.look()
         if prices is not None:
@@ -503,10 +503,11 @@ class Proxy:
             return
 
     async def _book(self, round: Round, stage: int) -> None:
-        """Book a request that was answered without comparison."""
-        id = round.ruling.id if round.ruling is not None else None
+        """Book a request that was answered without a decision of its own; those with one are booked by that."""
+        if round.ruling is not None and not round.ruling.repeated:
+            return
         try:
-            await self._decider.serve(round.asked.settings.name, stage, round.spending(), id)
+            await self._decider.serve(round.asked.settings.name, stage, round.spending())
         except Unavailable:
             return
 

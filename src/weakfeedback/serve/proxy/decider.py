@@ -58,8 +58,10 @@ class Decider(Protocol):
     async def begin(self, learner: str) -> Step:
         """Begin a request of an adaptive learner."""
 
-    async def tell(self, learner: str, id: int, label: int, score: float | None) -> Step:
-        """Tell the answer of the stage that was asked for, as a class of equal answers, and its score."""
+    async def tell(
+        self, learner: str, id: int, stage: int, label: int, score: float | None, cost: float
+    ) -> Step:
+        """Tell the answer of the stage that was asked for: its class of equal answers, its score and its price."""
 
     async def feedback(
         self,
@@ -75,8 +77,8 @@ class Decider(Protocol):
     async def cancel(self, learner: str, id: int, spending: Spending, reason: str) -> None:
         """Take a decision back; nothing is learned, what was spent counts as wasted."""
 
-    async def serve(self, learner: str, stage: int, spending: Spending, id: int | None) -> None:
-        """Count a request that was answered without comparison; ``id`` if it was decided."""
+    async def serve(self, learner: str, stage: int, spending: Spending) -> None:
+        """Count a request that was answered without a decision of its own."""
 
     async def recost(self, learner: str, prices: list[float]) -> None:
         """Go on with new prices."""

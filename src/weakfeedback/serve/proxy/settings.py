@@ -149,7 +149,7 @@ class ProxySettings:
     compare_timeout: float
     fail_open: bool
     features: tuple[Feature, ...]
-    more: dict[str, Any]  # policy, options, judge, seed, pending_ttl, where they are given
+    more: dict[str, Any]  # policy, options, seed, pending_ttl, where they are given
 
     def prices(self) -> list[float]:
         """Return what a call of each stage is expected to cost."""
@@ -288,6 +288,18 @@ def read_proxied(where: str, table: Any, upstreams: Collection[str]) -> ProxySet
             key: table[key] for key in ("policy", "options", "judge", "seed", "pending_ttl") if key in table
         },
     )
+
+
+def _more(where: str, table: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return what goes to the learner as it is; the judge of an adaptive one is an option of its policy."""
+    found: dict[str, Any] = {k: table[k] for k in ("policy", "options", "seed", "pending_ttl") if k in table}
+    if "judge" in table:
+        if kind != "adaptive" or table["judge"] not in ("last", "score"):
+            raise ValueError(
+                f"{where}.judge must be last or score, for adaptive, got {shown(table['judge'])}"
+            )
+        found["options"] = {**table_at(f"{where}.options", table.get("options", {})), "judge": table["judge"]}
+    return found
 
 
 def _kind(where: str, table: dict[str, Any]) -> str:
