@@ -660,15 +660,15 @@ class Service:
         end = await self._end_of(learner, id)
         if end.kind == "feedback":
             if end.body.get("digest") == digest:
-                learner.duplicates += 1
+                learner.note_refused("duplicate")
                 return {"result": "duplicate", "id": id}
-            learner.conflicts += 1
+            learner.note_refused("conflict")
             raise Problem(
                 "conflict",
                 f"decision {id} was answered at {moment(end.at)} with other content",
                 title=f"Decision {id} was answered with other content",
             )
-        learner.late += 1
+        learner.note_refused("late")
         code = "expired" if end.kind == "expire" else "cancelled"
         word = "has expired" if end.kind == "expire" else "was cancelled"
         raise Problem(code, f"decision {id} {word} at {moment(end.at)}; nothing is learned from it")
@@ -773,7 +773,7 @@ class Service:
         """What came after an output of a round that has ended, from the log."""
         end = await self._end_of(learner, id)
         if end.kind != "feedback":
-            learner.late += 1
+            learner.note_refused("late")
             code = "expired" if end.kind == "expire" else "cancelled"
             raise Problem(code, f"decision {id} has ended at {moment(end.at)}; nothing is learned from it")
         await self._shown(learner, None)
@@ -781,9 +781,9 @@ class Service:
         stage = len(told) - 1 if given.stage is None else given.stage
         kind: Any = learner.kind
         if not 0 <= stage < len(told) or not same_output(kind.output(given), told[stage].body):
-            learner.conflicts += 1
+            learner.note_refused("conflict")
             raise Problem("conflict", f"decision {id} has ended, and was told something else")
-        learner.duplicates += 1
+        learner.note_refused("duplicate")
         after = told[stage].body["next"]
         return after, stage if after is None else None
 
@@ -889,7 +889,7 @@ class Service:
             "name": learner.name,
             "kind": learner.kind.name,
             **own,
-            "late": learner.late,
+            "late": learner.refused["late"],
             "cancelled": learner.counts["cancelled"],
             "expired": learner.counts["expired"],
             "currency": learner.config.currency,
