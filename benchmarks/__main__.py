@@ -5,13 +5,13 @@ import json
 import sys
 from pathlib import Path
 
-from benchmarks import figure, growth, knapsack, live, proxy, startup, stores, table
+from benchmarks import figure, growth, knapsack, live, proxy, service, startup, stores, table
 from benchmarks.compare import measure
 from benchmarks.peers.install import NotInstalled
 from benchmarks.timing import machine
 from benchmarks.works import ROWS
 
-PARTS = ("table", "live", "knapsack", "growth", "start", "stores", "proxy")
+PARTS = ("table", "live", "knapsack", "growth", "start", "stores", "service", "proxy")
 
 
 def options(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -68,6 +68,9 @@ def main(arguments: list[str] | None = None) -> int:
     if "stores" in chosen.part:
         told["stores"] = stores.measure(chosen.repetitions)
         print(stores.text(told["stores"]))
+    if "service" in chosen.part:
+        told["service"] = service.measure(chosen.repetitions)
+        print(service.text(told["service"]))
     if "proxy" in chosen.part:
         told["proxy"] = proxy.measure(chosen.repetitions)
         print(proxy.text(told["proxy"]))

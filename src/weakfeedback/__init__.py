@@ -9,25 +9,26 @@ from typing import TYPE_CHECKING, Any
 from weakfeedback._version import __version__
 
 if TYPE_CHECKING:
-    from weakfeedback.engine.results import Results
-    from weakfeedback.engine.simulate import InterpretedWarning, simulate
-    from weakfeedback.journal import JournalError, OwnedElsewhere
-    from weakfeedback.live import (
-        Allocator,
-        Cascade,
-        ContextualCascade,
-        Costed,
-        DurabilityWarning,
-        FeedbackConflict,
-        PendingDecision,
-        Player,
-        Router,
-        Scored,
-        StateError,
-        UnknownDecision,
-        WrongSlot,
-    )
+    from weakfeedback.engine.results import Results as Results
+    from weakfeedback.engine.simulate import InterpretedWarning as InterpretedWarning
+    from weakfeedback.engine.simulate import simulate as simulate
+    from weakfeedback.journal import JournalError as JournalError
+    from weakfeedback.journal import OwnedElsewhere as OwnedElsewhere
+    from weakfeedback.live import Allocator as Allocator
+    from weakfeedback.live import Cascade as Cascade
+    from weakfeedback.live import ContextualCascade as ContextualCascade
+    from weakfeedback.live import Costed as Costed
+    from weakfeedback.live import DurabilityWarning as DurabilityWarning
+    from weakfeedback.live import FeedbackConflict as FeedbackConflict
+    from weakfeedback.live import PendingDecision as PendingDecision
+    from weakfeedback.live import Player as Player
+    from weakfeedback.live import Router as Router
+    from weakfeedback.live import Scored as Scored
+    from weakfeedback.live import StateError as StateError
+    from weakfeedback.live import UnknownDecision as UnknownDecision
+    from weakfeedback.live import WrongSlot as WrongSlot
 
+# the public names and where they are; for type checkers the same above, which a test compares
 _HOMES = {
     "Allocator": "weakfeedback.live",
     "Cascade": "weakfeedback.live",
@@ -49,27 +50,7 @@ _HOMES = {
     "simulate": "weakfeedback.engine.simulate",
 }
 
-__all__ = [
-    "Allocator",
-    "Cascade",
-    "ContextualCascade",
-    "Costed",
-    "DurabilityWarning",
-    "FeedbackConflict",
-    "InterpretedWarning",
-    "JournalError",
-    "OwnedElsewhere",
-    "PendingDecision",
-    "Player",
-    "Results",
-    "Router",
-    "Scored",
-    "StateError",
-    "UnknownDecision",
-    "WrongSlot",
-    "__version__",
-    "simulate",
-]
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> Any:

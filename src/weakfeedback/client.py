@@ -335,9 +335,15 @@ class Learner:
         """Begin a round of an adaptive learner: call the stage that it names, and `tell` the answer."""
         return _step(self._send(_begin(self._path, key)))
 
-    def tell(self, id: int, output: Any, **told: Any) -> Step:
-        """Tell the answer of the stage that was asked for (``score=``, ``chances=``, ``stage=``); return what next."""
-        return _step(self._send(_tell(self._path, id, output, told)))
+    def tell(self, step: Step, output: Any, **told: Any) -> Step:
+        """Tell the output of the stage that ``step`` asks for; also ``score=``, ``cost=``, ``chances=``."""
+        return _step(self._send(_tell(self._path, step, output, told)))
+
+    def calibrate(
+        self, outputs: Sequence[Sequence[Any]], truth: Sequence[Any], scores: Any = None
+    ) -> dict[str, Any]:
+        """Let an adaptive learner begin with labelled rows of outputs of all stages, and their scores."""
+        return dict(self._send(_calibrate(self._path, outputs, truth, scores)))
 
     def report(self) -> Report:
         """Return what was seen, spent and saved; ``print`` it for the table."""
@@ -503,9 +509,15 @@ class AsyncLearner:
         """See `Learner.begin`."""
         return _step(await self._send(_begin(self._path, key)))
 
-    async def tell(self, id: int, output: Any, **told: Any) -> Step:
+    async def tell(self, step: Step, output: Any, **told: Any) -> Step:
         """See `Learner.tell`."""
-        return _step(await self._send(_tell(self._path, id, output, told)))
+        return _step(await self._send(_tell(self._path, step, output, told)))
+
+    async def calibrate(
+        self, outputs: Sequence[Sequence[Any]], truth: Sequence[Any], scores: Any = None
+    ) -> dict[str, Any]:
+        """See `Learner.calibrate`."""
+        return dict(await self._send(_calibrate(self._path, outputs, truth, scores)))
 
     async def report(self) -> Report:
         """See `Learner.report`."""
@@ -649,8 +661,14 @@ def _begin(path: str, key: str | None) -> _Call:
     return _Call("POST", f"{path}/begin", {}, _key(key))
 
 
-def _tell(path: str, id: int, output: Any, told: dict[str, Any]) -> _Call:
-    return _Call("POST", f"{path}/decisions/{_id(id)}/tell", {"output": output, **told})
+def _tell(path: str, step: Step, output: Any, told: dict[str, Any]) -> _Call:
+    body = {"output": output, "stage": step.stage, **told}  # with its stage it can be repeated
+    return _Call("POST", f"{path}/decisions/{_id(step.id)}/tell", body)
+
+
+def _calibrate(path: str, outputs: Any, truth: Any, scores: Any) -> _Call:
+    body = _given(outputs=_listed(outputs), truth=_listed(truth), scores=_listed(scores))
+    return _Call("POST", f"{path}/calibrate", body, _key(None))
 
 
 def _report(path: str) -> tuple[_Call, _Call]:

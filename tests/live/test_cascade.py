@@ -246,8 +246,8 @@ def test_a_policy_that_is_not_delay_safe_waits_for_its_feedback():
 
 
 def test_a_policy_object_is_used_as_it_is():
-    policy = UssUcb([1, 3])
-    cascade = Cascade([parity, sign], [1, 2], policy=policy)
+    policy = UssUcb([0.1, 0.3])
+    cascade = Cascade([parity, sign], [1, 2], error_cost=10, policy=policy)
     cascade(2)
     assert cascade.policy is policy
     assert (policy.D[0, 1], policy.N[0, 1], policy.t) == (1, 1, 2)

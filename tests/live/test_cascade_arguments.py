@@ -1,5 +1,7 @@
 """Wrong arguments of the live cascade: one line that names the argument."""
 
+import warnings
+
 import pytest
 
 from weakfeedback.cascade import FixedArm, UssTs
@@ -56,3 +58,25 @@ def test_wrong_arguments_are_named(change, message):
     with pytest.raises(ValueError, match=message) as caught:
         Cascade(**{**good, **change})
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("stage_costs", "error_cost", "told"),
+    [
+        ([1, 4, 25], 1, True),  # the price of an error was forgotten
+        ([0, 4, 4], 4, True),  # an error saved for sure is worth no more than the call
+        ([9, 3.9, 50], 4, False),  # the second may pay, whatever the first costs
+        ([1], 1, False),
+        ([1, 0, 100], 1, False),
+    ],
+)
+def test_prices_at_which_no_later_stage_can_pay_are_told(stage_costs, error_cost, told):
+    stages = [parity] * len(stage_costs)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Cascade(stages, stage_costs, error_cost, seed=0)
+        Cascade(stages, stage_costs, error_cost, policy="Fixed", arm=0)  # learns nothing, so nothing is lost
+    assert [str(one.message).split(":")[0] for one in caught] == [
+        "at these prices no stage after the first can ever pay"
+    ] * told
+    assert all(one.filename == __file__ for one in caught)

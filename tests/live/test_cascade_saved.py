@@ -196,6 +196,7 @@ def leaves(data, path=()):
         yield from leaves(value, (*path, key))
 
 
+@pytest.mark.filterwarnings("ignore:at these prices")  # an error that costs 1.5 is among what is forged
 def test_wrong_content_under_a_right_checksum_is_refused_or_loads_whole(saved, monkeypatch):
     """The checksum tells accidents; here the content itself is forged, so the checks behind it must hold."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # thousands of files, none of which must last

@@ -183,7 +183,7 @@ def test_asynchronous_calls_are_in_the_journal(path):
     async def stage(x):
         return x % 2
 
-    cascade = Cascade.open(path, [stage, stage], [1, 2], seed=0)
+    cascade = Cascade.open(path, [stage, stage], [1, 2], error_cost=10, seed=0)
     asyncio.run(cascade.acall(3))
     assert Cascade.load(path, [stage, stage]).rounds == 1
     abandon(cascade)
@@ -310,10 +310,10 @@ def test_wrong_arguments_leave_no_file_behind(tmp_path):
         Cascade.open(tmp_path / "c.db", STAGES, [1, 4])
     for every in (0, 1.5, None, True):
         with pytest.raises(ValueError, match="every must be an integer >= 1"):
-            Cascade.open(tmp_path / "c.db", STAGES, [1, 4, 9], every=every)
+            Cascade.open(tmp_path / "c.db", STAGES, [1, 4, 9], error_cost=30, every=every)
     assert os.listdir(tmp_path) == []
     with pytest.raises(OSError, match="no"):
-        Cascade.open(tmp_path / "no" / "c.db", STAGES, [1, 4, 9])
+        Cascade.open(tmp_path / "no" / "c.db", STAGES, [1, 4, 9], error_cost=30)
 
 
 # -- one owner

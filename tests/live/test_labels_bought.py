@@ -302,7 +302,7 @@ def test_who_gives_a_label_buys():
         ({"label": str, "label_price": 1}, "Q-USS"),
         ({"label_price": 1, "cap": 0.5}, "Q-USS"),
     ):
-        assert f", {name}, " in repr(Cascade([str, str], [1, 2], **given))
+        assert f", {name}, " in repr(Cascade([str, str], [1, 2], error_cost=10, **given))
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ def test_options_of_a_policy_of_ones_own_are_its_arguments(path):
 
 @pytest.mark.parametrize("wrong", [b"state.json", "a\0b", "", 5, None, ["x"]])
 def test_what_is_no_path_is_refused_in_one_line(wrong):
-    cascade = Cascade(2, [1, 2])
+    cascade = Cascade(2, [1, 2], error_cost=10)
     uses = {
         "save": lambda: cascade.save(wrong),
         "load": lambda: Cascade.load(wrong, 2),
@@ -196,7 +196,7 @@ def test_what_is_no_path_is_refused_in_one_line(wrong):
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: Cascade(2, [1, 2], seed=0), lambda: Router(2, [1, 20], error_cost=100)]
+    "make", [lambda: Cascade(2, [1, 2], error_cost=10, seed=0), lambda: Router(2, [1, 20], error_cost=100)]
 )
 def test_costs_whose_sum_is_no_number_are_refused(make):
     thing = make()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weakfeedback.journal import SqliteStore
+from weakfeedback.journal import open_store
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.service import Options, Service
@@ -94,14 +94,14 @@ class Caller:
         return await self.raw(method, path, body, sent)
 
 
-def opener(path: Path, wrap: Callable[[Any], Any] = lambda store: store) -> Callable[..., Any]:
-    """Opens the store at a path; what is written goes through ``wrap``."""
+def opener(place: Path | str, wrap: Callable[[Any], Any] = lambda store: store) -> Callable[..., Any]:
+    """Opens the store at a path or an address; what is written goes through ``wrap``."""
 
-    def open_store(read_only: bool = False, create: bool = True) -> Any:
-        store = SqliteStore.open(path, read_only=read_only, create=create)
+    def opened(read_only: bool = False, create: bool = True) -> Any:
+        store = open_store(place, read_only=read_only, create=create)
         return store if read_only else wrap(store)
 
-    return open_store
+    return opened
 
 
 def quick(**more: Any) -> Options:
@@ -111,7 +111,7 @@ def quick(**more: Any) -> Options:
 
 @contextlib.asynccontextmanager
 async def serving(
-    path: Path, options: Options | None = None, auth: Auth | None = None, **more: Any
+    path: Path | str, options: Options | None = None, auth: Auth | None = None, **more: Any
 ) -> AsyncIterator[tuple[Service, Caller]]:
     """A running service over the store at ``path``."""
     wrap = more.pop("wrap", lambda store: store)

@@ -9,7 +9,7 @@ from tests.serve.chrome import chrome
 from tests.serve.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, quick, run
 from tests.serve.sockets import listening
 
-from weakfeedback.serve.models import CONFIG, DecideRequest, FeedbackRequest
+from weakfeedback.serve.models import CONFIG, DecideRequest, FeedbackRequest, TellRequest
 from weakfeedback.serve.page import view
 
 HOSTILE = "<script>alert(1)</script>"
@@ -17,6 +17,7 @@ LEARNERS = {
     "triage": {**CASCADE, "stages": ["rules", HOSTILE, "expert"], "currency": "<b>EUR"},
     "mail": ROUTER,
     "looks": CONTEXTUAL,
+    "asks": {**CASCADE, "kind": "adaptive"},
     "patrols": ALLOCATION,
 }
 PAGES = ["/", *(f"/learners/{name}" for name in LEARNERS), "/learners/triage/decisions/1", "/docs", "/login"]
@@ -26,6 +27,12 @@ async def ask(service, rounds):
     """Rounds of every learner; answers differ now and then."""
     for n in range(rounds):
         for name, config in LEARNERS.items():
+            if config["kind"] == "adaptive":
+                step = await service.begin(name)
+                while step["stage"] is not None:
+                    told = TellRequest(output="xy"[n % 4 == step["stage"]], stage=step["stage"])
+                    step = await service.tell(name, step["id"], told)
+                continue
             context = [n % 5 / 5, 0.3] if config["kind"] == "contextual" else None
             decision = await service.decide(name, DecideRequest(context=context))
             if config["kind"] == "allocation":

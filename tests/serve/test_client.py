@@ -196,7 +196,7 @@ def test_every_operation_has_its_route(fake, learner):
     assert learner.wants_label(1, ["a", "b"]) is True
     assert learner.cancel(1, 0.5, "gone") is None
     assert learner.begin() == Step(4, 0, "rules")
-    assert learner.tell(4, "spam", score=0.9) == Step(4, None, None, 0)
+    assert learner.tell(Step(4, 0, "rules"), "spam", score=0.9) == Step(4, None, None, 0)
     report = learner.report()
     assert (str(report), report["rounds"]) == ("a table", 5)
     assert learner.explain(1) == "because"
@@ -234,7 +234,7 @@ def test_every_operation_has_its_route(fake, learner):
         ("DELETE", ""),
     ]
     assert fake.seen[7][3]["Accept"] == "text/plain"
-    assert fake.seen[5][2] == {"output": "spam", "score": 0.9}
+    assert fake.seen[5][2] == {"output": "spam", "stage": 0, "score": 0.9}
 
 
 def test_arguments_are_checked_before_anything_is_sent(fake, learner, monkeypatch):

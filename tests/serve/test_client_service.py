@@ -80,6 +80,15 @@ def test_the_other_kinds(service):
         given = patrols.decide().allocation
         assert sum(given.values()) <= 1.5 + 1e-9
         assert patrols.feedback(1, observed={"north": 1}) == "accepted"
+        asks = client.create("asks", **{**CASCADE, "kind": "adaptive"})
+        asks.calibrate([["x", "x", "y"], ["x", "x", "x"]], ["y", "x"])
+        first = step = asks.begin()
+        while step.stage is not None:
+            assert step.name == CASCADE["stages"][step.stage]
+            last, step = step, asks.tell(step, "x")
+        assert step.answer == last.stage
+        assert asks.tell(last, "x").repeated  # as after a lost answer
+        assert asks.decision(first.id)["status"] == "answered"
         mail = client.create("mail", **ROUTER)
         routed = mail.decide()
         if len(routed.call) > 1:

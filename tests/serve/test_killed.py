@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.postgres import Cluster
 from tests.serve.processes import Client, Process
 
-from weakfeedback.journal import SqliteStore
+from weakfeedback.journal import open_store
 from weakfeedback.serve.recover import recover_all
 
 CONFIG = {"kind": "cascade", "stages": ["a", "b", "c"], "stage_costs": [0.5, 2.0, 5.0], "error_cost": 20.0}
@@ -56,9 +57,9 @@ def work(port: int, number: int, told: Told, errors: list[BaseException]) -> Non
         call.close()
 
 
-def check_store(path: Path, told: Told) -> None:
+def check_store(place: Path | str, told: Told) -> None:
     """Compare the log with what clients were told, and both ways of replay with each other."""
-    with SqliteStore.open(path, read_only=True) as store:
+    with open_store(place, read_only=True) as store:
         (stored,) = store.learners()
         events = list(store.events(stored.id))  # no gap, no damage
         decided = {
@@ -81,11 +82,12 @@ def check_store(path: Path, told: Told) -> None:
             assert {one.name: one.picture() for one in recover_all(store).learners} == whole
 
 
-def kill_often(folder: Path, times: int) -> None:
+def kill_often(folder: Path, times: int, address: str | None = None) -> None:
+    options = () if address is None else ("--store", address)
     told, luck = Told(), random.Random(3)
     for round in range(times):
         errors: list[BaseException] = []
-        with Process(folder) as server:
+        with Process(folder, *options) as server:
             call = Client(server.port)
             if round == 0:
                 assert call("PUT", PLACE, {**CONFIG, "seed": 5})[0] == 201
@@ -111,7 +113,7 @@ def kill_often(folder: Path, times: int) -> None:
                 thread.join()
         assert not errors, errors
     assert len(told.fed) > times
-    check_store(folder / "weakfeedback.db", told)
+    check_store(address or folder / "weakfeedback.db", told)
 
 
 def test_ten_kills(tmp_path: Path) -> None:
@@ -121,3 +123,12 @@ def test_ten_kills(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_hundred_kills(tmp_path: Path) -> None:
     kill_often(tmp_path, 200)
+
+
+def test_three_kills_in_postgres(tmp_path: Path, server: Cluster) -> None:
+    kill_often(tmp_path, 3, server.url())
+
+
+@pytest.mark.slow
+def test_fifty_kills_in_postgres(tmp_path: Path, server: Cluster) -> None:
+    kill_often(tmp_path, 50, server.url())

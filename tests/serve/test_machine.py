@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import tempfile
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.postgres import Cluster
 from tests.serve.harness import Caller, opener, quick
 
 from weakfeedback import Allocator, Cascade, ContextualCascade, Router
@@ -78,9 +80,12 @@ class Machine(RuleBasedStateMachine):
         self.start()
         assert self.call("PUT", PLACE, self.config)[0] == 201
 
+    def place(self) -> Path | str:
+        return self.folder / "s.db"
+
     def start(self) -> None:
         options = quick(durability="process", clock=lambda: self.now)
-        self.service = Service(opener(self.folder / "s.db"), options)
+        self.service = Service(opener(self.place()), options)
         self.caller = Caller(make_app(self.service))
         self.loop.run_until_complete(self.service.start())
 
@@ -300,3 +305,27 @@ def test_the_service_equals_the_library(kind: str) -> None:
 def test_the_service_equals_the_library_for_long(kind: str) -> None:
     machine = type("Of", (Machine,), {"kind": kind})
     run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=60, **SHORT))
+
+
+def in_postgres(kind: str, server: Cluster) -> type:
+    """The machine over stores in PostgreSQL, a new one for each example."""
+
+    class Remote(Machine):
+        def place(self) -> str:
+            return server.url("m" + blake2b(str(self.folder).encode(), digest_size=8).hexdigest())
+
+    Remote.kind = kind
+    return Remote
+
+
+@pytest.mark.parametrize("kind", ["USS-TS", "CSB-TS"])
+def test_the_service_equals_the_library_in_postgres(kind: str, server: Cluster) -> None:
+    shape = settings(max_examples=3, stateful_step_count=20, **SHORT)
+    run_state_machine_as_test(in_postgres(kind, server), settings=shape)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_the_service_equals_the_library_in_postgres_for_long(kind: str, server: Cluster) -> None:
+    shape = settings(max_examples=20, stateful_step_count=50, **SHORT)
+    run_state_machine_as_test(in_postgres(kind, server), settings=shape)

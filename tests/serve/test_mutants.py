@@ -134,7 +134,7 @@ MUTANTS = {
     "answer before the commit": (
         commit,
         "                done = self._written(taken)\n",
-        "                self._tell(_resolve, [(f, None) for _, f in taken])\n"
+        "                self._tell(_resolve, [(f, None, None) for _, f, _ in taken])\n"
         "                done = self._written(taken)\n",
     ),
     "write only the last of those who wait": (commit, "rows += item", "rows = item"),
@@ -142,7 +142,7 @@ MUTANTS = {
     "go on writing after a failure": (
         commit,
         "                self._fail(taken, error)\n                return\n",
-        "                self._tell(_resolve, [(f, None) for _, f in taken])\n                continue\n",
+        "                self._tell(_resolve, [(f, None, None) for _, f, _ in taken])\n                continue\n",
     ),
     "leave out who came during the failure": (commit, "taken + self._queue, []", "taken, []"),
     "forget the key": (learner, "            key = self.key\n", "            key = None\n"),

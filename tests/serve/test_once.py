@@ -5,12 +5,15 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pytest
+from tests.journal.stores import PLACES, place_of
 from tests.serve.harness import CASCADE, run, serving
 
 CLIENTS, EACH = 50, 8
 
 
-def test_fifty_clients_send_each_feedback_three_times(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", PLACES)
+def test_fifty_clients_send_each_feedback_three_times(name: str, request: pytest.FixtureRequest) -> None:
     """Requests are cancelled at random, as when connections are cut; who hears nothing sends again."""
     luck = random.Random(1)
 
@@ -42,7 +45,7 @@ def test_fifty_clients_send_each_feedback_three_times(tmp_path: Path) -> None:
             seen.append((decided["id"], decided["stage"], outputs))
 
     async def play() -> tuple[Any, list[Any], int]:
-        async with serving(tmp_path / "s.db") as (service, call):
+        async with serving(place_of(request, name).address) as (service, call):
             await call("PUT", "/v1/learners/t", CASCADE)
             seen: list[Any] = []
             await asyncio.gather(*(client(call, number, seen) for number in range(CLIENTS)))

@@ -278,7 +278,15 @@ def test_a_generated_client_works(made, tmp_path):
             assert (await client.decide({"context": [0.1, 0.2]}, name="looks"))[0] == 200
             assert (await client.decide({}, name="looks"))[0] == 422
             assert "allocation" in (await client.decide({}, name="patrols"))[1]
-            for name in ("triage", "mail", "looks", "patrols"):
+            assert (await client.create({**CASCADE, "kind": "adaptive"}, name="asks"))[0] == 201
+            rows = {"outputs": [["a", "a", "b"]], "truth": ["b"]}
+            assert (await client.calibrate(rows, name="asks"))[0] == 200
+            step = (await client.begin(name="asks", idempotency_key="b"))[1]
+            while step["stage"] is not None:
+                told = {"output": "x", "stage": step["stage"]}
+                step = (await client.tell(told, name="asks", id=step["id"]))[1]
+            assert (await client.tell({"output": "x"}, name="triage", id=1))[0] == 409
+            for name in ("triage", "mail", "looks", "asks", "patrols"):
                 assert (await client.report(name=name))[1]["name"] == name
                 assert (await client.learner(name=name))[0] == 200
                 assert (await client.series(name=name))[1]["step"] == 60
@@ -296,7 +304,7 @@ def test_a_generated_client_works(made, tmp_path):
             assert (await client.audit_told(name="triage", audit=audit["id"]))[1]["verdict"]
             assert (await client.recost({"error_cost": 12}, name="triage"))[1]["revision"] == 2
             assert (await client.events(name="triage", limit=2))[1]["events"][0]["kind"] == "create"
-            assert len((await client.learners())[1]["learners"]) == 4
+            assert len((await client.learners())[1]["learners"]) == 5
             assert (await client.archive(name="patrols"))[1]["archived"] is True
             assert (await client.learner(name="nobody"))[0] == 404
             assert (await client.live())[0] == 200

@@ -17,6 +17,7 @@ from weakfeedback.serve.page import view
 from weakfeedback.serve.page.routes import Page, learner_pieces, page_of, static_files, watch_of
 from weakfeedback.serve.watch import Watch
 
+ADAPTIVE = {**CASCADE, "kind": "adaptive"}
 SECRET = "a-token-of-some-length"
 HOSTILE = "<script>alert(1)</script>"
 
@@ -34,6 +35,12 @@ def text_of(reply):
 async def play(call, name, rounds, differ=3):
     """Rounds of a learner; every ``differ``-th time the answers differ."""
     for n in range(rounds):
+        if name == "asks":
+            step = (await call("POST", f"/v1/learners/{name}/begin")).data
+            while step["stage"] is not None:
+                told = {"output": "y" if n % differ == 0 and step["stage"] else "x", "stage": step["stage"]}
+                step = (await call("POST", f"/v1/learners/{name}/decisions/{step['id']}/tell", told)).data
+            continue
         body = {"context": [n % 7 / 7, 0.5]} if name == "looks" else {}
         decision = (await call("POST", f"/v1/learners/{name}/decide", body)).data
         place = f"/v1/learners/{name}/decisions/{decision['id']}/feedback"
@@ -57,7 +64,13 @@ def test_an_empty_service_says_what_to_type(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "config"),
-    [("triage", CASCADE), ("mail", ROUTER), ("looks", CONTEXTUAL), ("patrols", ALLOCATION)],
+    [
+        ("triage", CASCADE),
+        ("mail", ROUTER),
+        ("looks", CONTEXTUAL),
+        ("asks", ADAPTIVE),
+        ("patrols", ALLOCATION),
+    ],
 )
 def test_every_kind_has_a_page_and_its_numbers_are_those_of_the_report(tmp_path, name, config):
     async def look():
@@ -65,9 +78,9 @@ def test_every_kind_has_a_page_and_its_numbers_are_those_of_the_report(tmp_path,
             call = paged(service)
             await call("PUT", f"/v1/learners/{name}", {**config, "currency": "EUR", "seed": 3})
             new = await call("GET", f"/learners/{name}")
-            decided = await call(
-                "POST", f"/v1/learners/{name}/decide", {"context": [0.1, 0.2]} if name == "looks" else {}
-            )
+            verb = "begin" if name == "asks" else "decide"
+            asked = {"context": [0.1, 0.2]} if name == "looks" else {}
+            decided = await call("POST", f"/v1/learners/{name}/{verb}", None if name == "asks" else asked)
             waits = await call("GET", f"/learners/{name}")
             await play(call, name, 30)
             report = (await call("GET", f"/v1/learners/{name}/report")).data
@@ -77,8 +90,13 @@ def test_every_kind_has_a_page_and_its_numbers_are_those_of_the_report(tmp_path,
 
     new, decided, waits, report, shown, overview = run(look())
     assert {reply.status for reply in (new, decided, waits, shown, overview)} == {200}
-    assert f"curl -X POST http://localhost/v1/learners/{name}/decide" in text_of(new)
-    if name != "mail" or len(decided.data["call"]) > 1:
+    assert (
+        f"curl -X POST http://localhost/v1/learners/{name}/{'begin' if name == 'asks' else 'decide'}"
+        in text_of(new)
+    )
+    if name == "asks":
+        assert "/v1/learners/asks/decisions/1/tell" in text_of(waits)
+    elif name != "mail" or len(decided.data["call"]) > 1:
         assert f"/v1/learners/{name}/decisions/1/feedback" in text_of(waits)
     text = text_of(shown)
     assert re.search(rf"rounds learned {report['rounds']} ", text)
@@ -94,10 +112,10 @@ def test_every_kind_has_a_page_and_its_numbers_are_those_of_the_report(tmp_path,
         saved = view.amount(report["saved"]["amount"], "EUR")
         assert saved in text_of(overview)
         assert f"{config.get('stages', config.get('models'))[-1]} alone" in text_of(overview)
-        for pair in report["disagreement"]:
+        for pair in report.get("disagreement") or ():
             if pair["comparisons"]:
                 assert view.share(pair["share"]) in text
-        assert "weak dominance" in text
+        assert ("error rate of the last stage" if name == "asks" else "weak dominance") in text
     else:
         assert view.number(report["details"]["mean_allocation"][0]) in text
         assert view.number(report["details"]["budget"]) in text

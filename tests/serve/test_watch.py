@@ -234,3 +234,21 @@ def test_many_stages_keep_pairs_of_neighbours():
     watch.apply(Event(1, 1, "feedback", 0, None, {"differ": [[0, 63]], "digest": ""}))
     assert total(watch, "compared_62_63") == 1
     assert len(watch.drift.detectors) == 64 * 63 // 2
+
+
+def test_a_state_does_not_change_while_the_watch_goes_on():
+    """Snapshots are written by another thread, after their state was taken."""
+    watch, taken = Watch("adaptive", ["a", "b"], [1, 5]), []
+    events = [
+        Event(0, 0, "begin", 0, None, {}),
+        Event(1, 1, "tell", 0, None, {"stage": 0, "class": 0, "next": 1}),
+        Event(2, 2, "tell", 0, None, {"stage": 1, "class": 1, "next": None}),
+        Event(3, 3, "feedback", 0, None, {"differ": [[0, 1]], "digest": "x"}),
+        Event(4, 4, "recost", None, None, {"stage_costs": [2, 6], "error_cost": 1.0}),
+        Event(5, 5, "begin", 1, None, {}),
+        Event(6, 6, "cancel", 1, None, {"cost": 1.0}),
+    ]
+    for event in events:
+        watch.apply(event)
+        taken.append((watch.state(), json.dumps(watch.state())))
+    assert all(json.dumps(state) == text for state, text in taken)

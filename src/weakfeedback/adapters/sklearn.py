@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -124,7 +125,7 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31))
         # The costs and the policy are checked before anything is fitted.
-        Cascade(len(stages), self.stage_costs, self.error_cost, self.policy, seed)
+        self._cascade(len(stages), seed)
         ready = _ready(stages, self.prefit)
         compared, fitted, told = X, list(stages), []
         if not all(ready):
@@ -138,9 +139,15 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             compared = rows.some(rest or training)
         self.stages_ = fitted
         self.classes_ = unique_labels(*told, *(stage.classes_ for stage, kept in zip(stages, ready) if kept))
-        self.cascade_ = Cascade(fitted, self.stage_costs, self.error_cost, self.policy, seed)
+        self.cascade_ = self._cascade(fitted, seed)
         self.cascade_.warm_start(list(zip(*(stage.predict(compared) for stage in fitted))))
         return self
+
+    def _cascade(self, stages: Any, seed: int) -> Cascade:
+        """Return the live cascade. ``stop_`` tells where it stops, so prices at which that is no question are right."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "at these prices")
+            return Cascade(stages, self.stage_costs, self.error_cost, self.policy, seed)
 
     def route(self, X: Any, batch_size: int = 256) -> np.ndarray:
         """Answer for new samples by sending each as far as the policy says, and learn from where the stages differ.

@@ -13,6 +13,7 @@ from weakfeedback.engine.plan import InterpretedWarning, Plan, mark_rounds
 from weakfeedback.engine.replication import Task, run
 from weakfeedback.engine.results import Results
 from weakfeedback.plaintext import visible
+from weakfeedback.typing import AnyPolicy, Problem
 from weakfeedback.validate import brief
 
 __all__ = ["InterpretedWarning", "mark_rounds", "play", "simulate"]
@@ -20,8 +21,8 @@ PATIENCE = 5.0  # seconds to wait for cancelled runs
 
 
 def simulate(
-    problem: Any,
-    policies: Mapping[str, Any],
+    problem: Problem,
+    policies: Mapping[str, AnyPolicy],
     horizon: int = 10_000,
     replications: int = 100,
     seed: int = 0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import secrets
 import time
@@ -12,7 +13,6 @@ from typing import Any
 import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Route
 
 from weakfeedback.serve.api import JSON, OPERATIONS, PROBLEM, Answer, Call, Operation
@@ -99,6 +99,8 @@ async def send_problem(send: Any, problem: Problem, path: str = "") -> None:
     headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
     if problem.retry_after is not None:
         headers.append((b"retry-after", str(problem.retry_after).encode()))
+    if problem.allow is not None:
+        headers.append((b"allow", problem.allow.encode()))
     if problem.code == "unauthorized":
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": problem.status, "headers": headers})
@@ -143,6 +145,10 @@ class Gate:
             if status:
                 raise  # the answer has begun
             await send_problem(answer, problem, scope["path"])
+        except HTTPException as error:  # of the router: no such path, or not with this method
+            if status:
+                raise
+            await send_problem(answer, _problem_of(error, scope["method"]), scope["path"])
         except Exception:
             log.exception("a request failed: %s %s", scope["method"], scope.get("weakfeedback.route", ""))
             if status:
@@ -193,7 +199,11 @@ def _request_id(headers: dict[bytes, bytes]) -> bytes:
     given = headers.get(b"x-request-id", b"")
     if 0 < len(given) <= 64 and given.isascii() and given.replace(b"-", b"").replace(b"_", b"").isalnum():
         return given
-    return secrets.token_hex(8).encode()
+    return b"%s%08x" % (_BORN, next(_COUNT))
+
+
+_BORN = secrets.token_hex(4).encode()  # of this process
+_COUNT = itertools.count()
 
 
 def routes_of(
@@ -206,16 +216,13 @@ def routes_of(
     ]
 
 
-async def _http_problem(scope_or_request: Any, error: Exception) -> Any:
-    from starlette.responses import Response
-
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    code = {404: "not_found", 405: "method_not_allowed"}.get(status, "bad_request")
+def _problem_of(error: HTTPException, method: str) -> Problem:
+    code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "bad_request")
     problem = Problem(
-        code, f"{scope_or_request.method} is not allowed here" if status == 405 else "no such page"
+        code, f"{method} is not allowed here" if code == "method_not_allowed" else "no such page"
     )
-    headers = dict(getattr(error, "headers", None) or {})
-    return Response(orjson.dumps(problem.body()), problem.status, headers, PROBLEM.decode())
+    problem.allow = (error.headers or {}).get("Allow")
+    return problem
 
 
 def make_app(
@@ -246,13 +253,10 @@ def make_app(
     busy = [one for one in routes if getattr(one, "path", "").startswith(OPENAI)]  # tried before the others
     others = [one for one in routes if one not in busy]
     table = [*busy, *routes_of([*OPERATIONS, *operations], service, auth), *others]
-    app = Starlette(
-        routes=table,
-        middleware=[Middleware(Gate, service=service, auth=auth, in_flight=in_flight)],
-        exception_handlers={HTTPException: _http_problem},
-        lifespan=lifespan,
-    )
+    app = Starlette(routes=table, lifespan=lifespan)
     app.router.redirect_slashes = False
+    # the gate answers for whatever is raised, so that Starlette's own layers would only cost time
+    app.middleware_stack = Gate(app.router, service, auth, in_flight)
     app.state.service, app.state.auth = service, auth
     return app
 

@@ -18,6 +18,9 @@ from weakfeedback.journal.store import Store
 
 Job = Callable[[], Any]
 Watch = Callable[[float, int], None]  # seconds and events of a transaction
+Stored = Callable[[], None]
+Item = tuple[list[Row] | Job, asyncio.Future[Any], Stored | None]
+Done = list[tuple[asyncio.Future[Any], Any, Stored | None]]
 
 
 class Committer:
@@ -35,31 +38,38 @@ class Committer:
         self.store, self._loop, self._sync = store, loop, sync
         self._failed, self._watch = failed, watch
         self._wake = threading.Condition()
-        self._queue: list[tuple[list[Row] | Job, asyncio.Future[Any]]] = []
+        self._queue: list[Item] = []
         self._error: BaseException | None = None
         self._stopping = False
+        self._idle = True  # the thread waits
+        self._called = False  # it is about to be woken
         self._thread = threading.Thread(target=self._work, name="weakfeedback commit", daemon=True)
         self._thread.start()
 
-    def commit(self, rows: list[Row]) -> asyncio.Future[Any]:
-        """Return the future that is done when the rows are stored; called in the loop's thread."""
-        return self._put(rows)
+    def commit(self, rows: list[Row], stored: Stored | None = None) -> asyncio.Future[Any]:
+        """Return the future that is done when the rows are stored, and ``stored`` called; from the loop's thread."""
+        return self._put(rows, stored)
 
     def run(self, job: Job) -> asyncio.Future[Any]:
         """Return the future of what a job on the store returns, run after all that was put before it."""
         return self._put(job)
 
-    def _put(self, item: list[Row] | Job) -> asyncio.Future[Any]:
+    def _put(self, item: list[Row] | Job, stored: Stored | None = None) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
-        # a future that nobody looks at must not complain: who has gone does not hear of the failure
-        future.add_done_callback(_look)
         with self._wake:
             if self._error is not None or self._stopping:
-                future.set_exception(self._error or StoreUnavailable(0, "the service is stopping"))
+                _refuse(future, self._error or StoreUnavailable(0, "the service is stopping"))
                 return future
-            self._queue.append((item, future))
-            self._wake.notify()
+            self._queue.append((item, future, stored))
+            if self._idle and not self._called:  # once for all that come in this turn of the loop
+                self._called = True
+                self._loop.call_soon(self._call)
         return future
+
+    def _call(self) -> None:
+        with self._wake:
+            self._called = False
+            self._wake.notify()
 
     def stop(self) -> None:
         """Write what waits, and end the thread; called from any thread but that."""
@@ -71,8 +81,10 @@ class Committer:
     def _work(self) -> None:
         while True:
             with self._wake:
+                self._idle = True
                 while not self._queue and not self._stopping:
                     self._wake.wait()
+                self._idle = False
                 taken, self._queue = self._queue, []
                 if not taken:
                     return
@@ -83,18 +95,18 @@ class Committer:
                 return
             self._tell(_resolve, done)
 
-    def _written(self, taken: list[tuple[Any, asyncio.Future[Any]]]) -> list[tuple[asyncio.Future[Any], Any]]:
+    def _written(self, taken: list[Item]) -> Done:
         """Write consecutive rows together; run jobs in between."""
-        done: list[tuple[asyncio.Future[Any], Any]] = []
+        done: Done = []
         rows: list[Row] = []
-        for item, future in taken:
+        for item, future, stored in taken:
             if callable(item):
                 self._write(rows)
                 rows = []
-                done.append((future, item()))
+                done.append((future, item(), stored))
             else:
                 rows += item
-                done.append((future, None))
+                done.append((future, None, stored))
         self._write(rows)
         return done
 
@@ -105,30 +117,32 @@ class Committer:
             if self._watch is not None:
                 self._watch(time.perf_counter() - start, len(rows))
 
-    def _fail(self, taken: list[tuple[Any, asyncio.Future[Any]]], error: BaseException) -> None:
+    def _fail(self, taken: list[Item], error: BaseException) -> None:
         with self._wake:
             self._error = error
             taken, self._queue = taken + self._queue, []
-        self._tell(self._refuse, [future for _, future in taken], error)
+        self._tell(self._refuse, [future for _, future, _ in taken], error)
 
     def _refuse(self, futures: list[asyncio.Future[Any]], error: BaseException) -> None:
         if self._failed is not None:
             self._failed(error)  # first: nobody who is told may find the old memory
         for future in futures:
-            if not future.done():
-                future.set_exception(error)
+            _refuse(future, error)
 
     def _tell(self, call: Callable[..., None], *arguments: Any) -> None:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(call, *arguments)
 
 
-def _resolve(done: list[tuple[asyncio.Future[Any], Any]]) -> None:
-    for future, value in done:
+def _resolve(done: Done) -> None:
+    for future, value, stored in done:
+        if stored is not None:
+            stored()
         if not future.done():
             future.set_result(value)
 
 
-def _look(future: asyncio.Future[Any]) -> None:
-    if not future.cancelled():
-        future.exception()
+def _refuse(future: asyncio.Future[Any], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # who has gone does not hear of the failure, and nobody must complain of that

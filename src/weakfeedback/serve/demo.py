@@ -14,7 +14,7 @@ from typing import Any
 
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.learner import now
-from weakfeedback.serve.models import CONFIG, DecideRequest, FeedbackBatch, FeedbackItem
+from weakfeedback.serve.models import CONFIG, DecideRequest, FeedbackBatch, FeedbackItem, TellRequest
 from weakfeedback.serve.service import Service
 
 MODELS = ("rules", "small", "large")
@@ -26,7 +26,8 @@ LABELS = ("billing", "delivery", "account", "other")
 NEEDS = {"north": 0.5, "south": 0.7, "east": 0.4, "west": 0.9}  # patrols from which nothing happens
 RISKS = {"north": 0.3, "south": 0.6, "east": 0.5, "west": 0.2}
 HISTORY = 60  # minutes that are played before the page is shown
-PER_MINUTE = 60  # questions to each learner
+PER_MINUTE = 30  # questions to each learner
+SLOWER = 3  # so many times fewer for a learner that is asked after every answer
 PERIOD = 0.5  # seconds from one round of live questions to the next
 
 _priced = {"error_cost": ERROR_COST, "currency": "USD", "seed": 1}
@@ -34,6 +35,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "support": {"kind": "cascade", "stages": list(MODELS), "stage_costs": PRICES, **_priced},
     "mailroom": {"kind": "router", "models": list(MODELS), "prices": PRICES, **_priced},
     "returns": {"kind": "contextual", "stages": ["rules", "large"], "stage_costs": [0.0002, 0.03], **_priced},
+    "claims": {"kind": "adaptive", "stages": list(MODELS), "stage_costs": PRICES, **_priced},
     "changed": {"kind": "cascade", "stages": list(MODELS), "stage_costs": PRICES, **_priced},
     "patrols": {"kind": "allocation", "arms": list(NEEDS), "budget": 1.6, "seed": 1},
 }
@@ -94,6 +96,9 @@ class Load:
 
     async def _ask_one(self, name: str, count: int, changed: bool, forgotten: float) -> None:
         dice, kind = self.world.dice, LEARNERS[name]["kind"]
+        if kind == "adaptive":
+            await asyncio.gather(*(self._ask_on(name) for _ in range(-(-count // SLOWER))))
+            return
         hardness = [dice.random() for _ in range(count)]
         contexts = [[2.0 * hard - 1.0, dice.uniform(-1.0, 1.0)] for hard in hardness]
         asked = DecideRequest(count=count, contexts=contexts if kind == "contextual" else None)
@@ -112,6 +117,15 @@ class Load:
         if items:
             await self.service.feedback_batch(name, FeedbackBatch(items=items))
         self.rounds += count
+
+    async def _ask_on(self, name: str) -> None:
+        """Play one round of a learner that decides after every answer."""
+        said = self.world.answers(SKILLS)
+        step = await self.service.begin(name)
+        while step["stage"] is not None:
+            told = TellRequest(output=said[step["stage"]], stage=step["stage"])
+            step = await self.service.tell(name, step["id"], told)
+        self.rounds += 1
 
     def _outputs(self, name: str, decision: dict[str, Any], hard: float, changed: bool) -> list[str]:
         config = LEARNERS[name]

@@ -100,7 +100,7 @@ class Detector:
 
     def state(self) -> list[Any]:
         """Return everything as JSON data."""
-        return [self.count, self.differed, self.sums, self.alarms, self.first]
+        return [self.count, self.differed, list(self.sums), list(self.alarms), self.first]
 
     @classmethod
     def from_state(cls, state: Any) -> Detector:
@@ -177,7 +177,7 @@ def interval(count: int, tries: int, level: float = LEVEL) -> tuple[float, float
 
     >>> low, high = interval(15, 300)
     >>> round(low, 4), round(high, 4)
-    (0.0179, 0.1075)
+    (0.0183, 0.1052)
     """
     low = float(betaincinv(count, tries - count + 1, level / 2.0)) if count else 0.0
     high = float(betaincinv(count + 1, tries - count, 1.0 - level / 2.0)) if count < tries else 1.0

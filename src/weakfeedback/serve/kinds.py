@@ -21,6 +21,8 @@ from weakfeedback.live.stopping import alone
 from weakfeedback.serve.models import STAGES_LIMIT, CalibrateRequest, FeedbackRequest, Problem, TellRequest
 from weakfeedback.serve.outputs import Comparator, digest_of
 
+ASIDE = {"id", "dry_run"}  # fields of a feedback that are no content
+
 
 class Kind:
     """One kind of learner, with the configuration of one of them."""
@@ -78,7 +80,7 @@ class Kind:
 
     def stage(self, body: dict[str, Any]) -> str:
         """The name of the stage that answers, from the event of a decision."""
-        return self.answer(body)["name"]
+        raise NotImplementedError
 
     def waits(self, body: dict[str, Any]) -> bool:
         """Whether a decision waits for feedback."""
@@ -86,8 +88,7 @@ class Kind:
 
     def digest(self, given: FeedbackRequest) -> str:
         """What is remembered of a feedback."""
-        sent = given.model_dump(exclude_unset=True, exclude={"id", "dry_run"})
-        return digest_of(sent)
+        return digest_of({name: getattr(given, name) for name in given.model_fields_set - ASIDE})
 
     def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
         """Teach a pending decision what was seen."""
@@ -117,7 +118,7 @@ class Kind:
 
     def refuse(self, given: FeedbackRequest, allowed: Sequence[str]) -> None:
         """Refuse fields of a feedback that mean nothing here."""
-        for field in given.model_fields_set - {*allowed, "id", "dry_run"}:
+        for field in given.model_fields_set - {*allowed, *ASIDE}:
             raise Problem("wrong_outputs", f"{field} must be left out for a {self.name} learner", field=field)
 
 
@@ -147,8 +148,7 @@ class Compared(Kind):
             labels = self.comparator.labels("outputs", outputs)
             if metric:
                 return (), self.comparator.far(labels), labels
-            pairs = np.argwhere(self.comparator.differ(labels)).tolist()
-            return [(numbers[i], numbers[j]) for i, j in pairs], None, labels
+            return self.comparator.differ(labels, numbers), None, labels
         if (ways[0] == "distance") != metric:
             wanted = "distance" if metric else "differ"
             raise Problem(
@@ -224,6 +224,9 @@ class CascadeKind(Compared):
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         stage = body["stage"]
         return {"stage": stage, "name": self.names[stage], "call": self.names[: stage + 1]}
+
+    def stage(self, body: dict[str, Any]) -> str:
+        return self.names[body["stage"]]
 
     def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
         self.refuse(given, ("outputs", "differ", "distance", "costs", "label", "label_cost", "right"))
@@ -447,6 +450,9 @@ class RouterKind(Compared):
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         answer = body["answer"]
         return {"stage": answer, "name": self.names[answer], "call": [self.names[k] for k in body["call"]]}
+
+    def stage(self, body: dict[str, Any]) -> str:
+        return self.names[body["answer"]]
 
     def waits(self, body: dict[str, Any]) -> bool:
         return len(body["call"]) > 1

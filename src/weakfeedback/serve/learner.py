@@ -24,8 +24,9 @@ from weakfeedback.serve.models import CONFIG, CalibrateRequest, FeedbackRequest,
 from weakfeedback.serve.watch import Watch
 
 SNAPSHOT = 10_000  # events from one snapshot to the next
+SAMPLED = 32  # of so many light steps one is timed, and so many at the start
 HEAVY = 0.0005  # seconds of a step, on average, above which it is done in a thread
-WEIGHT = 0.05  # of the latest step in the moving average
+WEIGHT = 0.1  # of the latest step that was timed in the moving average
 AUDITS = 100  # that are remembered
 ITEM = "\x1f"  # between an idempotency key and the number of a decision of several
 OWN = ("archive", "audit", "serve")  # kinds of events that only the service knows
@@ -135,6 +136,7 @@ class Learner:
         self.opened: dict[int, int] = {}  # when the pending decisions were made, the oldest first
         self.audits: dict[int, dict[str, Any]] = {}
         self.step_seconds = 0.0  # moving average
+        self.steps = 0  # since the start
         self.observers = {name: make(self) for name, make in OBSERVERS.items()}
         # what is not in the store yet
         self.last: asyncio.Future[Any] | None = None
@@ -143,6 +145,7 @@ class Learner:
         self.keys: dict[str, Event] = {}
         self.pictured = -1  # the event of the last snapshot
         self._batch: list[Row] = []
+        self._events: list[Event] = []
 
     @property
     def seq(self) -> int:
@@ -154,9 +157,15 @@ class Learner:
         """Whether its steps belong into a thread."""
         return self.step_seconds > HEAVY
 
+    def is_timed(self) -> bool:
+        """Whether the next step is to be timed: the first ones, and then some."""
+        self.steps += 1
+        return self.steps <= SAMPLED or self.steps % SAMPLED == 0
+
     def timed(self, seconds: float) -> None:
-        """Take note of how long a step took."""
-        self.step_seconds += WEIGHT * (seconds - self.step_seconds)
+        """Take note of how long a step took; the first one counts in full."""
+        known = self.step_seconds
+        self.step_seconds = known + WEIGHT * (seconds - known) if known else seconds
 
     # -- beginning, and beginning again
 
@@ -412,6 +421,7 @@ class Learner:
         events = []
         for row, event in self.outbox.take():
             self._batch.append(row)
+            self._events.append(event)
             if event.kind in ENDS and event.decision is not None:
                 self.ends[event.decision] = event
             if event.key is not None:
@@ -424,23 +434,22 @@ class Learner:
 
     def submit(self, committer: Committer) -> asyncio.Future[Any] | None:
         """Hand all that is not handed over yet to the committer; return the future of the last of it."""
-        rows, self._batch = self._batch, []
-        if rows:
-            self.last = committer.commit(rows)
-            seq = self.seq
-            self.last.add_done_callback(lambda future: self._stored(future, seq))
+        if self._batch:
+            rows, self._batch = self._batch, []
+            events, self._events = self._events, []
+            self.last = committer.commit(rows, lambda: self._stored(events))
         return self.last
 
-    def _stored(self, future: asyncio.Future[Any], seq: int) -> None:
-        if future.cancelled() or future.exception() is not None:
-            return
-        self.committed = seq
-        if seq == self.seq:
+    def _stored(self, events: list[Event]) -> None:
+        """Forget what was only remembered until it is in the store."""
+        for event in events:
+            if event.kind in ENDS:
+                self.ends.pop(event.decision, None)  # type: ignore[arg-type]
+            if event.key is not None:
+                self.keys.pop(event.key, None)
+        self.committed = events[-1].seq
+        if self.committed == self.seq:
             self.last = None
-        for id in [id for id, event in self.ends.items() if event.seq <= seq]:
-            del self.ends[id]
-        for key in [key for key, event in self.keys.items() if event.seq <= seq]:
-            del self.keys[key]
 
     def wants_snapshot(self) -> bool:
         """Whether there are many events since the last one."""

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.utils import floatToGoString
 
 from weakfeedback._version import __version__
 
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 EVENTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 PREFIX = "weakfeedback_"
+
+
+class Buckets:
+    """A histogram that one thread counts in, without a lock."""
+
+    def __init__(self, limits: Sequence[float]) -> None:
+        self._limits, self._counts, self._sum = limits, [0] * (len(limits) + 1), 0.0
+
+    def observe(self, value: float) -> None:
+        """Count a value."""
+        self._counts[bisect_left(self._limits, value)] += 1
+        self._sum += value
+
+    def told(self) -> tuple[list[tuple[str, float]], float]:
+        """The counts up to each limit, and the sum."""
+        names = [*(floatToGoString(limit) for limit in self._limits), "+Inf"]
+        return list(zip(names, accumulate(self._counts))), self._sum
 
 
 class Metrics:
@@ -23,25 +43,13 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._commit_seconds = Histogram(
-            f"{PREFIX}commit_seconds", "What a commit took.", buckets=SECONDS, registry=self.registry
-        )
-        self._commit_events = Histogram(
-            f"{PREFIX}commit_events", "Events of a commit.", buckets=EVENTS, registry=self.registry
-        )
-        self._request_seconds = Histogram(
-            f"{PREFIX}request_seconds",
-            "What a request took.",
-            ("route", "status"),
-            buckets=SECONDS,
-            registry=self.registry,
-        )
+        self._commit_seconds, self._commit_events = Buckets(SECONDS), Buckets(EVENTS)
         self._differences = Counter(
             f"{PREFIX}replay_differences",
             "Decisions that fell otherwise in a replay.",
             registry=self.registry,
         )
-        self._routes: dict[tuple[str, int], Any] = {}
+        self._routes: dict[tuple[str, int], Buckets] = {}
         self._replay = (0, 0.0)
         self._service: Any = None
 
@@ -64,7 +72,7 @@ class Metrics:
         """Count a request."""
         known = self._routes.get((route, status))
         if known is None:
-            known = self._routes[route, status] = self._request_seconds.labels(route, str(status))
+            known = self._routes[route, status] = Buckets(SECONDS)
         known.observe(seconds)
 
     def text(self) -> bytes:
@@ -74,6 +82,7 @@ class Metrics:
     def collect(self) -> Iterable[Any]:
         """What the learners know, read now."""
         service = self._service
+        yield from self._histograms()
         yield _gauge("owner", "Whether this process owns the store.", float(service.state == "ready"))
         yield _gauge("replay_events", "Events of the last recovery.", self._replay[0])
         yield _gauge("replay_seconds", "What the last recovery took.", self._replay[1])
@@ -82,6 +91,21 @@ class Metrics:
         build.add_metric([__version__], 1.0)
         yield build
         yield from self._of_learners(list(service.learners.values()), service.options.clock())
+
+    def _histograms(self) -> Iterable[Any]:
+        for name, words, buckets in (
+            ("commit_seconds", "What a commit took.", self._commit_seconds),
+            ("commit_events", "Events of a commit.", self._commit_events),
+        ):
+            counts, total = buckets.told()
+            yield HistogramMetricFamily(f"{PREFIX}{name}", words, buckets=counts, sum_value=total)
+        requests = HistogramMetricFamily(
+            f"{PREFIX}request_seconds", "What a request took.", labels=["route", "status"]
+        )
+        for (route, status), buckets in list(self._routes.items()):
+            counts, total = buckets.told()
+            requests.add_metric([route, str(status)], counts, total)
+        yield requests
 
     def _of_learners(self, learners: list[Any], now: int) -> Iterable[Any]:
         decided = CounterMetricFamily(f"{PREFIX}decisions", "Decisions.", labels=["learner", "stage"])

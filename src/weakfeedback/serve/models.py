@@ -84,6 +84,7 @@ class Problem(Exception):
             field,
             retry_after,
         )
+        self.allow: str | None = None  # methods, where another one was used
         self.status, words = PROBLEMS[code]
         self.title = title or words
 

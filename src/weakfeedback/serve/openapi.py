@@ -70,7 +70,15 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     ),
     "audit": ({"outputs": [["spam", "ham", "ham"], ["ham", "ham", "ham"]]}, None),
     "audit_labels": ({"labels": {"0": "ham"}}, None),
-    "begin": ({}, None),
+    "begin": (None, {"id": 18, "stage": 0, "name": "rules", "answer": None, "repeated": False}),
+    "tell": (
+        {"output": "spam", "stage": 0, "score": 0.9},
+        {"id": 18, "stage": 1, "name": "small", "answer": None, "repeated": False},
+    ),
+    "calibrate": (
+        {"outputs": [["spam", "spam", "ham"]], "scores": [[0.6, 0.8, 0.9]], "truth": ["ham"]},
+        {"rows": 1, "repeated": False},
+    ),
 }
 PAGES = {
     "/": ("The live page: all learners.", "read", "text/html"),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from weakfeedback.live.labels import differences
 from weakfeedback.live.metrics import Metric, distances
 from weakfeedback.serve.models import LABEL_LIMIT, Compare, NumberCompare, Problem, TextCompare
 
@@ -86,9 +85,17 @@ class Comparator:
         label = self._label
         return [label(field, output) for output in outputs]
 
-    def differ(self, labels: list[Any]) -> np.ndarray:
-        """Which pairs i < j differ."""
-        return differences(labels, None)
+    def differ(self, labels: list[Any], numbers: Sequence[int]) -> list[tuple[int, int]]:
+        """The pairs of stages, which have these numbers, that differ."""
+        if len(set(labels)) == 1:
+            return []
+        size = len(labels)
+        return [
+            (numbers[i], numbers[j])
+            for i in range(size)
+            for j in range(i + 1, size)
+            if labels[i] != labels[j]
+        ]
 
     def far(self, labels: list[Any]) -> list[float]:
         """How far apart the pairs (0, 1), (0, 2), ..., (1, 2), ... are; with a metric."""

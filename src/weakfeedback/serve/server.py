@@ -22,6 +22,7 @@ from weakfeedback.serve.page.routes import page_of
 from weakfeedback.serve.service import Options, Service
 
 log = logging.getLogger("weakfeedback.serve")
+SWITCH = 0.0005  # seconds after which a thread with a heavy step lets the loop have its turn
 PATIENCE = 30.0  # seconds in which a request must have arrived, and in which the last ones are finished
 
 
@@ -121,6 +122,7 @@ async def serve(
     extensions: Sequence[Extend] = (),
 ) -> int:
     """Serve until a signal comes; return the exit status."""
+    sys.setswitchinterval(SWITCH)
     options.standby = not settings.store.startswith("sqlite:")
     service = Service(opener(settings.store), options)
     hosts = [*settings.hosts, settings.host] if settings.host not in ("0.0.0.0", "::") else settings.hosts

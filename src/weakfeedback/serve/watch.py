@@ -302,21 +302,24 @@ class Watch:
     # -- snapshots
 
     def state(self) -> dict[str, Any]:
-        """Return everything as JSON data."""
+        """Return everything as JSON data, of its own: it is written while the watch goes on."""
         return {
             "kind": self.kind,
             "names": list(self.names),
-            "costs": self.costs,
+            "costs": list(self.costs),
             "baseline": self.baseline,
             "series": self.series.state(),
             "drift": self.drift.state(),
-            "open": [[id, *known] for id, known in self.open.items()],
-            "recent": list(self.recent.values()),
-            "prices": list(self.prices),
-            "audits": list(self.audits),
-            "ends": self.ends,
-            "stops": self.stops,
-            "given": self.given,
+            "open": [
+                [id, at, stage, None if called is None else list(called)]
+                for id, (at, stage, called) in self.open.items()
+            ],
+            "recent": [dict(shown) for shown in self.recent.values()],
+            "prices": [dict(change) for change in self.prices],
+            "audits": [dict(audit) for audit in self.audits],
+            "ends": dict(self.ends),
+            "stops": list(self.stops),
+            "given": list(self.given),
             "differed": [[*pair, *counts] for pair, counts in self.differed.items()],
             "sums": [self.decided, self.spent, self.saved, self.wasted],
         }

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from weakfeedback.live.adaptive_report import CALIBRATED_LIMIT, LIMIT, NO_LIMIT
 from weakfeedback.live.report import wilson
 from weakfeedback.serve.page.words import ago, amount, count, counted, duration, listed, moment, number, share
 from weakfeedback.serve.watch import WATCHED, Watch
@@ -267,6 +268,8 @@ def _trust(report: dict[str, Any], watch: Watch, now: int) -> list[dict[str, str
         found.append(_certificate_statement(certificate, watch))
     if watch.kind == "contextual":
         found.append({"state": "open", "text": CONTEXT_TRUST})
+    if watch.kind == "adaptive":
+        found.append({"state": "open", "text": _adaptive_words(details)})
     if watch.kind == "allocation":
         found.append(_found_statement(details.get("found")))
     found += [
@@ -283,6 +286,13 @@ def _trust(report: dict[str, Any], watch: Watch, now: int) -> list[dict[str, str
             {"state": "open", "text": "Never audited: a few labels would tell whether the stop is right."}
         )
     return found
+
+
+def _adaptive_words(details: dict[str, Any]) -> str:
+    """Say how good the rule of an adaptive learner can be, in the words of its report."""
+    if details.get("judge") is None:
+        return NO_LIMIT
+    return CALIBRATED_LIMIT if details["judge"] == "calibrated" else LIMIT
 
 
 def _found_statement(known: bool | None) -> dict[str, str]:
@@ -363,7 +373,7 @@ def stages(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
 def pairs(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
     """Return one row for every pair of stages that was compared."""
     found = []
-    for item in report.get("disagreement") or ():
+    for item in report.get("disagreement") or _counted_pairs(watch):
         i, j = item["pair"]
         if not item["comparisons"]:
             continue
@@ -382,10 +392,20 @@ def pairs(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
                 "share": share(item["share"]),
                 "interval": f"{share(item['low'])} to {share(item['high'])}",
                 "comparisons": count(item["comparisons"]),
-                "pays": share(pays) if pays <= 1.0 else "never",
+                "pays": "" if watch.kind == "adaptive" else share(pays) if pays <= 1.0 else "never",
                 "verdict": verdict,
             }
         )
+    return found
+
+
+def _counted_pairs(watch: Watch) -> list[dict[str, Any]]:
+    """Return the pairs as counted here, for a report that has none."""
+    found = []
+    for (i, j), (tries, differed) in sorted(watch.differed.items()):
+        low, high = wilson(differed, tries)
+        row = {"pair": [i, j], "share": differed / tries if tries else None, "low": low, "high": high}
+        found.append({**row, "comparisons": tries, "pays_above": 2.0})
     return found
 
 
@@ -550,7 +570,7 @@ def charts(report: dict[str, Any], watch: Watch, span: str, now: int, created: i
     later = watch.series.since(end, step)
     made["pairs"] = [
         _pair_line(item, watch, columns, later)
-        for item in _drawn(report)
+        for item in _drawn(report, watch)
         if tuple(item["pair"]) in watch.pairs
     ]
     made["money"] = [
@@ -578,10 +598,10 @@ def _running(total: float, sums: Sequence[float]) -> list[float]:
     return values[::-1]
 
 
-def _drawn(report: dict[str, Any]) -> list[dict[str, Any]]:
+def _drawn(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
     """Return the pairs that are drawn: those of the settled stage first, if they were compared."""
     settled = report.get("settled")
-    compared = [item for item in report.get("disagreement") or () if item["comparisons"]]
+    compared = [item for item in report.get("disagreement") or _counted_pairs(watch) if item["comparisons"]]
     compared.sort(key=lambda item: (settled not in item["pair"], item["pair"]))
     return sorted(compared[:DRAWN], key=lambda item: item["pair"])
 

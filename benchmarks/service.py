@@ -1,0 +1,303 @@
+"""The service: one commit for all who wait, the cost of a decision over HTTP, replay, light learners beside heavy ones.
+
+All are ratios within one run. Commits are timed by the clock, for the disk is what is waited for; the rest in CPU time.
+"""
+
+import asyncio
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from weakfeedback import Cascade
+from weakfeedback.journal import SqliteStore
+from weakfeedback.journal.events import make_row
+from weakfeedback.serve import service as service_module
+from weakfeedback.serve.commit import Committer
+from weakfeedback.serve.models import CONFIG, DecideRequest, FeedbackRequest
+from weakfeedback.serve.recover import recover_all
+from weakfeedback.serve.server import SWITCH
+from weakfeedback.serve.service import Options, Service
+
+CASCADE = {"kind": "cascade", "stages": ["a", "b", "c"], "stage_costs": [0.5, 2.0, 5.0], "error_cost": 20.0}
+HEAVY = {"kind": "contextual", "policy": "USS-PD-TS", "stages": ["a", "b"], "stage_costs": [1.0, 20.0]}
+HEAVY["error_cost"] = 100.0
+GOALS = {
+    "group_64": ("group commit, 64 callers, against a transaction each", 5.0, "at least"),
+    "full_64": ("  against durability = process", 0.35, "at least"),
+    "group_256": ("group commit, 256 callers, against a transaction each", 15.0, "at least"),
+    "full_256": ("  against durability = process", 0.5, "at least"),
+    "cpu": ("CPU of a request, 64 clients, against a constant route", 1.6, "at most"),
+    "p99": ("p99 of a decision, 16 clients, against one synchronised commit", 4.0, "at most"),
+    "replay": ("replay against the same rounds in memory", 0.3, "at least"),
+    "replay_seconds": ("seconds of replay for 10,000 events of a cascade", 1.0, "at most"),
+    "beside": ("p99 of a light learner beside a heavy one, against alone", 6.0, "at most"),
+}
+CONSTANT = """
+import asyncio, sys, uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+async def constant(request):
+    await request.body()
+    return JSONResponse({"id": 17, "stage": 1, "name": "b", "call": ["a", "b"], "expires": None, "repeated": False})
+
+paths = ["/v1/learners/{name}/decide", "/v1/learners/{name}/decisions/{id}/feedback"]
+app = Starlette(routes=[Route(path, constant, methods=["POST"]) for path in paths])
+server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False))
+start = server.startup
+
+async def startup(sockets=None):
+    await start(sockets)
+    print(f":{server.servers[0].sockets[0].getsockname()[1]}", flush=True)
+
+server.startup = startup
+server.run()
+"""
+
+
+class Each(Committer):
+    """Writes every request in a transaction of its own."""
+
+    def _written(self, taken: Any) -> Any:
+        done = []
+        for one in taken:
+            done += super()._written([one])
+        return done
+
+
+def opener(path: Path) -> Callable[..., Any]:
+    """Opens the store of a service."""
+    return lambda read_only=False, create=True: SqliteStore.open(path, read_only=read_only, create=create)
+
+
+async def engine(path: Path, callers: int, seconds: float, durability: str, committer: Any) -> float:
+    """Operations per second of so many callers, without HTTP."""
+    service_module.Committer = committer
+    try:
+        service = Service(opener(path), Options(durability=durability, compiled=False))
+        await service.start()
+    finally:
+        service_module.Committer = Committer
+    await service.create("t", CONFIG.validate_python(CASCADE))
+    count, end = 0, time.perf_counter() + seconds
+
+    async def caller() -> None:
+        nonlocal count
+        while time.perf_counter() < end:
+            told = await service.decide("t")
+            await service.feedback("t", told["id"], FeedbackRequest(outputs=[1] * (told["stage"] + 1)))
+            count += 2
+
+    began = time.perf_counter()
+    await asyncio.gather(*(caller() for _ in range(callers)))
+    taken = time.perf_counter() - began
+    await service.stop()
+    return count / taken
+
+
+def commits(callers: int, seconds: float) -> tuple[float, float, dict[str, float]]:
+    """Group commit against a transaction each, and against no waiting for the disk."""
+    ways = {"group": ("full", Committer), "each": ("full", Each), "process": ("process", Committer)}
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(2):
+        for name, (durability, committer) in ways.items():
+            with tempfile.TemporaryDirectory() as folder:
+                work = engine(Path(folder) / "s.db", callers, seconds, durability, committer)
+                found[name].append(asyncio.run(work))
+    best = {name: max(rates) for name, rates in found.items()}
+    return best["group"] / best["each"], best["group"] / best["process"], best
+
+
+HEAD = (
+    "POST /v1/learners/t/{} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    "content-length: {}\r\n\r\n{}"
+)
+
+
+async def load(port: int, clients: int, seconds: float) -> tuple[int, list[float]]:
+    """Decide and feed back over HTTP with so many connections; how many requests, and what decisions took."""
+    taken: list[float] = []
+    count, end = 0, time.perf_counter() + seconds
+
+    async def client() -> None:
+        nonlocal count
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+        async def ask(path: str, body: str) -> bytes:
+            writer.write(HEAD.format(path, len(body), body).encode())
+            answer = await reader.readuntil(b"\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 200"), answer
+            length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            return await reader.readexactly(length)
+
+        while time.perf_counter() < end:
+            began = time.perf_counter()
+            told = await ask("decide", "{}")
+            taken.append(time.perf_counter() - began)
+            id, stage = (told.partition(name)[2].partition(b",")[0] for name in (b'"id":', b'"stage":'))
+            outputs = ",".join(["1"] * (int(stage) + 1))
+            await ask(f"decisions/{id.decode()}/feedback", f'{{"outputs":[{outputs}]}}')
+            count += 2
+        writer.close()
+
+    await asyncio.gather(*(client() for _ in range(clients)))
+    return count, taken
+
+
+def served(
+    command: list[str], folder: str, clients: int, seconds: float, setup: Any = None
+) -> tuple[float, list[float]]:
+    """CPU seconds of a server for each request, and what requests took."""
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        port = int(process.stdout.readline().rstrip().rstrip("/").rpartition(":")[2])
+        if setup is not None:
+            setup(port)
+        asyncio.run(load(port, clients, 0.5))
+        before = cpu_of(process.pid)
+        count, taken = asyncio.run(load(port, clients, seconds))
+        return (cpu_of(process.pid) - before) / count, taken
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()  # type: ignore[union-attr]
+
+
+def cpu_of(pid: int) -> float:
+    """CPU seconds that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def make_learner(port: int) -> None:
+    """The learner that is asked."""
+    import http.client
+    import json
+
+    line = http.client.HTTPConnection("127.0.0.1", port)
+    line.request("PUT", "/v1/learners/t", json.dumps(CASCADE), {"content-type": "application/json"})
+    assert line.getresponse().status == 201
+    line.close()
+
+
+def over_http(clients: int, seconds: float) -> tuple[float, float, list[float]]:
+    """CPU per request, of the service and of a route that returns a constant, and what decisions took."""
+    ours = [sys.executable, "-m", "weakfeedback", "serve", "--port", "0", "--quiet", "--interpreted"]
+    with tempfile.TemporaryDirectory() as folder:
+        cost, taken = served(ours, folder, clients, seconds, make_learner)
+        constant, _ = served([sys.executable, "-c", CONSTANT], folder, clients, seconds)
+    return cost, constant, taken
+
+
+def commit_seconds(times: int = 30) -> float:
+    """The median of one synchronised commit."""
+    with tempfile.TemporaryDirectory() as folder, SqliteStore.open(Path(folder) / "s.db") as store:
+        learner, found = store.create_learner("t", 0), []
+        for seq in range(times):
+            row = make_row(learner, seq, seq, "decide", seq, None, {"stage": 1})
+            began = time.perf_counter()
+            store.write([row])
+            found.append(time.perf_counter() - began)
+    return statistics.median(found)
+
+
+def replay(rounds: int = 5000) -> tuple[float, float]:
+    """CPU seconds of replay of so many rounds, and of the same rounds in memory."""
+
+    async def history(path: Path) -> None:
+        service = Service(opener(path), Options(durability="process", compiled=False))
+        await service.start()
+        await service.create("t", CONFIG.validate_python(CASCADE))
+        for _ in range(rounds // 100):
+            made = await service.decide("t", DecideRequest(count=100))
+            for one in made["decisions"]:
+                await service.feedback("t", one["id"], FeedbackRequest(outputs=[1] * (one["stage"] + 1)))
+        learner = service.learners["t"]
+        learner.pictured = learner.seq  # no snapshot
+        await service.stop()
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "s.db"
+        asyncio.run(history(path))
+        with SqliteStore.open(path) as store:
+            store._all("DELETE FROM snapshot")
+            began = time.process_time()
+            found = recover_all(store)
+            again = time.process_time() - began
+        assert found.events == 2 * rounds
+    cascade = Cascade(3, [0.5, 2.0, 5.0], 20.0, seed=0)
+    began = time.process_time()
+    for _ in range(rounds):
+        decision = cascade.decide()
+        cascade.feedback(decision.id, [1] * (decision.arm + 1))
+    return again, time.process_time() - began
+
+
+async def light(path: Path, beside: bool, seconds: float) -> float:
+    """p99 of a light learner's decisions, alone or beside a heavy one."""
+    sys.setswitchinterval(SWITCH)  # as the server does
+    service = Service(opener(path), Options(durability="process", compiled=False))
+    await service.start()
+    await service.create("t", CONFIG.validate_python(CASCADE))
+    await service.create("heavy", CONFIG.validate_python(HEAVY))
+    end, taken = time.perf_counter() + seconds, list[float]()
+
+    async def heavy() -> None:
+        context = [0.1 * k for k in range(8)]
+        while time.perf_counter() < end:
+            told = await service.decide("heavy", DecideRequest(context=context))
+            await service.feedback("heavy", told["id"], FeedbackRequest(differ=[]))
+
+    async def other() -> None:
+        while time.perf_counter() < end:
+            began = time.perf_counter()
+            told = await service.decide("t")
+            taken.append(time.perf_counter() - began)
+            await service.feedback("t", told["id"], FeedbackRequest(outputs=[1] * (told["stage"] + 1)))
+            await asyncio.sleep(0.001)
+
+    await asyncio.gather(other(), *([heavy()] if beside else []))
+    await service.stop()
+    return statistics.quantiles(taken, n=100)[-1]
+
+
+def measure(repetitions: int) -> dict[str, Any]:
+    """All ratios of the service."""
+    seconds = 1.5 if repetitions < 5 else 4.0
+    found: dict[str, Any] = {}
+    for callers in (64, 256):
+        found[f"group_{callers}"], found[f"full_{callers}"], rates = commits(callers, seconds)
+        found[f"rates_{callers}"] = rates
+    cost, constant, _ = over_http(64, seconds)
+    found["cpu"], found["cpu_us"] = cost / constant, [1e6 * cost, 1e6 * constant]
+    _, _, taken = over_http(16, seconds)
+    found["p99"] = statistics.quantiles(taken, n=100)[-1] / commit_seconds()
+    again, memory = min(replay() for _ in range(2))
+    found["replay"], found["replay_seconds"] = memory / again, again
+    with tempfile.TemporaryDirectory() as folder:
+        alone = asyncio.run(light(Path(folder) / "a.db", False, seconds))
+        beside = asyncio.run(light(Path(folder) / "b.db", True, seconds))
+    found["beside"] = beside / alone
+    return found
+
+
+def text(found: dict[str, Any]) -> str:
+    """The ratios with their goals; those that are missed are marked."""
+    lines = ["", "the service (goal)"]
+    for name, (words, goal, sense) in GOALS.items():
+        value = found[name]
+        met = value >= goal if sense == "at least" else value <= goal
+        lines.append(f"  {words:<68} {value:6.2f}  ({sense} {goal:g}){'' if met else '  missed'}")
+    ours, constant = found["cpu_us"]
+    lines.append(
+        f"  a decision or feedback over HTTP takes {ours:.0f} us of CPU, a constant route {constant:.0f}"
+    )
+    return "\n".join(lines)
