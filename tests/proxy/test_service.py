@@ -19,7 +19,7 @@ from tests.serve.harness import opener, quick
 
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth, Token
-from weakfeedback.serve.models import WarmStartRequest
+from weakfeedback.serve.models import ReportAnswer, WarmStartRequest
 from weakfeedback.serve.proxy.attach import UpstreamMetrics, make_proxy, prepare_learners, proxy_routes
 from weakfeedback.serve.proxy.fake import FakeModel, FakeServer, FakeUpstream
 from weakfeedback.serve.proxy.prices import Tokens
@@ -103,6 +103,9 @@ def test_a_request_is_a_decision_of_the_learner(tmp_path):
         assert report["rounds"] == 40
         assert compared == sum(event.kind == "feedback" for event in events) > 5
         assert report["pending"] == 0
+        assert report["proxy"]["requests"] == 40
+        assert report["proxy"]["saved"]["against"] == "large alone"
+        assert ReportAnswer.model_validate(report).proxy["compared"] == compared
         fed = next(event for event in events if event.kind == "feedback")
         assert fed.body["spent"] > 0
         assert fed.body["tokens"][2] >= 40

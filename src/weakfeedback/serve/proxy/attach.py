@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -292,6 +293,7 @@ async def prepare_learners(service: Service, proxy: Proxy, file: str = "") -> No
             given[name] = known.settings()[name]
         config = checked_learner(f"{file}: learner {settings.name}", given)
         await settle(service, [(settings.name, config)], file)
+        service.accounts[settings.name] = partial(proxy.account, settings.name)
         proxy.accept_prices(settings.name, given[name])
         for id in list(service.learner(settings.name).opened):
             await service.cancel(settings.name, id, CancelRequest(reason="restart"))
