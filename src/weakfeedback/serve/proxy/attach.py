@@ -182,9 +182,9 @@ class UpstreamMetrics:
         tokens: Tokens | None,
     ) -> None:
         """Count a call that ended."""
-        self._seconds.labels(learner, stage, outcome).observe(seconds)
+        self._child(self._seconds, learner, stage, outcome).observe(seconds)
         if first is not None:
-            self._first.labels(learner, stage).observe(first)
+            self._child(self._first, learner, stage).observe(first)
         if tokens is not None:
             for kind, count in (
                 ("input", tokens.input),
@@ -192,7 +192,7 @@ class UpstreamMetrics:
                 ("output", tokens.output),
             ):
                 if count:
-                    self._tokens.labels(learner, stage, kind).inc(count)
+                    self._child(self._tokens, learner, stage, kind).inc(count)
         if self._service is not None:
             self._note(self._service, learner, stage, outcome, seconds, first, tokens)
 
