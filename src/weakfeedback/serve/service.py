@@ -94,6 +94,7 @@ class Service:
         self.committer: Committer | None = None
         self.draining = False  # ready no more, but requests under way are served
         self.models: list[str] = []  # learners that answer clients of OpenAI's protocol
+        self.accounts: dict[str, Callable[[], dict[str, Any]]] = {}  # what their upstream calls came to
         self.commits = 0
         self.last_snapshot: float | None = None
         self.fatal: BaseException | None = None  # why the service ended by itself
@@ -895,6 +896,8 @@ class Service:
             "currency": learner.config.currency,
             "seq": learner.seq,
         }
+        if learner.name in self.accounts:
+            told["proxy"] = self.accounts[learner.name]()
         watch: Any = learner.observers.get("watch")
         if watch is not None and watch.kind != "allocation":
             told["drift"] = [
