@@ -248,6 +248,9 @@ def _outcome(report: dict[str, Any], watch: Watch, now: int) -> dict[str, str] |
         "what": details["setting"],
         "all": number(sum(details["observed"]) / details["rounds"]) if details["rounds"] else "",
         "lately": number(lately / rounds) if rounds else "",
+        "even": number(details["even_total"] / details["rounds"])
+        if details.get("even_total") is not None
+        else "",
         "budget": number(details["budget"]),
     }
 
