@@ -464,18 +464,20 @@ class Service:
 
     async def _compile(self, learners: Iterable[Learner]) -> None:
         """Let learners go on with compiled policies, one after the other, while they serve."""
+        loop = asyncio.get_running_loop()
         for learner in learners:
             if learner.live.compiled or self.learners.get(learner.name) is not learner:
                 continue
             state = learner.live.state()
             try:  # what takes long is done beside, and kept by the engine
-                await asyncio.get_running_loop().run_in_executor(self._pool, learner.kind.again, state, True)
+                await loop.run_in_executor(self._pool, learner.kind.again, state, True)
             except ValueError:  # it cannot be compiled
                 continue
-            async with learner.lock:
+            async with learner.lock:  # nobody changes it meanwhile, and others are served
+                state = learner.live.state()
+                live = await loop.run_in_executor(self._pool, learner.kind.again, state, True)
                 if self.learners.get(learner.name) is learner:
-                    learner.become(learner.kind.again(learner.live.state(), True))
-            await asyncio.sleep(0)
+                    learner.become(live)
 
     def told(self, learner: Learner) -> dict[str, Any]:
         """What is told of a learner."""
