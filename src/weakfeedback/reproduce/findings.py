@@ -96,7 +96,7 @@ def _from_plain(kept: dict[str, Any]) -> Finding:
 class Aside:
     """Tests that read no results, done in a thread of their own while experiments are played."""
 
-    def __init__(self, findings: Findings, claims: Iterable[Claim], data: str) -> None:
+    def __init__(self, findings: Findings, claims: Iterable[Claim], data: Any) -> None:
         self._todo = [claim for claim in claims if claim.test is not None and not claim.experiments]
         self._findings, self._data = findings, data
         self._stop = threading.Event()

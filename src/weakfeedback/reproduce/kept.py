@@ -94,7 +94,7 @@ class Note:
 class Kept(Mapping[str, Results]):
     """The results of a reproduction by experiment id, read from disk when asked for; the latest stay in memory."""
 
-    def __init__(self, folder: Path, ids: Mapping[str, Any], data: str | None = None) -> None:
+    def __init__(self, folder: Path, ids: Mapping[str, Any], data: Any = None) -> None:
         self.folder, self._ids = folder, dict(ids)
         self.data = data  # the folder of the medical data sets
         self._read = functools.lru_cache(maxsize=64)(self._load)

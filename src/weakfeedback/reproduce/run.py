@@ -24,7 +24,7 @@ from weakfeedback.reproduce.kept import (
     results_key,
     save,
 )
-from weakfeedback.reproduce.medical import data_folder, digests
+from weakfeedback.reproduce.medical import data_folder, digests, place_of
 from weakfeedback.reproduce.pool import AHEAD, Pool
 from weakfeedback.reproduce.progress import View, shown
 from weakfeedback.reproduce.registry import Choice, chapters, choose, experiments, replications
@@ -66,7 +66,7 @@ def reproduce(
     with executor_of(workers, scheduler) as (executor, at_once):
         runner = _Runner(folder, quick, source)
         claims = [claim for chapter in chapters() for claim in choice.claims(chapter)]
-        aside = Aside(Findings(folder / FINDINGS, {}, sets), claims, source)
+        aside = Aside(Findings(folder / FINDINGS, {}, sets), claims, place_of(source))
         estimate = {e.id: seconds(e, replications(e, quick)) for e in choice.experiments}
         try:
             with shown(estimate, at_once, quiet) as view:
@@ -112,7 +112,7 @@ class _Runner:
         repeated = replications(experiment, self.quick)
         try:
             planned = plan_experiment(
-                experiment, replications=repeated, store=self.folder / CHUNKS, data=self.data
+                experiment, replications=repeated, store=self.folder / CHUNKS, data=place_of(self.data)
             )
         except DataMissing as error:
             self.skipped[experiment.id] = str(error)
@@ -133,7 +133,7 @@ def _publish(folder: Path, note: Note, played: int) -> Reproduction:
 
     known = experiments()
     choice = Choice(tuple(known[name] for name in known if name in note.keys or name in note.skipped))
-    results = Kept(folder, note.keys, note.folder)
+    results = Kept(folder, note.keys, place_of(note.folder))
     findings = Findings(folder / FINDINGS, note.keys, note.data)
     claims = [claim for chapter in chapters() for claim in choice.claims(chapter)]
     found = [findings.find(claim, lambda claim=claim: needed(claim, results)) for claim in claims]  # type: ignore[misc]
