@@ -162,7 +162,8 @@ class _Base:
         if tried >= self.repeats or (status is not None and status not in REPEATED):
             return None
         told = float(retry_after) if retry_after is not None and retry_after.isdecimal() else 0.0
-        return max(min(told, LONGEST), min(2.0, 0.05 * 2**tried) * random.uniform(0.5, 1.0))
+        found: float | None = max(min(told, LONGEST), min(2.0, 0.05 * 2**tried) * random.uniform(0.5, 1.0))
+        return found
 
     def _failed(self, call: _Call, problem: BaseException) -> ServiceUnavailable:
         words = str(problem) or type(problem).__name__

@@ -90,7 +90,8 @@ def checked_allocation(
         total += amount
     if not right or not total <= budget * (1.0 + REACH):
         raise WrongDecision(policy, method, value, allocation_words(arms, budget))
-    return value
+    found: np.ndarray = value
+    return found
 
 
 def checked_call(policy: Any, value: Any, models: int, method: str = "select") -> np.ndarray:
@@ -102,7 +103,8 @@ def checked_call(policy: Any, value: Any, models: int, method: str = "select") -
     right = isinstance(value, np.ndarray) and value.shape == (models,) and value.dtype == np.bool_
     if not right or not value.any():
         raise WrongDecision(policy, method, value, call_words(models))
-    return value
+    found: np.ndarray = value
+    return found
 
 
 def arm_words(arms: int) -> str:

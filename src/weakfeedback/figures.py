@@ -113,7 +113,7 @@ def look(k: int) -> tuple[str, str]:
     return COLOURS[colour], STYLES[(turn + colour) % len(STYLES)]
 
 
-def _label_ends(ax: Axes, ends: list[tuple]) -> None:
+def _label_ends(ax: Axes, ends: list[tuple[Any, ...]]) -> None:
     """Write each policy's name at the end of its curve, moved apart where curves end close together."""
     bottom, top = ax.get_ylim()
     ends = sorted(ends)

@@ -264,7 +264,8 @@ class AllocationEnv(WeakFeedbackEnv):
         if largest > 0.0 and (self.spend_all or weights.sum() > 1.0):
             weights = weights / largest  # first: sums and quotients of extreme weights would not be finite
             scale = float(weights.sum())
-        return self._problem.budget * (weights / scale)
+        found: np.ndarray = self._problem.budget * (weights / scale)
+        return found
 
     def _info(self) -> dict[str, Any]:
         return {**super()._info(), "allocation": self._allocation.copy()}

@@ -88,7 +88,7 @@ def _prepare() -> Any:
     return _solve
 
 
-def checked_pack(values, weights, capacity, chosen):
+def checked_pack(values: np.ndarray, weights: np.ndarray, capacity: float, chosen: np.ndarray) -> bool:
     """Write ``pack_levels`` into ``chosen``; return whether the input was good."""
     if values.size != weights.size or not 0.0 <= capacity < math.inf:
         return False

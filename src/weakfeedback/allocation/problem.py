@@ -205,7 +205,8 @@ class AllocationProblem:
         if ceiling <= 0.0:
             return math.inf
         second = compiled(runner_up)(rest, self.thresholds, room, ceiling)
-        return self.optimal_value - taken - free - second
+        found: float = self.optimal_value - taken - free - second
+        return found
 
     def _freeze(self) -> None:
         for value in self.__dict__.values():

@@ -157,19 +157,22 @@ def _log_mixture(n: np.ndarray, d: np.ndarray) -> np.ndarray:
     """log B(d + 1/2, n - d + 1/2) - log B(1/2, 1/2): the mixture's likelihood of the comparisons."""
     from scipy.special import betaln
 
-    return betaln(d + 0.5, n - d + 0.5) - math.log(math.pi)
+    found: np.ndarray = betaln(d + 0.5, n - d + 0.5) - math.log(math.pi)
+    return found
 
 
 def _log_likelihood(n: np.ndarray, d: np.ndarray, p: np.ndarray) -> np.ndarray:
     """log p^d (1 - p)^(n - d), minus infinity where that is impossible."""
     from scipy.special import xlog1py, xlogy
 
-    return xlogy(d, p) + xlog1py(n - d, -p)
+    found: np.ndarray = xlogy(d, p) + xlog1py(n - d, -p)
+    return found
 
 
 def _excluded(n: np.ndarray, d: np.ndarray, p: np.ndarray, limit: float) -> np.ndarray:
     """Whether the confidence sequence excludes p, for p from 0 to 1."""
-    return _log_mixture(n, d) - _log_likelihood(n, d, p) >= limit
+    found: np.ndarray = _log_mixture(n, d) - _log_likelihood(n, d, p) >= limit
+    return found
 
 
 def _decide(

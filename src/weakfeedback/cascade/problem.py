@@ -293,7 +293,7 @@ def _weighted_costs(costs: Any, tradeoff: Any, arms: int) -> np.ndarray:
         if (factors <= 0.0).any():
             raise ValueError(f"tradeoff must be > 0 for every arm, got {brief(tradeoff)}")
     with np.errstate(over="ignore"):
-        weighted = factors * raw
+        weighted: np.ndarray = factors * raw
     if not np.isfinite(weighted).all():
         raise ValueError(f"tradeoff * costs must be finite, got {weighted.tolist()!r}")
     return weighted

@@ -67,7 +67,10 @@ def decide(case: Case, policy: Any, row: Any, rng: Any) -> Any:
 
 
 def hidden_of(case: Case, rounds: int = 0) -> np.ndarray:
-    return case.loop.protocol.record(case.problem, rounds or case.rounds, generator(case.seed, 0, WORLD))
+    found: np.ndarray = case.loop.protocol.record(
+        case.problem, rounds or case.rounds, generator(case.seed, 0, WORLD)
+    )
+    return found
 
 
 def pair_methods(case: Case) -> tuple[str, ...]:
@@ -115,7 +118,7 @@ def compare(one: Any, other: Any, what: str) -> None:
         same_step(a, b, t, what)
 
 
-def same_step(a: tuple, b: tuple, t: int, what: str) -> None:
+def same_step(a: tuple[Any, ...], b: tuple[Any, ...], t: int, what: str) -> None:
     if not np.array_equal(a[0], b[0]):
         raise Failure(f"{what} differ in round {t}: counts {a[0].tolist()} and {b[0].tolist()}")
     same_state(a[1], b[1], f"{what}, round {t}")

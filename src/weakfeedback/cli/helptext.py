@@ -55,7 +55,8 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _argument(parameter: Any) -> str:
-    return parameter.metavar or parameter.name.upper()
+    found: str = parameter.metavar or parameter.name.upper()
+    return found
 
 
 def _option(parameter: Any) -> str:

@@ -13,7 +13,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 DONE, FAILED, BAD_USE, INTERRUPTED = 0, 1, 2, 130
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Stop(Exception):
@@ -46,7 +47,7 @@ class Command(TyperCommand):
 class App(typer.Typer):
     """An application all of whose commands have our help."""
 
-    def command(self, *args: Any, **options: Any) -> Any:
+    def command(self, *args: Any, **options: Any) -> Callable[[F], F]:
         """Add a command."""
         return super().command(*args, **{"cls": Command, **options})
 

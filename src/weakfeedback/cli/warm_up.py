@@ -36,7 +36,8 @@ def jobs(policy: str | None = None, setting: str | None = None) -> list[tuple[st
     >>> jobs("random"), jobs("uss-ts", "cascade")
     ([('cascade', 'Random'), ('contextual', 'Random')], [('cascade', 'USS-TS')])
     """
-    from weakfeedback.catalog import POLICIES, canonical_name, find_name
+    from weakfeedback.catalog import POLICIES, canonical_name
+    from weakfeedback.setting import find_name
 
     names = [find_name("setting", setting, POLICIES)] if setting is not None else list(POLICIES)
     if policy is None:

@@ -163,7 +163,8 @@ class ContextualProblem(ContextRows):
 
     def errors_at(self, row: Any) -> np.ndarray:
         """Return gamma_i(x) of every arm for the context of a row."""
-        return self.errors[self._row(row)].copy()
+        found: np.ndarray = self.errors[self._row(row)].copy()
+        return found
 
     def world(self) -> ContextualWorld:
         """Return the hidden side of the simulation."""

@@ -91,14 +91,16 @@ class ContextRows:
         """For each row with its arm i: the least C_j - C_i - p_ij over j > i, infinite for the last arm."""
         later = self.costs[None, :] - self.costs[arms][:, None] - disagreement[np.arange(len(arms)), arms]
         later[np.arange(self.arms)[None, :] <= arms[:, None]] = math.inf
-        return later.min(axis=1)
+        found: np.ndarray = later.min(axis=1)
+        return found
 
     def _row(self, row: Any) -> int:
         return integer("row", row, 0, len(self.contexts) - 1)
 
     def disagreement_at(self, row: Any) -> np.ndarray:
         """Return p_ij(x) for the context of a row, a K x K array."""
-        return self.disagreement[self._row(row)].copy()
+        found: np.ndarray = self.disagreement[self._row(row)].copy()
+        return found
 
     def optimal_arm_at(self, row: Any) -> int:
         """Return i*(x) for the context of a row."""

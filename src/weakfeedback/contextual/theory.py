@@ -32,7 +32,8 @@ def alpha(
     4.5282
     """
     _settings(dimension, arms, delta, sigma, kappa)
-    return confidence(number("t", t, at_least=0.0), dimension, arms, delta, sigma, kappa)
+    found: float = confidence(number("t", t, at_least=0.0), dimension, arms, delta, sigma, kappa)
+    return found
 
 
 def beta(
@@ -58,7 +59,8 @@ def beta(
     strength = number("ridge", ridge, above=0.0)
     effective = number("n", n, at_least=0.0) / (2.0 * strength)
     pull = 2.0 * math.sqrt(strength) * number("norm_bound", norm_bound, at_least=0.0)
-    return confidence(effective, dimension, arms, delta, sigma, kappa) + pull
+    found: float = confidence(effective, dimension, arms, delta, sigma, kappa) + pull
+    return found
 
 
 def forced_rounds(

@@ -23,7 +23,8 @@ class Logistic(NamedTuple):
 
     def decide(self, features: np.ndarray) -> np.ndarray:
         """Return the decision value of every row."""
-        return features @ self.weights + self.intercept
+        found: np.ndarray = features @ self.weights + self.intercept
+        return found
 
 
 def fit_logistic(

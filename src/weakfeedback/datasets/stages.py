@@ -127,7 +127,8 @@ def _logistic(train: np.ndarray, target: np.ndarray, rows: np.ndarray) -> np.nda
         return np.column_stack([1.0 - yes, yes])
     each = [_chance(fit_logistic(train, (target == c).astype(np.int64)).decide(rows)) for c in range(labels)]
     table = np.column_stack(each)
-    return table / table.sum(axis=1, keepdims=True)
+    found: np.ndarray = table / table.sum(axis=1, keepdims=True)
+    return found
 
 
 def _discriminant(train: np.ndarray, target: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -141,7 +142,8 @@ def _discriminant(train: np.ndarray, target: np.ndarray, rows: np.ndarray) -> np
     shares = np.array([(target == c).mean() for c in labels])
     level = rows @ weights - 0.5 * (means.T * weights).sum(axis=0) + np.log(shares)
     belief = np.exp(level - level.max(axis=1, keepdims=True))
-    return belief / belief.sum(axis=1, keepdims=True)
+    found: np.ndarray = belief / belief.sum(axis=1, keepdims=True)
+    return found
 
 
 def _nearest(train: np.ndarray, target: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -150,7 +152,8 @@ def _nearest(train: np.ndarray, target: np.ndarray, rows: np.ndarray) -> np.ndar
     apart = (whole**2).sum(axis=1)[:, None] + (other**2).sum(axis=1)[None, :] - 2 * whole @ other.T
     least = np.column_stack([apart[:, target == c].min(axis=1) for c in range(int(target.max()) + 1)])
     belief = np.exp(-(least - least.min(axis=1, keepdims=True)) / WIDTH)
-    return belief / belief.sum(axis=1, keepdims=True)
+    found: np.ndarray = belief / belief.sum(axis=1, keepdims=True)
+    return found
 
 
 def _chance(decision: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ class Loop:
     is not allowed. A world has the methods ``begin(rng)`` and those named in ``world_entry``.
     """
 
-    play: Callable
+    play: Callable[..., Any]
     entry: tuple[str, ...]
     world_entry: tuple[str, ...]
     counters: Callable[[Any], tuple[str, ...]]  # problem -> names of the counts
@@ -32,7 +32,7 @@ class Loop:
     # (problem, policy, counts) -> measures, where they depend on the policy; the problem's own otherwise
     measures: Callable[[Any, Any, Any], dict[str, Any]] | None = None
     # like ``play``, but skips rounds in which nothing changes; for policies of these classes
-    events: Callable | None = None
+    events: Callable[..., Any] | None = None
     events_of: tuple[type, ...] = ()
 
 

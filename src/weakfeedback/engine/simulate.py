@@ -80,7 +80,7 @@ def play(plan: Plan, executor: Executor | None = None, progress: bool = False) -
     if executor is not None and not callable(getattr(executor, "submit", None)):
         raise ValueError(f"executor must be a concurrent.futures.Executor or None, got {brief(executor)}")
     missing = plan.missing
-    futures: dict[Future, int] = {}
+    futures: dict[Future[Any], int] = {}
     with contextlib.ExitStack() as stack:
         advance = stack.enter_context(_progress(plan.tasks, missing, progress))
         if executor is None:
@@ -105,12 +105,12 @@ def play(plan: Plan, executor: Executor | None = None, progress: bool = False) -
             _keep_finished(plan, futures)
 
 
-def leave(executor: Executor, futures: Iterable[Future]) -> None:
+def leave(executor: Executor, futures: Iterable[Future[Any]]) -> None:
     """Shut an executor down; a policy that never returns cannot be stopped, and its thread is abandoned."""
     executor.shutdown(wait=all(future.done() for future in futures), cancel_futures=True)
 
 
-def _keep_finished(plan: Plan, futures: dict[Future, int]) -> None:
+def _keep_finished(plan: Plan, futures: dict[Future[Any], int]) -> None:
     """After an error or an interruption, keep what others had finished by then."""
     missing = set(plan.missing)
     for future, k in futures.items():
@@ -118,7 +118,7 @@ def _keep_finished(plan: Plan, futures: dict[Future, int]) -> None:
             plan.keep(k, future.result())
 
 
-def _refuse_unsent(task: Task, future: Future) -> None:
+def _refuse_unsent(task: Task, future: Future[Any]) -> None:
     """Say which policy it was that could not be sent to another process."""
     if not isinstance(future.exception(), (pickle.PicklingError, AttributeError, TypeError)):
         return

@@ -19,7 +19,7 @@ from weakfeedback.engine.store import code_of
 ROUNDS = 4096  # at most, in steps that double
 SECONDS = 0.5  # no further step after so long
 OWN = "weakfeedback."
-_tried: dict[tuple, int] = {}  # code and shapes -> rounds
+_tried: dict[tuple[Any, ...], int] = {}  # code and shapes -> rounds
 
 
 def try_first_rounds(problem: Any, label: str, policy: Any, horizon: int, seed: int) -> None:
@@ -36,7 +36,7 @@ def try_first_rounds(problem: Any, label: str, policy: Any, horizon: int, seed: 
         _tried[key] = rounds
 
 
-def _shapes(policy: Any) -> tuple:
+def _shapes(policy: Any) -> tuple[Any, ...]:
     return tuple((name, np.shape(value)) for name, value in vars(policy).items())
 
 

@@ -63,7 +63,7 @@ def _find(words: str) -> Callable[..., Any]:
         module = _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
     except (Exception, SystemExit) as error:
         raise NotAPolicy(f"{place} cannot be imported: {type(error).__name__}: {_line(error)}") from None
-    factory = getattr(module, name, None)
+    factory: Callable[..., Any] | None = getattr(module, name, None)
     if not callable(factory):
         raise NotAPolicy(f"{place} has no function {name!r}{_near(module, name)}")
     return factory

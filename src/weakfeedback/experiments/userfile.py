@@ -306,7 +306,7 @@ def _missing(place: str) -> str:
 
 def _policies(
     setting: Setting, problem: Any, entries: list[PolicyEntry], allow_code: bool, place: Place | None
-) -> tuple[dict, dict]:
+) -> tuple[dict[str, Any], dict[str, Any]]:
     policies: dict[str, Any] = {}
     parameters: dict[str, dict[str, Any]] = {}
     for k, entry in enumerate(entries):

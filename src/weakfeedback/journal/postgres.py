@@ -204,7 +204,8 @@ class PostgresStore(SqlStore):
             rows = self._all("UPDATE owner SET epoch = epoch + 1 RETURNING epoch")
             if len(rows) != 1:
                 raise JournalError(f"{self.place} is damaged: its owners cannot be counted")
-            return rows[0][0]
+            found: int = rows[0][0]
+            return found
 
         self.epoch = self._committed(begin)
 

@@ -14,7 +14,7 @@ from weakfeedback.journal.events import JournalError, OwnedElsewhere, StoreUnava
 from weakfeedback.journal.sql import no_learner, refused
 
 try:
-    import psycopg
+    import psycopg as psycopg
     from psycopg import errors, sql
 except ImportError as problem:
     raise JournalError(
@@ -113,7 +113,8 @@ def schema_of(connection: "psycopg.Connection[Any]", place: str, create: bool) -
 
 def lock_of(schema: str) -> int:
     """The number of the advisory lock; it counts within one database."""
-    return struct.unpack("q", blake2b(f"weakfeedback {schema}".encode(), digest_size=8).digest())[0]
+    found: int = struct.unpack("q", blake2b(f"weakfeedback {schema}".encode(), digest_size=8).digest())[0]
+    return found
 
 
 def take(

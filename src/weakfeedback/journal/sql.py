@@ -132,7 +132,7 @@ class SqlStore(ABC):
         def insert() -> int:
             if self._all("SELECT id FROM learner WHERE name = ?", name):
                 raise ValueError(f"{self.place} has a learner named {name!r} already")
-            id = self._one("SELECT coalesce(max(id), 0) + 1 FROM learner")[0]
+            id: int = self._one("SELECT coalesce(max(id), 0) + 1 FROM learner")[0]
             self._add_learner(Learner(id, name, at, None))
             return id
 

@@ -359,7 +359,8 @@ class Allocator(Live):
         self._history = History.from_state(self._arms, body["history"], self._counts, self._ledger.next)
 
     def _encode_decision(self, decided: np.ndarray) -> list[float]:
-        return decided.tolist()
+        found: list[float] = decided.tolist()
+        return found
 
     def _decode_decision(self, data: Any) -> np.ndarray:
         return lent(self._checked(vector("allocation", data, size=self._arms)))

@@ -404,7 +404,8 @@ class Live:
         OSError and can be repeated, which writes them; an answer that was paid for is returned with a
         `DurabilityWarning`. `close` it, or use it in a ``with`` block, to let others open the file.
         """
-        return journalled.opened(cls, storage.file_at(path), arguments, named, every, pending_ttl)
+        found: Self = journalled.opened(cls, storage.file_at(path), arguments, named, every, pending_ttl)
+        return found
 
     def close(self) -> None:
         """Close the journal, if there is one: the object cannot be used any more, and the file can be opened again.
@@ -467,7 +468,7 @@ class Live:
         age = number("seconds", seconds, at_least=0.0)
         if self._journal is None:
             raise ValueError("decisions expire only with a journal, which knows their age: see open()")
-        old = self._journal.expired(self.pending, age)
+        old: list[int] = self._journal.expired(self.pending, age)
         if old:
             old = self._close(old, 0.0, "expire")
             self._acknowledge()
@@ -583,7 +584,7 @@ class Live:
         """Return the object that a file holds, be it a state or a journal; ``code`` is what no file holds."""
         file = storage.file_at(path)
         if journalled.is_journal(file):
-            live = journalled.read_journal(cls, file, {**code, "policy": policy, "compiled": compiled})
+            live: Self = journalled.read_journal(cls, file, {**code, "policy": policy, "compiled": compiled})
         else:
             live = cls._made_again(storage.read(file, cls.kind), code, policy, compiled, str(file))
         if not isinstance(fresh_ids, bool):
@@ -601,7 +602,7 @@ class Live:
         cls._check_code(body, code, where)
         chosen, options = saved_policy(body["core"], policy)
         arguments = {**code, **cls._arguments_in(body), **options, "policy": chosen}
-        live = remade(lambda: cls(**arguments, seed=0, compiled=compiled))
+        live: Self = remade(lambda: cls(**arguments, seed=0, compiled=compiled))
         remade(lambda: live._restore(body))
         return live
 

@@ -14,6 +14,7 @@ from weakfeedback.cascade.certificate import Certificate, certify
 from weakfeedback.catalog import POLICIES, make_policy
 from weakfeedback.live import storage
 from weakfeedback.live.auditing import examine, in_money, run_stages, teller
+from weakfeedback.live.base import EXPLAINED
 from weakfeedback.live.buying import NO_LABEL, Asker, Bought, label_price_of, labels_from_state
 from weakfeedback.live.driver import Examples
 from weakfeedback.live.labels import (
@@ -31,8 +32,8 @@ from weakfeedback.live.ledger import Content
 from weakfeedback.live.metrics import Metric, distances, far_matrix, refuse_closeness, refuse_tolerance
 from weakfeedback.live.report import CascadeReport, explanation, make_report
 from weakfeedback.live.rounds import Answer, Decision, RoundRecord
-from weakfeedback.live.staged import EXPLAINED, Staged, arm_of, check_number, warn_of_prices
 from weakfeedback.live.staged import STATE as COMMON
+from weakfeedback.live.staged import Staged, arm_of, check_number, warn_of_prices
 from weakfeedback.live.stages import Rows
 from weakfeedback.live.stopping import Step
 from weakfeedback.validate import integer
@@ -442,7 +443,8 @@ class Cascade(Staged):
         if stages is None:
             stages = len(body.get("stage_costs", ()))
         code = {"stages": stages, "combine": combine, "compare": compare, "metric": metric, "label": label}
-        return cls._made_again(body, code, policy, compiled, "the state")
+        found: Cascade = cls._made_again(body, code, policy, compiled, "the state")
+        return found
 
     @classmethod
     def _arguments_in(cls, body: dict[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,8 @@ class Interpreted:
 
     def method(self, name: str) -> Callable[..., Any]:
         """Return a method of the policy."""
-        return getattr(self.policy, name)
+        found: Callable[..., Any] = getattr(self.policy, name)
+        return found
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the policy as they are now."""

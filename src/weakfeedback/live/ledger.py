@@ -199,7 +199,7 @@ class Ledger:
 
     def _known(self, id: Any) -> int:
         """Return the id of a decision that is pending or was answered."""
-        known = id
+        known: int = id
         if type(id) is not int:
             if not isinstance(id, numbers.Integral) or isinstance(id, (bool, np.bool_)):
                 raise ValueError(f"id must be the integer id of a decision, got {brief(id)}")

@@ -131,7 +131,7 @@ class Player(Live):
             waiting = self._ledger.pending
             if not waiting:
                 self._owed.clear()  # whoever goes on repeats nothing
-            arm = self._ledger.decided(waiting[0]) if waiting else self._decide()[1]
+            arm: int = self._ledger.decided(waiting[0]) if waiting else self._decide()[1]
         self._acknowledge()
         return arm
 

@@ -21,6 +21,7 @@ from weakfeedback.decisions import checked_call
 from weakfeedback.live import storage
 from weakfeedback.live.auditing import examine, in_money, run_stages, teller
 from weakfeedback.live.base import (
+    EXPLAINED,
     Change,
     DurabilityWarning,
     Live,
@@ -47,7 +48,7 @@ from weakfeedback.live.ledger import (
 )
 from weakfeedback.live.metrics import Metric, distances, far_matrix, refuse_closeness, refuse_tolerance, toss
 from weakfeedback.live.router_report import Known, RouterCounts, RouterReport, explanation, make_router_report
-from weakfeedback.live.staged import EXPLAINED, stop_by_means
+from weakfeedback.live.staged import stop_by_means
 from weakfeedback.live.stages import Rows, Stage, make_stages
 from weakfeedback.live.storage import StateError
 from weakfeedback.routing.policies.pay_to_compare import PayToCompare
@@ -477,7 +478,7 @@ class Router(Live):
         with self._ledger.lock:
             self._recover()
             try:
-                call = self._ledger.awaited(id, content)
+                call: tuple[int, ...] | None = self._ledger.awaited(id, content)
             except UnknownDecision:
                 if not 1 <= id < self._ledger.next:
                     raise

@@ -357,7 +357,8 @@ class Staged(Live):
     def _last_paid(self, costs: list[float]) -> float:
         """Return what the last answer alone would have cost, as it was paid if it was given."""
         if len(costs) < len(self._stages):
-            return self._last
+            found: float = self._last
+            return found
         return costs[-1] if self._combine is None else sum(costs)
 
     def _difference(self, answers: list[Any]) -> tuple[np.ndarray | None, np.ndarray | None]:

@@ -106,7 +106,8 @@ def checked_copy(state: Any) -> dict[str, Any]:
     if not isinstance(state, dict):
         raise StateError(f"a state must be a dict, as state() gives it, got {state!r:.60}")
     try:
-        return json.loads(_dump(state))
+        found: dict[str, Any] = json.loads(_dump(state))
+        return found
     except (TypeError, ValueError, RecursionError):
         raise StateError("the state holds what is no JSON data: give what state() gave") from None
 
@@ -258,7 +259,8 @@ def _word(value: Any) -> str:
 
 def encode_generator(rng: np.random.Generator) -> dict[str, Any]:
     """Return the state of a generator over PCG64 as JSON data."""
-    return json.loads(json.dumps(rng.bit_generator.state))
+    found: dict[str, Any] = json.loads(json.dumps(rng.bit_generator.state))
+    return found
 
 
 def restore_generator(state: Any) -> np.random.Generator:

@@ -27,5 +27,6 @@ def flag(name: str, value: Any) -> bool:
 def seating(seating_rounds: Any, arms: int, delta: float) -> int:
     """The slots of orthogonalisation: T_RP of the thesis unless given."""
     if seating_rounds is None:
-        return seating_length(integer("arms", arms, 2, MOST_ARMS), delta)
+        found: int = seating_length(integer("arms", arms, 2, MOST_ARMS), delta)
+        return found
     return integer("seating_rounds", seating_rounds, 1)

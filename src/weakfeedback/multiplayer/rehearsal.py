@@ -1,6 +1,11 @@
 """One round of several players taken apart, for checks that must stand between its steps."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+
+from weakfeedback.typing import PlayerPolicy, Problem, Rng
 
 IDLE = -1
 
@@ -8,17 +13,17 @@ IDLE = -1
 class Script:
     """A world that replays given rows: the order of the arms, then their rewards."""
 
-    def __init__(self, rows):
+    def __init__(self, rows: np.ndarray) -> None:
         self.rows = rows
         self.served = 0
         self.order = np.zeros(rows.shape[1] // 2, dtype=np.int64)
 
-    def begin(self, rng):
+    def begin(self, rng: Rng) -> None:
         """Put the arms in order."""
         for k in range(self.order.size):
             self.order[k] = int(self.rows[0, k])
 
-    def draw(self, rewards, rng):
+    def draw(self, rewards: np.ndarray, rng: Rng) -> None:
         """Write the rewards of the next row."""
         for k in range(rewards.size):
             rewards[k] = self.rows[self.served, rewards.size + k]
@@ -30,7 +35,7 @@ class Protocol:
 
     decides = "choose"  # the method that returns the decision
 
-    def record(self, problem, rounds, rng):
+    def record(self, problem: Problem, rounds: int, rng: Rng) -> np.ndarray:
         """What the world hides in so many rounds: one row (order, rewards) each."""
         world = problem.world()
         world.begin(rng)
@@ -42,15 +47,15 @@ class Protocol:
             row[problem.arms :] = rewards
         return rows
 
-    def script(self, hidden):
+    def script(self, hidden: np.ndarray) -> Script:
         """A world that replays what was recorded."""
         return Script(hidden)
 
-    def decide(self, players, rngs):
+    def decide(self, players: Sequence[PlayerPolicy], rngs: Sequence[Rng]) -> list[int]:
         """Ask every player for her arm."""
         return [player.choose(rng) for player, rng in zip(players, rngs)]
 
-    def show(self, row, arms):
+    def show(self, row: Any, arms: list[int]) -> Any:
         """What each player may see of a row: her reward and whether she collided."""
         rewards = row[row.size // 2 :]
         seen = []
@@ -59,12 +64,12 @@ class Protocol:
             seen.append((0.0 if arm == IDLE or collided else float(rewards[arm]), collided))
         return seen
 
-    def learn(self, players, arms, seen, rngs):
+    def learn(self, players: Sequence[PlayerPolicy], arms: list[int], seen: Any, rngs: Sequence[Rng]) -> None:
         """Tell each player of her own arm."""
         for player, arm, (reward, collided), rng in zip(players, arms, seen, rngs):
             player.observe(arm, reward, collided, rng)
 
-    def scramble(self, row, arms, rng):
+    def scramble(self, row: Any, arms: list[int], rng: Rng) -> Any:
         """Another row that shows the same: only arms with exactly one player keep their reward."""
         other = row.copy()
         for k in range(row.size // 2):

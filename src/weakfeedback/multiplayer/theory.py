@@ -21,7 +21,8 @@ def orthogonalisation_rounds(arms: int, delta: float) -> int:
     >>> orthogonalisation_rounds(10, 0.05)
     210
     """
-    return seating_length(integer("arms", arms, 2), confidence(delta))
+    found: int = seating_length(integer("arms", arms, 2), confidence(delta))
+    return found
 
 
 def orthogonalisation_collisions(arms: int, players: int, delta: float) -> int:
@@ -83,7 +84,8 @@ def communication_rounds(arms: int, players: int) -> int:
     """
     if integer("players", players, 1, arms) == 1:
         return 0
-    return players * (bits_for(arms) + 1)
+    found: int = players * (bits_for(arms) + 1)
+    return found
 
 
 def communication_collisions(arms: int, players: int) -> int:
@@ -91,7 +93,8 @@ def communication_collisions(arms: int, players: int) -> int:
 
     The thesis (lemma signaling) counts meetings.
     """
-    return 2 * (integer("players", players, 1, arms) - 1) * (bits_for(arms) + 1)
+    found: int = 2 * (integer("players", players, 1, arms) - 1) * (bits_for(arms) + 1)
+    return found
 
 
 def dlc_rounds(problem: MultiplayerProblem, epsilon: float, delta: float) -> float:
@@ -144,7 +147,8 @@ def dlc_lix_rounds(problem: MultiplayerProblem, epsilon: float, delta: float) ->
         middle = (one + two) / 2.0
         steps.append(min(divergence(one, middle), divergence(two, middle)))
     explored = _plays(arms * _inverse(max(min(steps), floor)), arms, delta)
-    return opening + explored + (players - 1) * (1 + bits_for(2.0 / epsilon) + bits_for(arms))
+    found: float = opening + explored + (players - 1) * (1 + bits_for(2.0 / epsilon) + bits_for(arms))
+    return found
 
 
 def dlc_lix_collisions(problem: MultiplayerProblem, epsilon: float, delta: float) -> int:
@@ -154,7 +158,8 @@ def dlc_lix_collisions(problem: MultiplayerProblem, epsilon: float, delta: float
     if players == arms:
         return total
     word = bits_for(2.0 / number("epsilon", epsilon, above=0.0)) + bits_for(arms)
-    return total + 2 * (players - 1) * (1 + word)
+    found: int = total + 2 * (players - 1) * (1 + word)
+    return found
 
 
 def dlc_lix_regret(problem: MultiplayerProblem, epsilon: float, delta: float) -> float:
@@ -175,7 +180,8 @@ def regret_saved(exploration: int, arms: int, reserved_means: list[float]) -> fl
     if not reserved_means:
         return 0.0
     period = len(reserved_means) * (bits_for(integer("arms", arms, 2)) + 1)
-    return (rounds - math.ceil(rounds / period)) * math.fsum(reserved_means)
+    found: float = (rounds - math.ceil(rounds / period)) * math.fsum(reserved_means)
+    return found
 
 
 def chairs_rounds(arms: int, gap: float, delta: float) -> int:

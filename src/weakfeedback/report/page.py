@@ -157,7 +157,8 @@ def write_page(folder: Path, content: str, name: str = "index.html") -> Path:
 
 def render(template: str, **words: Any) -> str:
     """A page made of a template."""
-    return _environment().get_template(template).render(**words)
+    found: str = _environment().get_template(template).render(**words)
+    return found
 
 
 def tallied(outcomes: Iterable[str]) -> list[tuple[str, str, int]]:

@@ -67,7 +67,7 @@ def _light(svg: bytes) -> bytes:
     )
 
 
-def _tenth(number: re.Match) -> bytes:
+def _tenth(number: re.Match[bytes]) -> bytes:
     return f"{float(number.group()):.1f}".removesuffix(".0").encode()
 
 

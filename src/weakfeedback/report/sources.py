@@ -51,7 +51,8 @@ def module_of(function: Any) -> str:
     """
     while isinstance(function, functools.partial):
         function = function.func
-    return function.__module__
+    found: str = function.__module__
+    return found
 
 
 def _view(module: str, source: dict[str, Any]) -> dict[str, Any]:

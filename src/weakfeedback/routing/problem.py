@@ -209,7 +209,8 @@ class RoutingProblem:
 def _priced(make: Any, *arguments: Any) -> CascadeProblem:
     """A cascade whose costs are the prices of models; messages speak of prices and models."""
     try:
-        return make(*arguments)
+        found: CascadeProblem = make(*arguments)
+        return found
     except ValueError as error:
         words = str(error)
         if words.startswith("costs must be") and "one per arm" in words:

@@ -60,7 +60,8 @@ class Kind:
     def again(self, state: dict[str, Any], compiled: bool) -> Live:
         """The live object that gave ``state``."""
         made: Any = self.live
-        return made.from_state(state, compiled=compiled, **self.code())
+        found: Live = made.from_state(state, compiled=compiled, **self.code())
+        return found
 
     def checked_context(self, live: Any, context: Sequence[float] | None) -> tuple[Any, ...]:
         """The arguments of ``decide``; a problem if the context does not fit."""
@@ -226,7 +227,8 @@ class CascadeKind(Compared):
         return {"stage": stage, "name": self.names[stage], "call": self.names[: stage + 1]}
 
     def stage(self, body: dict[str, Any]) -> str:
-        return self.names[body["stage"]]
+        found: str = self.names[body["stage"]]
+        return found
 
     def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
         self.refuse(given, ("outputs", "differ", "distance", "costs", "label", "label_cost", "right"))
@@ -277,7 +279,8 @@ class CascadeKind(Compared):
             raise Problem(
                 "wrong_context", "contexts must be left out for a cascade learner", field="contexts"
             )
-        return live.warm_start(self.rows(outputs))
+        found: int = live.warm_start(self.rows(outputs))
+        return found
 
     def report(self, live: Any) -> dict[str, Any]:
         report = live.report()
@@ -344,7 +347,8 @@ class ContextualKind(CascadeKind):
             raise Problem(
                 "wrong_context", "contexts must be given, one for every row of outputs", field="contexts"
             )
-        return live.warm_start(contexts, self.rows(outputs))
+        found: int = live.warm_start(contexts, self.rows(outputs))
+        return found
 
 
 class AdaptiveKind(CascadeKind):
@@ -452,7 +456,8 @@ class RouterKind(Compared):
         return {"stage": answer, "name": self.names[answer], "call": [self.names[k] for k in body["call"]]}
 
     def stage(self, body: dict[str, Any]) -> str:
-        return self.names[body["answer"]]
+        found: str = self.names[body["answer"]]
+        return found
 
     def waits(self, body: dict[str, Any]) -> bool:
         return len(body["call"]) > 1
@@ -475,7 +480,8 @@ class RouterKind(Compared):
     def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
         if contexts is not None:
             raise Problem("wrong_context", "contexts must be left out for a router learner", field="contexts")
-        return live.warm_start(self.rows(outputs))
+        found: int = live.warm_start(self.rows(outputs))
+        return found
 
     def report(self, live: Any) -> dict[str, Any]:
         report = live.report()

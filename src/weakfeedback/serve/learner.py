@@ -464,7 +464,7 @@ class Learner:
 
     def settings(self) -> dict[str, Any]:
         """The configuration with the prices of now; the seed stays in the log."""
-        told = self.config.model_dump(mode="json", exclude={"seed"})
+        told: dict[str, Any] = self.config.model_dump(mode="json", exclude={"seed"})
         for field, own in (("stage_costs", "_prices"), ("prices", "_prices"), ("error_cost", "_error_cost")):
             if field in told:
                 told[field] = getattr(self.live, own)

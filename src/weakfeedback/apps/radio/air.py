@@ -213,4 +213,5 @@ class Air:
     @property
     def order(self) -> np.ndarray:
         """Which of the problem's means each channel has."""
-        return self._world.order.copy()
+        found: np.ndarray = self._world.order.copy()
+        return found

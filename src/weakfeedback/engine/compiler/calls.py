@@ -79,7 +79,8 @@ class Calls:
     def fields(self) -> dict[str, Any]:
         """Return the state of the twin; its arrays are the twin's own."""
         if not self._assigns:  # then its arrays are all that changes, and they are shared
-            return vars(self.obj)
+            found: dict[str, Any] = vars(self.obj)
+            return found
         return self._blueprint.read(self._twin)
 
     def write_back(self) -> None:
@@ -104,4 +105,5 @@ def _caller(name: str, arguments: int, undrawn: bool) -> Callable[..., Any]:
     scope: dict[str, Any] = {"__name__": __name__}
     # under the name of this file, beside which the compiler's cache lies
     exec(compile(text, __file__, "exec"), scope)
-    return scope[name]
+    found: Callable[..., Any] = scope[name]
+    return found

@@ -74,7 +74,8 @@ def _of_node(node: ast.AST, function: types.FunctionType) -> Iterator[Construct]
 
 
 def _line(node: Any) -> int:
-    return node.lineno
+    found: int = node.lineno
+    return found
 
 
 # of these the kind of node says everything

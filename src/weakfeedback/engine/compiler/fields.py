@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.engine.compiler._numba.stream import stream_of
+from weakfeedback.engine.compiler._numba.stream import stream_of as stream_of
 from weakfeedback.engine.compiler.fingerprint import CannotLower, attributes, place
 
 PYTHON_KIND: dict[type, type] = {np.float64: float, np.int64: int, np.bool_: bool}

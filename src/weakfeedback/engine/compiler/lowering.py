@@ -24,7 +24,7 @@ from typing import Any
 
 from weakfeedback.engine.compiler._numba import functions, parts, stream, structs
 from weakfeedback.engine.compiler._numba.borrowed import borrow, unwrap
-from weakfeedback.engine.compiler._numba.functions import entry_point
+from weakfeedback.engine.compiler._numba.functions import entry_point as entry_point
 from weakfeedback.engine.compiler.cache import keep
 from weakfeedback.engine.compiler.fields import SCALARS, check_names, kind_of, values_of
 from weakfeedback.engine.compiler.fingerprint import (
@@ -91,13 +91,13 @@ class Blueprint:
             setattr(obj, name, value)
 
 
-def compiled_loop(function: Callable, *blueprints: Blueprint) -> Any:
+def compiled_loop(function: Callable[..., Any], *blueprints: Blueprint) -> Any:
     """The loop compiled for these structs: one dispatcher, and so one file in the disk cache, per combination."""
     with _lock:
         return _named(function, "_".join(part.digest for part in blueprints))
 
 
-def compiled_function(function: Callable) -> Any:
+def compiled_function(function: Callable[..., Any]) -> Any:
     """A plain function compiled with its helpers, for calls from Python; kept on disk."""
     _refuse_if_disabled()
     with _lock:
@@ -134,7 +134,7 @@ def _struct_type(
     mode = f"{ENGINE}|{checked}|{fields}"
     digest = hashlib.sha256(f"{name}|{code}|{mode}".encode()).hexdigest()[:20]
 
-    def templates() -> dict[str, Callable]:
+    def templates() -> dict[str, Callable[..., Any]]:
         return {method: _template(method, _compilable(code, checked)) for method, code in methods.items()}
 
     return structs.struct_type(name, cls, digest, fields, templates, checked), digest
@@ -196,7 +196,7 @@ def _equip(copy: types.FunctionType, checked: bool) -> None:
             copy.__globals__[name] = _helper(helper, checked)
 
 
-def _template(method: str, function: types.FunctionType) -> Callable:
+def _template(method: str, function: types.FunctionType) -> Callable[..., Any]:
     """A function of the same signature that returns ``function``, as ``overload_method`` wants it."""
     scope: dict[str, Any] = {"function": function}
     words = []
@@ -212,11 +212,12 @@ def _template(method: str, function: types.FunctionType) -> Callable:
             scope[f"default{k}"] = parameter.default
             words.append(f"{parameter.name}=default{k}")
     exec(f"def template({', '.join(words)}):\n    return function", scope)
-    return scope["template"]
+    found: Callable[..., Any] = scope["template"]
+    return found
 
 
 @functools.lru_cache(maxsize=4096)
-def _named(function: Callable, digest: str) -> Any:
+def _named(function: Callable[..., Any], digest: str) -> Any:
     """A compiled copy of a function under a name that says all that its code depends on.
 
     So a name in the disk cache never stands for two things, and processes that write it at once write the same.

@@ -172,7 +172,7 @@ def _kinds(text: str) -> str:
     return ", ".join(dict.fromkeys(_kind(part) for part in parts))
 
 
-def _no_attribute(match: re.Match) -> str:
+def _no_attribute(match: re.Match[str]) -> str:
     name, owner = match[1], match[2]
     if owner == "the policy":
         words = "it is no field made in __init__ and no plain method"
@@ -185,14 +185,14 @@ def _no_attribute(match: re.Match) -> str:
     return f"the attribute {name!r} of {_kind(owner)} is not supported: write it as a loop, or do without"
 
 
-def _no_function(match: re.Match) -> str:
+def _no_function(match: re.Match[str]) -> str:
     name, _, arguments = match[1].partition("(")
     name = WORDS.get(name, f"{name.removeprefix('array_')}()")
     return f"{name} is not supported for {_kinds(arguments[:-1])}: use other arguments, or write it as a loop"
 
 
 WORDS = {"getitem": "reading an item", "setitem": "writing an item", "static_getitem": "reading an item"}
-RULES: tuple[tuple[str, Callable[[re.Match], str]], ...] = (
+RULES: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"(the field .*: start it in __init__ as what it will be)", lambda m: m[1]),
     (r"name '(\w+)' is not defined", lambda m: f"the name {m[1]!r} is not defined"),
     (

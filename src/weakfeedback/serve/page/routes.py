@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -506,8 +506,7 @@ async def series(call: Call) -> Answer:
 
 def watch_of(learner: Learner) -> Watch:
     """What is watched of a learner."""
-    watch: Any = learner.observers["watch"]
-    return watch
+    return cast(Watch, learner.observers["watch"])
 
 
 def packed(request: Request, content: bytes, kind: str, status: int = 200) -> Response:

@@ -128,7 +128,8 @@ def every_dominant_one_sublinear(run: Run) -> Finding:
 
 def _wrong_gap(results: Results) -> float:
     facts = results.about["facts"]
-    return facts["gaps"][facts["settled_arm"]]
+    found: float = facts["gaps"][facts["settled_arm"]]
+    return found
 
 
 def linear_without_dominance(run: Run) -> Finding:
@@ -167,7 +168,8 @@ def resolved(results: Results) -> bool:
     p, xi = results.about["facts"]["critical"], results.about["facts"]["xi"]
     rounds = int(results.about["horizon"])
     spread = 2.0 * p * (1.0 - p)  # d(p, p + x) is about x^2 / (2 p (1 - p))
-    return xi != 0.0 and math.log(rounds) * spread / xi**2 <= rounds / 2
+    found: bool = xi != 0.0 and math.log(rounds) * spread / xi**2 <= rounds / 2
+    return found
 
 
 def _steps(run: Run, ids: Iterable[str], grows: bool) -> list[Part]:
@@ -271,7 +273,9 @@ def order_not_needed(run: Run) -> Finding:
     return Finding(tuple(parts), summary="Error rates .25, .30, .05, .10 along the cascade, arm 3 optimal.")
 
 
-def _simulation(number: int, lines: str, words: str, test: Callable, ids: Iterable[str]) -> Claim:
+def _simulation(
+    number: int, lines: str, words: str, test: Callable[..., Finding], ids: Iterable[str]
+) -> Claim:
     return Claim(number, words, lines, "simulation", test, tuple(ids))
 
 

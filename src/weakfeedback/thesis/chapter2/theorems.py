@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -185,7 +185,7 @@ def ucb_dependent_bound(run: Run) -> Finding:
 def ucb_uniform_bounds(run: Run) -> Finding:
     """Claim 22."""
 
-    def against(key: str):
+    def against(key: str) -> Callable[[str, Results], Part]:
         def part(name: str, r: Results) -> Part:
             regret, bound = r.values(UCB)[:, -1], r.about["facts"][key]
             words = "weak" if key == "ucb_uniform" else "strong"

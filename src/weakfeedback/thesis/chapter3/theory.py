@@ -299,7 +299,9 @@ def below_the_bound(run: Run) -> Finding:
     )
 
 
-def _claim(number: int, lines: str, how: str, words: str, test: Callable, ids: Iterable[str] = ()) -> Claim:
+def _claim(
+    number: int, lines: str, how: str, words: str, test: Callable[..., Finding], ids: Iterable[str] = ()
+) -> Claim:
     return Claim(number, words, lines, how, test, tuple(ids))
 
 

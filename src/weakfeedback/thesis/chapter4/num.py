@@ -177,7 +177,9 @@ def _touching(values: Sequence[np.ndarray]) -> int:
     return sum(bool(a[0] <= b[1] and b[0] <= a[1]) for a, b in itertools.combinations(ends, 2))
 
 
-def _simulation(number: int, lines: str, words: str, test: Callable, ids: Iterable[str]) -> Claim:
+def _simulation(
+    number: int, lines: str, words: str, test: Callable[..., Finding], ids: Iterable[str]
+) -> Claim:
     return Claim(number, words, lines, "simulation", test, tuple(ids))
 
 

@@ -51,9 +51,9 @@ def whole_rounds(name: str, policy: str) -> float:
     wait = math.ceil(theory.wait_multiple(K, ch4.EPSILON, ch4.DELTA, problem.budget, ch4.GAMMA))
     halvings = math.ceil(math.log2(grid(problem.budget, ch4.GAMMA)))
     if policy == DK:
-        return K * wait * halvings
+        return float(K * wait * halvings)
     n = problem.distinct(ch4.GAMMA)
-    return wait * (n * halvings + K * math.ceil(math.log2(n + 1)))
+    return float(wait * (n * halvings + K * math.ceil(math.log2(n + 1))))
 
 
 def _within(policy: str, name: str, results: Results) -> Part:

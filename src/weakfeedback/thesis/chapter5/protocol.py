@@ -146,7 +146,8 @@ def _new_seats(arms: int, players: int, seated: int, new: int) -> float:
     for i in range(new, n + 1):
         ways = math.comb(free, i) * math.perm(n, i) * (arms - i) ** (n - i)
         total += (-1) ** (i - new) * math.comb(i, new) * ways
-    return total / arms**n
+    found: float = total / arms**n
+    return found
 
 
 def orthogonal_in_time(_run: Any) -> Finding:

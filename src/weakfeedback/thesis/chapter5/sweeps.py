@@ -108,10 +108,12 @@ def gain_with_arms(run: Run) -> Finding:
     """Claim 110."""
 
     def gain(r: Results, policy: str) -> np.ndarray:
-        return last(r, SIC) - last(r, policy)
+        found: np.ndarray = last(r, SIC) - last(r, policy)
+        return found
 
     def ratio(r: Results, policy: str) -> np.ndarray:
-        return last(r, SIC) / last(r, policy)
+        found: np.ndarray = last(r, SIC) / last(r, policy)
+        return found
 
     return Finding(
         (

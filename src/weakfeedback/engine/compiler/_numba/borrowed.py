@@ -89,7 +89,8 @@ class Loan:
 
 def place_of_fields(struct: Any) -> int:
     """The address of the fields of a struct."""
-    return struct._meminfo.data
+    found: int = struct._meminfo.data
+    return found
 
 
 def borrow(struct: Any, methods: Iterable[pytypes.FunctionType]) -> Any:
@@ -171,4 +172,5 @@ def _set(context, builder, signature, arguments, name):
 
 
 def _owns_memory(context: Any, field: Any) -> bool:
-    return context.data_model_manager[field].contains_nrt_meminfo()
+    found: bool = context.data_model_manager[field].contains_nrt_meminfo()
+    return found

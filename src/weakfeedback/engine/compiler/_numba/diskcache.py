@@ -55,14 +55,14 @@ class _Contents(caching.CompileResultCacheImpl):
 class _Files(caching.IndexDataCacheFile):
     """The index and the code of one function, each behind a digest."""
 
-    def _load_index(self) -> dict:
+    def _load_index(self) -> dict[Any, Any]:
         try:
             stamp, overloads = self._load_data(self._index_name)
         except FileNotFoundError:
             return {}
         return overloads if stamp == self._source_stamp else {}
 
-    def _save_index(self, overloads: dict) -> None:
+    def _save_index(self, overloads: dict[Any, Any]) -> None:
         self._save_data(self._index_name, (self._source_stamp, overloads))
 
     def _load_data(self, name: str) -> Any:

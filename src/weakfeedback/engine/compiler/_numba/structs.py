@@ -29,7 +29,7 @@ class _Absent(types.Opaque):
         return _rebuild, self.parts
 
 
-def _rebuild(name: str, digest: str, fields: tuple) -> Any:
+def _rebuild(name: str, digest: str, fields: tuple[Any, ...]) -> Any:
     struct = _structs.get((name, digest))
     return struct(fields) if struct else _Absent(name, digest, fields)
 
@@ -51,7 +51,7 @@ def struct_type(
     cls: type,
     digest: str,
     fields: tuple[tuple[str, Any], ...],
-    templates: Callable[[], dict[str, Callable]],
+    templates: Callable[[], dict[str, Callable[..., Any]]],
     checked: bool,
 ) -> Any:
     """The type of structs of a class; ``templates`` are called for only if it is new, and its methods then attached.
@@ -63,11 +63,13 @@ def struct_type(
     return _structs[name, digest](fields)
 
 
-def _struct_class(name: str, cls: type, digest: str, templates: dict[str, Callable], checked: bool) -> type:
+def _struct_class(
+    name: str, cls: type, digest: str, templates: dict[str, Callable[..., Any]], checked: bool
+) -> type:
     how = {**pipelines.METHOD, "boundscheck": checked}
 
     class Struct(types.StructRef):
-        def __init__(self, fields: tuple) -> None:
+        def __init__(self, fields: tuple[Any, ...]) -> None:
             super().__init__(fields)
             self.name = f"{name}@{digest}{self._fields}"
             self.templates = templates

@@ -34,7 +34,8 @@ class Addresses:
 
 def place_of_bits(generator: np.random.Generator) -> int:
     """The address at which NumPy keeps the bits of a generator."""
-    return _pointer_in(generator.bit_generator.capsule, b"BitGenerator")
+    found: int = _pointer_in(generator.bit_generator.capsule, b"BitGenerator")
+    return found
 
 
 class TeamType(types.Type):
