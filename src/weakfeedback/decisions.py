@@ -62,7 +62,7 @@ def checked_bool(policy: Any, value: Any, method: str) -> bool:
 
 
 def checked_choice(policy: Any, value: Any, arms: int, method: str = "choose") -> int:
-    """Return the arm that a player chooses, or -1 if she idles.
+    """Return the arm that a player chooses, or -1 if it idles.
 
     >>> checked_choice("a player", -1, 3)
     -1

@@ -78,7 +78,7 @@ def test_only_choices_and_outcomes_cross():
 
 
 def in_turn(events):
-    """She speaks once, then hears once, and so on: neither side is ever more than a frame ahead."""
+    """It speaks once, then hears once, and so on: neither side is ever more than a frame ahead."""
     up = down = 0
     for word, part in events:
         up += len(part) * (word == "up")

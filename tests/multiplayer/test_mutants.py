@@ -174,7 +174,7 @@ def test_mutants_of_players_are_caught(module, old, new):
 
 
 def with_base(kind, base):
-    """A player whose inherited steps are those of a mutant of her base class."""
+    """A player whose inherited steps are those of a mutant of its base class."""
     steps = {name: step for name, step in vars(base).items() if callable(step) and not name.startswith("__")}
     return type(kind.__name__, (kind,), steps)
 

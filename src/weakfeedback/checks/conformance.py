@@ -161,7 +161,7 @@ def lent_arrays_are_not_written(case: Case) -> None:
 
 
 def settled_players_stay(case: Case) -> None:
-    """A player who calls herself settled plays her arm from then on (unless she is ``fair`` and takes turns)."""
+    """A player that calls itself settled plays its arm from then on (unless it is ``fair`` and takes turns)."""
     players = case.loop.players
     if players is None or getattr(case.make(), "fair", False):
         return

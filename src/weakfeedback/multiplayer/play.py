@@ -15,7 +15,7 @@ def play(players, world, world_rng, rngs, marks, counts, table):
     """Play up to the round ``marks[-1]``, count, and copy the counts at each mark.
 
     Return 0, or the round in which a player chose an arm that does not exist. Once every player has settled
-    and stays where she is, the rounds to come are like the last one: they are counted without being played.
+    and stays where it is, the rounds to come are like the last one: they are counted without being played.
     """
     N = len(players)
     K = (counts.size - FIXED) // 2
@@ -45,7 +45,7 @@ def play(players, world, world_rng, rngs, marks, counts, table):
                     crowd[arm] += 1
             settled = 0
             moving = 0  # settled, but elsewhere in this round
-            for n in range(N):  # 3. each is told of her own arm, and of nothing else
+            for n in range(N):  # 3. each is told of its own arm, and of nothing else
                 arm = int(arms[n])
                 collided = arm != IDLE and crowd[arm] > 1
                 reward = float(rewards[arm])

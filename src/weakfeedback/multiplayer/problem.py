@@ -24,7 +24,7 @@ class MultiplayerProblem:
 
     Setting
     -------
-    In every round each player plays one arm or idles. An arm played by one player alone gives her its reward
+    In every round each player plays one arm or idles. An arm played by one player alone gives it its reward
     in [0, 1], drawn anew each round. Players who meet on an arm collide and earn nothing. Idling earns nothing
     and never collides.
 
@@ -34,7 +34,7 @@ class MultiplayerProblem:
 
     What is seen
     ------------
-    Each player sees the reward of her own arm, or that she collided there; not with how many.
+    Each player sees the reward of its own arm, or that it collided there; not with how many.
 
     Regret
     ------

@@ -52,11 +52,11 @@ class Protocol:
         return Script(hidden)
 
     def decide(self, players: Sequence[PlayerPolicy], rngs: Sequence[Rng]) -> list[int]:
-        """Ask every player for her arm."""
+        """Ask every player for its arm."""
         return [player.choose(rng) for player, rng in zip(players, rngs)]
 
     def show(self, row: Any, arms: list[int]) -> Any:
-        """What each player may see of a row: her reward and whether she collided."""
+        """What each player may see of a row: its reward and whether it collided."""
         rewards = row[row.size // 2 :]
         seen = []
         for arm in arms:
@@ -65,7 +65,7 @@ class Protocol:
         return seen
 
     def learn(self, players: Sequence[PlayerPolicy], arms: list[int], seen: Any, rngs: Sequence[Rng]) -> None:
-        """Tell each player of her own arm."""
+        """Tell each player of its own arm."""
         for player, arm, (reward, collided), rng in zip(players, arms, seen, rngs):
             player.observe(arm, reward, collided, rng)
 

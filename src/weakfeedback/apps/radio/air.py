@@ -33,17 +33,17 @@ POLL = 0.1  # seconds between looks at whether the awaited players still live
 
 
 class PlayerLost(Exception):
-    """A player left, fell silent or sent what may not be sent; the slot cannot be finished without her."""
+    """A player left, fell silent or sent what may not be sent; the slot cannot be finished without it."""
 
     def __init__(self, player: int, slot: int, what: str, gone: bool = False) -> None:
         super().__init__(f"slot {slot}: player {player} {what}")
         self.player = player
         self.slot = slot
-        self.gone = gone  # closed the connection, so her process may tell more
+        self.gone = gone  # closed the connection, so its process may tell more
 
 
 class Air:
-    """K channels and their rewards; tells each player of her own slot, and of nothing else.
+    """K channels and their rewards; tells each player of its own slot, and of nothing else.
 
     The rewards are those of replication 0 of ``simulate(problem, ..., seed=seed)``. Players connect to ``address``
     and show their token, player n ``tokens[n]``. Then ``slot()`` plays one slot after the other.
@@ -94,7 +94,7 @@ class Air:
     # -- joining
 
     def admit(self, check: Callable[[], None] = lambda: None, seconds: float = 60.0) -> None:
-        """Wait until every player has shown her token; whoever shows anything else is refused.
+        """Wait until every player has shown its token; whoever shows anything else is refused.
 
         ``check`` is called now and then, and raises if it is no use to wait any longer.
         """
@@ -166,7 +166,7 @@ class Air:
     # -- slots
 
     def slot(self) -> None:
-        """Play one slot: every channel has a reward, every player chooses, each is told of her own."""
+        """Play one slot: every channel has a reward, every player chooses, each is told of its own."""
         if len(self._connections) < self.problem.players:
             raise ValueError("the players must join before a slot is played: call admit()")
         self._world.draw(self._rewards, self._rng)

@@ -1,8 +1,8 @@
-"""One player as a process: ``python -m weakfeedback.apps.radio.player`` with her orders on standard input.
+"""One player as a process: ``python -m weakfeedback.apps.radio.player`` with its orders on standard input.
 
-She is told where the air is, her token, the number of channels, her policy and the state of her own generator; not
-who or how many the others are. She hears nothing but the outcomes of her own slots. What she prints is her display:
-a line of JSON whenever she does something else than before. No player can read the display of another.
+It is told where the air is, its token, the number of channels, its policy and the state of its own generator; not
+who or how many the others are. It hears nothing but the outcomes of its own slots. What it prints is its display:
+a line of JSON whenever it does something else than before. No player can read the display of another.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def show(line: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Run the process; one line on standard error and status 1 if she cannot go on."""
+    """Run the process; one line on standard error and status 1 if it cannot go on."""
     try:
         run(json.load(sys.stdin), show)
     except TimeoutError:

@@ -18,7 +18,7 @@ from weakfeedback.multiplayer.problem import MultiplayerProblem
 from weakfeedback.validate import integer, number
 
 MAX_PLAYERS, MAX_CHANNELS, MAX_SLOTS = 64, 1000, 10_000_000
-# What a player has unless told otherwise, where her policy takes it.
+# What a player has unless told otherwise, where its policy takes it.
 DEFAULTS = {"epsilon": 0.1, "delta": 0.05, "alarm": True, "learning_rounds": 3000, "horizon": 100_000}
 BATCH = 10_000  # slots counted at a time
 GLANCE = 32  # slots between looks at the clock
@@ -46,7 +46,7 @@ class RadioReport:
     choices : integer array (slots, players)
         Who chose which channel, -1 for idling.
     seats, settled_at : lists
-        By player: the channel she settled on and after how many slots, None if she has not.
+        By player: the channel it settled on and after how many slots, None if it has not.
     collisions : list
         By player.
     order : integer array
@@ -117,7 +117,7 @@ def play_radio(
     patience: float = PATIENCE,
     **options: Any,
 ) -> RadioReport:
-    """Run each player of a problem as a process of her own until all have settled.
+    """Run each player of a problem as a process of its own until all have settled.
 
     With the same seed and options the choices are those of replication 0 of ``simulate``. The alarm of DLC and
     DLC-LIX is on unless told otherwise.

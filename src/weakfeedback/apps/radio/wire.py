@@ -1,6 +1,6 @@
 """What crosses the air: a player's choice one way, slot number, reward and collision flag the other way.
 
-All frames have a fixed size, in network byte order. A player joins with her token, which only tells her connection
+All frames have a fixed size, in network byte order. A player joins with its token, which only tells its connection
 from others; after it, exactly one choice and one outcome cross in each slot.
 """
 
@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
 
 
 def pack_outcome(slot: int, reward: float, collided: bool) -> bytes:
-    """The frame that tells a player of her slot."""
+    """The frame that tells a player of its slot."""
     return OUTCOME.pack(slot, reward, collided)
 
 

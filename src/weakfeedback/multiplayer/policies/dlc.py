@@ -13,28 +13,28 @@ LEARN, SERVE, LISTEN, WAIT, DONE = 0, 1, 2, 3, 4
 
 
 class Dlc(Opening, AdaptiveExplore):
-    """One of N players who end on the N best of K arms, each on her own; the leader finds them alone.
+    """One of N players who end on the N best of K arms, each on its own; the leader finds them alone.
 
     Protocol
     --------
-    1. Orthogonalisation and player indexing (``Opening``). With N = K players everybody keeps her arm.
+    1. Orthogonalisation and player indexing (``Opening``). With N = K players everybody keeps its arm.
     2. The player with the smallest reserved arm leads and finds the N best arms by ``AdaptiveExplore``. The
-       others are silent, but for a poll: rank r plays her reserved arm in the slots m T_P + (r - 1) B, m >= 1,
+       others are silent, but for a poll: rank r plays its reserved arm in the slots m T_P + (r - 1) B, m >= 1,
        with B = ceil(log2 K) + 1 and T_P = (N - 1) B. The leader avoids polls.
     3. Having found the arms, the leader collides with each poll in turn (the signal) and then, in B - 1 slots,
-       tells the player the index of her arm, most significant bit first: a collision is 1.
+       tells the player the index of its arm, most significant bit first: a collision is 1.
 
     Rank r gets the r-th best arm and the leader the N-th.
 
     Deviations from the printed algorithm
     -------------------------------------
-    A player who moves to her arm at once jams a player who still listens on it. So a served player idles until
-    T_P slots after her signal (``served="wait"``), when all have been served; or those whose reserved arm is
+    A player that moves to its arm at once jams a player that still listens on it. So a served player idles until
+    T_P slots after its signal (``served="wait"``), when all have been served; or those whose reserved arm is
     among the best keep it and the others get best arms that nobody reserved, at once (``served="keep"``).
     The first poll is that with m = 1. The leader chooses the order of a pair so that no play meets a poll,
-    plays her own arm while she waits and for a 0, and idles if that is the receiver's arm. See also ``KlLucb``.
-    A player who failed to sit (``failed``) goes on as printed, with her last arm, and such a run does not
-    recover; ``alarm=True`` repairs that. She who then hears a word that names no arm keeps hers (``garbled``).
+    plays its own arm while it waits and for a 0, and idles if that is the receiver's arm. See also ``KlLucb``.
+    A player that failed to sit (``failed``) goes on as printed, with its last arm, and such a run does not
+    recover; ``alarm=True`` repairs that. A player that then receives a word that names no arm keeps its own (``garbled``).
 
     ``fair=True``: the word is the set of the N best arms, one bit per arm, and all players hop through it
     in turn: in slot c, counted from the end of indexing, rank r plays the arm (r + c) mod N of the set.
@@ -61,9 +61,9 @@ class Dlc(Opening, AdaptiveExplore):
     Attributes
     ----------
     settled : bool
-        Whether she plays ``arm`` from the next slot on (with ``fair``, ``arm`` moves on every slot).
+        Whether it plays ``arm`` from the next slot on (with ``fair``, ``arm`` moves on every slot).
     arm : int
-        The arm she sits on: reserved at first, then assigned. -1 before her first slot.
+        The arm it sits on: reserved at first, then assigned. -1 before its first slot.
     failed, restarts, N, rank
         Whether orthogonalisation ended without a seat; repetitions by the alarm; what indexing told.
 
@@ -75,7 +75,7 @@ class Dlc(Opening, AdaptiveExplore):
 
     Examples
     --------
-    A single player is her own leader and ends on the best arm:
+    A single player is its own leader and ends on the best arm:
 
     >>> rng = np.random.default_rng(1)
     >>> player, slots = Dlc(arms=3, epsilon=0.1, delta=0.1), 0
@@ -226,7 +226,7 @@ class Dlc(Opening, AdaptiveExplore):
                 free += 1
 
     def serving_choice(self):
-        """Signal, word or own arm: what the leader plays while she tells the others."""
+        """Signal, word or own arm: what the leader plays while it tells the others."""
         if self.c < self.signal:
             return self.arm
         receiver = self.polled_rank(self.c - self.c % self.B)
@@ -260,11 +260,11 @@ class Dlc(Opening, AdaptiveExplore):
                 self.settle()
 
     def starts_at_once(self):
-        """Whether a player who has just got her arm may play it in the coming slot."""
+        """Whether a player that has just got its arm may play it in the coming slot."""
         return self.keep or self.c == self.signal + self.period
 
     def settle(self):
-        """From the coming slot on she plays her arm."""
+        """From the coming slot on it plays its arm."""
         self.stage = DONE
         self.settled = True
 

@@ -41,13 +41,13 @@ class DlcLix(Opening, AdaptiveExplore):
 
     Protocol
     --------
-    1. Orthogonalisation and player indexing (``Opening``). With N = K players everybody keeps her arm.
+    1. Orthogonalisation and player indexing (``Opening``). With N = K players everybody keeps its arm.
     2. All but the leader play their reserved arms. The leader explores the arms that nobody else reserved. For
-       each rank r = 1, ..., N - 1 she
+       each rank r = 1, ..., N - 1 it
 
        a. finds the best of them by ``AdaptiveExplore`` with m = 1,
-       b. collides with player r on her arm (the signal),
-       c. stays there while the player sends the sum of her rewards since indexing: she plays for a 1 and
+       b. collides with player r on its arm (the signal),
+       c. stays there while the player sends the sum of its rewards since indexing: it plays for a 1 and
           idles for a 0, most significant bit first. Both know the number of plays from the clock,
        d. tells the player, in ceil(log2 K) slots, by how many arms to move (modulo K): to the best arm found,
           if its empirical mean is larger than that of the player's arm, else by 0,
@@ -75,11 +75,11 @@ class DlcLix(Opening, AdaptiveExplore):
     That is mended by ``early_moves=True``, which is not in the thesis. In the first moment between two pairs after
     slot 10 K 3^k, k = 0, 1, ..., the leader visits all players who have no final arm, in the order of their ranks. A
     visit is b., c. and d. above with the arm that has the largest empirical mean, separated or not. One more bit, the
-    first, tells whether the word is final; if it is not, the player moves all the same, counts her plays and
+    first, tells whether the word is final; if it is not, the player moves all the same, counts its plays and
     rewards from then on, and can be visited again. The samples add up.
 
     The word is final, as without early moves, if the best free arm is separated from the other free arms. If the player
-    keeps an arm of her own, that arm must be separated from them too (by U_u - L of her arm, with the same
+    keeps an arm of its own, that arm must be separated from them too (by U_u - L of its arm, with the same
     tolerance); if it is not, the next visit is after the next of those slots. No regret bound is known.
 
     Draws: as ``Dlc``: one ``rng.random()`` per slot of orthogonalisation until the first free play.
@@ -225,7 +225,7 @@ class DlcLix(Opening, AdaptiveExplore):
             self.settle(int(self.best_arms()[0]))
 
     def visit(self, rank, last):
-        """Leader: signal this player, to offer her the free arm with the largest mean; then those up to ``last``."""
+        """Leader: signal this player, to offer it the free arm with the largest mean; then those up to ``last``."""
         self.best = int(self.best_arms()[0])
         self.visited = rank
         self.visits_to = last
@@ -293,13 +293,13 @@ class DlcLix(Opening, AdaptiveExplore):
         self.position = 0
 
     def receive(self):
-        """Leader: take over the player's samples and decide which of the two arms she gets; tie: her own."""
+        """Leader: take over the player's samples and decide which of the two arms it gets; tie: its own."""
         seat = int(self.seats[self.visited])
         if self.exact:
             total = min(self.word / (1 << self.fine), float(self.plays))
         else:
             total = self.word / (1 << self.mean_bits) * self.plays
-        total += self.sums[seat]  # the samples of earlier visits, and her own
+        total += self.sums[seat]  # the samples of earlier visits, and its own
         self.pulls[seat] += self.plays
         self.sums[seat] = total
         self.means[seat] = total / self.pulls[seat]
@@ -313,7 +313,7 @@ class DlcLix(Opening, AdaptiveExplore):
         """Leader: whether the arm told is one of the N best, with confidence: better than all free arms but one."""
         if not self.sure:
             return False
-        self.sure = False  # the free arms change: nobody else gets her final word in this round of visits
+        self.sure = False  # the free arms change: nobody else gets a final word in this round of visits
         level = exploration_rate(self.scale, max(1, self.pairs))
         u = self.first  # the free arm with the largest upper bound but for the best one
         final = new != seat or (
@@ -325,7 +325,7 @@ class DlcLix(Opening, AdaptiveExplore):
         return final
 
     def moved(self):
-        """Leader: the player has her arm; update the free arms and go on."""
+        """Leader: the player has its arm; update the free arms and go on."""
         seat = int(self.seats[self.visited])
         if self.word % (1 << self.bits) != 0:
             self.open_arms[self.best] = False
@@ -340,7 +340,7 @@ class DlcLix(Opening, AdaptiveExplore):
             self.explore()
 
     def settle(self, arm):
-        """From the coming slot on she plays this arm."""
+        """From the coming slot on it plays this arm."""
         self.arm = arm
         self.stage = DONE
         self.settled = True

@@ -1,4 +1,4 @@
-"""DPE1: one player explores, the others exploit what she found (Wang, Proutiere, Ariu, Jedra and Russo)."""
+"""DPE1: one player explores, the others exploit what it found (Wang, Proutiere, Ariu, Jedra and Russo)."""
 
 import math
 
@@ -17,25 +17,25 @@ class Dpe1(Opening):
     Protocol
     --------
     1. Opening: blocks of one slot of orthogonalisation and an alarm sweep of K slots until all sit, then player
-       indexing (``Opening``). Everybody knows N and her rank r; rank 0 leads. With N = K all stay on their arms.
+       indexing (``Opening``). Everybody knows N and its rank r; rank 0 leads. With N = K all stay on their arms.
     2. Rotation: the players hold a common set M of N arms, at first the arms 0, ..., N - 1. In slot t after the
        opening, rank r plays the arm of M with number (t + r) mod N, in ascending order: nobody collides.
-    3. Exploration: let l be the arm of M with the least empirical mean, to the leader. In her slot on l she plays, with
+    3. Exploration: let l be the arm of M with the least empirical mean, to the leader. In its slot on l it plays, with
        probability 1/2, an arm drawn from the arms k outside M whose index reaches it: b_k >= mean_l, with
 
            b_k = max{ q : n_k d(mean_k, q) <= f(t) },   f(t) = log t + 4 log log t,
 
-       n_k her free plays of arm k and d the divergence of Bernoulli laws. If there is no such arm she plays l.
-    4. Communication: every N slots she looks whether the best arm h outside M has a larger mean than l. If so,
+       n_k its free plays of arm k and d the divergence of Bernoulli laws. If there is no such arm it plays l.
+    4. Communication: every N slots it looks whether the best arm h outside M has a larger mean than l. If so,
        in the coming 2 N - 1 + K slots
 
-       a. she stays on the arm of her last turn for N - 1 slots: each of the others meets her there once, and knows
-          from her rank when this began,
-       b. she stays on l for N slots, while the others rotate over M: each meets her once, on the arm to be dropped,
-       c. she stays on h for K slots, while rank r plays arm (t + r) mod K: each meets her once, on the arm to be
+       a. it stays on the arm of its last turn for N - 1 slots: each of the others meets it there once, and knows
+          from its rank when this began,
+       b. it stays on l for N slots, while the others rotate over M: each meets it once, on the arm to be dropped,
+       c. it stays on h for K slots, while rank r plays arm (t + r) mod K: each meets it once, on the arm to be
           taken in.
 
-       All replace l by h in M. She looks again, until M holds her N best arms.
+       All replace l by h in M. It looks again, until M holds its N best arms.
 
     Every free play of the leader is a sample, also in the opening. An arm without a sample is not compared; one
     outside M is explored.
@@ -50,8 +50,8 @@ class Dpe1(Opening):
     As T grows, the regret of the published algorithm is to first order the least that a centralised algorithm can
     have (theorem 1 of the paper).
 
-    Draws: one ``rng.random()`` per slot of orthogonalisation until the first free play. Leader, in her slot on l if
-    there are arms to explore: one u = ``rng.random()``; she plays l if u < 1/2, else the arm to explore with number
+    Draws: one ``rng.random()`` per slot of orthogonalisation until the first free play. Leader, in its slot on l if
+    there are arms to explore: one u = ``rng.random()``; it plays l if u < 1/2, else the arm to explore with number
     int(n (2 u - 1)), n of them in ascending order.
 
     Parameters
@@ -125,7 +125,7 @@ class Dpe1(Opening):
         return arm
 
     def telling_choice(self, p):
-        """Leader: where she stays in slot p of a communication."""
+        """Leader: where it stays in slot p of a communication."""
         if p < self.N:
             return int(self.cycle[self.begun % self.N])  # a.
         return self.out if p < 2 * self.N else self.into  # b., c.

@@ -22,7 +22,7 @@ class MusicalChairs:
 
     Means of arms without a free play are 0; ties go to the smaller arm.
 
-    Draws: ``choose`` takes one ``rng.random()`` in every slot until she sits: ``int(K * u)`` in the first T_0
+    Draws: ``choose`` takes one ``rng.random()`` in every slot until it sits: ``int(K * u)`` in the first T_0
     slots, the arm of rank ``int(N* u)`` afterwards.
 
     Parameters
@@ -35,7 +35,7 @@ class MusicalChairs:
     Attributes
     ----------
     settled, arm
-        Whether she sits, and the arm she sits on (played last, before).
+        Whether it sits, and the arm it sits on (played last, before).
     N : int
         The estimated number of players, 0 until then.
 

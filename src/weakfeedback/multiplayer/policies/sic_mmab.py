@@ -22,8 +22,8 @@ class SicMmab(Opening):
 
        a. Exploration: K_p 2^p slots of hopping through the active arms, the j-th player one arm ahead of
           the (j-1)-th, so that nobody collides.
-       b. Communication: each player i tells each other player l, for every active arm, the sum of her rewards
-          of this phase in p + 1 bits, least significant first. For a 1 she plays the l-th active arm; all
+       b. Communication: each player i tells each other player l, for every active arm, the sum of its rewards
+          of this phase in p + 1 bits, least significant first. For a 1 it plays the l-th active arm; all
           others stay on the active arm of their rank.
        c. With s plays of each active arm by all players so far and B = sqrt(constant log T / s), an arm is
           accepted if mean - B >= mean' + B for at least K_p - M_p active arms, and rejected if at least M_p
@@ -145,7 +145,7 @@ class SicMmab(Opening):
             self.length = self.players_left * (self.players_left - 1) * self.arms_left * (self.p + 1)
             for k in range(self.K):
                 self.sums[k] += self.told(k)
-        if self.t == self.length:  # at once when she is alone
+        if self.t == self.length:  # at once when it is alone
             self.decide()
 
     def told(self, arm):
@@ -179,7 +179,7 @@ class SicMmab(Opening):
         return int(self.active[self.rank])
 
     def hear(self):
-        """A 1 was sent to her."""
+        """A 1 was sent to it."""
         self.sums[self.active[self.about]] += 1 << self.bit
 
     def decide(self):

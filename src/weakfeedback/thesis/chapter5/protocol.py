@@ -213,7 +213,7 @@ def indexed(_run: Any) -> Finding:
             decided("meetings", met, note="N(N-1)/2"),
             beside(decided("collisions counted per player", counted), note),
         ),
-        reading="arms are counted from 1, the last player stops after 2K-1 rounds (she would need -1 rounds at the "
+        reading="arms are counted from 1, the last player stops after 2K-1 rounds (it would need -1 rounds at the "
         "end), and C_IP counts meetings; collisions as the chapter defines them are twice as many.",
     )
 
@@ -247,7 +247,7 @@ def quiet_learning(_run: Any) -> Finding:
     broken = sum(trace.collisions.get("learning", 0) > 0 for _, trace, _ in traces())
     return Finding(
         (_exceptions("DLC", broken),),
-        reading="the leader chooses the order of her two plays so that neither meets a poll; the first play of each "
+        reading="the leader chooses the order of its two plays so that neither meets a poll; the first play of each "
         "arm waits for a poll, too. As printed, the other arm may be polled next.",
     )
 
