@@ -4,15 +4,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from weakfeedback.multiplayer.kl_lucb import AdaptiveExplore, confidence
-from weakfeedback.multiplayer.opening import IDLE, PLAYING, Opening, bit_of, bits_for
-from weakfeedback.multiplayer.options import flag, one_of, seating
-from weakfeedback.validate import MOST_ARMS, limited, number
+from weakfeedback.multiplayer.leading import Leading
+from weakfeedback.multiplayer.opening import IDLE, PLAYING, bit_of, bits_for
+from weakfeedback.multiplayer.options import flag, one_of
 
 LEARN, SERVE, LISTEN, WAIT, DONE = 0, 1, 2, 3, 4
 
 
-class Dlc(Opening, AdaptiveExplore):
+class Dlc(Leading):
     """One of N players who end on the N best of K arms, each on its own; the leader finds them alone.
 
     Protocol
@@ -102,12 +101,7 @@ class Dlc(Opening, AdaptiveExplore):
         alarm=False,
         fair=False,
     ):
-        K = limited("arms", arms, 2, MOST_ARMS)
-        delta = confidence(delta)
-        self.start_opening(K, seating(seating_rounds, K, delta), flag("alarm", alarm))
-        self.start_exploring(K, delta)
-        self.epsilon = number("epsilon", epsilon, at_least=0.0)
-        self.shared = one_of("tolerance", tolerance, ("eps/N", "eps")) == "eps/N"
+        K = self.start_leading(arms, epsilon, delta, tolerance, seating_rounds, alarm)
         self.keep = one_of("served", served, ("wait", "keep")) == "keep"
         self.fair = flag("fair", fair)
         if self.fair and self.keep:

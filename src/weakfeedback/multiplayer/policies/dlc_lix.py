@@ -5,15 +5,13 @@ from typing import ClassVar
 import numpy as np
 
 from weakfeedback.multiplayer.kl_lucb import (
-    AdaptiveExplore,
-    confidence,
     exploration_rate,
     kl_lower,
     kl_upper,
 )
-from weakfeedback.multiplayer.opening import IDLE, PLAYING, Opening, bit_of, bits_for
-from weakfeedback.multiplayer.options import flag, one_of, seating
-from weakfeedback.validate import MOST_ARMS, limited, number
+from weakfeedback.multiplayer.leading import Leading
+from weakfeedback.multiplayer.opening import IDLE, PLAYING, bit_of, bits_for
+from weakfeedback.multiplayer.options import flag, one_of
 
 FINEST = 40  # at most so many binary digits after the point of a transferred sum
 # what a player does in a slot; words travel in the stages from COLLECT to HEAR
@@ -36,7 +34,7 @@ def fineness(plays, epsilon, players):
     return g
 
 
-class DlcLix(Opening, AdaptiveExplore):
+class DlcLix(Leading):
     """One of N players who end on the N best of K arms; all of them earn while the leader explores.
 
     Protocol
@@ -130,12 +128,7 @@ class DlcLix(Opening, AdaptiveExplore):
         alarm=False,
         early_moves=False,
     ):
-        K = limited("arms", arms, 2, MOST_ARMS)
-        delta = confidence(delta)
-        self.start_opening(K, seating(seating_rounds, K, delta), flag("alarm", alarm))
-        self.start_exploring(K, delta)
-        self.epsilon = number("epsilon", epsilon, at_least=0.0)
-        self.shared = one_of("tolerance", tolerance, ("eps/N", "eps")) == "eps/N"
+        K = self.start_leading(arms, epsilon, delta, tolerance, seating_rounds, alarm)
         self.exact = one_of("transfer", transfer, ("exact", "eps/2")) == "exact"
         if not self.exact and self.epsilon == 0.0:
             raise ValueError("epsilon must be > 0 with transfer='eps/2', got 0")
