@@ -84,7 +84,7 @@ class Setting:
     Attributes
     ----------
     name, summary : str
-        What to call it, and one line on what it is.
+        Its name, and a one-line description.
     policies : mapping
         By name, the classes of its policies.
     first : names

@@ -22,7 +22,7 @@ class Instance(Described):
     Attributes
     ----------
     name, summary : str
-        What to call it, and one line on what it is.
+        Its name, and a one-line description.
     data : str
         "built-in", or the data set the user must bring: "pima" or "heart".
     costs : tuple of float

@@ -160,7 +160,7 @@ class AdaptiveProblem:
         raise AttributeError(f"an AdaptiveProblem cannot be changed, so {name} cannot be deleted")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # NumPy forgets the read-only flag in a pickle.
+        # NumPy does not pickle the read-only flag.
         self.__dict__.update(state)
         self._freeze()
 
@@ -197,7 +197,7 @@ class AdaptiveProblem:
             )
         cost = np.zeros(table.shape[:-1])
         best = np.zeros(table.shape[:-1])
-        # in index order: the same bits however the counts are batched
+        # in index order, so that the result does not depend on how the counts are batched
         for arm in range(self.arms):
             cost += table[..., arm] * self.cumulative[arm]
             best += table[..., arm] * self.fixed_costs.min()

@@ -1,4 +1,4 @@
-"""One round of an adaptive cascade taken apart, for checks that must stand between its steps.
+"""One round of an adaptive cascade split into its steps, for checks that act between them.
 
 A round is a record: the ``outputs`` and ``scores`` of all stages, which of them are ``wrong``, and the ``chances`` that
 the last stage gives to every answer. The decision of a round is the stage at which it stopped.
@@ -76,7 +76,7 @@ class Protocol:
         return stage == 0
 
     def record(self, problem: Problem, rounds: int, rng: Rng) -> np.ndarray:
-        """What the world hides in so many rounds."""
+        """Return the hidden data of ``rounds`` rounds."""
         K = problem.arms
         world = problem.world()
         width = world.chances.shape[1]
@@ -90,7 +90,7 @@ class Protocol:
         return records
 
     def script(self, hidden: np.ndarray) -> Script:
-        """A world that replays what was recorded."""
+        """Return a world that replays recorded data."""
         return Script(hidden)
 
     def announce(self, row: Any) -> tuple[Any, ...]:
@@ -109,7 +109,7 @@ class Protocol:
         return arm
 
     def show(self, row: Any, arm: int) -> Any:
-        """What the policy may see of a round."""
+        """Return what the policy may see of a round."""
         return row["outputs"][: arm + 1].copy(), row["scores"][: arm + 1].copy(), _believed(row, arm).copy()
 
     def learn(self, policy: AdaptivePolicy, arm: int, seen: Any, rng: Rng) -> None:
@@ -118,7 +118,7 @@ class Protocol:
         policy.update(arm, outputs, scores, chances, rng)
 
     def scramble(self, row: Any, arm: int, rng: Rng) -> Any:
-        """Another round that shows the same."""
+        """Return another round that looks the same to the policy."""
         other = row.copy()
         hidden = slice(arm + 1, None)
         other["outputs"][hidden] = rng.integers(0, 1000, size=other["outputs"][hidden].size)

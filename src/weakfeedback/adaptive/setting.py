@@ -1,4 +1,4 @@
-"""The setting "adaptive": what the package must know of it."""
+"""Registration of the setting "adaptive"."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def sample_problem() -> AdaptiveProblem:
 
 
 def describe_problem(problem: AdaptiveProblem) -> Words:
-    """What a reader should know of a problem."""
+    """Describe a problem for readers."""
     return [
         ("Stages", f"{problem.arms}, counted from 0"),
         ("Prices of the stages", in_a_row(problem.costs)),

@@ -18,7 +18,7 @@ class Instance(Described):
     Attributes
     ----------
     name, summary : str
-        What to call it, and one line on what it is.
+        Its name, and a one-line description.
     means, thresholds : tuples of K numbers
     budget : float
     outcome : str
@@ -55,7 +55,7 @@ def names() -> tuple[str, ...]:
 
 
 def describe(name: str) -> Instance:
-    """Return what is known of an instance.
+    """Return the description of an instance.
 
     >>> describe("iv").stated_gamma
     0.01

@@ -220,7 +220,7 @@ class AllocationProblem:
         raise AttributeError(f"an AllocationProblem cannot be changed, so {name} cannot be deleted")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # NumPy forgets the read-only flag in a pickle.
+        # NumPy does not pickle the read-only flag.
         self.__dict__.update(state)
         self._freeze()
 
@@ -267,7 +267,7 @@ class AllocationProblem:
             )
         rounds, searching, found, equivalent = (table[..., k] for k in range(4))
         regret = np.zeros(table.shape[:-1])
-        # in index order: the same bits however the counts are batched
+        # in index order, so that the result does not depend on how the counts are batched
         for i in range(self.arms):
             wanted = rounds if self.optimal_set[i] else 0
             regret += self.means[i] * (wanted - table[..., 4 + i])

@@ -1,4 +1,4 @@
-"""One round of an allocation taken apart, for checks that must stand between its steps."""
+"""One round of an allocation split into its steps, for checks that act between them."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ class Protocol:
     decides = "select"  # the method that returns the decision
 
     def record(self, problem: Problem, rounds: int, rng: Rng) -> np.ndarray:
-        """What the world hides in so many rounds."""
+        """Return the hidden data of ``rounds`` rounds."""
         world = problem.world()
         world.begin(rng)
         rows = np.empty((rounds, HEAD + 3 * problem.arms))
@@ -44,7 +44,7 @@ class Protocol:
         return rows
 
     def script(self, hidden: np.ndarray) -> Script:
-        """A world that replays what was recorded."""
+        """Return a world that replays recorded data."""
         return Script(hidden)
 
     def decide(self, policy: AllocationPolicy, rng: Rng) -> Any:
@@ -52,7 +52,7 @@ class Protocol:
         return policy.select(rng)
 
     def show(self, row: np.ndarray, allocation: np.ndarray) -> Any:
-        """What the policy may see of a row."""
+        """Return what the policy may see of a row."""
         return np.where(self._visible(row, allocation), self._outcomes(row), 0.0)
 
     def learn(self, policy: AllocationPolicy, allocation: np.ndarray, seen: Any, rng: Rng) -> None:
@@ -60,7 +60,7 @@ class Protocol:
         policy.update(allocation, seen, rng)
 
     def scramble(self, row: np.ndarray, allocation: np.ndarray, rng: Rng) -> Any:
-        """Another row that shows the same: censored outcomes are drawn anew."""
+        """Return another row that looks the same to the policies: censored outcomes are drawn anew."""
         other = row.copy()
         fresh = rng.random(allocation.size)
         other[-allocation.size :] = np.where(self._visible(row, allocation), self._outcomes(row), fresh)

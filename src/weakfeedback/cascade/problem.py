@@ -224,7 +224,7 @@ class CascadeProblem:
         raise AttributeError(f"a CascadeProblem cannot be changed, so {name} cannot be deleted")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # NumPy forgets the read-only flag in a pickle.
+        # NumPy does not pickle the read-only flag.
         self.__dict__.update(state)
         self._freeze()
 
@@ -266,7 +266,7 @@ class CascadeProblem:
             )
         regret = np.zeros(counts.shape[:-1])
         cost = np.zeros(counts.shape[:-1])
-        # in index order: the same bits however the counts are batched
+        # in index order, so that the result does not depend on how the counts are batched
         for arm in range(self.arms):
             regret += counts[..., arm] * self.gaps[arm]
             cost += counts[..., arm] * self.costs[arm]

@@ -1,4 +1,4 @@
-"""One round of a cascade taken apart, for checks that must stand between its steps."""
+"""One round of a cascade split into its steps, for checks that act between them."""
 
 from typing import Any
 
@@ -43,13 +43,13 @@ class Protocol:
     pair_methods: tuple[str, ...] = ("update_pairs",)
 
     def record(self, problem: Problem, rounds: int, rng: Rng) -> np.ndarray:
-        """What the world hides in so many rounds: one row (y, y1, ..., yK) each."""
+        """Return the hidden data of ``rounds`` rounds: one row (y, y1, ..., yK) each."""
         world = problem.world()
         world.begin(rng)
         return np.array([world.rows[world.draw(rng)] for _ in range(rounds)])
 
     def script(self, hidden: np.ndarray) -> Script:
-        """A world that replays what was recorded."""
+        """Return a world that replays recorded data."""
         return Script(hidden)
 
     def decide(self, policy: Policy, rng: Rng) -> int:
@@ -57,7 +57,7 @@ class Protocol:
         return policy.select(rng)
 
     def show(self, row: Any, arm: int) -> Any:
-        """What the policy may see of a row."""
+        """Return what the policy may see of a row."""
         return row[1 : arm + 2].copy()
 
     def learn(self, policy: Policy, arm: int, seen: Any, rng: Rng) -> Any:
@@ -69,7 +69,7 @@ class Protocol:
         policy.update_pairs(arm, _differ(seen, arm, size), rng)
 
     def scramble(self, row: Any, arm: int, rng: Rng) -> Any:
-        """Another row that shows the same."""
+        """Return another row that looks the same to the policy."""
         other = rng.integers(0, 1000, size=row.size)
         other[1 : arm + 2] = row[1 : arm + 2]
         return other
@@ -81,7 +81,7 @@ class LabelProtocol(Protocol):
     pair_methods = ("update_pairs", "wants_label_pairs", "learn_label_pairs")
 
     def show(self, row: Any, arm: int) -> Any:
-        """What the policy may see of a row, and the truth, which it gets if it buys it."""
+        """Return what the policy may see of a row, and the truth, which it gets only if it buys it."""
         return row[1 : arm + 2].copy(), int(row[0])
 
     def learn(self, policy: Any, arm: int, seen: Any, rng: Rng) -> Any:

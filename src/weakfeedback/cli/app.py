@@ -465,7 +465,7 @@ def radio(
 ) -> None:
     """Run players as processes of their own that share channels over loopback sockets.
 
-    A player sends its choice and hears slot number, reward and collision; nothing else crosses. With the same seed
+    A player sends its choice and hears slot number, reward and collision; nothing else is sent. With the same seed
     and options it chooses what it chooses in a simulation. The run ends when all have settled. On a terminal the
     air is drawn while they play; elsewhere a line is printed now and then.
 

@@ -1,4 +1,4 @@
-"""One round of a contextual cascade taken apart, for checks that must stand between its steps.
+"""One round of a contextual cascade split into its steps, for checks that act between them.
 
 A round is a record: the features ``phi``, the ``outputs`` of all arms (or the matrix ``differ``), the ``truth``, and
 what every arm costs, ``regret`` and ``loss`` in units.
@@ -55,7 +55,7 @@ class Protocol:
         self.pair_methods = () if sees_truth else ("update_pairs",)
 
     def record(self, problem: Any, rounds: int, rng: Rng) -> np.ndarray:
-        """What the world hides in so many rounds."""
+        """Return the hidden data of ``rounds`` rounds."""
         K = problem.arms
         per_arm = [("outputs", "i8", K), ("regret", "i8", K), ("loss", "i8", K)]
         records = np.zeros(rounds, dtype=[("phi", "f8", problem.dimension), ("truth", "i8"), *per_arm])
@@ -70,7 +70,7 @@ class Protocol:
         return records
 
     def script(self, hidden: np.ndarray) -> Script:
-        """A world that replays what was recorded."""
+        """Return a world that replays recorded data."""
         return Script(hidden)
 
     def announce(self, row: Any) -> tuple[Any, ...]:
@@ -82,7 +82,7 @@ class Protocol:
         return policy.select(phi, rng)
 
     def show(self, row: Any, arm: int) -> Any:
-        """What the policy may see of a round."""
+        """Return what the policy may see of a round."""
         truth = (int(row["truth"]),) if self.sees_truth else ()
         return (row["phi"].copy(), row["outputs"][: arm + 1].copy(), *truth)
 
@@ -101,7 +101,7 @@ class Protocol:
         policy.update_pairs(seen[0], arm, differ, rng)
 
     def scramble(self, row: Any, arm: int, rng: Rng) -> Any:
-        """Another round that shows the same."""
+        """Return another round that looks the same to the policy."""
         other = row.copy()
         other["outputs"][arm + 1 :] = rng.integers(0, 1000, size=other["outputs"].size - arm - 1)
         if not self.sees_truth:
@@ -115,7 +115,7 @@ class PairProtocol:
     decides = "select"
 
     def record(self, problem: Any, rounds: int, rng: Rng) -> np.ndarray:
-        """What the world hides in so many rounds."""
+        """Return the hidden data of ``rounds`` rounds."""
         K = problem.arms
         kinds = [("phi", "f8", problem.dimension), ("differ", "?", (K, K)), ("regret", "i8", K)]
         records = np.zeros(rounds, dtype=kinds)
@@ -128,7 +128,7 @@ class PairProtocol:
         return records
 
     def script(self, hidden: np.ndarray) -> Script:
-        """A world that replays what was recorded."""
+        """Return a world that replays recorded data."""
         return Script(hidden)
 
     def announce(self, row: Any) -> tuple[Any, ...]:
@@ -140,7 +140,7 @@ class PairProtocol:
         return policy.select(phi, rng)
 
     def show(self, row: Any, arm: int) -> Any:
-        """What the policy may see of a round."""
+        """Return what the policy may see of a round."""
         differ = row["differ"].copy()
         differ[:, arm + 1 :] = False
         return (row["phi"].copy(), differ)
@@ -150,7 +150,7 @@ class PairProtocol:
         policy.update_pairs(seen[0], arm, seen[1], rng)
 
     def scramble(self, row: Any, arm: int, rng: Rng) -> Any:
-        """Another round that shows the same."""
+        """Return another round that looks the same to the policy."""
         other = row.copy()
         other["differ"][:, arm + 1 :] = rng.integers(0, 2, size=other["differ"][:, arm + 1 :].shape)
         return other

@@ -135,7 +135,9 @@ class ContextRows:
                 f"counts must be integers of shape (..., {width}), got {table.dtype} {table.shape}"
             )
         cost = np.zeros(table.shape[:-1])
-        for arm in range(self.arms):  # in index order: the same bits however the counts are batched
+        for arm in range(
+            self.arms
+        ):  # in index order, so that the result does not depend on how the counts are batched
             cost += table[..., arm] * self.costs[arm]
         return table, {"regret": table[..., self.arms] * self._unit, "cost": cost}
 
@@ -153,7 +155,7 @@ class ContextRows:
         raise AttributeError(f"a {type(self).__name__} cannot be changed, so {name} cannot be deleted")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # NumPy forgets the read-only flag in a pickle.
+        # NumPy does not pickle the read-only flag.
         self.__dict__.update(state)
         self._freeze()
 

@@ -1,4 +1,4 @@
-"""One round of several players taken apart, for checks that must stand between its steps."""
+"""One round of several players split into its steps, for checks that act between them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ class Script:
         self.order = np.zeros(rows.shape[1] // 2, dtype=np.int64)
 
     def begin(self, rng: Rng) -> None:
-        """Put the arms in order."""
+        """Set the order of the arms."""
         for k in range(self.order.size):
             self.order[k] = int(self.rows[0, k])
 
@@ -36,7 +36,7 @@ class Protocol:
     decides = "choose"  # the method that returns the decision
 
     def record(self, problem: Problem, rounds: int, rng: Rng) -> np.ndarray:
-        """What the world hides in so many rounds: one row (order, rewards) each."""
+        """Return the hidden data of ``rounds`` rounds: one row (order, rewards) each."""
         world = problem.world()
         world.begin(rng)
         rows = np.empty((rounds, 2 * problem.arms))
@@ -48,7 +48,7 @@ class Protocol:
         return rows
 
     def script(self, hidden: np.ndarray) -> Script:
-        """A world that replays what was recorded."""
+        """Return a world that replays recorded data."""
         return Script(hidden)
 
     def decide(self, players: Sequence[PlayerPolicy], rngs: Sequence[Rng]) -> list[int]:
@@ -56,7 +56,7 @@ class Protocol:
         return [player.choose(rng) for player, rng in zip(players, rngs)]
 
     def show(self, row: Any, arms: list[int]) -> Any:
-        """What each player may see of a row: its reward and whether it collided."""
+        """Return what each player may see of a row: its reward and whether it collided."""
         rewards = row[row.size // 2 :]
         seen = []
         for arm in arms:
@@ -65,12 +65,12 @@ class Protocol:
         return seen
 
     def learn(self, players: Sequence[PlayerPolicy], arms: list[int], seen: Any, rngs: Sequence[Rng]) -> None:
-        """Tell each player of its own arm."""
+        """Pass each player the outcome of its own arm."""
         for player, arm, (reward, collided), rng in zip(players, arms, seen, rngs):
             player.observe(arm, reward, collided, rng)
 
     def scramble(self, row: Any, arms: list[int], rng: Rng) -> Any:
-        """Another row that shows the same: only arms with exactly one player keep their reward."""
+        """Return another row that looks the same: only arms with exactly one player keep their reward."""
         other = row.copy()
         for k in range(row.size // 2):
             if list(arms).count(k) != 1:

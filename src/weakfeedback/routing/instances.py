@@ -17,7 +17,7 @@ class Instance(Described):
     Attributes
     ----------
     name, summary : str
-        What to call it, and one line on what it is.
+        Its name, and a one-line description.
     data : str
         "": all are laws.
     prices : tuple of float
@@ -50,7 +50,7 @@ def names() -> tuple[str, ...]:
 
 
 def describe(name: str) -> Instance:
-    """Return what is known of an instance.
+    """Return the description of an instance.
 
     >>> describe("prices-1-3").prices
     (0.05, 0.15)

@@ -143,7 +143,7 @@ class RoutingProblem:
         raise AttributeError(f"a RoutingProblem cannot be changed, so {name} cannot be deleted")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # NumPy forgets the read-only flag in a pickle.
+        # NumPy does not pickle the read-only flag.
         self.__dict__.update(state)
         self._freeze()
 
@@ -189,7 +189,7 @@ class RoutingProblem:
         calls, answers = given[..., : self.arms], given[..., self.arms :]
         regret = np.zeros(given.shape[:-1])
         cost = np.zeros(given.shape[:-1])
-        # in index order: the same bits however the counts are batched
+        # in index order, so that the result does not depend on how the counts are batched
         for k in range(self.arms):
             regret += answers[..., k] * self.gaps[k] + (calls[..., k] - answers[..., k]) * self.prices[k]
             cost += calls[..., k] * self.prices[k]

@@ -1,4 +1,4 @@
-"""One round of routing taken apart, for checks that must stand between its steps."""
+"""One round of routing split into its steps, for checks that act between them."""
 
 from typing import Any
 
@@ -37,13 +37,13 @@ class Protocol:
     pair_methods: tuple[str, ...] = ("update_pairs",)
 
     def record(self, problem: Problem, rounds: int, rng: Rng) -> np.ndarray:
-        """What the world hides in so many rounds: one row (y, y1, ..., yK) each."""
+        """Return the hidden data of ``rounds`` rounds: one row (y, y1, ..., yK) each."""
         world = problem.world()
         world.begin(rng)
         return np.array([world.rows[world.draw(rng)] for _ in range(rounds)])
 
     def script(self, hidden: np.ndarray) -> Script:
-        """A world that replays what was recorded."""
+        """Return a world that replays recorded data."""
         return Script(hidden)
 
     def decide(self, policy: RoutingPolicy, rng: Rng) -> Any:
@@ -51,7 +51,7 @@ class Protocol:
         return policy.select(rng)
 
     def show(self, row: Any, call: np.ndarray) -> Any:
-        """What the policy may see of a row."""
+        """Return what the policy may see of a row."""
         return row[1:][call]
 
     def learn(self, policy: RoutingPolicy, call: np.ndarray, seen: Any, rng: Rng) -> None:
@@ -65,7 +65,7 @@ class Protocol:
         policy.update_pairs(call, differences(call, seen, size), rng)
 
     def scramble(self, row: Any, call: np.ndarray, rng: Rng) -> Any:
-        """Another row that shows the same."""
+        """Return another row that looks the same to the policy."""
         other = rng.integers(0, 1000, size=row.size)
         other[1:][call] = row[1:][call]
         return other
