@@ -64,7 +64,7 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         As usual.
     stages_ : list of fitted classifiers
     stop_ : int
-        The stage that answers: the first whose later ones differ from it too seldom for their extra cost.
+        The stage that answers: the first from which the later ones differ too rarely to be worth their extra cost.
     disagreement_ : K x K array
         How often the answers of two stages differed.
     cascade_ : Cascade

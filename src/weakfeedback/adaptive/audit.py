@@ -39,7 +39,7 @@ class RuleAudit:
         Student's law on the paired differences, with one error more and one error less added to the items.
     bounds : K pairs of numbers, or None
         The same by the empirical Bernstein inequality (Maurer and Pontil 2009): wider, and true for every law. None if
-        the calls told their own costs, which have no known range.
+        the calls reported their own costs, which have no known range.
     stops : K integers
         How many of the items stopped at each stage.
     spent : float

@@ -43,7 +43,7 @@ class KeptRounds:
         self.scale = number("scale", scale, at_least=0.0)
         self.memory = integer("memory", memory, FIRST_FIT, 10**7)
         self.t = 0  # rounds learned
-        self.next_fit = FIRST_FIT  # rounds at which all is fitted anew
+        self.next_fit = FIRST_FIT  # rounds at which everything is refitted
         self.refresh = 0  # the most rounds from one fit to the next; 0: no limit
         self.held = 0  # kept rounds
         self.n = np.zeros(self.K, dtype=np.int64)  # rounds that went on from each stage
@@ -147,7 +147,7 @@ class KeptRounds:
         self.describe(k, self.answers[r], self.u[r, k], self.u[r, max(k - 1, 0)], x)
 
     def describe_now(self, k, outputs, scores, x):
-        """Write the state of a round under way after stage k into x."""
+        """Write the state of the current round after stage k into x."""
         before = k - 1 if k > 0 else 0
         now = 0.0 if math.isnan(scores[k]) else self.rank(k, scores[k])
         earlier = 0.0 if math.isnan(scores[before]) else self.rank(before, scores[before])
@@ -164,7 +164,7 @@ class KeptRounds:
             self.next_fit = min(self.next_fit, self.t + 1)
 
     def is_due(self):
-        """Whether all is to be fitted anew; if so, say when the next time is."""
+        """Whether to refit everything; if so, schedule the next time."""
         if self.t < self.next_fit:
             return False
         self.next_fit = max(self.t + FIRST_FIT, math.ceil(GROWTH * self.t))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from weakfeedback.adaptive.world import RecordedWorld
     from weakfeedback.engine.loop import Loop
 
-TOLERANCE = 1e-12
+TIE = 1e-12  # absolute tolerance of ties
 
 
 class AdaptiveProblem:
@@ -112,7 +112,7 @@ class AdaptiveProblem:
             cumulative=cumulative,
             errors=errors,
             fixed_costs=fixed,
-            best_fixed=int(np.flatnonzero(fixed <= fixed.min() + TOLERANCE)[-1]),
+            best_fixed=int(np.flatnonzero(fixed <= fixed.min() + TIE)[-1]),
             _outputs=answers,
             _scores=_scores(scores, answers.shape),
             _wrong=wrong,

@@ -58,7 +58,7 @@ class Spy:
         return getattr(self._policy, name)
 
     def update(self, arm: int, *feedback: Any) -> None:
-        """Note the stage, and hand on."""
+        """Record the stage, and forward the call."""
         self.decisions.append(int(arm))
         self._policy.update(arm, *feedback)
 

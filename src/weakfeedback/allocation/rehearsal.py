@@ -60,7 +60,7 @@ class Protocol:
         policy.update(allocation, seen, rng)
 
     def scramble(self, row: np.ndarray, allocation: np.ndarray, rng: Rng) -> Any:
-        """Return another row that looks the same to the policies: censored outcomes are drawn anew."""
+        """Return another row that looks the same to the policy: censored outcomes are redrawn."""
         other = row.copy()
         fresh = rng.random(allocation.size)
         other[-allocation.size :] = np.where(self._visible(row, allocation), self._outcomes(row), fresh)

@@ -42,7 +42,7 @@ SETTING = Setting(
         {
             "CSB-SK": "csb_sk:CsbSk",
             "CSB-MK": "csb_mk:CsbMk",
-            "CSB-DK": "csb_mk:CsbMk",  # with as many thresholds as arms, which is what CsbMk takes unless told
+            "CSB-DK": "csb_mk:CsbMk",  # with as many thresholds as arms, which is the default of CsbMk
             "CSB-SU": "csb_su:CsbSu",
             "CSB-DU": "csb_du:CsbDu",
             "NUM-SK": "num_sk:NumSk",

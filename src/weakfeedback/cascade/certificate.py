@@ -1,10 +1,10 @@
 """What can be certified without labels: that the first arm is optimal, or that weak dominance fails.
 
 With p_ij the probability that arms i and j disagree, gamma_i - gamma_j <= p_ij whatever the truth is. So an arm j for
-which C_j - C_i > p_ij, for some earlier arm i, is dearer than i for certain. If that excludes every arm but the first,
+which C_j - C_i > p_ij, for some earlier arm i, certainly costs more than i. If that excludes every arm but the first,
 the first is optimal, whatever the truth is. Under weak dominance the optimal arm i passes two tests, C_i - C_j <= p_ji
-for all j < i and C_j - C_i > p_ij for all j > i. If no arm can pass both, weak dominance fails for certain. All else
-needs labels: ``weakfeedback.cascade.audit``, Q-USS.
+for all j < i and C_j - C_i > p_ij for all j > i. If no arm can pass both, weak dominance certainly fails. Everything
+else needs labels: ``weakfeedback.cascade.audit``, Q-USS.
 
 The p_ij are known up to a confidence sequence, which holds for all pairs and at all times together: one may look after
 every round, as often as one likes. It is the mixture of Robbins with the Beta(1/2, 1/2) prior,
@@ -16,7 +16,7 @@ reaches 1 / a with probability at most a (Ville). Excluded are all p with M_n(p)
 number of pairs.
 
 A policy that has settled hardly compares any more, often before anything is proved: ``needed`` says how many
-comparisons are wanting.
+comparisons are still needed.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def chances(acceptance):
 
 
 def _other(law, usual, rounds=0):
-    """The probability that another arm than the usual is played; at most, if so many rounds lie in between."""
+    """Return the probability that another arm than the usual one is played; with ``rounds``, an upper bound."""
     acceptance = law.acceptance(usual, rounds)
     stays = float(np.log1p(-acceptance[:usual]).sum()) if (acceptance[:usual] < 1.0).all() else -math.inf
     if usual < acceptance.size:
@@ -112,7 +112,7 @@ class BetaAcceptance:
     def acceptance(self, arm=0, rounds=0):
         """The probabilities with which arms 0, ..., K-2 are accepted: products of P(p_ij < C_j - C_i).
 
-        With ``rounds``, upper bounds of what they can be after so many rounds that stop at ``arm`` and show the
+        With ``rounds``, upper bounds of what they can be after that many rounds that stop at ``arm`` and show the
         pairs before it: all of them may agree.
         """
         return np.array([math.exp(self._log_acceptance(i, arm, rounds)) for i in range(self.policy.K - 1)])
@@ -135,7 +135,7 @@ class BetaAcceptance:
         return total
 
     def learn(self, arm, differed, rounds):
-        """Learn from many rounds at once: ``differed[i, j]`` of so many ``rounds`` for the pairs i < j <= arm."""
+        """Learn from many rounds at once: ``differed[i, j]`` of ``rounds`` rounds for the pairs i < j <= arm."""
         for i in range(arm + 1):
             for j in range(i + 1, arm + 1):
                 self.policy.S[i, j] += differed[i, j]
@@ -197,7 +197,7 @@ class LawSupply:
         self.probabilities = np.append(self.probabilities, max(0.0, 1.0 - self.probabilities.sum()))
 
     def many(self, rounds, rng):
-        """In how many of so many rounds each pair disagrees."""
+        """Draw the number of rounds, out of ``rounds``, in which each pair disagrees."""
         return np.tensordot(rng.multinomial(rounds, self.probabilities), self.differ.astype(np.int64), axes=1)
 
     def pass_by(self, rounds):

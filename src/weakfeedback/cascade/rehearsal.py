@@ -39,7 +39,7 @@ class Protocol:
     """Draw, decide, show and learn as separate steps."""
 
     decides = "select"  # the method that returns the decision
-    # the same as others, for those who compare outputs in their own way
+    # the same feedback as pairs, for callers with their own comparison
     pair_methods: tuple[str, ...] = ("update_pairs",)
 
     def record(self, problem: Problem, rounds: int, rng: Rng) -> np.ndarray:
@@ -65,7 +65,7 @@ class Protocol:
         policy.update(arm, seen, rng)
 
     def learn_pairs(self, policy: Any, arm: int, seen: Any, rng: Rng, size: int) -> Any:
-        """Give the same feedback as a matrix of disagreements, of so many rows."""
+        """Give the same feedback as a ``size`` x ``size`` matrix of disagreements."""
         policy.update_pairs(arm, _differ(seen, arm, size), rng)
 
     def scramble(self, row: Any, arm: int, rng: Rng) -> Any:
@@ -85,7 +85,7 @@ class LabelProtocol(Protocol):
         return row[1 : arm + 2].copy(), int(row[0])
 
     def learn(self, policy: Any, arm: int, seen: Any, rng: Rng) -> Any:
-        """Sell the label if it is wanted, then give the feedback of a decision."""
+        """Sell the label if the policy wants it, then give the feedback of a decision."""
         outputs, truth = seen
         sold = bool(policy.wants_label(arm, outputs, rng))
         if sold:
@@ -94,7 +94,7 @@ class LabelProtocol(Protocol):
         return sold
 
     def learn_pairs(self, policy: Any, arm: int, seen: Any, rng: Rng, size: int) -> Any:
-        """The same by a matrix of disagreements, and by which arms were right."""
+        """Do the same with a matrix of disagreements and with which arms were right."""
         outputs, truth = seen
         differ = _differ(outputs, arm, size)
         sold = bool(policy.wants_label_pairs(arm, differ, rng))

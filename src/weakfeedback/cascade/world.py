@@ -13,8 +13,8 @@ class LawWorld:
         self.rows = rows
         self.cumulative = np.cumsum(probabilities)
         self.cumulative[-1] = np.inf  # the last row is drawn when no other is, whatever rounding did
-        # first[g]: the first row that can be drawn when g <= size(first) * u < g + 1; the cells are so many that
-        # the search from there seldom takes a step
+        # first[g]: the first row that can be drawn when g <= size(first) * u < g + 1; there are enough cells that
+        # the search from there rarely takes a step
         cells = 64 * rows.shape[0]
         self.first = np.searchsorted(self.cumulative, np.arange(cells) / cells, side="right")
         self.cumulative.setflags(write=False)  # the same in every replication

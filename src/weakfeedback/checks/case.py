@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.borrowing import Lender
 from weakfeedback.checks.codelines import writes
 from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.replication import restore, streams
 from weakfeedback.engine.seeds import WORLD, generator
-from weakfeedback.lending import Lender
 
 
 class Failure(Exception):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.borrowing import WritesToLoan, frames_of
 from weakfeedback.checks.case import (
     Case,
     Failure,
@@ -34,10 +35,9 @@ from weakfeedback.engine.loop import loop_for, measures_of
 from weakfeedback.engine.plan import separate_fields
 from weakfeedback.engine.replication import Compiled, Interpreted, cast, state_of, streams
 from weakfeedback.engine.seeds import generator
-from weakfeedback.lending import WritesToLoan, frames_of
 from weakfeedback.plaintext import one_line
 
-FEW = 40  # rounds of a check whose subject others look at as well
+SHORT_ROUNDS = 40  # rounds of a check whose subject others look at as well
 
 
 class PolicyCheckError(ValueError):
@@ -150,13 +150,13 @@ def fields_are_numbers_and_arrays(case: Case) -> None:
 
 def decisions_are_allowed(case: Case) -> None:
     """What ``select`` or ``choose`` returns is one of the decisions of the setting; the other checks judge it too."""
-    for policy, _, decision, seen, rng in rounds_of(case, rounds=FEW):
+    for policy, _, decision, seen, rng in rounds_of(case, rounds=SHORT_ROUNDS):
         case.loop.protocol.learn(policy, decision, seen, rng)
 
 
 def lent_arrays_are_not_written(case: Case) -> None:
     """Outputs, contexts, allocations and observations are only read; the two checks of feedback look for it too."""
-    for _, lenders, decision, seen, rng in rounds_of(case, lending=True, rounds=FEW):
+    for _, lenders, decision, seen, rng in rounds_of(case, lending=True, rounds=SHORT_ROUNDS):
         case.loop.protocol.learn(lenders, decision, seen, rng)
 
 
@@ -251,7 +251,7 @@ def feedback_is_not_kept(case: Case) -> None:
 
 
 def save_and_restore_midway(case: Case) -> None:
-    """A policy rebuilt from ``vars`` in the middle goes on as if nothing had happened."""
+    """A policy rebuilt from ``vars`` in the middle of a run continues identically."""
     whole = list(trace(case, case.new(), Interpreted(case.problem)))
     rest = trace(case, case.new(), Interpreted(case.problem), rebuild_at=case.rounds // 2)
     for t, step in enumerate(rest, start=1):
@@ -361,7 +361,7 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
     hidden_is_unreachable,
     settled_players_stay,
 )
-# these are told under one name, whichever check meets them
+# these are reported under one name, whichever check finds them
 CAUSES: dict[type, Callable[[Case], None]] = {
     WrongDecision: decisions_are_allowed,
     WritesToLoan: lent_arrays_are_not_written,

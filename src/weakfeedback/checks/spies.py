@@ -5,7 +5,7 @@ from typing import Any
 
 
 class Late:
-    """Stands before a policy and hands on feedback some rounds late."""
+    """Wraps a policy and forwards feedback some rounds late."""
 
     def __init__(self, policy: Any, delay: int) -> None:
         self._policy, self._delay = policy, delay

@@ -160,7 +160,7 @@ def run(
 
     Writes DIR/results.parquet, the page DIR/report/index.html and its figures.
 
-    Finished work is kept in DIR/store: a run that was stopped goes on when started again.
+    Finished work is kept in DIR/store: a run that was stopped continues when started again.
 
     Examples:
 
@@ -294,7 +294,7 @@ def reproduce(
 
     Writes DIR/report/index.html, its figures, and the rows of each experiment in DIR/ID/results.parquet.
 
-    Finished work is kept in DIR: a run that was stopped goes on when started again, and a run with nothing to do
+    Finished work is kept in DIR: a run that was stopped continues when started again, and a run with nothing to do
     only writes the page. Without the medical data sets, built-in data stand in and the page says so.
 
     Examples:
@@ -386,7 +386,7 @@ def check(
         ),
     ],
     max_seconds: Annotated[
-        float, typer.Option(min=1.0, metavar="S", help="Give up after so many seconds.")
+        float, typer.Option(min=1.0, metavar="S", help="Give up after S seconds.")
     ] = 300.0,
 ) -> None:
     """Check that a policy of your own keeps the protocol, and that its compiled twin does the same.
@@ -455,11 +455,9 @@ def radio(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="An option of the policy, such as epsilon=0.2; repeatable."),
     ] = None,
-    max_slots: Annotated[
-        int, typer.Option(metavar="N", help="End after so many slots, settled or not.")
-    ] = 200_000,
+    max_slots: Annotated[int, typer.Option(metavar="N", help="End after N slots, settled or not.")] = 200_000,
     max_seconds: Annotated[
-        float, typer.Option(metavar="S", help="End after so many seconds, settled or not.")
+        float, typer.Option(metavar="S", help="End after S seconds, settled or not.")
     ] = 300.0,
     json: Json = False,
 ) -> None:
@@ -467,7 +465,7 @@ def radio(
 
     A player sends its choice and hears slot number, reward and collision; nothing else is sent. With the same seed
     and options it chooses what it chooses in a simulation. The run ends when all have settled. On a terminal the
-    air is drawn while they play; elsewhere a line is printed now and then.
+    air is drawn while they play; elsewhere a progress line is printed from time to time.
 
     Examples:
 

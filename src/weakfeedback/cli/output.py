@@ -99,7 +99,7 @@ class Commands(TyperGroup):
 
 
 def _leave(status: int) -> NoReturn:
-    """End the process; at once if it was interrupted and a thread goes on that nobody can stop."""
+    """End the process; immediately if it was interrupted while a thread runs that cannot be stopped."""
     others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
     if status == INTERRUPTED and any(not thread.daemon for thread in others):
         for stream in (sys.stdout, sys.stderr):
@@ -138,7 +138,7 @@ def _debugging() -> bool:
 
 
 def show_traceback() -> None:
-    """Show where an error came from, to those who asked for it."""
+    """Print the traceback if it was asked for."""
     if _debugging():
         say(traceback.format_exc(), error=True)
 

@@ -26,7 +26,7 @@ SOON, PERIOD = 1.0, 5.0  # seconds before the first line, and between lines
 
 
 class View:
-    """What is drawn, anew several times a second, from the last slot and the players' displays."""
+    """The view, redrawn several times a second from the last slot and the players' displays."""
 
     def __init__(self, air: Air, crew: Crew) -> None:
         self._air = air
@@ -84,7 +84,7 @@ def on_terminal(console: Console, air: Air, crew: Crew) -> Any:
 
 @contextlib.contextmanager
 def in_lines(air: Air, crew: Crew) -> Any:
-    """Print a line now and then while the players play, the first one soon."""
+    """Print a progress line from time to time while the players play, the first one soon."""
     start, done = time.monotonic(), threading.Event()
 
     def tell() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Compilation:
-    """What became of a policy: the seconds it took, or the reason why it runs in the interpreter.
+    """The result for a policy: the seconds it took, or the reason why it runs in the interpreter.
 
     ``lost`` says why compiled code could not be kept for later processes; empty if it was.
     """

@@ -19,13 +19,13 @@ far as they matter (``is_doubtful``). The model is brought up to date when s tim
 counts all data as if they lay as far out as the farthest. Then the error of a probability is of the order of tau^2:
 the variance of a logit is at most about 4 d / n_f, and the error points in one of d directions.
 
-To bring it up to date, the anchor moves to the estimate and the gradient is summed anew over all data, O(n d), while
-Q is kept, again until the step is short (``centre``). After so many of these sums that one of the Hessian, O(n d^2),
-costs no more, or when rho would exceed 2 %, Q is computed anew as well; and if the steps do not converge, a full fit
-by Newton's method follows (``climb``). This happens not more than once while n grows by 0.025 %. When n has grown by
-a factor since the last full fit, 2 unless a policy needs a better Q, there is one in any case, and all matrices are
-rebuilt. So the amortised cost of an observation is bounded, whatever n; it falls with n, because an observation moves
-the estimate less and less.
+To bring it up to date, the anchor moves to the estimate and the gradient is summed again over all data, O(n d), while
+Q is kept, again until the step is short (``centre``). Once these sums have cost as much as one of the Hessian, O(n
+d^2), or when rho would exceed 2 %, Q is recomputed as well; and if the steps do not converge, a full fit by Newton's
+method follows (``climb``). This happens not more than once while n grows by 0.025 %. When n has grown by a factor
+since the last full fit, 2 unless a policy needs a better Q, there is one in any case, and all matrices are rebuilt. So
+the amortised cost of an observation is bounded, whatever n; it falls with n, because an observation moves the estimate
+less and less.
 """
 
 import math
@@ -52,7 +52,7 @@ from weakfeedback.kernels.linalg import (
 NEWTON_STEPS = 50
 BISECTIONS = 200
 CLOSE = 1e-6  # a full fit is done when g' Q g <= CLOSE / d times ``weight``
-STALE, BAD = 0.02, 0.25  # the part of a step left undone for which Q is computed, or all is fitted, anew
+STALE, BAD = 0.02, 0.25  # the remaining part of a step above which Q is recomputed, or everything is refitted
 FAR = 10.0  # the change of an observation's own logit for which the model is not trusted
 SPARSE = 4000  # the model is brought up to date when n has grown by 1 / SPARSE, not before
 NOTHING, CENTRE, FULL = 0, 1, 2  # what an observation may call for
@@ -279,7 +279,7 @@ class Regressions(History):
         return inner(gradient, step)
 
     def rebuild(self, s):
-        """Invert V[s] anew."""
+        """Recompute the inverse of V[s]."""
         invert(self.V[s], self.W[s])
 
     def evaluate(self, m, theta, gradient, H, curved):

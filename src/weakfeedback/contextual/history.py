@@ -40,13 +40,13 @@ class History:
     begins: np.ndarray
     anchor: np.ndarray
 
-    # What these tables promise to whoever takes an update back: it writes one row of them in place, that with the
+    # What callers that undo an update may rely on: an update writes one row of these tables in place, that with the
     # index ``t`` of before, and that row completely. Tables that grow or lose rows are new arrays. So the old arrays
     # and the old ``t`` are the old history, whatever the rows from ``t`` on hold.
     history = ("past", "label", "arms")
 
     def __init__(self, dimension, M, d, keep):
-        self.keep = keep  # so many observations are kept at most, once there are estimates; 0: all
+        self.keep = keep  # maximum number of observations kept once there are estimates; 0: all
         self.t = 0  # observations kept
         self.gone = 0  # observations let go
         self.past = np.zeros((64, dimension))  # phi of every observation kept

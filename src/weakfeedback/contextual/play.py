@@ -49,7 +49,7 @@ def play(policy, world, world_rng, rng, marks, counts, table):
 
 
 def play_with_truth(policy, world, world_rng, rng, marks, counts, table):
-    """The same for a comparator that is told the truth."""
+    """The same for a comparator that sees the truth."""
     K = counts.size - 2
     outputs = np.empty(K, dtype=np.int64)
     seen = np.empty(K, dtype=np.int64)

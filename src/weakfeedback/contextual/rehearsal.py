@@ -51,7 +51,7 @@ class Protocol:
 
     def __init__(self, sees_truth: bool) -> None:
         self.sees_truth = sees_truth
-        # the same as others, for those who compare outputs in their own way; the truth is no matter of pairs
+        # the same feedback as pairs, for callers with their own comparison; the truth cannot be given as pairs
         self.pair_methods = () if sees_truth else ("update_pairs",)
 
     def record(self, problem: Any, rounds: int, rng: Rng) -> np.ndarray:
@@ -95,7 +95,7 @@ class Protocol:
             policy.update(phi, arm, outputs, rng)
 
     def learn_pairs(self, policy: Any, arm: int, seen: Any, rng: Rng, size: int) -> None:
-        """Give the same feedback as a matrix of disagreements, of so many rows."""
+        """Give the same feedback as a ``size`` x ``size`` matrix of disagreements."""
         differ = np.zeros((size, size), dtype=np.bool_)
         disagreements(seen[1], arm, differ)
         policy.update_pairs(seen[0], arm, differ, rng)

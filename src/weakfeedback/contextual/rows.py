@@ -14,8 +14,8 @@ from weakfeedback.validate import cumulative_costs, integer
 if TYPE_CHECKING:
     from weakfeedback.contextual.assumptions import Assumptions
 
-# Decimal ties such as .1 + .2 against .3 must be ties, and must not count as dominance.
-TOLERANCE = 1e-12
+# Absolute tolerance of ties: decimal ties such as .1 + .2 and .3 must be ties, and must not count as dominance.
+TIE = 1e-12
 # The largest regret or error of a row is below 2**38 units: rounding one costs under 4e-12 of the largest,
 # and 2**25 rounds can be added up.
 UNIT_BITS = 38
@@ -68,9 +68,9 @@ class ContextRows:
     def _close(self, gaps: np.ndarray, best: np.ndarray, disagreement: np.ndarray, coherent: Any) -> None:
         """Compute what follows from the regret, the optimal arm and the disagreements of every row."""
         fixed = gaps.mean(axis=0)
-        fixed_arm = int(np.flatnonzero(fixed <= fixed.min() + TOLERANCE)[-1])
+        fixed_arm = int(np.flatnonzero(fixed <= fixed.min() + TIE)[-1])
         xis = self._margins(best, disagreement)
-        dominance = (xis > TOLERANCE) & coherent
+        dominance = (xis > TIE) & coherent
         fixed_xis = self._margins(np.full(len(best), fixed_arm), disagreement)
         unit = _unit(gaps)
         self.__dict__.update(
@@ -81,7 +81,7 @@ class ContextRows:
             xi=float(xis.min()),
             weak_dominance=dominance,
             weak_dominance_fraction=float(dominance.mean()),
-            weak_dominance_fraction_fixed=float((fixed_xis > TOLERANCE).mean()),
+            weak_dominance_fraction_fixed=float((fixed_xis > TIE).mean()),
             best_fixed_arm=fixed_arm,
             _unit=unit,
             _regrets=np.rint(gaps / unit).astype(np.int64),

@@ -144,7 +144,7 @@ def _load(known: _Medical, path: Any, use_openml: bool) -> Dataset:
 def _find(known: _Medical, path: Any, use_openml: bool) -> str:
     """Return the file to read, or "" to download."""
     folder = os.environ.get(ENVIRONMENT, "") if path is None else ""
-    nowhere = isinstance(path, str) and not path  # told to look in no folder
+    nowhere = isinstance(path, str) and not path  # explicitly no folder
     try:
         if path is not None and not nowhere:
             return files.find(path, known.files)

@@ -75,6 +75,6 @@ def refuse_events(problem: Any, label: str, policy: Any) -> None:
 
 
 def measures_of(problem: Any, policy: Any, counts: Any) -> dict[str, Any]:
-    """What the counts of a policy come to."""
+    """Return the measures that follow from the counts of a policy."""
     loop = loop_for(problem, policy)
     return problem.measures(counts) if loop.measures is None else loop.measures(problem, policy, counts)

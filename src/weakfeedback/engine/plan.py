@@ -53,7 +53,7 @@ class OtherCode:
     def play(self, *arguments: Any) -> Any:
         """Say so."""
         raise ValueError(
-            "the worker has other code of this policy than the process that sent it: start the workers anew"
+            "the worker has other code of this policy than the process that sent it: restart the workers"
         )
 
 

@@ -1,4 +1,4 @@
-"""Replications of one policy on one problem: a task, who plays it, and how.
+"""Replications of one policy on one problem: what a task is, and how it is run.
 
 A task is a range of replications. Each of them is played by copies of the prototype with generators of their own: one
 policy with one generator, or N players with one of each. A list of players stands wherever a setting without players

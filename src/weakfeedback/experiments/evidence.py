@@ -28,7 +28,8 @@ LINEAR, NOT_LINEAR = 0.5, 0.1
 def below(name: str, values: np.ndarray, against: np.ndarray | None = None, note: str = "") -> Part:
     """Claim: the mean of ``values`` is below 0. Contradicted if the mean of ``against`` is above 0.
 
-    One-sided t-tests over replications. ``against`` is ``values`` unless given, for instance moved up by a margin.
+    One-sided t-tests over replications. ``against`` defaults to ``values``; it can be, for instance, ``values`` raised
+    by a margin.
 
     >>> part = below("", np.array([-3.0, -2.0, -4.0, -2.5, -3.5]))
     >>> part.effect, part.p_for < 0.01 < 0.99 < part.p_against
@@ -88,7 +89,7 @@ def lower(
 ) -> Part:
     """Claim: the final regret of ``first`` is below ``factor`` times that of ``second``, paired by replication.
 
-    Contradicted if the difference can be told to be above minus a margin: 5 % of the larger mean, at least 1. So
+    Contradicted if the difference is significantly above minus a margin: 5 % of the larger mean, at least 1. So
     equal regret contradicts the claim too, once the test is sharp enough to see it.
     """
     a, b = results.values(first, measure)[:, -1], results.values(second, measure)[:, -1]
@@ -99,7 +100,7 @@ def lower(
 
 
 def sublinear(name: str, results: Results, policy: str, marks: int | None = None) -> Part:
-    """Claim: the last quarter of the run, or of so many ``marks`` of it, adds less than half the regret of the first.
+    """Claim: the last quarter of the run, or of its first ``marks`` marks, adds less than half the regret of the first.
 
     Contradicted above 0.9: regret that still falls, but slower, at this horizon, proves neither.
     """

@@ -31,7 +31,7 @@ def conclude(
 ) -> list[tuple[Claim, Verdict]]:
     """The verdicts of claims by what their tests found; None for a claim that is argued only.
 
-    ``asked`` are the ids of the experiments that were asked for, all unless given. What is said of every instance
+    ``asked`` are the ids of the requested experiments, by default all. What is said of every instance
     cannot be reproduced by some of them, though it can fail; what is said of any can, but cannot fail.
     """
     raw = [
@@ -50,7 +50,7 @@ def conclude(
 
 
 def _by_part(claim: Claim, finding: Finding, verdict: Verdict, left_out: int) -> Verdict:
-    """The verdict when so many of the claim's experiments were not asked for."""
+    """Return the verdict when ``left_out`` of the claim's experiments were not requested."""
     final = ("not-reproduced",) if finding.rule == "every" else ("reproduced", "with-reading")
     if not left_out or verdict.outcome in ("skipped", "inconclusive", *final):
         return verdict

@@ -151,7 +151,7 @@ def _experiment(
     place: Place | None = None,
     times: int = 1,
 ) -> UserExperiment:
-    """The experiment of a file, or one of so many ``times`` in a sweep."""
+    """Return the experiment of a file, or one of the ``times`` experiments of a sweep."""
     from weakfeedback.engine.loop import refuse_events
     from weakfeedback.engine.simulate import mark_rounds
 

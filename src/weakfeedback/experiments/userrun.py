@@ -33,7 +33,7 @@ def run_file(
 ) -> tuple[Results, list[Path]]:
     """Simulate and write ``results.parquet`` and ``report/`` into ``folder``.
 
-    Finished chunks are kept in ``folder/store``: a run that was stopped goes on where it was. Those of another
+    Finished chunks are kept in ``folder/store``: a run that was stopped continues where it was. Those of another
     configuration are refused, or removed with ``overwrite``. The results of an earlier run stay as they are until
     the new ones are complete. Return the results and the paths written, the page first.
     """

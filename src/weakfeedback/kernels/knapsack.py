@@ -10,11 +10,11 @@ import numpy as np
 from weakfeedback.kernels.knapsack_shortcuts import TIE, alike, clearly_best, take_worthiest
 from weakfeedback.kernels.loops import rank_down
 
-__all__ = ["NODES", "TOLERANCE", "pack", "pack_again", "pack_levels", "pack_lightest", "runner_up"]
+__all__ = ["CAPACITY_SLACK", "NODES", "pack", "pack_again", "pack_levels", "pack_lightest", "runner_up"]
 
-TOLERANCE = 1e-9  # relative, of the capacity: six times 0.7 must fit into 4.2
+CAPACITY_SLACK = 1e-9  # relative tolerance on the capacity: six times 0.7 must fit into 4.2
 NODES = 1_000_000  # of the search tree, before it is given up
-FEW = 40  # items: with more, a guess can seldom be shown to be the best
+FEW_ITEMS = 40  # items: with more, a guess can rarely be proved optimal
 CELLS = 100_000_000  # of the table of the dynamic programme
 BETTER = 1.0 + 1e-12  # a set must be better by more than rounding errors
 
@@ -33,7 +33,7 @@ def pack(values, weights, capacity):
     array([False,  True,  True])
     """
     # np.int64: to the compiler a plain constant is a type of its own, and the search would be compiled for each
-    chosen, done = branch_and_bound(values, weights, capacity * (1.0 + TOLERANCE), np.int64(NODES), 0.0)
+    chosen, done = branch_and_bound(values, weights, capacity * (1.0 + CAPACITY_SLACK), np.int64(NODES), 0.0)
     if not done:
         raise ValueError("the knapsack was given up after 1000000 nodes: too many sets are nearly optimal")
     return chosen
@@ -45,7 +45,7 @@ def pack_again(values, weights, capacity, guess):
     >>> pack_again(np.array([0.9, 0.6, 0.4]), np.array([0.6, 0.55, 0.45]), 1.0, np.array([False, True, True]))
     array([False,  True,  True])
     """
-    if values.size <= FEW and clearly_best(values, weights, capacity * (1.0 + TOLERANCE), guess):
+    if values.size <= FEW_ITEMS and clearly_best(values, weights, capacity * (1.0 + CAPACITY_SLACK), guess):
         return guess
     return pack(values, weights, capacity)
 
@@ -59,7 +59,7 @@ def pack_lightest(values, weights, capacity):
     array([False,  True,  True])
     """
     best = np.zeros(values.size, dtype=np.bool_)
-    room = capacity * (1.0 + TOLERANCE)
+    room = capacity * (1.0 + CAPACITY_SLACK)
     floor = 0.0
     while True:
         chosen, done = branch_and_bound(values, weights, room, np.int64(NODES), floor)
@@ -76,7 +76,7 @@ def pack_lightest(values, weights, capacity):
         best = chosen
         if floor == 0.0:
             floor = value * (1.0 - TIE)
-        room = weight - TOLERANCE * capacity
+        room = weight - CAPACITY_SLACK * capacity
 
 
 def pack_levels(values, weights, capacity, nodes=NODES):
@@ -87,7 +87,7 @@ def pack_levels(values, weights, capacity, nodes=NODES):
     >>> pack_levels(np.array([3.0, 4.0, 5.0]), np.array([2.0, 3.0, 4.0]), 5.5, nodes=0)
     array([ True,  True, False])
     """
-    room = capacity * (1.0 + TOLERANCE)
+    room = capacity * (1.0 + CAPACITY_SLACK)
     chosen, done = branch_and_bound(values, weights, room, np.int64(nodes), 0.0)
     if done:
         return chosen
@@ -104,7 +104,7 @@ def pack_levels(values, weights, capacity, nodes=NODES):
 
 
 def branch_and_bound(values, weights, room, nodes, floor):
-    """Return the best set of items, and whether the search was finished within so many nodes.
+    """Return the best set of items, and whether the search finished within ``nodes`` nodes.
 
     Only sets worth more than ``floor`` are looked for; if there is none, the set returned is worth no more.
     """
@@ -205,7 +205,7 @@ def runner_up(values, weights, capacity, ceiling):
     >>> round(float(runner_up(np.array([0.9, 0.6, 0.4]), np.array([0.6, 0.55, 0.45]), 1.0, 0.999)), 12)
     0.9
     """
-    room = capacity * (1.0 + TOLERANCE)
+    room = capacity * (1.0 + CAPACITY_SLACK)
     _, ratio, v, w = candidates(values, weights, room)
     n = v.size - 1
     taken = np.zeros(n, dtype=np.bool_)

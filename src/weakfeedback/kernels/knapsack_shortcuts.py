@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 TIE = 1e-10  # relative: sets whose values differ by less are equally good
-ERROR = 1e-12  # relative: so much room more or less covers rounding errors
+ERROR = 1e-12  # relative tolerance on the capacity, for rounding errors
 OPEN = 8  # items, when all their sets are compared with a guess
 
 

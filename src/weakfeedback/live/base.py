@@ -24,10 +24,10 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 import numpy as np
 
 from weakfeedback import catalog
+from weakfeedback.borrowing import writes_to_loan
 from weakfeedback.engine.compiler.fingerprint import CannotLower
 from weakfeedback.engine.replication import fresh
 from weakfeedback.journal.events import JournalError
-from weakfeedback.lending import writes_to_loan
 from weakfeedback.live import journalled, storage
 from weakfeedback.live.driver import Backup, Compiled, Examples, Interpreted
 from weakfeedback.live.ledger import REMEMBERED, Ledger, UnknownDecision

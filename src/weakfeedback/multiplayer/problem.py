@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from weakfeedback.engine.loop import Loop
     from weakfeedback.multiplayer.world import MultiplayerWorld
 
-TOLERANCE = 1e-12
+TIE = 1e-12  # absolute tolerance of ties
 LAWS = ("bernoulli", "uniform", "beta")
 FIXED = 4  # rounds, collisions, settled players, round of settlement
 
@@ -169,7 +169,7 @@ class MultiplayerProblem:
             "collisions": collisions.copy(),
             "settled_players": settled.copy(),
             "settled_at": np.where(everybody, settled_at, rounds),
-            "optimal": (everybody & (shortfall <= TOLERANCE)).astype(np.int64),
+            "optimal": (everybody & (shortfall <= TIE)).astype(np.int64),
             "shortfall": shortfall,
         }
 

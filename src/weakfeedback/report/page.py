@@ -110,7 +110,7 @@ class Gallery:
 
 
 def thin(figures: Iterable[dict[str, Any]], points: int) -> None:
-    """Leave at most so many points of each curve in the browser."""
+    """Thin each curve to the number of points that a browser handles well."""
     for figure in figures:
         figure["json"] = script_json(for_browser(figure["of"], points))
 
@@ -141,7 +141,7 @@ def write_report(folder: Path, title: str, sections: Sequence[Section], text: st
 
 
 def page_folder(folder: Path) -> Path:
-    """The folder of a page, made if need be; one that leads elsewhere is refused, whoever put it there."""
+    """Return the folder of a page, created if needed; a link to elsewhere is refused."""
     if folder.is_symlink():
         raise OSError(errno.ELOOP, "is a link to another place: remove it", str(folder))
     folder.mkdir(parents=True, exist_ok=True)

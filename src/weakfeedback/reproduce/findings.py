@@ -101,7 +101,7 @@ class Aside:
         self._findings, self._data = findings, data
         self._stop = threading.Event()
         self._error: BaseException | None = None
-        # a daemon: whoever interrupts a run does not wait for a test of many seconds
+        # a daemon: an interrupted run must not wait for a test of many seconds
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 

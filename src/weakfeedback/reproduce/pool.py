@@ -66,7 +66,7 @@ class Pool:
                     self._keep(future)
         except BaseException:
             for planned, _ in self._running.values():
-                planned.plan.stop()  # chunks under way end soon
+                planned.plan.stop()  # running chunks end soon
             raise
         finally:
             for future in self._running:

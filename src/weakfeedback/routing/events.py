@@ -56,7 +56,7 @@ def play_events(
 
 
 def pass_by(world: Any, rng: Rng, rounds: int) -> None:
-    """Let so many rounds go by without looking at them: a law draws one number in each, a data set none."""
+    """Skip ``rounds`` rounds: a law draws one number in each, a data set none."""
     if isinstance(world, TableWorld):
         world.served = (world.served + rounds) % world.order.size
     else:
@@ -65,7 +65,7 @@ def pass_by(world: Any, rng: Rng, rounds: int) -> None:
 
 
 def added(total: float, amount: float, times: int) -> float:
-    """Return ``total`` after ``amount`` was added to it so many times, one by one and rounded each time.
+    """Return ``total`` after ``amount`` was added to it ``times`` times, one by one and rounded each time.
 
     Between two powers of two all additions but the first round in the same way: the difference is a whole number of
     units in the last place, and where the rounding is a tie, the sum is even from then on.

@@ -33,7 +33,7 @@ class Protocol:
     """Draw, decide, show and learn as separate steps; a round is counted when it is learned from."""
 
     decides = "select"  # the method that returns the decision
-    # the same as others, for those who compare outputs in their own way
+    # the same feedback as pairs, for callers with their own comparison
     pair_methods: tuple[str, ...] = ("update_pairs",)
 
     def record(self, problem: Problem, rounds: int, rng: Rng) -> np.ndarray:
@@ -60,7 +60,7 @@ class Protocol:
         policy.update(call, seen, rng)
 
     def learn_pairs(self, policy: Any, call: np.ndarray, seen: Any, rng: Rng, size: int) -> None:
-        """The same by a matrix of disagreements, of so many rows."""
+        """Do the same with a ``size`` x ``size`` matrix of disagreements."""
         policy.start(call, rng)
         policy.update_pairs(call, differences(call, seen, size), rng)
 

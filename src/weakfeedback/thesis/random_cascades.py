@@ -59,7 +59,7 @@ def law_of(problem: CascadeProblem) -> tuple[np.ndarray, np.ndarray]:
 
 
 def sampled_rows(problem: CascadeProblem, rounds: int, rng: np.random.Generator) -> np.ndarray:
-    """Rows (y, y1, ..., yK) of so many rounds: drawn from the law, or a data set shuffled and cycled."""
+    """Return rows (y, y1, ..., yK) of ``rounds`` rounds: drawn from the law, or a data set shuffled and cycled."""
     rows, law = law_of(problem)
     if problem._cycled:
         return rows[np.resize(rng.permutation(len(rows)), rounds)]

@@ -13,7 +13,7 @@ LAST, SCORE, CALIBRATED = 0, 1, 2
 JUDGES = ("last", "score", "calibrated")
 ANSWER = 5  # features of an answer
 SURE = -2.0  # the prior mean of the intercept of a fall
-MOST_LABELS = 1024  # that are told apart when they are counted
+MOST_LABELS = 1024  # that are distinguished when they are counted
 LEAST_FADE = 64  # rounds
 EDGE = 1e-6  # scores are cut to [EDGE, 1 - EDGE] before their logit is taken
 
@@ -30,11 +30,11 @@ class UssA(KeptRounds):
     |phi|^2 = phi' H^-1 phi, g and g' standard normal, n_k rounds that went on from stage k. Before the last but one
     stage both are drawn, there only the rise is.
 
-    What is believed of an answer is told by the *judge* once the last stage has spoken: "last" believes its answer and
+    The *judge* determines what is believed of an answer once the last stage has run: "last" believes its answer and
     no other; "score" believes it by its score, a probability, and others by the probabilities that it gives them, or
     what is left in equal parts; "calibrated" as ``calibrate`` has learned from labelled rows. Where a round stopped
     earlier, a regression on the answer's support stands in. The regressions are fitted backwards from the last stage,
-    to the values met along each round (Longstaff and Schwartz), anew whenever the rounds have grown by a quarter;
+    to the values met along each round (Longstaff and Schwartz), again whenever the rounds have grown by a quarter;
     between fits by one Newton step per round.
 
     The rule it aims at costs at most 2 kappa more per round than any rule, kappa the mean calibration error of the
@@ -63,8 +63,8 @@ class UssA(KeptRounds):
         The share of the decisions that go on whatever is known, so that a change of a later stage is seen. What is
         learned is not biased by it: the regressions are on what was seen before.
     fade : integer >= 64, or None
-        For stages that change: only the last so many rounds count, scores are ranked among theirs, and all is fitted
-        anew whenever a quarter of them is new. None: the last ``memory`` rounds, and fits that become rare.
+        For stages that change: only the last ``fade`` rounds count, scores are ranked among theirs, and everything is
+        refitted whenever a quarter of them is new. None: the last ``memory`` rounds, and fits that become rare.
 
     References
     ----------
@@ -351,7 +351,7 @@ class UssA(KeptRounds):
             V = self.value(k, arm, W[k], V, x, v)
 
     def value(self, k, arm, worth, onward, x, v):
-        """The value of a round after stage k: of stopping, or of what came of going on, or of what may come of it."""
+        """Return the value of a round after stage k: of stopping, or of the observed or expected continuation."""
         p = logistic(inner(x, self.rise[k]))
         g = p - self.c[k + 1]
         times(self.Qrise[k], x, v)

@@ -131,7 +131,7 @@ class CsbDt:
             self.search(allocation, observed)
 
     def search(self, allocation, observed):
-        """Narrow the intervals of the unknown arms in index order, and share out the budget anew."""
+        """Narrow the intervals of the unknown arms in index order, and redistribute the budget."""
         for i in range(self.K):
             self.moved[i] = False
         self.found = True

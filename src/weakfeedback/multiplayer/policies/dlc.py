@@ -258,7 +258,7 @@ class Dlc(Leading):
         return self.keep or self.c == self.signal + self.period
 
     def settle(self):
-        """Play the own arm from the next slot on."""
+        """Start playing the assigned arm in the next slot."""
         self.stage = DONE
         self.settled = True
 

@@ -59,7 +59,7 @@ class FixedModel:
         """Learn nothing."""
 
     def cancel(self, call):
-        """Nothing is under way."""
+        """Do nothing: there are no open comparisons."""
 
     def reprice(self, prices):
         """Go on with new prices."""

@@ -44,7 +44,7 @@ NO_BOUND = "no regret bound is known for the new policies, DPE1 apart"
 PAID = "the regret of Q-USS contains what it paid for labels"
 LOOSE = "estimates of USS-PD are renewed less often on real data (tolerance 2)"
 
-DEAR = ("heart", "built-in")  # data with so many features that a round takes long
+DEAR = ("heart", "built-in")  # data with many features, where a round takes long
 
 
 def cascade_policies() -> Makers:
@@ -174,7 +174,7 @@ def player_policies(epsilon: float, delta: float, horizon: int) -> Makers:
 
 
 def player_facts(horizon: int) -> Callable[[MultiplayerProblem], dict[str, Any]]:
-    """The sizes of a problem, and the least regret that even one who sees all could have."""
+    """The sizes of a problem, and the least possible regret even with full observation."""
 
     def facts(problem: MultiplayerProblem) -> dict[str, Any]:
         floor = theory.lower_bound(problem, horizon) if problem.players < problem.arms else 0.0

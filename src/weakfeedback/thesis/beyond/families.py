@@ -21,7 +21,7 @@ from weakfeedback.thesis.random_cascades import random_problems
 
 SEED = 2021
 CASCADES, ALLOCATIONS, CONTEXTS, TEAMS = 25, 12, 8, 12  # members of each family
-FEW = 8  # of those that were added to find losses
+ADDED_MEMBERS = 8  # of those that were added to find losses
 # In words, for the page.
 DISTRIBUTIONS = {
     "cascade-wd": (
@@ -206,8 +206,8 @@ def _all_families() -> list[Experiment]:
     rewards = _members("reward", ALLOCATIONS, lambda rng: _allocation(rng, "reward"))
     unusual = [name for name in DISTRIBUTIONS if name.startswith(("loss-", "reward-"))]
     latent, thresholded = (
-        _members("cascade-latent", FEW, _latent),
-        _members("contextual-thresholded", FEW, _thresholded),
+        _members("cascade-latent", ADDED_MEMBERS, _latent),
+        _members("contextual-thresholded", ADDED_MEMBERS, _thresholded),
     )
     return [
         *_family("cascade-wd", "cascade", with_wd, cascade, 10_000, 20, 500.0),
@@ -223,7 +223,7 @@ def _all_families() -> list[Experiment]:
             for experiment in _family(
                 name,
                 "allocation",
-                _members(name, FEW, lambda rng, name=name: _unusual(rng, name)),  # type: ignore[misc]
+                _members(name, ADDED_MEMBERS, lambda rng, name=name: _unusual(rng, name)),  # type: ignore[misc]
                 LOSSES if name.startswith("loss") else REWARDS,
                 10_000,
                 20,
@@ -242,7 +242,7 @@ def _all_families() -> list[Experiment]:
         *_family(
             "players-close",
             "multiplayer",
-            _members("players-close", FEW, _close),
+            _members("players-close", ADDED_MEMBERS, _close),
             players,
             100_000,
             10,

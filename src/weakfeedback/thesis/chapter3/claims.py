@@ -1,4 +1,4 @@
-"""Claims of chapter 3 on how the policies did: whose regret was linear, who was lower, what a sweep shows."""
+"""Claims of chapter 3 on the policies' performance: linear regret, lower regret, trends over a sweep."""
 
 from __future__ import annotations
 

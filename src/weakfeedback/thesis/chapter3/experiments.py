@@ -41,7 +41,7 @@ TRAINED = (
     "the thesis does not print the five regularisation strengths; these give its fractions for the best arm"
 )
 LOOSE = "estimates are renewed less often (tolerance 2), which moves final regret by about 1 %"
-FEWER = "fewer than 100 replications: they differ by less than 1 % here, and a round is dear with so many features"
+FEWER = "fewer than 100 replications: they differ by less than 1 % here, and a round is expensive with so many features"
 BOTH = "the first classifier, which the thesis leaves out, is added to the baselines"
 UNPRINTED = "the thesis does not print the parameters theta_ij of its realizable cases"
 OURS = "not an experiment of the thesis: made to test what it proves or remarks"

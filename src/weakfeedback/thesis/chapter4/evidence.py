@@ -47,7 +47,7 @@ def each(run: Run, ids: Iterable[str], part: Callable[[str, Results], Part]) -> 
 def more(name: str, first: np.ndarray, second: np.ndarray) -> Part:
     """Claim: the second has the larger mean, paired by replication.
 
-    Contradicted if it can be told not to be larger by a margin: 5 % of the larger mean, at least 1. So equal values
+    Contradicted if it is significantly not larger by a margin: 5 % of the larger mean, at least 1. So equal values
     contradict the claim too, once the test is sharp enough to see it.
     """
     n = min(first.size, second.size)

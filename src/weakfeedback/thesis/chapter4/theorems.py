@@ -105,7 +105,7 @@ def asymptotically_optimal(run: Run) -> Finding:
         "1, because the search must test the candidate just below the right one. Means near epsilon only make it "
         "visible early; where they are well above epsilon, as in the simulation, such runs are rare, and 100 000 "
         "rounds are few for an asymptotic statement: the slope of the bound is not exceeded, but not reached either. "
-        "Nothing is said against CSB-SU, the second half of the claim: it goes on testing.",
+        "This says nothing against CSB-SU, the second half of the claim: it continues to test.",
     )
 
 

@@ -121,7 +121,7 @@ def traces() -> tuple[tuple[MultiplayerProblem, Trace, Trace], ...]:
 
 
 def unseated(arms: int, players: int, rounds: int) -> float:
-    """Return the exact probability that somebody has no seat after so many slots of orthogonalisation.
+    """Return the exact probability that some player has no seat after ``rounds`` slots of orthogonalisation.
 
     The number of seated players is a Markov chain: a free play is that of a player alone on an arm nobody holds.
 
@@ -135,7 +135,7 @@ def unseated(arms: int, players: int, rounds: int) -> float:
         after = np.zeros(players + 1)
         for s in range(players):
             after[s:] += law[s] * steps[s, : players + 1 - s]
-        law = after  # those who all sit are left out, so that a small rest stays exact
+        law = after  # the state in which all sit is left out, so that a small remainder stays exact
     return float(law[:players].sum())
 
 
@@ -234,7 +234,7 @@ def told_in_time(_run: Any) -> Finding:
             beside(_exceptions("collisions counted per player", printed)),
         ),
         reading="until the last word is told, and with meetings for collisions: a meeting is two collisions. Served "
-        "players must then wait until all are served, or they jam those who still listen.",
+        "players must then wait until all are served, or they jam players that still listen.",
     )
 
 

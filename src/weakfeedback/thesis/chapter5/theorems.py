@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from weakfeedback.thesis.chapter5.evidence import Run
 
 ONCE, TWICE = 0.95, 0.90  # 1 - delta and 1 - 2 delta at the thesis's delta = .05
-BOUNDED = (*DISTINCT, E2, LONG)  # where the tolerance eps/N comes to an end
+BOUNDED = (*DISTINCT, E2, LONG)  # where the tolerance eps/N lets the search finish
 SHARED = (*ARMS, *LEARNED[1:], *GAPS)  # with more than one player, and fewer than arms
 
 
@@ -80,7 +80,7 @@ def without_the_gap(run: Run) -> Finding:
     """Claim 85."""
     return Finding(
         tuple(pooled(policy, run, GAPS, partial(_optimal, policy), TWICE) for policy in (DLC_N, LIX_N)),
-        summary="The same players, told nothing of the gap, end on the best arms at gaps from .02 to .1.",
+        summary="The same players, without knowing the gap, end on the best arms at gaps from .02 to .1.",
     )
 
 

@@ -1,7 +1,7 @@
 """Random numbers in compiled loops without a call for each: the generator PCG64 as a part of the loop.
 
 Numba draws from a NumPy generator through pointers to NumPy's functions. A ``Stream`` is a generator over PCG64 whose
-next number is computed in place, on NumPy's own state, so that it goes on where NumPy stopped and leaves off where
+next number is computed in place, on NumPy's own state, so that it continues where NumPy stopped and stops where
 NumPy can go on. Every number is the same to the last bit. All methods of a generator that Numba knows work on it.
 """
 
