@@ -4,6 +4,7 @@ All are ratios within one run. Commits are timed by the clock, for the disk is w
 """
 
 import asyncio
+import gzip
 import os
 import statistics
 import subprocess
@@ -18,8 +19,11 @@ from weakfeedback import Cascade
 from weakfeedback.journal import SqliteStore
 from weakfeedback.journal.events import make_row
 from weakfeedback.serve import service as service_module
+from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.models import CONFIG, DecideRequest, FeedbackRequest
+from weakfeedback.serve.page.routes import SPAN_WORDS, Page, static_files, templates
+from weakfeedback.serve.page.view import table_of
 from weakfeedback.serve.recover import recover_all
 from weakfeedback.serve.server import SWITCH
 from weakfeedback.serve.service import Options, Service
@@ -37,6 +41,8 @@ GOALS = {
     "replay": ("replay against the same rounds in memory", 0.3, "at least"),
     "replay_seconds": ("seconds of replay for 10,000 events of a cascade", 1.0, "at most"),
     "beside": ("p99 of a light learner beside a heavy one, against alone", 6.0, "at most"),
+    "page_ms": ("CPU ms of an update of the page, 100 learners that all changed", 5.0, "at most"),
+    "page_kb": ("kB transferred for the page of a learner, files included", 100.0, "at most"),
 }
 CONSTANT = """
 import asyncio, sys, uvicorn
@@ -269,6 +275,34 @@ async def light(path: Path, beside: bool, seconds: float) -> float:
     return statistics.quantiles(taken, n=100)[-1]
 
 
+async def page(path: Path, learners: int = 100) -> tuple[float, float]:
+    """CPU ms of one update of the overview, the best of several, and kB of the page of a learner with its files."""
+    service = Service(opener(path), Options(durability="process", compiled=False))
+    await service.start()
+    names = [f"learner-{n}" for n in range(learners)]
+
+    async def play() -> None:
+        for name in names:
+            told = await service.decide(name, DecideRequest())
+            await service.feedback(name, told["id"], FeedbackRequest(outputs=[1] * (told["stage"] + 1)))
+
+    for n, name in enumerate(names):
+        await service.create(name, CONFIG.validate_python({**CASCADE, "seed": n}))
+    shown, taken = Page(service, Auth(), list), []
+    for _ in range(8):
+        await play()
+        start = time.process_time()
+        shown.overview_pieces(service.learners.values())
+        taken.append(1e3 * (time.process_time() - start))
+    made = await shown.learner(names[0], "1h")
+    values = {"v": made, "charts": made["charts"], "table": table_of(made["charts"])}
+    rest = {"span": "1h", "spans": SPAN_WORDS, "here": "", "version": "", "logout": False}
+    whole = templates().get_template("learner.html").render({**values, **rest}).encode()
+    size = len(gzip.compress(whole, 5)) + sum(len(small) for _, _, small in static_files().values())
+    await service.stop()
+    return min(taken), size / 1e3
+
+
 def measure(repetitions: int) -> dict[str, Any]:
     """All ratios of the service."""
     seconds = 1.5 if repetitions < 5 else 4.0
@@ -285,6 +319,7 @@ def measure(repetitions: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         alone = asyncio.run(light(Path(folder) / "a.db", False, seconds))
         beside = asyncio.run(light(Path(folder) / "b.db", True, seconds))
+        found["page_ms"], found["page_kb"] = asyncio.run(page(Path(folder) / "c.db"))
     found["beside"] = beside / alone
     return found
 

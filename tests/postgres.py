@@ -3,7 +3,6 @@
 import contextlib
 import glob
 import os
-import pwd
 import shutil
 import subprocess
 import tempfile
@@ -44,8 +43,10 @@ def programs() -> Path:
 
 def _as_user() -> tuple[list[str], int | None]:
     """How commands are run, and whose the folder must be: PostgreSQL refuses to be run by root."""
-    if os.geteuid() != 0:
+    if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return [], None
+    import pwd  # not on Windows
+
     if shutil.which("setpriv") is None:
         raise Absent("PostgreSQL refuses to be run by root, and setpriv was not found")
     for name in ("postgres", "nobody"):

@@ -330,6 +330,12 @@ def test_a_plain_cascade_says_what_its_policy_is_not(call):
         call(Cascade(3, **COSTS))
 
 
+def test_prices_at_which_nothing_can_pay_are_told():
+    with pytest.warns(UserWarning, match="no stage after the first can ever pay"):
+        Cascade(2, [1, 30], error_cost=20, policy="USS-A")
+    Cascade(2, [1, 30], error_cost=20, policy="Agreement")
+
+
 def test_the_class_is_found_by_the_policy():
     assert type(Cascade(3, **COSTS, policy="uss-next")) is AdaptiveCascade
     assert isinstance(Cascade(3, **COSTS, policy="USS-A"), Cascade)

@@ -179,7 +179,7 @@ def test_what_is_no_path_is_refused_in_one_line(wrong):
     uses = {
         "save": lambda: cascade.save(wrong),
         "load": lambda: Cascade.load(wrong, 2),
-        "open": lambda: Cascade.open(wrong, 2, [1, 2]),
+        "open": lambda: Cascade.open(wrong, 2, [1, 2], error_cost=10),
         "autosave": lambda: cascade.autosave(wrong),
     }
     if wrong is None:

@@ -79,6 +79,33 @@ def test_streams_are_those_of_the_upstream_chunk_by_chunk(here, asked):
         assert all(chunk.usage is None for chunk in found)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_asynchronous_client_gets_the_same(here, stream):
+    asks = [{}, {"tools": [TOOL]}, {"response_format": {"type": "json_object"}}]
+    if stream:
+        asks.append({"stream_options": {"include_usage": True}})
+
+    async def one(asker, model, asked, headers=None):
+        found = await asker.chat.completions.create(
+            model=model, messages=QUESTION, stream=stream, extra_headers=headers, **asked
+        )
+        return [without_note(chunk) async for chunk in found] if stream else without_note(found)
+
+    async def both():
+        options = {"api_key": "any", "max_retries": 0, "timeout": 10}
+        async with (
+            openai.AsyncOpenAI(base_url=here.upstream_url, **options) as direct,
+            openai.AsyncOpenAI(base_url=here.url, **options) as through,
+        ):
+            for asked in asks:
+                expected = await one(direct, "large-5", asked)
+                assert await one(through, "support", asked, {"x-weakfeedback-stage": "large"}) == expected
+            with pytest.raises(openai.NotFoundError):
+                await one(through, "nobody", {})
+
+    asyncio.run(both())
+
+
 def test_upstreams_are_always_asked_for_usage(here):
     list(client(here.url).chat.completions.create(model="support", messages=QUESTION, stream=True))
     here.drain()

@@ -17,7 +17,12 @@ class Process:
     """A running `weakfeedback serve`; its port is that which it printed."""
 
     def __init__(
-        self, folder: Path, *options: str, env: dict[str, str] | None = None, wait: bool = True
+        self,
+        folder: Path,
+        *options: str,
+        env: dict[str, str] | None = None,
+        wait: bool = True,
+        quiet: bool = True,
     ) -> None:
         self.folder = folder
         command = [
@@ -28,7 +33,7 @@ class Process:
             "--port",
             "0",
             "--interpreted",
-            "--quiet",
+            *(["--quiet"] if quiet else []),
             *options,
         ]
         self.errors = open(folder / "errors", "ab")  # noqa: SIM115

@@ -61,6 +61,10 @@ def test_everything_that_a_client_can_ask(service):
         last = [event["seq"] for event in triage.events(after=len(kinds) - 2)]
         assert last == [len(kinds) - 1]
         series = triage.series(0, 0)
+        results = {
+            name: sum(series["columns"][name]) for name in ("accepted", "duplicate", "conflict", "late")
+        }
+        assert results == {"accepted": 4, "duplicate": 1, "conflict": 1, "late": 1}
         assert sum(series["columns"]["decisions"]) == 6
         assert sum(series["columns"]["wasted"]) == 0.5
         triage.archive()

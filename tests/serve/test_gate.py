@@ -29,7 +29,9 @@ def bearer(scope: str) -> dict[str, str]:
     return {} if scope == "none" else {"authorization": f"Bearer {SECRETS[scope]}"}
 
 
-def test_every_route_with_every_scope(tmp_path: Path) -> None:
+def test_every_route_with_every_scope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auth_module, "DELAY", 0.0)
+
     async def play() -> None:
         async with serving(tmp_path / "s.db", auth=guarded()) as (_, call):
             for operation in OPERATIONS:

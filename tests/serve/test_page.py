@@ -12,7 +12,7 @@ from tests.serve.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, Caller,
 
 from weakfeedback.serve.app import CSP, make_app
 from weakfeedback.serve.auth import Auth, Token
-from weakfeedback.serve.models import CONFIG
+from weakfeedback.serve.models import CONFIG, DecideRequest, FeedbackRequest
 from weakfeedback.serve.page import view
 from weakfeedback.serve.page.routes import Page, learner_pieces, page_of, static_files, watch_of
 from weakfeedback.serve.watch import Watch
@@ -362,8 +362,6 @@ def test_an_update_for_100_learners_costs_little(tmp_path):
 
 
 async def play_directly(service, name, rounds):
-    from weakfeedback.serve.models import DecideRequest, FeedbackRequest
-
     for _ in range(rounds):
         decision = await service.decide(name, DecideRequest())
         await service.feedback(name, decision["id"], FeedbackRequest(outputs=["x"] * len(decision["call"])))
@@ -438,3 +436,45 @@ def test_alarms_are_counted_for_prometheus(tmp_path):
             return (await call("GET", "/metrics")).body.decode()
 
     assert 'weakfeedback_drift_alarms_total{learner="triage",pair="0-1"} 1.0' in run(look())
+
+
+def test_what_was_never_stored_is_not_shown_again(tmp_path):
+    """After a failed commit the learner is made anew, and its next event may have the number of the lost one."""
+
+    async def look():
+        async with (
+            serving(tmp_path / "a.db", quick(durability="process")) as (service, _),
+            serving(tmp_path / "b.db", quick(durability="process")) as (other, _),
+        ):
+            config = CONFIG.validate_python({**CASCADE, "seed": 1})
+            page = Page(service, Auth(), list)
+            shown = []
+            for one, answers in ((service, "xxx"), (other, "xyz")):
+                await one.create("triage", config)
+                decision = await one.decide("triage", DecideRequest())
+                given = FeedbackRequest(outputs=list(answers[: len(decision["call"])]), costs=None)
+                await one.feedback("triage", decision["id"], given)
+                service.learners["triage"] = one.learners["triage"]
+                shown.append((page.row(service.learners["triage"])[1], await page.learner("triage", "15m")))
+            assert len({learner.learners["triage"].seq for learner in (service, other)}) == 1
+            return shown
+
+    (_, first), (_, second) = run(look())
+    assert first["pairs"] != second["pairs"]
+
+
+def test_a_service_that_reads_its_log_does_not_seem_empty(tmp_path):
+    async def look():
+        async with serving(tmp_path / "s.db") as (service, _):
+            call = paged(service)
+            await call("PUT", "/v1/learners/triage", CASCADE)
+            service.state = "replaying"
+            try:
+                return [await call("GET", path) for path in ("/", "/learners/triage")]
+            finally:
+                service.state = "ready"
+
+    for reply in run(look()):
+        assert reply.status == 503
+        assert "No learner yet" not in text_of(reply)
+        assert reply.headers["content-type"].startswith("text/html")

@@ -1,12 +1,20 @@
 """The command: it starts with nothing, says where it is, and ends when it is asked to."""
 
+import importlib.util
+import json
 import signal
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
+import pytest
 from tests.serve.harness import CASCADE
 from tests.serve.processes import Client, Process
+
+from weakfeedback.cli.output import Stop
+from weakfeedback.cli.serve import need_extra
 
 
 def test_it_starts_with_nothing_serves_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
@@ -58,3 +66,38 @@ def test_a_request_under_way_is_finished_before_the_end(tmp_path: Path) -> None:
         answer = line.recv(10_000)
         assert answer.startswith(b"HTTP/1.1 201")
         assert server._end() == 0
+
+
+def test_log_lines_are_json_with_a_request_id_and_nothing_of_the_body(tmp_path: Path) -> None:
+    with Process(tmp_path, "--log", "json", quiet=False) as server:
+        call = Client(server.port)
+        call("PUT", "/v1/learners/t", CASCADE, x_request_id="first-1")
+        call("POST", "/v1/learners/t/decide", {}, idempotency_key="my-key")
+        call("POST", "/v1/learners/t/decisions/1/feedback", {"outputs": ["a secret"]})
+        call.close()
+        assert server.stop() == 0
+    text = (tmp_path / "errors").read_text()
+    lines = [json.loads(line) for line in text.splitlines()]
+    told = [(line["route"], line["status"]) for line in lines if "route" in line]
+    assert told[:2] == [("/v1/learners/{name}", 201), ("/v1/learners/{name}/decide", 200)]
+    assert lines[0]["id"] == "first-1"
+    assert all(line["ms"] >= 0 for line in lines if "route" in line)
+    for word in ("secret", "my-key", "rules"):
+        assert word not in text
+
+
+def test_without_the_extra_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "uvicorn" else known(name)
+    )
+    with pytest.raises(Stop, match=r"the service needs uvicorn: pip install 'weakfeedback\[serve\]'"):
+        need_extra()
+
+
+def test_the_command_line_needs_nothing_of_the_extra_to_start() -> None:
+    """Other commands must not wait for it, nor fail without it."""
+    names = "('starlette', 'uvicorn', 'orjson')"
+    code = f"import sys, weakfeedback.cli.app; print([name for name in {names} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -46,6 +46,13 @@ def test_every_kind_is_made_again_to_the_bit_from_the_beginning_and_from_snapsho
     assert recovered(other) == whole
 
 
+@pytest.mark.slow
+def test_long_histories_are_made_again_to_the_bit(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    states = run(make_history(path, 5000))
+    assert recovered(path) == states
+
+
 def test_the_next_decisions_are_the_same_after_a_restart(tmp_path: Path) -> None:
     path, copy = tmp_path / "s.db", tmp_path / "copy.db"
     run(make_history(path, 20, ["uss-ts", "double", "csb-ts"]))

@@ -4,6 +4,7 @@ import asyncio
 
 from tests.journal.stores import InPostgres
 from tests.serve.harness import CASCADE, Caller, quick, run
+from tests.serve.processes import Client, Process, patiently
 
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.config import opener
@@ -94,6 +95,28 @@ def test_who_has_lost_the_store_notices_without_a_request(server):
         await first.stop()
 
     run(play())
+
+
+def test_a_real_standby_serves_when_the_owner_is_killed(server, tmp_path):
+    address = server.url()
+    learner = "/v1/learners/triage"
+    with Process(tmp_path, "--store", address) as owner, Process(tmp_path, "--store", address) as standby:
+        assert "as a standby" in standby.line
+        call, wait = Client(owner.port), Client(standby.port)
+        assert call("PUT", learner, CASCADE)[0] == 201
+        _, made = call("POST", f"{learner}/decide", {}, idempotency_key="k")
+        answer = {"outputs": ["a"] * (made["stage"] + 1)}
+        assert call("POST", f"{learner}/decisions/{made['id']}/feedback", answer)[1]["result"] == "accepted"
+        assert wait("GET", "/health/ready")[0] == 503
+        assert wait("POST", f"{learner}/decide", {})[1]["code"] == "standby"
+        owner.kill()
+        call.close()
+        patiently(lambda: wait("GET", "/health/ready")[0] == 200)
+        _, again = wait("POST", f"{learner}/decide", {}, idempotency_key="k")
+        assert (again["id"], again["stage"], again["repeated"]) == (made["id"], made["stage"], True)
+        assert wait("POST", f"{learner}/decisions/{made['id']}/feedback", answer)[1]["result"] == "duplicate"
+        wait.close()
+        assert standby.stop() == 0
 
 
 def test_a_standby_can_be_stopped(server):

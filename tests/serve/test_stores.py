@@ -1,11 +1,14 @@
 """Commands for stores: check, compact, copy, export, import; with stores of services and of single live objects."""
 
 import json
+import random
 import warnings
 
 import pytest
 from tests.journal.stores import PLACES, InFile, InPostgres, place_of
 from tests.serve.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, Caller, quick, run
+from tests.serve.histories import LEARNERS as HISTORIES
+from tests.serve.histories import tell_through
 
 from weakfeedback.cli import serve_stores as stores
 from weakfeedback.cli.output import Stop
@@ -311,6 +314,29 @@ def test_a_saved_object_becomes_a_learner_and_goes_on(place, tmp_path):
 
     run(serving(place.address, goes_on))
     for line in verdicts(place):
+        assert line.endswith("all states the same"), line
+
+
+def test_cascades_that_decide_after_every_answer_are_checked_and_imported(place, tmp_path):
+    own = Cascade(3, [0.5, 2.0, 5.0], 20.0, "USS-A", seed=3)
+    for i in range(30):
+        made = own.begin()
+        while made.stage is not None:
+            made = own.tell(made.id, i % (made.stage + 2))
+    own.save(tmp_path / "own.json")
+    stores.bring(place.address, tmp_path / "own.json", learner="own")
+
+    async def rounds(_, call):
+        assert (await call("PUT", "/v1/learners/within", HISTORIES["within"])).status in (200, 201)
+        await tell_through(call, "/v1/learners/within", 12, random.Random(1))
+        told, mine = (await call("POST", "/v1/learners/own/begin", {})).data, own.begin()
+        assert (told["id"], told["stage"]) == (mine.id, mine.stage)
+
+    for _ in range(2):
+        run(serving(place.address, rounds))
+    lines = verdicts(place)
+    assert len(lines) == 2
+    for line in lines:
         assert line.endswith("all states the same"), line
 
 

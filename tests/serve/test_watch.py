@@ -104,7 +104,8 @@ def test_ages_and_prices():
     assert total(watch, "saved") == -2
     assert [change["stage_costs"] for change in watch.prices] == [[2, 7]]
     watch.note(15_000_000, "late")
-    assert watch.ends["late"] == total(watch, "late") == 1
+    assert watch.read(0, 60)["columns"]["late"] == [1.0]
+    assert Watch.from_state(watch.state()).read(0, 60)["columns"]["late"] == [0.0]  # it is in no log
 
 
 def test_a_router_pays_when_it_decides(tmp_path):
@@ -225,6 +226,14 @@ def test_wrong_windows_and_states_are_refused():
     for state in (None, {}, {**Watch("cascade", ["a"], [1]).state(), "drift": [3]}):
         with pytest.raises(ValueError, match="not the state"):
             Watch.from_state(state)
+
+
+def test_a_state_of_another_version_is_read_as_far_as_it_goes():
+    old = Series(["gone", "decisions"])
+    old.add(61_000_000, "gone", 5.0)
+    old.add(61_000_000, "decisions", 3.0)
+    new = Series.from_state(old.state(), ["decisions", "more"])
+    assert new.read(0, 120)["columns"] == {"decisions": [0.0, 3.0], "more": [0.0, 0.0]}
 
 
 def test_many_stages_keep_pairs_of_neighbours():

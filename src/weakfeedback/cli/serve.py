@@ -155,7 +155,7 @@ def run(
     def ready(port: int, service: Any) -> None:
         name = f"[{settings.host}]" if ":" in settings.host else settings.host
         if service.state == "standby":
-            say(f"weakfeedback waits as a standby at http://{name}:{port}/ until its store is free")
+            say(f"weakfeedback waits for its store, as a standby, at http://{name}:{port}/")
         else:
             say(f"weakfeedback serves {len(service.learners)} learners at http://{name}:{port}/")
         if service.models:

@@ -40,7 +40,7 @@ from weakfeedback.live.labels import (
 from weakfeedback.live.ledger import Content, FeedbackConflict, fingerprint
 from weakfeedback.live.metrics import refuse_closeness, refuse_tolerance
 from weakfeedback.live.rounds import Answer, RoundRecord
-from weakfeedback.live.staged import Staged, check_costs
+from weakfeedback.live.staged import Staged, check_costs, warn_of_prices
 from weakfeedback.live.stages import Rows
 from weakfeedback.live.stopping import (
     Lost,
@@ -56,6 +56,7 @@ from weakfeedback.live.stopping import (
 from weakfeedback.validate import integer
 
 SETTING = "adaptive"
+LEARNERS = ("USS-A", "USS-next")  # which heed the prices
 
 
 class AdaptiveCascade(Cascade):
@@ -105,6 +106,8 @@ class AdaptiveCascade(Cascade):
         make = lambda name, **o: make_policy(SETTING, name, costs, **o)  # noqa: E731
         self._start(policy, make, seed, options, compiled, remember)
         self._unready = self._unready or self._stages[0].elsewhere
+        if self._policy_name in LEARNERS:
+            warn_of_prices(self._stage_costs, self._error_cost, stacklevel=2)
 
     def _options_for(self, name: str, options: dict[str, Any]) -> dict[str, Any]:
         """Return the options of a policy, the judge and the number of labels as the last stage has them."""

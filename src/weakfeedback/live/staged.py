@@ -481,7 +481,8 @@ class Staged(Live):
         """Go on with new prices; what was counted stays.
 
         Only for policies whose statistics do not depend on the costs: USS-TS, USS-UCB, USS-TS-drift, USS-TS-joint,
-        USS-PD and USS-PD-TS. ValueError otherwise, and then nothing has changed.
+        USS-PD and USS-PD-TS, and for those that decide after every answer, which keep what they need to learn anew.
+        ValueError otherwise, and then nothing has changed.
         """
         prices = vector("stage_costs", stage_costs, at_least=0.0, size=len(self._stages))
         error = number("error_cost", error_cost, above=0.0)

@@ -84,6 +84,8 @@ def _policy(body: dict[str, Any]) -> dict[str, Any]:
 def _cascade(body: dict[str, Any], parts: Sequence[str] | None) -> dict[str, Any]:
     costs = body["stage_costs"]
     told = {"stages": _named(parts, None, len(costs)), "stage_costs": costs, "error_cost": body["error_cost"]}
+    if "setting" in body:  # it decides after every answer
+        return {"kind": "adaptive", **told, **_policy(body)}
     return {"kind": "cascade", **told, "label_price": body["purse"].get("price"), **_policy(body)}
 
 

@@ -21,7 +21,7 @@ from weakfeedback.live.ledger import PendingDecision
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.kinds import Kind, kind_of
 from weakfeedback.serve.models import CONFIG, CalibrateRequest, FeedbackRequest, Problem, TellRequest
-from weakfeedback.serve.watch import Watch
+from weakfeedback.serve.watch import RESULTS, Watch
 
 SNAPSHOT = 10_000  # events from one snapshot to the next
 SAMPLED = 32  # of so many light steps one is timed, and so many at the start
@@ -131,7 +131,7 @@ class Learner:
         self.revision = 1
         self.archived = False
         self.counts = dict.fromkeys(("decided", "feedback", "cancelled", "expired"), 0)
-        self.late = self.duplicates = self.conflicts = 0  # refused or repeated since the start: no events
+        self.refused = dict.fromkeys(RESULTS, 0)  # or repeated, since the start: these are no events
         self.stops: dict[str, int] = {}  # decisions by the stage that answers
         self.opened: dict[int, int] = {}  # when the pending decisions were made, the oldest first
         self.audits: dict[int, dict[str, Any]] = {}
@@ -459,8 +459,14 @@ class Learner:
 
     def results(self) -> dict[str, int]:
         """Feedbacks by what came of them; what was refused or repeated since the start."""
-        refused = {"duplicate": self.duplicates, "conflict": self.conflicts, "late": self.late}
-        return {"accepted": self.counts["feedback"], **refused}
+        return {"accepted": self.counts["feedback"], **self.refused}
+
+    def note_refused(self, result: str) -> None:
+        """Count a feedback that changed nothing: a duplicate, a conflict, or one that came late."""
+        self.refused[result] += 1
+        watch = self.observers.get("watch")
+        if isinstance(watch, Watch) and not self.lock.locked():  # a step under way may be in another thread
+            watch.note(self.outbox._clock(), result)
 
     def settings(self) -> dict[str, Any]:
         """The configuration with the prices of now; the seed stays in the log."""

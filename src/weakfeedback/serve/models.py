@@ -476,7 +476,11 @@ class StageReport(Model):
 
 
 class ReportAnswer(Model):
-    """What a learner has seen, spent and saved. ``details`` is the library's report as data."""
+    """What a learner has seen, spent and saved. ``details`` is the library's report as data.
+
+    ``proxy``, of a learner whose stages are upstream models: requests, calls, tokens, seconds and money since the start
+    of the process.
+    """
 
     name: str
     kind: str
@@ -496,6 +500,7 @@ class ReportAnswer(Model):
     saved: Saved | None = None
     drift: list[dict[str, Any]] | None = None
     weak_dominance: str | None = None
+    proxy: dict[str, Any] | None = None
     details: dict[str, Any]
 
 

@@ -153,24 +153,31 @@ class Series:
         }
 
     @classmethod
-    def from_state(cls, state: Any) -> Series:
-        """Return the series that gave ``state``; ValueError for anything else."""
+    def from_state(cls, state: Any, columns: Sequence[str] | None = None) -> Series:
+        """Return the series that gave ``state``; ValueError for anything else.
+
+        With ``columns`` it has these: what is not among them is left out, for a state of another version.
+        """
         try:
-            made = cls([str(name) for name in state["columns"]])
+            known = [str(name) for name in state["columns"]]
+            made = cls(known if columns is None else columns)
+            places = [0, *(made.place.get(name, 0) for name in known)]
             for cells in state["minutes"]:
-                made._rows.extend(made._dense(cells))
-            made._minute, made._now = made._dense(state["minute"]), made._dense(state["now"])
-            made._fine.extend(made._dense(cells) for cells in state["fine"])
+                made._rows.extend(made._dense(cells, places))
+            made._minute = made._dense(state["minute"], places)
+            made._now = made._dense(state["now"], places)
+            made._fine.extend(made._dense(cells, places) for cells in state["fine"])
         except (LookupError, TypeError, ValueError):
             raise ValueError(f"not the state of a series: {state!r:.80}") from None
         return made
 
-    def _dense(self, cells: Any) -> list[float]:
+    def _dense(self, cells: Any, places: Sequence[int]) -> list[float]:
         row = self._zeros(int(cells[0]))
         for place, amount in zip(cells[1::2], cells[2::2], strict=True):
-            if not 1 <= place < self._width:
+            if not 1 <= place < len(places):
                 raise ValueError
-            row[place] = float(amount)
+            if places[place]:
+                row[places[place]] = float(amount)
         return row
 
 

@@ -94,6 +94,7 @@ class Service:
         self.committer: Committer | None = None
         self.draining = False  # ready no more, but requests under way are served
         self.models: list[str] = []  # learners that answer clients of OpenAI's protocol
+        self.accounts: dict[str, Callable[[], dict[str, Any]]] = {}  # what their upstream calls came to
         self.commits = 0
         self.last_snapshot: float | None = None
         self.fatal: BaseException | None = None  # why the service ended by itself
@@ -463,18 +464,20 @@ class Service:
 
     async def _compile(self, learners: Iterable[Learner]) -> None:
         """Let learners go on with compiled policies, one after the other, while they serve."""
+        loop = asyncio.get_running_loop()
         for learner in learners:
             if learner.live.compiled or self.learners.get(learner.name) is not learner:
                 continue
             state = learner.live.state()
             try:  # what takes long is done beside, and kept by the engine
-                await asyncio.get_running_loop().run_in_executor(self._pool, learner.kind.again, state, True)
+                await loop.run_in_executor(self._pool, learner.kind.again, state, True)
             except ValueError:  # it cannot be compiled
                 continue
-            async with learner.lock:
+            async with learner.lock:  # nobody changes it meanwhile, and others are served
+                state = learner.live.state()
+                live = await loop.run_in_executor(self._pool, learner.kind.again, state, True)
                 if self.learners.get(learner.name) is learner:
-                    learner.become(learner.kind.again(learner.live.state(), True))
-            await asyncio.sleep(0)
+                    learner.become(live)
 
     def told(self, learner: Learner) -> dict[str, Any]:
         """What is told of a learner."""
@@ -660,15 +663,15 @@ class Service:
         end = await self._end_of(learner, id)
         if end.kind == "feedback":
             if end.body.get("digest") == digest:
-                learner.duplicates += 1
+                learner.note_refused("duplicate")
                 return {"result": "duplicate", "id": id}
-            learner.conflicts += 1
+            learner.note_refused("conflict")
             raise Problem(
                 "conflict",
                 f"decision {id} was answered at {moment(end.at)} with other content",
                 title=f"Decision {id} was answered with other content",
             )
-        learner.late += 1
+        learner.note_refused("late")
         code = "expired" if end.kind == "expire" else "cancelled"
         word = "has expired" if end.kind == "expire" else "was cancelled"
         raise Problem(code, f"decision {id} {word} at {moment(end.at)}; nothing is learned from it")
@@ -774,7 +777,7 @@ class Service:
         """What came after an output of a round that has ended, from the log."""
         end = await self._end_of(learner, id)
         if end.kind != "feedback":
-            learner.late += 1
+            learner.note_refused("late")
             code = "expired" if end.kind == "expire" else "cancelled"
             raise Problem(code, f"decision {id} has ended at {moment(end.at)}; nothing is learned from it")
         await self._shown(learner, None)
@@ -782,9 +785,9 @@ class Service:
         stage = len(told) - 1 if given.stage is None else given.stage
         kind: Any = learner.kind
         if not 0 <= stage < len(told) or not same_output(kind.output(given), told[stage].body):
-            learner.conflicts += 1
+            learner.note_refused("conflict")
             raise Problem("conflict", f"decision {id} has ended, and was told something else")
-        learner.duplicates += 1
+        learner.note_refused("duplicate")
         after = told[stage].body["next"]
         return after, stage if after is None else None
 
@@ -896,12 +899,14 @@ class Service:
             "name": learner.name,
             "kind": learner.kind.name,
             **own,
-            "late": learner.late,
+            "late": learner.refused["late"],
             "cancelled": learner.counts["cancelled"],
             "expired": learner.counts["expired"],
             "currency": learner.config.currency,
             "seq": learner.seq,
         }
+        if learner.name in self.accounts:
+            told["proxy"] = self.accounts[learner.name]()
         watch: Any = learner.observers.get("watch")
         if watch is not None and watch.kind != "allocation":
             told["drift"] = [

@@ -8,8 +8,8 @@
                           --> recent   the last decisions and how they ended
                           --> prices   every change of the prices;  audits   the last ones
 
-Replay rebuilds all of it. The only numbers that are not in the log are answers that changed nothing (duplicates,
-conflicts, late ones) and calls of upstream models: `note` counts them while the process lives, and snapshots keep them.
+Replay rebuilds all of it, to the same bits. Answers that changed nothing (duplicates, conflicts, late) and calls of
+upstream models are no events: `note` counts them in minutes of their own, which last as long as the process.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ AUDITS = 20
 WATCHED = ("cascade", "router")  # kinds that do not look at the sample before they compare
 ALL_PAIRS = 8  # stages up to which minutes hold every pair; beyond, only neighbours
 SETS = 1000  # of stages called together that are remembered
+TOKENS = ("tokens_in", "tokens_cached", "tokens_out")
 RESULTS = ("duplicate", "conflict", "late")
 
 
@@ -54,6 +55,7 @@ class Watch:
         self.baseline = len(self.names) - 1 if baseline is None else baseline
         self.pairs = [] if kind == "allocation" else pairs_of(len(self.names))
         self.series = Series(columns_of(kind, len(self.names), self.pairs))
+        self.noted = Series(noted_columns_of(kind, len(self.names)))  # in no snapshot
         place = self.series.place
         self._spent = place.get("spent", 0)  # the next column is "saved"
         self._stops = [place[f"stop_{k}"] for k in range(len(self.names))] if kind != "allocation" else []
@@ -71,7 +73,7 @@ class Watch:
         self._among: dict[Any, list[tuple[Any, Any, Any, Any]]] = {}  # sets of stages -> their pairs
         self.differed: dict[tuple[int, int], list[int]] = {}  # pair -> comparisons, differences
         self.decided, self.spent, self.saved, self.wasted = 0, 0.0, 0.0, 0.0
-        self.ends = {"accepted": 0, "cancelled": 0, "expired": 0, **dict.fromkeys(RESULTS, 0)}
+        self.ends = {"accepted": 0, "cancelled": 0, "expired": 0}
         self._steps = self._methods()
 
     def _methods(self) -> dict[str, Callable[[Event], None]]:
@@ -96,9 +98,15 @@ class Watch:
 
     def note(self, at: int, column: str, amount: float = 1.0) -> None:
         """Count what is no event: the result of an answer that changed nothing, or a call of an upstream model."""
-        if column in RESULTS:
-            self.ends[column] += 1
-        self.series.add(at, column, amount)
+        self.noted.add(at, column, amount)
+
+    def read(self, start: int, end: int, step: int = 60) -> dict[str, Any]:
+        """Return sums by step of everything that is counted; see `Series.read`."""
+        read, noted = self.series.read(start, end, step), self.noted.read(start, end, step)
+        for name, values in noted["columns"].items():
+            known = read["columns"].get(name)
+            read["columns"][name] = values if known is None else [a + b for a, b in zip(known, values)]
+        return read
 
     def ages(self, now: int) -> list[float]:
         """Return the seconds that each open decision waits, the oldest first."""
@@ -185,7 +193,7 @@ class Watch:
         row[self._stops[stage]] += 1
         self.stops[stage] += 1
         self._pay(row, body.get("cost", self.costs[stage]), body.get("alone", self.costs[self.baseline]))
-        for column, amount in zip(("tokens_in", "tokens_cached", "tokens_out"), body.get("tokens", ())):
+        for column, amount in zip(TOKENS, body.get("tokens", ())):
             row[place[column]] += amount
         if event.decision is not None:
             self._remember(event, stage, [stage], "done")
@@ -329,10 +337,8 @@ class Watch:
         """Return the watch that gave ``state``; ValueError for anything else."""
         try:
             made = cls(state["kind"], state["names"], state["costs"], state["baseline"])
-            series = Series.from_state(state["series"])
-            if series.columns != made.series.columns:
-                raise ValueError("the columns are others")
-            made.series, made.drift = series, Drift.from_state(state["drift"])
+            made.series = Series.from_state(state["series"], made.series.columns)
+            made.drift = Drift.from_state(state["drift"])
             made.alarmed = max((at for at, _ in made.drift.marks()), default=None)
             made.open = {int(id): [at, stage, called] for id, at, stage, called in state["open"]}
             made.recent = {int(shown["id"]): dict(shown) for shown in state["recent"]}
@@ -356,14 +362,19 @@ def pairs_of(stages: int) -> list[tuple[int, int]]:
 
 
 def columns_of(kind: str, size: int, pairs: Sequence[tuple[int, int]]) -> list[str]:
-    """Return the columns of a learner of this kind with so many stages or arms."""
-    columns = ["decisions", "accepted", "cancelled", "expired", *RESULTS, "wasted"]
+    """Return the columns of a learner of this kind with so many stages or arms, as its events fill them."""
+    columns = ["decisions", "accepted", "cancelled", "expired", "wasted"]
     if kind == "allocation":
         return columns + [f"{what}_{k}" for what in ("given", "seen", "observed") for k in range(size)]
-    columns += ["spent", "saved", "alarms", "tokens_in", "tokens_cached", "tokens_out"]
-    columns += [
-        f"{what}_{k}"
-        for what in ("stop", "calls", "errors", "seconds", "streams", "first")
-        for k in range(size)
-    ]
+    columns += ["spent", "saved", "alarms", *TOKENS, *(f"stop_{k}" for k in range(size))]
     return columns + [f"{what}_{i}_{j}" for i, j in pairs for what in ("compared", "differed")]
+
+
+def noted_columns_of(kind: str, size: int) -> list[str]:
+    """Return the columns of what is no event."""
+    if kind == "allocation":
+        return list(RESULTS)
+    calls = [
+        f"{what}_{k}" for what in ("calls", "errors", "seconds", "streams", "first") for k in range(size)
+    ]
+    return [*RESULTS, *TOKENS, *calls]

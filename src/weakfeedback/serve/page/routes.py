@@ -84,12 +84,10 @@ class Page:
 
     def __init__(self, service: Service, auth: Auth, operations: Callable[[], Iterable[Operation]]) -> None:
         self.service, self.auth, self._operations = service, auth, operations
-        self._rows: dict[
-            str, tuple[tuple[int, int, bool], dict[str, Any], str]
-        ] = {}  # rendered, while nothing changed
-        self._settled: dict[str, tuple[float, int, int | None]] = {}
-        self._lines: dict[str, tuple[int, str]] = {}
-        self._views: dict[tuple[str, str], tuple[tuple[int, int], dict[str, Any]]] = {}
+        self._rows: dict[str, tuple[Any, dict[str, Any], str]] = {}  # rendered, while nothing has changed
+        self._settled: dict[str, tuple[float, Any, int | None]] = {}
+        self._lines: dict[str, tuple[Any, str]] = {}
+        self._views: dict[tuple[str, str], tuple[Any, dict[str, Any]]] = {}
         self._rate = (time.monotonic(), service.commits, 0.0)
         self._viewers = 0
         self.address = "http://127.0.0.1:8470"  # as the last browser knows it, for commands to copy
@@ -103,7 +101,8 @@ class Page:
     def row(self, learner: Learner) -> tuple[dict[str, Any], str]:
         """The row of a learner, as data and as HTML; made anew only if something has changed."""
         now, watch = self.now(), watch_of(learner)
-        key = learner.seq, now // 60_000_000, learner.archived
+        # the object too: after a failed commit another one may have the same number of events
+        key = learner, learner.seq, now // 60_000_000
         known = self._rows.get(learner.name)
         if known is None or known[0] != key:
             currency = learner.config.currency
@@ -123,8 +122,8 @@ class Page:
     def _line(self, learner: Learner, watch: Watch, now: int) -> str:
         """The small line of a learner, made anew every minute."""
         known, minute = self._lines.get(learner.name), now // 60_000_000
-        if known is None or known[0] != minute:
-            known = self._lines[learner.name] = minute, view.spark(watch, now)
+        if known is None or known[0] != (learner, minute):
+            known = self._lines[learner.name] = (learner, minute), view.spark(watch, now)
         return known[1]
 
     def _settled_stage(self, learner: Learner) -> int | None:
@@ -133,8 +132,9 @@ class Page:
         if settled is None:
             return None
         known, moment_ = self._settled.get(learner.name), time.monotonic()
-        if known is None or (moment_ - known[0] > ASSUMED and known[1] != learner.seq):
-            known = self._settled[learner.name] = moment_, learner.seq, int(settled())
+        fresh = known is not None and known[1][0] is learner and moment_ - known[0] <= ASSUMED
+        if known is None or (not fresh and known[1] != (learner, learner.seq)):
+            known = self._settled[learner.name] = moment_, (learner, learner.seq), int(settled())
         return known[2]
 
     def chosen(self, q: str, page: int) -> tuple[list[Learner], int]:
@@ -180,7 +180,7 @@ class Page:
         """Everything about one learner, once it is stored."""
         learner = self.service.learner(name)
         now = self.now()
-        key = learner.seq, now // (view.SPANS[span][1] * 1_000_000)
+        key = learner, learner.seq, now // (view.SPANS[span][1] * 1_000_000)
         known = self._views.get((name, span))
         if known is not None and known[0] == key:
             return known[1]
@@ -223,8 +223,9 @@ class Page:
             "watched": kind in WATCHED,
             "recent": view.recent(watch, now, hasattr(learner.live, "explain")),
             "proxy": view.proxy(watch),
+            "tokens": view.tokens(watch),
             "changes": view.changes(watch, report["currency"]),
-            "audited": hasattr(learner.live, "audit_outputs"),
+            "audited": kind in WATCHED and hasattr(learner.live, "audit_outputs"),
             "audits": _audits(learner, watch, report["currency"]),
             "weak_dominance": report.get("weak_dominance"),
             "context": _context(kind, details, learner.live),
@@ -259,9 +260,13 @@ class Page:
         if (elsewhere := await self.allowed(request)) is not None:
             return elsewhere
         q, page = _chosen(request)
-        learners, found = self.chosen(q, page)
-        rows = [self.row(learner)[0] for learner in learners]
-        await self.stored(learners)
+        try:
+            self.service.check_ready()  # while the log is read there would seem to be no learners
+            learners, found = self.chosen(q, page)
+            rows = [self.row(learner)[0] for learner in learners]
+            await self.stored(learners)
+        except Problem as problem:
+            return self.problem(request, problem)
         return self.render(
             request,
             "overview.html",
@@ -314,7 +319,8 @@ class Page:
         shown = [
             (key, value) for key, value in state.items() if value is not None and key not in ("id", "call")
         ]
-        return self.render(request, "decision.html", name=name, id=id, lines=text.splitlines(), state=shown)
+        told = {"lines": text.splitlines(), "stages": self.service.learner(name).kind.names, "state": shown}
+        return self.render(request, "decision.html", name=name, id=id, **told)
 
     async def docs(self, request: Request) -> Response:
         """The API, for people."""
@@ -460,7 +466,8 @@ def learner_pieces(made: dict[str, Any]) -> dict[str, str]:
     """The pieces of a learner's page, by the places that they go to."""
     module: Any = templates().get_template("pieces.html").module
     wanted = ["summary", "numbers", "waiting", "recent", "proxy"]
-    wanted += ["arms"] if made["kind"] == "allocation" else ["stages", "pairs", "drift", "audits"]
+    wanted += ["arms"] if made["kind"] == "allocation" else ["stages", "pairs", "drift"]
+    wanted += ["audits"] if made["audited"] or made["weak_dominance"] else []
     if made["context"]:
         wanted.append("context")
     return {name: str(getattr(module, name)(made)) for name in wanted}
@@ -498,7 +505,7 @@ async def series(call: Call) -> Answer:
     end = asked["to"] or call.service.options.clock() // 1_000_000 + 1
     start = asked["from"] or end - 3600
     try:
-        read = watch_of(learner).series.read(start, end, asked["step"])
+        read = watch_of(learner).read(start, end, asked["step"])
     except ValueError as error:
         raise Problem("invalid", str(error), field="step") from None
     return Answer(await call.service._shown(learner, read))

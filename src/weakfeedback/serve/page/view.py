@@ -9,7 +9,7 @@ from typing import Any
 from weakfeedback.live.adaptive_report import CALIBRATED_LIMIT, LIMIT, NO_LIMIT
 from weakfeedback.live.report import wilson
 from weakfeedback.serve.page.words import ago, amount, count, counted, duration, listed, moment, number, share
-from weakfeedback.serve.watch import WATCHED, Watch
+from weakfeedback.serve.watch import TOKENS, WATCHED, Watch
 
 KINDS = {
     "cascade": ("cascade", "calls its stages from the cheapest on, and learns where to stop"),
@@ -378,9 +378,7 @@ def pairs(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
         if not item["comparisons"]:
             continue
         pays = item["pays_above"]
-        if watch.kind not in ("cascade", "router"):
-            verdict = "depends on the request"
-        elif item["low"] > pays:
+        if item["low"] > pays:
             verdict = f"going on to {watch.names[j]} may pay"
         elif item["high"] < pays:
             verdict = f"going on to {watch.names[j]} does not pay"
@@ -392,7 +390,7 @@ def pairs(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
                 "share": share(item["share"]),
                 "interval": f"{share(item['low'])} to {share(item['high'])}",
                 "comparisons": count(item["comparisons"]),
-                "pays": "" if watch.kind == "adaptive" else share(pays) if pays <= 1.0 else "never",
+                "pays": share(pays) if pays <= 1.0 else "never",
                 "verdict": verdict,
             }
         )
@@ -507,7 +505,7 @@ def proxy(watch: Watch) -> list[dict[str, Any]]:
         return []
     K = len(watch.names)
     wanted = [f"{what}_{k}" for k in range(K) for what in ("calls", "errors", "seconds", "streams", "first")]
-    sums = watch.series.read(last - 86_340, last + 60, 86_400, wanted)["columns"]
+    sums = watch.noted.read(last - 86_340, last + 60, 86_400, wanted)["columns"]
     found = []
     for k, name in enumerate(watch.names):
         calls, streams = sum(sums[f"calls_{k}"]), sum(sums[f"streams_{k}"])
@@ -522,6 +520,19 @@ def proxy(watch: Watch) -> list[dict[str, Any]]:
                 }
             )
     return found
+
+
+def tokens(watch: Watch) -> str:
+    """Return the tokens of the last day in words, nothing if there were none."""
+    last = watch.series.last()
+    if last is None or watch.kind == "allocation":
+        return ""
+    sums = watch.read(last - 86_340, last + 60, 86_400)["columns"]
+    read, cached, written = (sum(sums[name]) for name in TOKENS)
+    if not read + written:
+        return ""
+    of_these = f" ({count(cached)} of them cached)" if cached else ""
+    return f"{count(read)} tokens read{of_these}, {count(written)} written"
 
 
 def changes(watch: Watch, currency: str | None) -> list[dict[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -181,9 +182,9 @@ class UpstreamMetrics:
         tokens: Tokens | None,
     ) -> None:
         """Count a call that ended."""
-        self._seconds.labels(learner, stage, outcome).observe(seconds)
+        self._child(self._seconds, learner, stage, outcome).observe(seconds)
         if first is not None:
-            self._first.labels(learner, stage).observe(first)
+            self._child(self._first, learner, stage).observe(first)
         if tokens is not None:
             for kind, count in (
                 ("input", tokens.input),
@@ -191,7 +192,7 @@ class UpstreamMetrics:
                 ("output", tokens.output),
             ):
                 if count:
-                    self._tokens.labels(learner, stage, kind).inc(count)
+                    self._child(self._tokens, learner, stage, kind).inc(count)
         if self._service is not None:
             self._note(self._service, learner, stage, outcome, seconds, first, tokens)
 
@@ -292,6 +293,7 @@ async def prepare_learners(service: Service, proxy: Proxy, file: str = "") -> No
             given[name] = known.settings()[name]
         config = checked_learner(f"{file}: learner {settings.name}", given)
         await settle(service, [(settings.name, config)], file)
+        service.accounts[settings.name] = partial(proxy.account, settings.name)
         proxy.accept_prices(settings.name, given[name])
         for id in list(service.learner(settings.name).opened):
             await service.cancel(settings.name, id, CancelRequest(reason="restart"))

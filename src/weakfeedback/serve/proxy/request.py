@@ -85,7 +85,10 @@ def read_request(raw: bytes, headers: Mapping[str, str], proxied: Mapping[str, P
             400, "stream_options must be an object with include_usage", "bad_value", "stream_options"
         )
     with_usage = stream and options is not None and _flag(options, "include_usage")
-    characters = characters_of([body.get("messages"), body.get("tools"), body.get("response_format")])
+    try:
+        characters = characters_of([body.get("messages"), body.get("tools"), body.get("response_format")])
+    except RecursionError:
+        raise Refused(400, "the body is nested too deeply", "bad_json") from None
     return Asked(
         settings=settings,
         body=body,

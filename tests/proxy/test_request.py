@@ -1,0 +1,76 @@
+"""Whatever a client sends is served or refused in one line; nothing of it can lead a call elsewhere."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.proxy.world import learner
+
+from weakfeedback.serve.proxy.request import Refused, read_request
+from weakfeedback.serve.proxy.settings import FIELDS, NEVER, read_proxied
+
+table = learner()
+table["stage"][0]["allow"] = ["min_p"]
+PROXIED = {"support": read_proxied("learner[0]", table, ["fake"])}
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**40), 2**40)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=10,
+)
+messages = st.lists(
+    st.fixed_dictionaries({"role": st.just("user"), "content": json_values}), min_size=1, max_size=3
+)
+fields = st.dictionaries(
+    st.sampled_from(sorted(FIELDS | NEVER | {"min_p", "other"})), json_values, max_size=5
+)
+headers = st.dictionaries(
+    st.sampled_from(
+        ["x-weakfeedback-stage", "x-weakfeedback-learn", "x-weakfeedback-context", "idempotency-key"]
+    ),
+    st.text(st.characters(min_codepoint=32, max_codepoint=255), max_size=20),
+    max_size=2,
+)
+
+
+def served_or_refused(raw, sent):
+    try:
+        return read_request(raw, sent, PROXIED)
+    except Refused as refused:
+        return refused
+
+
+@settings(max_examples=400, deadline=None)
+@given(fields, messages | json_values, headers)
+def test_a_request_is_served_or_refused(body, said, sent):
+    raw = json.dumps({"model": "support", "messages": said, **body}).encode()
+    asked = served_or_refused(raw, sent)
+    if isinstance(asked, Refused):
+        assert asked.status in (400, 404)
+        assert "\n" not in asked.error["message"]
+        assert asked.error.keys() == {"message", "type", "param", "code"}
+        return
+    for stage in range(3):
+        sent_upstream = asked.body_for(stage, asked.stream, True)
+        assert sent_upstream["model"] == PROXIED["support"].stages[stage].model
+        assert not (NEVER - {"model"}) & set(sent_upstream)
+        assert set(sent_upstream) <= FIELDS | {"model"} | ({"min_p"} if stage == 0 else set())
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=200))
+def test_bytes_that_are_no_request_are_refused(raw):
+    with pytest.raises(Refused):
+        read_request(raw, {}, PROXIED)
+
+
+def test_a_body_that_is_nested_too_deeply_is_refused():
+    deep = "[" * 900 + "]" * 900
+    raw = f'{{"model": "support", "messages": [{{"role": "user", "content": {deep}}}]}}'.encode()
+    with pytest.raises(Refused, match="nested too deeply"):
+        read_request(raw, {}, PROXIED)
