@@ -9,8 +9,8 @@ from tests.allocation.test_twins import Story, played
 from tests.mutants import mutate, survives
 
 from weakfeedback import allocation as fast
-from weakfeedback.allocation import (
-    common,
+from weakfeedback.allocation import common, play, waiting, world
+from weakfeedback.allocation.policies import (
     csb_dt,
     csb_du,
     csb_mk,
@@ -20,9 +20,6 @@ from weakfeedback.allocation import (
     known_thresholds,
     num_mk,
     num_sk,
-    play,
-    waiting,
-    world,
 )
 from weakfeedback.kernels import knapsack
 

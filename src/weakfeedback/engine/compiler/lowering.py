@@ -10,8 +10,8 @@
        |      compiled_loop     the setting's own play(policy, world, ...), for the structs of both
     loop      one function of machine code, kept on disk under a name made of all digests      cache.py
 
-``write_back`` brings replaced arrays and changed numbers home, so that ``vars(obj)`` is the whole state again. Nothing
-here knows any policy.
+``write_back`` copies replaced arrays and changed numbers back, so that ``vars(obj)`` is the whole state again. Nothing
+here depends on any policy.
 """
 
 import functools
@@ -47,7 +47,7 @@ _kept: list[Any] = []  # functions whose id is a key of _helpers stay alive
 
 
 class Blueprint:
-    """How objects like this one are compiled: made once, then ``twin`` and ``build`` compile each copy."""
+    """How objects like this one are compiled: created once, then ``twin`` and ``build`` convert each copy."""
 
     def __init__(self, obj: Any, entry: tuple[str, ...]) -> None:
         _refuse_if_disabled()
@@ -154,12 +154,12 @@ def _compilable(function: types.FunctionType, checked: bool = False) -> types.Fu
 
 
 def _helper(function: types.FunctionType, checked: bool) -> Any:
-    """The compiled helper, the same for all who call it as long as its code and all that it reads are the same."""
+    """Return the compiled helper, shared by all callers as long as its code and everything it reads are the same."""
     key = (id(function), fingerprint({function.__name__: function}), checked)
     if key not in _helpers:
         _kept.append(function)
         copy = _shell(function)
-        # known before its own helpers are: it may call itself, and is then not inlined
+        # registered before its own helpers: it may call itself, and is then not inlined
         small = (
             len(function.__code__.co_code) <= INLINE and function.__name__ not in function.__code__.co_names
         )
@@ -171,7 +171,7 @@ def _helper(function: types.FunctionType, checked: bool) -> Any:
 def _shell(function: types.FunctionType) -> types.FunctionType:
     """A copy of a function with globals and cells of its own."""
     cells = tuple(types.CellType(*_contents(cell)) for cell in function.__closure__ or ())
-    # a module that can always be imported: the cache looks for it when it loads, and notebooks have none
+    # a module that can always be imported: the cache needs one when it loads, and notebooks have none
     scope = {**function.__globals__, "__name__": __name__}
     copy = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells)
     copy.__kwdefaults__ = function.__kwdefaults__
@@ -186,7 +186,7 @@ def _contents(cell: Any) -> tuple[Any, ...]:
 
 
 def _equip(copy: types.FunctionType, checked: bool) -> None:
-    """Put compiled helpers in the place of plain ones."""
+    """Replace plain helpers by compiled ones."""
     cells = dict(zip(copy.__code__.co_freevars, copy.__closure__ or ()))
     for name, value, enclosed in list(constants_of(copy)):
         helper = helper_of(value)
@@ -218,9 +218,9 @@ def _template(method: str, function: types.FunctionType) -> Callable[..., Any]:
 
 @functools.lru_cache(maxsize=4096)
 def _named(function: Callable[..., Any], digest: str) -> Any:
-    """A compiled copy of a function under a name that says all that its code depends on.
+    """Return a compiled copy of a function under a name that identifies everything its code depends on.
 
-    So a name in the disk cache never stands for two things, and processes that write it at once write the same.
+    So a name in the disk cache never means two things, and processes that write it at the same time write the same.
     """
     source: Any = function
     copy = types.FunctionType(source.__code__, source.__globals__, source.__name__, source.__defaults__)

@@ -1,4 +1,4 @@
-"""The compiler's structs: a type for each class of objects, how one is made, and how its fields are read."""
+"""The compiler's structs: a type for each class of objects, construction, and reading of fields."""
 
 import functools
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def struct_type(
     templates: Callable[[], dict[str, Callable[..., Any]]],
     checked: bool,
 ) -> Any:
-    """The type of structs of a class; ``templates`` are called for only if it is new, and its methods then attached.
+    """The type of structs of a class; ``templates`` is called only if it is new, to attach its methods.
 
     ``checked`` says whether indices are checked in its methods.
     """
@@ -86,7 +86,7 @@ def _struct_class(
     return Struct
 
 
-# Both go over the fields in one piece: statement by statement they took a sixth of a cold compile of many fields.
+# Both handle all fields in one intrinsic: statement by statement they took a sixth of a cold compile of many fields.
 @_intrinsic
 def _fill(typing, struct, values):  # noqa: ARG001
     """Set every field of a new struct (compiled only)."""
