@@ -119,6 +119,9 @@ def test_every_kind_has_a_page_and_its_numbers_are_those_of_the_report(tmp_path,
     else:
         assert view.number(report["details"]["mean_allocation"][0]) in text
         assert view.number(report["details"]["budget"]) in text
+        even = report["details"]["even_total"]
+        if even is not None:
+            assert f"An even split would have had about {view.number(even / report['rounds'])}" in text
     assert name in text_of(overview)
 
 

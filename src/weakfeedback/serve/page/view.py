@@ -243,11 +243,16 @@ def _outcome(report: dict[str, Any], watch: Watch, now: int) -> dict[str, str] |
     details, end = report["details"], now // 60_000_000 * 60
     columns = [f"observed_{k}" for k in range(len(watch.names))]
     read = watch.series.read(end - 900, end, 60, [*columns, "accepted"])["columns"]
-    lately, rounds = sum(sum(read[name]) for name in columns), sum(read["accepted"])
+    lately, rounds, even = (
+        sum(sum(read[name]) for name in columns),
+        sum(read["accepted"]),
+        details.get("even_total"),
+    )
     return {
         "what": details["setting"],
         "all": number(sum(details["observed"]) / details["rounds"]) if details["rounds"] else "",
         "lately": number(lately / rounds) if rounds else "",
+        "even": "" if even is None or not details["rounds"] else number(even / details["rounds"]),
         "budget": number(details["budget"]),
     }
 
