@@ -8,15 +8,12 @@ from tests.reference import players as slow
 
 from weakfeedback.multiplayer import (
     MultiplayerProblem,
-    dlc,
-    dlc_lix,
     kl_lucb,
-    musical_chairs,
     opening,
     play,
-    sic_mmab,
     world,
 )
+from weakfeedback.multiplayer.policies import dlc, dlc_lix, musical_chairs, sic_mmab
 
 QUICK = {"epsilon": 0.9, "delta": 0.5, "tolerance": "eps"}
 SHORT = {**QUICK, "seating_rounds": 2}

@@ -330,9 +330,7 @@ def _constant(name: str, value: Any, method: str, enclosed: bool) -> str:
         return f"{value.__module__}.{value.__qualname__}"
     if getattr(builtins, name, None) is value:
         return name
-    for (
-        module
-    ) in OPEN_MODULES:  # by its own name: the name used here may be bound to another one later
+    for module in OPEN_MODULES:  # by its own name: the name used here may be bound to another one later
         own = getattr(value, "__name__", None)
         if own is not None and getattr(sys.modules.get(module), own, None) is value:
             return f"{module}.{own}"

@@ -249,9 +249,7 @@ def quick_beta(bits, a, b):
             after_exponential_and_gamma(bits)
             return first / (first + second)
     elif a <= 0.0 or b <= 0.0:
-        return (
-            np.nan
-        )  # NumPy raises here; but a draw that can raise takes a quarter longer, and rejection might never end
+        return np.nan  # NumPy raises here; but a draw that can raise takes a quarter longer, and rejection might never end
     elif a <= 1.0 and b <= 1.0:
         return small_beta(bits, a, b)
     first = quick_gamma(bits, a)
@@ -280,9 +278,7 @@ def small_beta(bits, a, b):
         if x + y <= 1.0 and u + v > 0.0:
             if x > 0.0 and y > 0.0:
                 return x / (x + y)
-            more = (
-                np.log(u) / a - np.log(v) / b
-            )  # logarithms, because x and y underflow
+            more = np.log(u) / a - np.log(v) / b  # logarithms, because x and y underflow
             if more > 0.0:
                 return np.exp(-np.log1p(np.exp(-more)))
             return np.exp(more - np.log1p(np.exp(more)))
