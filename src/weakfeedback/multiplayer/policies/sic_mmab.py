@@ -122,9 +122,8 @@ class SicMmab(Opening):
             if self.place == self.arms_left:
                 self.place = 0
         else:
-            if (
-                collided and self.receiver() == self.rank
-            ):  # after a failed opening, collisions can occur at random
+            # after a failed opening, collisions can occur at random
+            if collided and self.receiver() == self.rank:
                 self.hear()
             self.next_bit()
         self.t += 1
