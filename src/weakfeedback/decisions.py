@@ -1,4 +1,4 @@
-"""What a policy may decide, judged in one place: simulations, conformance checks and live objects use these words.
+"""Validation of decisions, in one place for simulations, conformance checks and live objects.
 
 Each function returns the decision if it is allowed and raises ``WrongDecision`` otherwise: one line with the policy,
 what it returned, and what is allowed.
@@ -23,7 +23,7 @@ class WrongDecision(ValueError):
     """
 
     def __init__(self, policy: Any, method: str, value: Any, allowed: str) -> None:
-        # not type(): what stands before a policy, to note or to delay something, goes by its name
+        # not type(): wrappers that record or delay something report the policy's class
         self.words = f"it must be {allowed}, got {brief(value)} from {policy.__class__.__name__}.{method}()"
         self.round = 0
         super().__init__(f"impossible decision: {self.words}")
@@ -128,7 +128,7 @@ def call_words(models: int) -> str:
 
 
 def _whole(value: Any) -> int | None:
-    """The integer that a value is; a bool is one, a float is none."""
+    """Return a value as an integer; bools are accepted, floats are not."""
     try:
         return operator.index(value)
     except TypeError:
@@ -136,7 +136,7 @@ def _whole(value: Any) -> int | None:
 
 
 class Judged:
-    """Stands before a policy and judges every decision on its way into the loop."""
+    """Wraps a policy and validates every decision before the loop uses it."""
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class Judged:
         judge: Callable[[Any, Any], Any],
         starts: Callable[..., bool] | None = None,
     ) -> None:
-        # ``starts`` takes the arguments of a call and says whether a round begins with it; None: every round has one
+        # ``starts`` takes the arguments of a call and returns whether it begins a round; None: every call does
         self._policy = policy
         decide = getattr(policy, method)
         rounds = 0

@@ -1,4 +1,4 @@
-"""What a figure shows, as plain data, and how matplotlib draws it: curves with bands, labelled at their ends."""
+"""Figures as plain data, and how matplotlib draws them: curves with bands, labelled at their ends."""
 
 from __future__ import annotations
 

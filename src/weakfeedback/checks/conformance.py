@@ -37,7 +37,7 @@ from weakfeedback.engine.replication import Compiled, Interpreted, cast, state_o
 from weakfeedback.engine.seeds import generator
 from weakfeedback.plaintext import one_line
 
-SHORT_ROUNDS = 40  # rounds of a check whose subject others look at as well
+SHORT_ROUNDS = 40  # rounds of a check whose subject is also covered by others
 
 
 class PolicyCheckError(ValueError):
@@ -46,7 +46,7 @@ class PolicyCheckError(ValueError):
 
 @dataclass
 class CheckReport:
-    """What was checked."""
+    """The result of the checks."""
 
     policy: str
     passed: list[str] = field(default_factory=list)
@@ -74,8 +74,8 @@ def check_policy(
     compiled : bool
         False leaves out the comparison with compiled code, for policies that cannot be compiled.
 
-    Returns the report; raises ``PolicyCheckError`` when a check fails: the failures first, one for each cause, though
-    several checks may have met it.
+    Returns the report; raises ``PolicyCheckError`` when a check fails: the failures first, one per cause, even if
+    several checks found it.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def _name(check: Callable[[Case], None]) -> str:
 
 
 def _told(error: BaseException, case: Case) -> tuple[str, str]:
-    """What a check found, with the method and the line, and what tells it from other causes."""
+    """Return what a check found, with method and line, and a key that identifies the cause."""
     text, cls = _words_of(error), type(case.make())
     if isinstance(error, WritesToLoan):
         return text, text
@@ -132,8 +132,8 @@ def _told(error: BaseException, case: Case) -> tuple[str, str]:
 def _words_of(error: BaseException) -> str:
     try:
         return one_line(str(error), 500)
-    except Exception:  # of somebody's own
-        return "an error that cannot be written down"
+    except Exception:  # a user-defined exception
+        return "an error whose message cannot be read"
 
 
 def fields_are_numbers_and_arrays(case: Case) -> None:
@@ -311,7 +311,7 @@ def late_feedback_does_not_ruin_it(case: Case) -> None:
         return
     patience = (
         1 if getattr(policy, "keeps_history", False) else 10
-    )  # a search step by step is 20 times slower
+    )  # a step-by-step search is 20 times slower
     prompt = _regret_by_tenths(case, case.rounds, delay=0)
     late = _regret_by_tenths(case, patience * case.rounds, delay=20)
     worst = max(prompt.max(), late.max())  # what a round costs while nothing is learned

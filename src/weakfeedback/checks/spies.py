@@ -1,4 +1,4 @@
-"""Stand-ins for a policy: one that delays its feedback, one that notes its decisions."""
+"""Wrappers of a policy: one that delays its feedback, one that records its decisions."""
 
 import copy
 from typing import Any
@@ -19,7 +19,7 @@ class Late:
         return getattr(self._policy, name)
 
     def update(self, *feedback: Any, **truth: Any) -> None:
-        """Keep the feedback and give the oldest."""
+        """Queue the feedback and forward the oldest."""
         *lesson, rng = feedback
         self._waiting.append(copy.deepcopy((lesson, truth)))
         if len(self._waiting) > self._delay:
@@ -28,7 +28,7 @@ class Late:
 
 
 class Spy:
-    """Stands before a policy and notes what it decides."""
+    """Wraps a policy and records its decisions."""
 
     def __init__(self, policy: Any, decides: str) -> None:
         self.decisions: list[Any] = []

@@ -215,7 +215,8 @@ def _run(experiment: UserExperiment, folder: Path, command: str, **ways: Any) ->
         raise Stop(str(error)) from None
     except KeyboardInterrupt:
         raise Stop(
-            f"interrupted; what is finished is kept in {folder}: run the same command to go on", INTERRUPTED
+            f"interrupted; what is finished is kept in {folder}: run the same command to continue",
+            INTERRUPTED,
         ) from None
     except Exception as error:
         if not experiment.own_code or isinstance(error, Stop):
@@ -461,9 +462,9 @@ def radio(
     ] = 300.0,
     json: Json = False,
 ) -> None:
-    """Run players as processes of their own that share channels over loopback sockets.
+    """Run players as separate processes that share channels over loopback sockets.
 
-    A player sends its choice and hears slot number, reward and collision; nothing else is sent. With the same seed
+    A player sends its choice and receives slot number, reward and collision; nothing else is sent. With the same seed
     and options it chooses what it chooses in a simulation. The run ends when all have settled. On a terminal the
     air is drawn while they play; elsewhere a progress line is printed from time to time.
 
@@ -525,7 +526,7 @@ def warm_up(
         say(f"  {done.setting:<12} {done.policy:<12} {verdict}")
     print(f"{counted(count, 'policy', 'policies')} ready in {time.perf_counter() - start:.1f} s")
     if lost:
-        say(f"weakfeedback: what was compiled could not be kept: {lost}", error=True)
+        say(f"weakfeedback: compiled code could not be cached: {lost}", error=True)
 
 
 if __name__ == "__main__":

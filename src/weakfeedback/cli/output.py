@@ -91,7 +91,7 @@ class Commands(TyperGroup):
             words = _words_of(error)
             _complain(f"{type(error).__name__}: {words}" if words else type(error).__name__)
             if not _debugging():
-                _complain("this should not have happened; set WEAKFEEDBACK_DEBUG=1 to see where it did")
+                _complain("internal error; set WEAKFEEDBACK_DEBUG=1 to see the traceback")
             return FAILED
         if status == INTERRUPTED:
             _complain("interrupted")
@@ -124,12 +124,12 @@ def _complain(message: str) -> None:
 def _words_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # of somebody's own
+    except Exception:  # a user-defined exception
         return ""
 
 
 def say(text: str, error: bool = False) -> None:
-    """Print words that may be anybody's, in lines."""
+    """Print text that may come from users, line by line."""
     print(visible(text, keep="\n"), file=sys.stderr if error else sys.stdout, flush=True)
 
 
@@ -157,7 +157,7 @@ def tidy_warnings() -> Iterator[None]:
 
 @contextlib.contextmanager
 def writing_to(folder: Path) -> Iterator[None]:
-    """Turn what the file system refuses (no permission, a full disk, a file in the way) into one line."""
+    """Turn file system errors (no permission, a full disk, a file in the way) into one line."""
     try:
         yield
     except OSError as error:
@@ -166,7 +166,7 @@ def writing_to(folder: Path) -> Iterator[None]:
 
 
 def make_writable(folder: Path) -> None:
-    """Make a folder and see that files can be written into it, before any work is done for them."""
+    """Create a folder and check that it is writeable, before any work is done."""
     import tempfile
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -82,7 +82,8 @@ def run(
         raise Stop(f"--data: {error}" if data is not None else str(error)) from None
     except KeyboardInterrupt:
         raise Stop(
-            f"interrupted; what is finished is kept in {folder}: run the same command to go on", INTERRUPTED
+            f"interrupted; what is finished is kept in {folder}: run the same command to continue",
+            INTERRUPTED,
         ) from None
     if not json:
         words_of_time = f"{time.monotonic() - start:.0f} s, {counted(found.played, 'chunk')} played"

@@ -20,7 +20,7 @@ def time_limit(words: str, seconds: float, grace: float = 10.0) -> Iterator[None
             return
         over.set()
         _thread.interrupt_main()
-        if not done.wait(grace):  # compiled code does not listen, and some code catches everything
+        if not done.wait(grace):  # compiled code ignores interrupts, and some code catches everything
             say(f"weakfeedback: {told}", error=True)
             os._exit(FAILED)
 

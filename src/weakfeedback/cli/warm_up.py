@@ -112,5 +112,5 @@ def live_object(setting: str, policy: str, compiled: bool, seed: int = 0) -> Any
 
 
 def _ignore_interrupts() -> None:
-    """Ctrl-C reaches the whole group of processes; the parent alone answers it."""
+    """Ctrl-C reaches the whole process group; only the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""Loaders: the two medical data sets of the thesis (brought by the user) and one that is built in."""
+"""Loaders: the two medical data sets of the thesis (supplied by the user) and one that is built in."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENVIRONMENT = "WEAKFEEDBACK_DATA"
 
 @dataclass(frozen=True)
 class _Medical:
-    """What is known of a published data set: enough to recognise it."""
+    """The properties of a published data set that identify it."""
 
     name: str
     title: str
@@ -49,7 +49,7 @@ _PIMA = _Medical(
     labels=(0, 1),
     copy=openml.PIMA,
     exact_copy=True,
-    # the Kaggle copy, which the thesis cites, spells these in another way
+    # the Kaggle copy, which the thesis cites, spells these differently
     aliases={
         "bloodpressure": "blood_pressure",
         "skinthickness": "skin_thickness",

@@ -69,7 +69,7 @@ def _download(data_id: int) -> pd.DataFrame:
 
     try:
         with warnings.catch_warnings():
-            # If the second attempt fails too, one line says so; if it does not, there is nothing to say.
+            # If the second attempt fails too, the error says so; if it succeeds, no warning is needed.
             warnings.filterwarnings("ignore", message="A network error occurred")
             found: pd.DataFrame = datasets.fetch_openml(data_id=data_id, as_frame=True, n_retries=1).frame
             return found

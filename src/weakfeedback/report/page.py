@@ -35,7 +35,7 @@ VERDICTS = {
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim, the test behind it and what came out; ``verdict`` is a key of ``VERDICTS``."""
+    """A claim, its test and the outcome; ``verdict`` is a key of ``VERDICTS``."""
 
     words: str
     verdict: str
@@ -88,7 +88,7 @@ class Section:
 class Gallery:
     """The figures of a page: each is written beside it, and given to the page for the browser.
 
-    A page that stands alone has the pictures in it, for readers without scripts; others link to them.
+    A standalone page embeds the pictures, for readers without scripts; others link to them.
     """
 
     def __init__(self, folder: Path, alone: bool = True) -> None:
@@ -191,7 +191,7 @@ def section_view(section: Section, gallery: Gallery, points: int = MOST_POINTS) 
 
 
 def _interpreted(results: Results) -> dict[str, str]:
-    """By policy the reason why it ran in the interpreter; skipping rounds by events is none."""
+    """Return, by policy, why it ran in the interpreter; skipping rounds by events does not count."""
     if results.about.get("method") == "events":
         return {}
     return results.reasons
@@ -220,7 +220,7 @@ def _environment() -> Any:
 
 
 def _shown(value: Any) -> Any:
-    """Words without characters that hide or turn others; what is markup of ours stays as it is."""
+    """Remove control characters from text; our own markup stays unchanged."""
     return visible(value, keep="\n\t") if type(value) is str else value
 
 
