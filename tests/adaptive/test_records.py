@@ -111,7 +111,7 @@ def test_an_experiment_file_with_recorded_stages(recorded, tmp_path, monkeypatch
     recorded[0].to_csv("log.csv", index=False)
     (tmp_path / "mine.toml").write_text(FILE)
     experiment = read_experiment("mine.toml")
-    assert experiment.parameters["USS-A(judge=score)"]["labels"] == 3  # told by the problem
+    assert experiment.parameters["USS-A"]["labels"] == 3  # told by the problem
     ran = CliRunner().invoke(app, ["run", "mine.toml", "--out", "out", "--json"])
     assert ran.exit_code == 0, ran.output
     found = json.loads(ran.stdout)
@@ -125,7 +125,7 @@ def test_an_experiment_file_with_recorded_stages(recorded, tmp_path, monkeypatch
     [
         ('file = "log.csv"', 'file = "other.csv"', "problem: file 'other.csv' cannot be read"),
         ('truth = "truth"', "", "problem.truth is missing"),
-        ('file = "log.csv"', "file = 3", "problem.file must be the path of a CSV or Parquet file"),
+        ('file = "log.csv"', "file = 3", "problem: file must be a path that ends in .csv or .parquet"),
         ("[problem]", '[problem]\nfiel = "x"', "problem.fiel is not a known key"),
         ('judge = "score"', 'judge = "best"', r"policies\[0\]: judge must be one of"),
     ],

@@ -441,7 +441,7 @@ def test_a_second_exception_during_the_recovery_does_no_harm(name, gesture, tmp_
             thing = case.again(body)
             twice += attempt(GESTURES[gesture], thing, at, after).raised == 2
             is_whole(case, thing, states, tmp_path / "state.json" if at % 3 == 0 else None)
-    assert twice > 10
+    assert twice > 5  # or nothing was tested
 
 
 def left_open(case, gesture):
@@ -561,4 +561,4 @@ def test_signals_at_random_times_leave_nothing_inconsistent(name, count, tmp_pat
             assert thing.pending == [] or len(thing.pending) == 1
     thing.save(path)
     assert play(kind, kind.load(path), 5) == play(kind, thing, 5)
-    assert accepted > count
+    assert accepted > count // 2  # or nothing was learned between signals

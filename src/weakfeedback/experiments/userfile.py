@@ -41,7 +41,6 @@ ALLOWED = {
     "seed": "an integer >= 0",
     "marks": "a number of rounds to record, or a list of increasing rounds",
     "method": "rounds or events",
-    "problem.file": "the path of a CSV or Parquet file, from where the command is run",
     "problem.bsc": "a table with errors and, if not 0.05, slip",
     "sweep": "a table with one key and a list of values",
 }
