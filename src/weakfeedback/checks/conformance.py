@@ -309,9 +309,8 @@ def late_feedback_does_not_ruin_it(case: Case) -> None:
     policy = case.make()
     if not getattr(policy, "delay_safe", False) or case.loop.players is not None:
         return
-    patience = (
-        1 if getattr(policy, "keeps_history", False) else 10
-    )  # a step-by-step search is 20 times slower
+    # a step-by-step search is 20 times slower
+    patience = 1 if getattr(policy, "keeps_history", False) else 10
     prompt = _regret_by_tenths(case, case.rounds, delay=0)
     late = _regret_by_tenths(case, patience * case.rounds, delay=20)
     worst = max(prompt.max(), late.max())  # what a round costs while nothing is learned

@@ -1,4 +1,4 @@
-"""What in the test of a claim is ours and not the thesis's, and what remains true of a claim that fails.
+"""What in a claim's test is our own choice, and what remains true of a claim that fails.
 
 These sentences are kept in one place so that they can be read and checked together. ``told`` adds them to the claims.
 """

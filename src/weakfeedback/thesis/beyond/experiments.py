@@ -48,7 +48,7 @@ DEAR = ("heart", "built-in")  # data with many features, where a round takes lon
 
 
 def cascade_policies() -> Makers:
-    """USS-TS and USS-UCB, and what came after them."""
+    """USS-TS and USS-UCB, and later policies."""
     makers: Makers = {
         "USS-TS": lambda p: UssTs(p.costs),
         "USS-UCB": lambda p: UssUcb(p.costs),
@@ -89,7 +89,7 @@ def _contextual(name: str, replications: int, nanoseconds: float) -> Experiment:
     found = contexts.describe(name)
     real = found.data != ""
     policies = contextual_policies(2.0 if real else 0.5)
-    if real:  # a variant that never wins there, at a price of minutes
+    if real:  # a variant that never wins there and takes minutes
         del policies["USS-PD-lambdaI"]
     return Experiment(
         f"beyond-contextual-{name}",
@@ -108,7 +108,7 @@ def _contextual(name: str, replications: int, nanoseconds: float) -> Experiment:
 
 
 def routing_policies() -> Makers:
-    """Pay-to-compare, its rival, and what people do without it."""
+    """Pay-to-compare, its competitor, and common practice without it."""
     return {
         "Pay-to-compare": lambda p: PayToCompare(p.prices),
         "Double-Thompson": lambda p: DoubleThompson(p.prices),
@@ -161,7 +161,7 @@ def _allocation(name: str) -> Experiment:
 
 
 def player_policies(epsilon: float, delta: float, horizon: int) -> Makers:
-    """DLC, DLC-LIX and SIC-MMAB, and what came after them."""
+    """DLC, DLC-LIX and SIC-MMAB, and later policies."""
     return {
         "DLC, eps": lambda p: Dlc(p.arms, epsilon, delta, tolerance="eps"),
         "DLC-LIX, eps": lambda p: DlcLix(p.arms, epsilon, delta, tolerance="eps"),

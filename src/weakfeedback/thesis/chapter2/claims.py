@@ -1,4 +1,4 @@
-"""Claims of chapter 2 on how the policies did: who was lower, whose regret was linear, what a sweep shows."""
+"""Claims of chapter 2 on the policies' performance: lower regret, linear regret, trends over a sweep."""
 
 from __future__ import annotations
 
@@ -160,9 +160,9 @@ def wrong_arm_taken(run: Run) -> Finding:
 
 
 def resolved(results: Results) -> bool:
-    """Whether the horizon can tell the sign of xi: about log T / d(p, p + xi) comparisons fit in half of it.
+    """Whether the horizon is long enough to determine the sign of xi: half of it has log T / d(p, p + xi) comparisons.
 
-    The rule was set after a look at the sweep. What it leaves out is shown beside the verdict: counted, claim 10
+    The rule was set after looking at the sweep. What it leaves out is shown beside the verdict: counted, claim 10
     would not be reproduced and claims 9 and 12 would be inconclusive.
     """
     p, xi = results.about["facts"]["critical"], results.about["facts"]["xi"]

@@ -66,7 +66,7 @@ def _row(name: str, problem: CascadeProblem, near: float, printed: tuple[float, 
 
 
 def verified_from_estimates(run: Any) -> Finding:
-    """Claim 6: disagreement counted over 10 000 rounds tells weak dominance as the law does."""
+    """Claim 6: disagreement counted over 10 000 rounds decides weak dominance as the law does."""
     parts = []
     for name in ch2.TABLES:
         try:

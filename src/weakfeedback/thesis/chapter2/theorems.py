@@ -359,7 +359,7 @@ PROVED = (
         "We thus conclude that the regret bound of USS-UCB is near-optimal in T",
         "626, 998, 1192",
         "argued only",
-        why="it rests on the classification of partial monitoring games into rates, which no run can show, and on "
+        why="it relies on the classification of partial monitoring games into rates, which no run can show, and on "
         "the uniform bounds of claims 22 and 24, which do not hold.",
     ),
 )

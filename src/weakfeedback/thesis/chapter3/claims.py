@@ -167,7 +167,7 @@ def decomposition(run: Run) -> Finding:
 
     return Finding(
         tuple(each(run, (*PRINTED, *cost_ids("pima")[:3]), part)),
-        summary="The second term of the bound alone is above the regret met.",
+        summary="The second term of the bound alone exceeds the observed regret.",
     )
 
 

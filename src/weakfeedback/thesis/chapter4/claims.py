@@ -1,4 +1,4 @@
-"""Claims of chapter 4 on how the policies did with losses: who was lower, what a sweep of Q or theta shows."""
+"""Claims of chapter 4 on the policies' performance with losses: lower regret, trends over Q or theta."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of chapter 5 share: final values, shares of runs, trends over a sweep."""
+"""Shared helpers of chapter 5's tests: final values, shares of runs, trends over a sweep."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def last(results: Results, policy: str, measure: str = "regret") -> np.ndarray:
 
 
 def since(results: Results, policy: str, measure: str, part: float) -> np.ndarray:
-    """What the rest of the run after this part of its marks adds."""
+    """Return what the run adds after this fraction of its marks."""
     values = results.values(policy, measure)
     found: np.ndarray = values[:, -1] - values[:, int(part * values.shape[1]) - 1]
     return found

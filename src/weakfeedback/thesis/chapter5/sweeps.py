@@ -179,7 +179,7 @@ def fewer_than_sic(run: Run) -> Finding:
 
 
 def linear_in_sizes(run: Run) -> Finding:
-    """Claim 94: the sentence follows the corollary and speaks of its bound; the regret that was met is beside."""
+    """Claim 94: the sentence follows the corollary and is about its bound; the observed regret is shown beside."""
 
     def doubled(policy: str, first: str, second: str) -> Part:
         name = f"{policy}: {short(first)} to {short(second)}"

@@ -249,9 +249,8 @@ def quick_beta(bits, a, b):
             after_exponential_and_gamma(bits)
             return first / (first + second)
     elif a <= 0.0 or b <= 0.0:
-        return (
-            np.nan
-        )  # NumPy raises here; a draw that can raise takes a quarter longer, rejection might never end
+        # NumPy raises here; a draw that can raise takes a quarter longer, and rejection might never end
+        return np.nan
     elif a <= 1.0 and b <= 1.0:
         return small_beta(bits, a, b)
     first = quick_gamma(bits, a)
