@@ -1,4 +1,4 @@
-"""What does a stopping rule cost more than each fixed stage? An answer from labelled items, whatever the truth is."""
+"""How much more does a stopping rule cost than each fixed stage? An estimate from labelled items."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNDECIDED = "undecided"
 
 @dataclass(frozen=True)
 class RuleAudit:
-    """What an audit of a rule found. ``print`` it for words.
+    """The result of an audit of a rule. ``print`` it for a summary.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Adaptive cascades: what all stages said of each row of a table, and the price of every stage."""
+"""Adaptive cascades: the answers of all stages for each row of a table, and the price of every stage."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class AdaptiveProblem:
         return best_thresholds(self._wrong, self._scores, self.costs)
 
     def threshold_cost(self, thresholds: Any) -> float:
-        """What a round costs by these thresholds, in the mean over the rows."""
+        """Return the mean cost of a round with these thresholds, over the rows."""
         limits = threshold_vector(thresholds, self.arms - 1)
         stops = threshold_stops(self._scores, limits)
         return float((self._wrong[np.arange(len(stops)), stops] + self.cumulative[stops]).mean())
@@ -174,7 +174,7 @@ class AdaptiveProblem:
         return f"AdaptiveProblem(arms={self.arms}, rows={len(self._wrong)}, best_fixed={self.best_fixed})"
 
     def world(self) -> RecordedWorld:
-        """Return the hidden side of the simulation."""
+        """Return the hidden part of the simulation."""
         from weakfeedback.adaptive.world import RecordedWorld
 
         return RecordedWorld(self._outputs, self._scores, self._wrong, self._chances)

@@ -44,7 +44,7 @@ class Script:
 
 
 class Spy:
-    """Stands before a policy and notes where it stops."""
+    """Wraps a policy and records where it stops."""
 
     def __init__(self, policy: AdaptivePolicy) -> None:
         self.decisions: list[int] = []
@@ -98,7 +98,7 @@ class Protocol:
         return (row,)
 
     def decide(self, policy: AdaptivePolicy, row: Any, rng: Rng) -> int:
-        """Run stages until the policy stops; the stage at which it does."""
+        """Run stages until the policy stops; return the last stage."""
         K = row["outputs"].size
         arm = 0
         while arm < K - 1:

@@ -10,7 +10,7 @@ from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
 
 
 def sample_problem() -> AdaptiveProblem:
-    """Three stages that err less and less, and say how sure they are."""
+    """Three stages with falling error rates and confidence scores."""
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 3, size=400)
     hard = rng.random(400)

@@ -13,7 +13,7 @@ from weakfeedback.named import Described, find_instance
 
 @dataclass(frozen=True)
 class Instance(Described):
-    """What is known of a named problem without making it.
+    """A named problem, described without building it.
 
     Attributes
     ----------

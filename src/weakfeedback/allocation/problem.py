@@ -238,7 +238,7 @@ class AllocationProblem:
 
     def world(self) -> AllocationWorld:
         """Return the hidden side of the simulation: what draws the outcomes."""
-        # copies: to the compiler a read-only array is of another kind, and it would compile the knapsack twice
+        # copies: for the compiler a read-only array has another type, and it would compile the knapsack twice
         return AllocationWorld(
             self.means.copy(),
             self.thresholds.copy(),

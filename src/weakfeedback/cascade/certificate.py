@@ -33,7 +33,7 @@ from weakfeedback.validate import brief, cumulative_costs, number
 FIRST = "first-optimal"
 NEVER = "no-weak-dominance"
 UNDECIDED = "undecided"
-# More comparisons than this are never wanted: the estimates lie on a boundary.
+# More comparisons than this are never suggested: the estimates lie on a boundary.
 MOST = 10**9
 HALVINGS = 50  # of an interval of length 1: to about 1e-15
 
@@ -196,7 +196,7 @@ def _decide(
 
 
 def _limits(n: np.ndarray, d: np.ndarray, limit: float) -> tuple[np.ndarray, np.ndarray]:
-    """The ends of the intervals, by bisection: what is excluded lies outside of them."""
+    """Return the endpoints of the intervals, by bisection: excluded values lie outside."""
     rate = np.divide(d, n, out=np.full(n.shape, 0.5), where=n > 0.0)
     mixture = _log_mixture(n, d)
     out = np.repeat([[0.0], [1.0]], n.size, axis=1)
@@ -209,7 +209,7 @@ def _limits(n: np.ndarray, d: np.ndarray, limit: float) -> tuple[np.ndarray, np.
 
 
 def _needed(arms: int, gaps: np.ndarray, n: np.ndarray, d: np.ndarray, limit: float) -> int | None:
-    """How many more comparisons of all pairs decide, if they differ as often as before."""
+    """Estimate how many more comparisons of all pairs are needed, if they differ as often as before."""
     if (n == 0.0).any():
         return None
     rate = d / n
@@ -231,7 +231,7 @@ def _needed(arms: int, gaps: np.ndarray, n: np.ndarray, d: np.ndarray, limit: fl
 
 
 def _about(count: int) -> str:
-    """A number of two digits that count.
+    """Return a number with two significant digits.
 
     >>> _about(7), _about(1234), _about(98_765)
     ('7', '1200', '99 000')

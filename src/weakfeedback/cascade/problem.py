@@ -241,7 +241,7 @@ class CascadeProblem:
         )
 
     def world(self) -> LawWorld | TableWorld:
-        """Return the hidden side of the simulation: what draws the rows."""
+        """Return the hidden part of the simulation, which draws the rows."""
         from weakfeedback.cascade.world import LawWorld, TableWorld
 
         return TableWorld(self._rows) if self._cycled else LawWorld(self._rows, self._probabilities)
@@ -318,8 +318,8 @@ def _probabilities_of_difference(
 def _kappas_and_xis(
     best: int, errors: np.ndarray, disagreement: np.ndarray, margin: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    # Written out, xi_j is p - (C_i* - C_j) before the optimal arm and C_j - C_i* - p after it. The definition
-    # by way of Delta and kappa would add and subtract the error rates, and round on the way.
+    # Expanded, xi_j is p - (C_i* - C_j) before the optimal arm and C_j - C_i* - p after it. The definition
+    # via Delta and kappa would add and subtract the error rates, with rounding errors.
     # Two arms that differ in being right differ in output, so kappa_j >= 0 for any number of labels.
     kappas = np.zeros(len(errors))
     xis = np.zeros(len(errors))

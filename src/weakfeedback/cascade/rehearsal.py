@@ -30,7 +30,7 @@ class Script:
             seen[k] = self.rows[row, k + 1]
 
     def sell(self, row: Any) -> Any:
-        """Return the truth of a row, and note that it was bought."""
+        """Return the truth of a row, and record that it was bought."""
         self.sold.append(row)
         return self.rows[row, 0]
 
@@ -76,7 +76,7 @@ class Protocol:
 
 
 class LabelProtocol(Protocol):
-    """The same where the truth is sold; to learn returns whether it was."""
+    """The same where the truth is sold; ``learn`` returns whether it was."""
 
     pair_methods = ("update_pairs", "wants_label_pairs", "learn_label_pairs")
 

@@ -1,4 +1,4 @@
-"""Regret bounds of chapter 2 as functions of a problem and a horizon, with what holds of them and what does not.
+"""Regret bounds of chapter 2 as functions of a problem and a horizon, with their corrections.
 
 The bounds are those of the thesis, after Verma et al. (AISTATS 2019, USS-UCB) and Verma et al. (ACML 2020, USS-TS).
 """

@@ -167,7 +167,7 @@ class ContextualProblem(ContextRows):
         return found
 
     def world(self) -> ContextualWorld:
-        """Return the hidden side of the simulation."""
+        """Return the hidden part of the simulation."""
         from weakfeedback.contextual.world import ContextualWorld
 
         drawn = self.labels == "random"
@@ -274,7 +274,7 @@ class RealizableProblem(ContextRows):
         raise ValueError(f"a RealizableProblem has no error rates, so there are none at row {row!r}")
 
     def world(self) -> RealizableWorld:
-        """Return the hidden side of the simulation."""
+        """Return the hidden part of the simulation."""
         from weakfeedback.contextual.world import RealizableWorld
 
         return RealizableWorld(self.features, self.disagreement, self._regrets)

@@ -1,4 +1,4 @@
-"""What the two kinds of contextual problem share: contexts, features, costs, and regret per row and arm."""
+"""Shared base of the two kinds of contextual problem: contexts, features, costs, and regret per row and arm."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNIT_BITS = 38
 
 
 class ContextRows:
-    """A data set of contexts with everything known of each row; frozen once made."""
+    """A data set of contexts with everything known of each row; immutable."""
 
     setting = "contextual"
 
@@ -47,7 +47,7 @@ class ContextRows:
     _regrets: np.ndarray
 
     def _open(self, contexts: Any, costs: Any, features: Any) -> None:
-        """Take the arguments that both kinds have."""
+        """Store the arguments that both kinds share."""
         table = context_table("contexts", contexts)
         weights = cumulative_costs(costs)
         mapping = map_of(features, table)

@@ -1,4 +1,4 @@
-"""The bounds of chapter 3, with what had to be corrected in them, and the coverage of its confidence ellipsoid."""
+"""The bounds of chapter 3 with their corrections, and the coverage of its confidence ellipsoid."""
 
 from __future__ import annotations
 

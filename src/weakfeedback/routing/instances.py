@@ -12,7 +12,7 @@ from weakfeedback.routing.problem import RoutingProblem
 
 @dataclass(frozen=True)
 class Instance(Described):
-    """What is known of a named problem without making it.
+    """A named problem, described without building it.
 
     Attributes
     ----------

@@ -160,7 +160,7 @@ class RoutingProblem:
         )
 
     def world(self) -> LawWorld | TableWorld:
-        """Return the hidden side of the simulation: what draws the rows."""
+        """Return the hidden part of the simulation, which draws the rows."""
         from weakfeedback.routing.world import LawWorld, TableWorld
 
         return TableWorld(self._rows) if self._cycled else LawWorld(self._rows, self._probabilities)

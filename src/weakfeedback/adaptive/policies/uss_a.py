@@ -139,7 +139,7 @@ class UssA(KeptRounds):
         return bool(self.gain(k, outputs, scores, rng) > self.c[k + 1])
 
     def gain(self, k, outputs, scores, rng):
-        """A draw of what going on after stage k brings, its price left out; in errors saved."""
+        """Draw the gain from going on after stage k, without its price, in errors saved."""
         if self.judging == CALIBRATED and not self.calibrated:
             raise ValueError("judge 'calibrated' needs calibrate() first")
         if self.probe > 0.0 and rng.random() < self.probe:
@@ -176,7 +176,7 @@ class UssA(KeptRounds):
             self.learn(r)
 
     def check_last(self, arm, scores, believed, chances):
-        """Refuse what the judge cannot judge."""
+        """Reject scores that the judge cannot use."""
         if self.judging == CALIBRATED and not self.calibrated:
             raise ValueError("judge 'calibrated' needs calibrate() first")
         if arm == self.K - 1:
@@ -334,7 +334,7 @@ class UssA(KeptRounds):
         return (1.0 - p) * self.eta / (last - agree)
 
     def learn(self, r):
-        """Take one step with a new round; beliefs wait for the next fit."""
+        """Update with a new round by one step; beliefs are updated at the next fit."""
         W = np.zeros(self.K)
         x = np.empty(FEATURES)
         v = np.empty(FEATURES)
@@ -382,7 +382,7 @@ class UssA(KeptRounds):
             self.next_fit = min(self.next_fit, self.t + 1)
 
     def check_judge(self, scores):
-        """Refuse, before anything is played, last-stage scores that the judge cannot judge."""
+        """Reject, before anything is played, last-stage scores that the judge cannot use."""
         if self.judging == CALIBRATED and not self.calibrated:
             raise ValueError("judge 'calibrated' needs calibrate(outputs, scores, truth) first")
         if self.judging == SCORE and np.isnan(scores).any():

@@ -191,7 +191,7 @@ class CsbDt:
                     self.moved[k] = True
 
     def keep_set(self, allocation):
-        """Note the set that was served, if this is feedback of a round after the search."""
+        """Record the set that was served, if this is feedback of a round after the search."""
         if all_or_nothing(allocation, self.theta_hat):
             self.phase += 1
             for i in range(self.K):

@@ -242,7 +242,7 @@ class CsbMk:
         self.known += 1
 
     def keep_set(self, allocation):
-        """Note the set that was served, if this is feedback of a round after the search."""
+        """Record the set that was served, if this is feedback of a round after the search."""
         if self.found and all_or_nothing(allocation, self.theta_hat):
             self.phase += 1
             for i in range(self.K):
