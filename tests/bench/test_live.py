@@ -50,9 +50,9 @@ def test_switches_are_calls_from_module_to_module():
     def step(_):
         live_object.__globals__["jobs"](
             "USS-TS", "cascade"
-        )  # warmup calls catalog, twice; catalog calls itself
+        )  # warm_up calls catalog, twice; catalog calls setting each time
 
-    assert live.switches(step, 1) == 2
+    assert live.switches(step, 1) == 4
     assert sys.getprofile() is None
 
 

@@ -83,15 +83,15 @@ def test_allowed_code_runs_like_any_other_policy(mine, folder, call):
     result = call("run", "mine.toml", "--out", "out", "--allow-code")
     assert result.exit_code == 0, result.stderr
     rows = pd.read_parquet(folder / "out" / "results.parquet")
-    assert list(rows["policy"].cat.categories) == ["Random", "first", "Last(back=1)"]
+    assert list(rows["policy"].cat.categories) == ["Random", "first", "Last"]
     problem = instances.load("bsc-2")
-    arms = {"first": FixedArm(problem.costs, 0), "Last(back=1)": FixedArm(problem.costs, 1)}
+    arms = {"first": FixedArm(problem.costs, 0), "Last": FixedArm(problem.costs, 1)}
     direct = simulate(problem, arms, horizon=50, replications=3, marks=4).frame
     for label in arms:
         some = rows[rows["policy"] == label]["regret"].tolist()
         assert some == direct[direct["policy"] == label]["regret"].tolist()
     told = rows.drop_duplicates("policy").set_index("policy")["parameters"]
-    assert json.loads(told["Last(back=1)"]) == {"policy": "my_policies.py:Last", "back": 1}
+    assert json.loads(told["Last"]) == {"policy": "my_policies.py:Last", "back": 1}
     page = (folder / "out" / "report" / "index.html").read_text()
     assert "weakfeedback run mine.toml --out out --allow-code" in page
 

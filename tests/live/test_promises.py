@@ -192,7 +192,7 @@ def test_files_and_decisions_do_not_grow_with_the_rounds(name, tmp_path, monkeyp
     monkeypatch.setattr(ledger, "REMEMBERED", 100)
     kind, path = KINDS[name], tmp_path / "state.json"
     thing = kind.make() if name != "Player" else Player(4, "SIC-MMAB", horizon=10**6, seed=1)
-    play(kind, thing, 200)
+    play(kind, thing, 700)  # the allocator keeps the last 500 rounds
     small, fast = size(kind, thing, path), seconds(kind, thing)
     play(kind, thing, 20_000 - thing.rounds)
     large, slow = size(kind, thing, path), seconds(kind, thing)
