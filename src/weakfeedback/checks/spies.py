@@ -20,8 +20,8 @@ class Late:
 
     def update(self, *feedback: Any, **truth: Any) -> None:
         """Queue the feedback and forward the oldest."""
-        *lesson, rng = feedback
-        self._waiting.append(copy.deepcopy((lesson, truth)))
+        *taught, rng = feedback
+        self._waiting.append(copy.deepcopy((taught, truth)))
         if len(self._waiting) > self._delay:
             oldest, told = self._waiting.pop(0)
             self._policy.update(*oldest, rng, **told)

@@ -29,9 +29,9 @@ from weakfeedback.live.labels import (
     Costed,
     Scored,
     costs_of,
+    freeze,
     label_of,
     labels_of,
-    lent,
     output_list,
     pattern,
     rights,
@@ -98,7 +98,7 @@ class AdaptiveCascade(Cascade):
                 raise ValueError(f"{name} goes with a policy that buys labels, such as Q-USS: use calibrate")
         Staged.__init__(self, stages, stage_costs, error_cost, None, compare, timeout)
         refuse_tolerance(options, compare)
-        self._asker = self._label_price = self._metric = None
+        self._label_source = self._label_price = self._metric = None
         self._binary, self._proven = False, compare is None
         if isinstance(policy, str):
             options = self._options_for(canonical_name(SETTING, policy), options)
@@ -143,7 +143,7 @@ class AdaptiveCascade(Cascade):
         self._update = self._driver.method("update")
 
     def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
-        numbers, scores = lent(np.zeros(1, dtype=np.int64)), lent(np.zeros(1))
+        numbers, scores = freeze(np.zeros(1, dtype=np.int64)), freeze(np.zeros(1))
         asked = "gain" if hasattr(policy, "gain") else "go_on"
         return {asked: (0, numbers, scores), "update": (0, numbers, scores, scores)}, ()
 
@@ -356,7 +356,7 @@ class AdaptiveCascade(Cascade):
     def _teach(self, decided: Progress, record: RoundRecord, counts: Any) -> Any:
         self._price(record)
         numbers, scores = decided.arrays()
-        chances = lent(np.array(decided.told[-1].chances, dtype=np.float64))
+        chances = freeze(np.array(decided.told[-1].chances, dtype=np.float64))
         self._update(record.arm, numbers, scores, chances, self._rng)
         arm = record.arm
         return counts.after_round(arm, record.differ, record.cost, self._savings[arm], record.last)
@@ -544,7 +544,7 @@ class AdaptiveCascade(Cascade):
     def _decoded(self, body: dict[str, Any]) -> Progress:
         return Progress()
 
-    def _lesson_of(self, id: int, decided: Progress, body: dict[str, Any]) -> RoundRecord:
+    def _record_from_event(self, id: int, decided: Progress, body: dict[str, Any]) -> RoundRecord:
         return self._record_of(id, decided, body["digest"])
 
     def _apply_tell(self, event: Any, same: bool, where: str) -> None:

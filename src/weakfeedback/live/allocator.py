@@ -21,7 +21,7 @@ from weakfeedback.live.allocation_report import (
 )
 from weakfeedback.live.base import Live
 from weakfeedback.live.driver import Examples
-from weakfeedback.live.labels import lent, short
+from weakfeedback.live.labels import freeze, short
 from weakfeedback.live.ledger import UnknownDecision, fingerprint
 from weakfeedback.live.report import counted
 from weakfeedback.live.storage import StateError
@@ -61,7 +61,7 @@ class Allotment:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lesson:
+class AllocationRecord:
     """What was seen under a decision."""
 
     id: int
@@ -157,7 +157,7 @@ class Allocator(Live):
         return f"<Allocator of {self._budget:g} over {arms}, {self._label}, {rounds}>"
 
     def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
-        numbers = lent(np.zeros(1))
+        numbers = freeze(np.zeros(1))
         return {"select": (), "update": (numbers, numbers)}, ()
 
     def _bind(self) -> None:
@@ -174,7 +174,7 @@ class Allocator(Live):
         return Allotment(id, allocation.copy(), self._names)
 
     def _choose(self, *context: Any) -> tuple[np.ndarray, None]:
-        return lent(self._checked(self._select(self._rng)).astype(float)), None
+        return freeze(self._checked(self._select(self._rng)).astype(float)), None
 
     def _checked(self, allocation: Any) -> np.ndarray:
         return checked_allocation(self._driver.policy, allocation, self._arms, self._budget)
@@ -193,21 +193,23 @@ class Allocator(Live):
         Return "accepted", or "duplicate" if the same was said before. Raise `FeedbackConflict`,
         `UnknownDecision` or ValueError, and then nothing has changed.
         """
-        seen = lent(with_gaps(seen_values(observed, self._arms, self._names), missing, self._names))
+        seen = freeze(with_gaps(seen_values(observed, self._arms, self._names), missing, self._names))
         digest = fingerprint(seen)
         with self._ledger.lock:
             self._recover()
             duplicate = self._ledger.awaited(id, digest) is None
             if not duplicate:
-                self._learn([Lesson(int(id), digest, seen)])
+                self._learn([AllocationRecord(int(id), digest, seen)])
         self._acknowledge()
         return "duplicate" if duplicate else "accepted"
 
-    def _teach(self, decided: np.ndarray, lesson: Lesson, counts: AllocationCounts) -> AllocationCounts:
-        learned = getattr(self._driver.policy, "takes_gaps", False) or not np.isnan(lesson.seen).any()
+    def _teach(
+        self, decided: np.ndarray, record: AllocationRecord, counts: AllocationCounts
+    ) -> AllocationCounts:
+        learned = getattr(self._driver.policy, "takes_gaps", False) or not np.isnan(record.seen).any()
         if learned:
-            self._update(decided, lesson.seen, self._rng)
-        return counts.after_round(lesson.id, decided, lesson.seen, learned)
+            self._update(decided, record.seen, self._rng)
+        return counts.after_round(record.id, decided, record.seen, learned)
 
     def _set_counts(self, counts: AllocationCounts) -> None:
         first = counts.rounds - len(counts.news) + 1
@@ -218,17 +220,17 @@ class Allocator(Live):
     def _decision_event(self, decided: np.ndarray) -> dict[str, Any]:
         return {"allocation": decided.tolist()}
 
-    def _answer_event(self, decided: np.ndarray, lesson: Lesson) -> dict[str, Any]:
-        gaps = np.isnan(lesson.seen)
-        told = {"observed": np.where(gaps, 0.0, lesson.seen).tolist(), "digest": lesson.content}
+    def _answer_event(self, decided: np.ndarray, record: AllocationRecord) -> dict[str, Any]:
+        gaps = np.isnan(record.seen)
+        told = {"observed": np.where(gaps, 0.0, record.seen).tolist(), "digest": record.content}
         return {**told, "missing": np.flatnonzero(gaps).tolist()} if gaps.any() else told
 
     def _decoded(self, body: dict[str, Any]) -> np.ndarray:
         return self._decode_decision(body["allocation"])
 
-    def _lesson_of(self, id: int, decided: np.ndarray, body: dict[str, Any]) -> Lesson:
+    def _record_from_event(self, id: int, decided: np.ndarray, body: dict[str, Any]) -> AllocationRecord:
         seen = with_gaps(seen_values(body["observed"], self._arms), body.get("missing", ()))
-        return Lesson(id, body["digest"], lent(seen))
+        return AllocationRecord(id, body["digest"], freeze(seen))
 
     @classmethod
     def _arguments_of(cls, state: dict[str, Any]) -> dict[str, Any]:
@@ -363,7 +365,7 @@ class Allocator(Live):
         return found
 
     def _decode_decision(self, data: Any) -> np.ndarray:
-        return lent(self._checked(vector("allocation", data, size=self._arms)))
+        return freeze(self._checked(vector("allocation", data, size=self._arms)))
 
     # -- checks
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.cascade.audit import Audit
-from weakfeedback.live.buying import Asker
+from weakfeedback.live.buying import LabelSource
 from weakfeedback.live.labels import (
     Combine,
     Compare,
@@ -65,8 +65,8 @@ def examine(
 def teller(samples: Rows, truth: Any) -> Callable[[int, list[Any]], Any]:
     """Return who tells the truth of a row: the sequence given, or the callable."""
     if callable(truth):
-        asker = Asker("truth", truth)
-        return lambda row, outputs: asker.ask(samples[row], outputs)
+        source = LabelSource("truth", truth)
+        return lambda row, outputs: source.ask(samples[row], outputs)
     if isinstance(truth, (str, bytes, dict)) or not np.iterable(truth):
         raise ValueError(
             f"truth must be a callable or a sequence of labels, one per item, got {short(truth)}"

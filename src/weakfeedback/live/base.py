@@ -213,22 +213,22 @@ class Live:
                 self._records.popitem(last=False)
         return id, decided
 
-    def _learn(self, lessons: list[Any]) -> None:
+    def _learn(self, records: list[Any]) -> None:
         """Teach the policy these rounds, all or (if one is no longer pending) none."""
         with self._ledger.lock:
             if self._change is not None:
                 self._recover()
             ledger = self._ledger
             waiting = ledger.waiting
-            decided = [waiting[one.id] if one.id in waiting else ledger.decided(one.id) for one in lessons]
+            decided = [waiting[one.id] if one.id in waiting else ledger.decided(one.id) for one in records]
             change = self._change = Change(self._driver.backup(), self._rng.bit_generator.state)
             try:
                 counts, rounds, steps = self._counts, ledger.rounds, list[Step]()
-                for n, (kept, lesson) in enumerate(zip(decided, lessons)):
-                    counts = self._teach(kept, lesson, counts)
-                    steps.append((ledger.close, (lesson.id, lesson.content, rounds + n + 1)))
+                for n, (kept, record) in enumerate(zip(decided, records)):
+                    counts = self._teach(kept, record, counts)
+                    steps.append((ledger.close, (record.id, record.content, rounds + n + 1)))
                     if self._log is not None:
-                        steps.append(self._noted("feedback", lesson.id, self._answer_event(kept, lesson), n))
+                        steps.append(self._noted("feedback", record.id, self._answer_event(kept, record), n))
                 steps.append((self._set_counts, (counts,)))
                 self._commit(change, steps)
             except BaseException as error:
@@ -309,7 +309,7 @@ class Live:
         """Ask the policy; return what it decided, checked, and what explains it, None if nothing is kept."""
         raise NotImplementedError
 
-    def _teach(self, decided: Any, lesson: Any, counts: Any) -> Any:
+    def _teach(self, decided: Any, record: Any, counts: Any) -> Any:
         """Teach the policy what came of a decision, and return the counts after it."""
         raise NotImplementedError
 
@@ -498,10 +498,10 @@ class Live:
                 if found != expected:
                     self._let_stand(made, body)
             elif event.kind == "feedback":
-                lesson = self._lesson_of(id, self._ledger.decided(id), body)
-                self._learn([lesson])
-                if self._answer_event(None, lesson) != body:
-                    journalled.check_decision(event, self._answer_event(None, lesson), body, same, where)
+                record = self._record_from_event(id, self._ledger.decided(id), body)
+                self._learn([record])
+                if self._answer_event(None, record) != body:
+                    journalled.check_decision(event, self._answer_event(None, record), body, same, where)
             elif event.kind in ("cancel", "expire"):
                 if not self._close([id], body.get("cost", 0.0), event.kind):
                     raise UnknownDecision(f"decision {id} is not pending")
@@ -539,7 +539,7 @@ class Live:
         """Return what the ledger keeps of a decision, from its event."""
         raise NotImplementedError
 
-    def _lesson_of(self, id: int, decided: Any, body: dict[str, Any]) -> Any:
+    def _record_from_event(self, id: int, decided: Any, body: dict[str, Any]) -> Any:
         """Return what `_learn` was given, from the event of an answer."""
         raise NotImplementedError
 
@@ -567,7 +567,7 @@ class Live:
     def _decision_event(self, decided: Any) -> dict[str, Any]:
         raise NotImplementedError
 
-    def _answer_event(self, decided: Any, lesson: Any) -> dict[str, Any]:
+    def _answer_event(self, decided: Any, record: Any) -> dict[str, Any]:
         raise NotImplementedError
 
     # -- states

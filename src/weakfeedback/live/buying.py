@@ -46,7 +46,7 @@ class Bought:
         return cls(np.array(given, dtype=np.bool_), cost)
 
 
-class Asker:
+class LabelSource:
     """Somebody who knows the truth: a callable of one sample or, if it takes ``outputs``, of those as well.
 
     It is called as ``function(x, outputs)`` if it has a parameter of that name or cannot be called with one argument,

@@ -15,14 +15,14 @@ from weakfeedback.catalog import POLICIES, make_policy
 from weakfeedback.live import storage
 from weakfeedback.live.auditing import examine, in_money, run_stages, teller
 from weakfeedback.live.base import EXPLAINED
-from weakfeedback.live.buying import NO_LABEL, Asker, Bought, label_price_of, labels_from_state
+from weakfeedback.live.buying import NO_LABEL, Bought, LabelSource, label_price_of, labels_from_state
 from weakfeedback.live.driver import Examples
 from weakfeedback.live.labels import (
     Costed,
     Scored,
     as_array,
     costs_of,
-    lent,
+    freeze,
     majority,
     output_list,
     rights,
@@ -157,7 +157,7 @@ class Cascade(Staged):
         refuse_tolerance(options, compare)
         if policy is None:
             policy = "USS-TS" if label is None and label_price is None else "Q-USS"
-        self._asker = None if label is None else Asker("label", label)
+        self._label_source = None if label is None else LabelSource("label", label)
         self._label_price = label_price_of(policy, label, label_price, self._error_cost, options)
         costs = self._costs
         make = lambda name, **o: make_policy("cascade", name, costs, **o)  # noqa: E731
@@ -184,7 +184,7 @@ class Cascade(Staged):
         examples, undrawn = super()._examples(policy)
         if self._label_price is None:
             return examples, undrawn
-        differ, right = lent(np.zeros((1, 1), dtype=np.bool_)), lent(np.zeros(1, dtype=np.bool_))
+        differ, right = freeze(np.zeros((1, 1), dtype=np.bool_)), freeze(np.zeros(1, dtype=np.bool_))
         buying = {"wants_label_pairs": (0, differ), "learn_label_pairs": (0, differ, right)}
         return {**examples, **buying}, (*undrawn, "learn_label_pairs")
 
@@ -458,13 +458,13 @@ class Cascade(Staged):
         return super(Cascade, made)._made_again(body, code, policy, compiled, where)
 
     def _state(self) -> dict[str, Any]:
-        functions = {"metric": self._metric is not None, "label": self._asker is not None}
+        functions = {"metric": self._metric is not None, "label": self._label_source is not None}
         counts = self._counts
         bought = {"price": self._label_price, "labels": counts.labels, "spent": counts.label_spent}
         return {**super()._state(), **functions, "purse": bought}
 
     def _code(self) -> dict[str, Any]:
-        asked = None if self._asker is None else self._asker.function
+        asked = None if self._label_source is None else self._label_source.function
         return {**super()._code(), "metric": self._metric, "label": asked}
 
     @classmethod
@@ -523,9 +523,9 @@ class Cascade(Staged):
         self._refuse_unlabelled(awaits=False)
 
     def _refuse_unlabelled(self, awaits: bool) -> None:
-        if self._label_price is not None and self._asker is None:
+        if self._label_price is not None and self._label_source is None:
             raise ValueError(f"label must be given to call the cascade, because {self._label} buys labels")
-        if self._asker is not None and self._asker.asynchronous and not awaits:
+        if self._label_source is not None and self._label_source.asynchronous and not awaits:
             raise ValueError("label is asynchronous: use `await cascade.acall(x)`")
 
     def _wants(self, record: RoundRecord) -> bool:
@@ -541,10 +541,10 @@ class Cascade(Staged):
         if not self._wants(record):
             raise ValueError(f"label must be given only when wants_label says so, got {short(label)}")
         if isinstance(label, Bought):
-            record.right, cost = lent(label.right), label.cost
+            record.right, cost = freeze(label.right), label.cost
         else:
             truth, cost = (label.label, label.cost) if isinstance(label, Costed) else (label, None)
-            record.right, record.truth = lent(rights(record.answers, truth, self._compare)), truth
+            record.right, record.truth = freeze(rights(record.answers, truth, self._compare)), truth
         record.label_cost = self._label_price or 0.0 if cost is None else cost
 
 

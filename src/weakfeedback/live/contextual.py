@@ -22,7 +22,7 @@ from weakfeedback.live.context_report import (
 )
 from weakfeedback.live.contexts import Contexts
 from weakfeedback.live.driver import Examples
-from weakfeedback.live.labels import as_array, lent
+from weakfeedback.live.labels import as_array, freeze
 from weakfeedback.live.report import make_report
 from weakfeedback.live.rounds import Answer, Decision
 from weakfeedback.live.staged import STATE as COMMON
@@ -121,7 +121,7 @@ class ContextualCascade(Staged):
 
     def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
         # of any length: compiled code does not depend on it
-        phi, differ = lent(np.zeros(1)), lent(np.zeros((1, 1), dtype=np.bool_))
+        phi, differ = freeze(np.zeros(1)), freeze(np.zeros((1, 1), dtype=np.bool_))
         return {"select": (phi,), "update_pairs": (phi, 0, differ)}, ()
 
     @property
@@ -294,7 +294,7 @@ class ContextualCascade(Staged):
 
     def _decode_decision(self, data: Any) -> tuple[int, np.ndarray]:
         require("decision", data, {"arm": int, "phi": list})
-        phi = lent(vector("phi", data["phi"], size=self._contexts.dimension))
+        phi = freeze(vector("phi", data["phi"], size=self._contexts.dimension))
         return integer("arm", data["arm"], 0, len(self._stages) - 1), phi
 
     # -- what a round with context is: ``context`` is the length of the context and its features
@@ -303,7 +303,7 @@ class ContextualCascade(Staged):
         # No lock: the map is the user's code. What another thread fixes meanwhile is checked by _fix.
         found = self._contexts.one("x", x) if context is None else self._contexts.one("context", context)
         self._check_dimension(found[1].size)
-        return found[0], lent(found[1].copy())
+        return found[0], freeze(found[1].copy())
 
     def _many(self, name: str, X: Any, contexts: Any, rows: int | None) -> list[tuple[int, np.ndarray]]:
         given, table = (name, X) if contexts is None else ("contexts", contexts)
@@ -311,7 +311,7 @@ class ContextualCascade(Staged):
         self._check_dimension(phi.shape[1])
         if rows is not None and len(phi) != rows:
             raise ValueError(f"contexts must have {rows} rows, one per sample, got {len(phi)}")
-        return [(inputs, lent(row.copy())) for row in phi]
+        return [(inputs, freeze(row.copy())) for row in phi]
 
     def _check_dimension(self, dimension: int) -> None:
         """Refuse features that do not fit the policy object that was given."""
@@ -353,19 +353,19 @@ class ContextualCascade(Staged):
         return {**super()._decision_event(decided), "inputs": self._contexts.inputs}
 
     def _context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
-        return integer("inputs", body["inputs"], 1), lent(vector("phi", body["phi"]))
+        return integer("inputs", body["inputs"], 1), freeze(vector("phi", body["phi"]))
 
     def _decoded(self, body: dict[str, Any]) -> tuple[int, np.ndarray]:
         return self._decode_decision({"arm": body["stage"], "phi": body["phi"]})
 
     def _warm_event(
-        self, tossed: list[np.ndarray], found: list[tuple[Any, Any]], contexts: Sequence[Any] | None
+        self, sampled: list[np.ndarray], found: list[tuple[Any, Any]], contexts: Sequence[Any] | None
     ) -> dict[str, Any]:
-        return {**super()._warm_event(tossed, found, contexts), "inputs": self._contexts.inputs}
+        return {**super()._warm_event(sampled, found, contexts), "inputs": self._contexts.inputs}
 
     def _warm_contexts(self, body: dict[str, Any]) -> list[tuple[int, np.ndarray]]:
         inputs = integer("inputs", body["inputs"], 1) if body["phi"] else 0
-        return [(inputs, lent(vector("phi", phi))) for phi in body["phi"]]
+        return [(inputs, freeze(vector("phi", phi))) for phi in body["phi"]]
 
     def _code(self) -> dict[str, Any]:
         own = self._contexts.state()["map"]

@@ -130,7 +130,7 @@ def answers_of(labels: list[Any], combine: Combine | None) -> list[Any]:
 def _pattern(numbers: tuple[int, ...]) -> np.ndarray:
     """Return the matrix of the pairs i < j of different numbers; there are few patterns, and they come again."""
     each = np.array(numbers)
-    return lent(np.triu(each[:, None] != each, 1))
+    return freeze(np.triu(each[:, None] != each, 1))
 
 
 def differences(answers: Sequence[Any], compare: Compare | None) -> np.ndarray:
@@ -151,7 +151,7 @@ def differences(answers: Sequence[Any], compare: Compare | None) -> np.ndarray:
             )
         for j in range(i + 1, size):
             differ[i, j] = is_other(answers[i], answers[j], compare)
-    return lent(differ)
+    return freeze(differ)
 
 
 def pairs_of(differ: Any, arm: int) -> np.ndarray:
@@ -166,10 +166,10 @@ def pairs_of(differ: Any, arm: int) -> np.ndarray:
         if not known or not all(type(k) is int for k in pair) or not 0 <= pair[0] < pair[1] <= arm:
             raise ValueError(f"differ must be pairs (i, j) with 0 <= i < j <= {arm}, got {short(pair)}")
         matrix[pair[0], pair[1]] = True
-    return lent(matrix)
+    return freeze(matrix)
 
 
-def lent(array: np.ndarray) -> np.ndarray:
+def freeze(array: np.ndarray) -> np.ndarray:
     """Return an array, made read-only: policies look at what they are given."""
     array.flags.writeable = False
     return array

@@ -28,7 +28,7 @@ VAGUE = "?"  # begins the digest of content that cannot be told from other conte
 
 # What is remembered of an answer: its digest or, as this is quicker, a tuple of a few short labels or numbers as it is.
 Content = str | tuple[Any, ...]
-FEW, LENGTH, LARGE = 8, 16, 2**63
+FEW_LABELS, LENGTH, LARGE = 8, 16, 2**63
 UNTOLD = " at \0"  # in the place of an address
 
 
@@ -341,7 +341,7 @@ def plain_content(labels: tuple[Any, ...]) -> Content | None:
     >>> plain_content((1, True, "no")), plain_content((1.0,)), plain_content(("no" * 100,))
     ((1, True, 'no'), None, '0424c7b66e29910e')
     """
-    short = len(labels) <= FEW
+    short = len(labels) <= FEW_LABELS
     for label in labels:
         kind = type(label)
         if kind is int or kind is bool:

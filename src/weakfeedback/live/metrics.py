@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.live.labels import Compare, lent, short
+from weakfeedback.live.labels import Compare, freeze, short
 from weakfeedback.validate import vector
 
 Metric = Callable[[Any, Any], Any]
@@ -97,7 +97,7 @@ def far_matrix(far: Any, arm: int) -> np.ndarray:
     return matrix
 
 
-def toss(far: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def sample_disagreements(far: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return which pairs i < j count as different: a coin for each, in the order (0, 1), (0, 2), ..., (1, 2), ....
 
     Draws: one ``rng.random()`` for every pair, whatever its distance; it differs if that is smaller.
@@ -107,4 +107,4 @@ def toss(far: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     for i in range(size):
         for j in range(i + 1, size):
             differ[i, j] = rng.random() < far[i, j]
-    return lent(differ)
+    return freeze(differ)

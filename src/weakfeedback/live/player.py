@@ -138,21 +138,21 @@ class Player(Live):
     def _choose(self, *context: Any) -> tuple[int, None]:
         return checked_choice(self._driver.policy, self._choose_arm(self._rng), self._arms), None
 
-    def _teach(self, decided: int, lesson: Heard, counts: PlayerCounts) -> PlayerCounts:
-        self._hear(decided, *lesson.content, self._rng)
-        return counts.after_slot(decided, *lesson.content)
+    def _teach(self, decided: int, record: Heard, counts: PlayerCounts) -> PlayerCounts:
+        self._hear(decided, *record.content, self._rng)
+        return counts.after_slot(decided, *record.content)
 
     def _decision_event(self, decided: int) -> dict[str, Any]:
         return {"stage": decided}
 
-    def _answer_event(self, decided: int, lesson: Heard) -> dict[str, Any]:
-        reward, collided = lesson.content
-        return {"observed": [reward, collided], "digest": fingerprint(lesson.content)}
+    def _answer_event(self, decided: int, record: Heard) -> dict[str, Any]:
+        reward, collided = record.content
+        return {"observed": [reward, collided], "digest": fingerprint(record.content)}
 
     def _decoded(self, body: dict[str, Any]) -> int:
         return self._decode_decision(body["stage"])
 
-    def _lesson_of(self, id: int, decided: int, body: dict[str, Any]) -> Heard:
+    def _record_from_event(self, id: int, decided: int, body: dict[str, Any]) -> Heard:
         reward, collided = body["observed"]
         return Heard(id, (float(reward), bool(collided)))
 

@@ -33,8 +33,8 @@ from weakfeedback.live.labels import (
     as_array,
     costs_of,
     differences,
+    freeze,
     labels_of,
-    lent,
     output_list,
     short,
 )
@@ -46,7 +46,14 @@ from weakfeedback.live.ledger import (
     digest_of,
     fingerprint,
 )
-from weakfeedback.live.metrics import Metric, distances, far_matrix, refuse_closeness, refuse_tolerance, toss
+from weakfeedback.live.metrics import (
+    Metric,
+    distances,
+    far_matrix,
+    refuse_closeness,
+    refuse_tolerance,
+    sample_disagreements,
+)
 from weakfeedback.live.router_report import Known, RouterCounts, RouterReport, explanation, make_router_report
 from weakfeedback.live.staged import stop_by_means
 from weakfeedback.live.stages import Rows, Stage, make_stages
@@ -99,7 +106,7 @@ class RouterAnswer:
 
 
 @dataclass(slots=True)
-class Lesson:
+class ComparisonRecord:
     """What the outputs of one comparison teach."""
 
     id: int
@@ -213,7 +220,7 @@ class Router(Live):
         return f"<Router of {models}, {self._label}, {self.rounds} rounds>"
 
     def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
-        call, differ = lent(np.zeros(1, dtype=np.bool_)), lent(np.zeros((1, 1), dtype=np.bool_))
+        call, differ = freeze(np.zeros(1, dtype=np.bool_)), freeze(np.zeros((1, 1), dtype=np.bool_))
         examples: dict[str, tuple[Any, ...]] = {
             "select": (),
             "start": (call,),
@@ -221,7 +228,7 @@ class Router(Live):
             "cancel": (call,),
         }
         undrawn = ["cancel"]
-        for name, example in (("reprice", lent(np.zeros(1))), ("warm_pairs", differ)):
+        for name, example in (("reprice", freeze(np.zeros(1))), ("warm_pairs", differ)):
             if callable(getattr(policy, name, None)):
                 examples[name] = (example,)
                 undrawn.append(name)
@@ -349,12 +356,12 @@ class Router(Live):
                         raise output.error
                     else:
                         failed[p][model.index] = output.error
-            lessons = []
+            records = []
             for (id, call), seen, errors in zip(decisions, outputs, failed):
                 if len(call) > 1 and not errors:
                     given = [seen[k] for k in call]
-                    lessons.append(self._compared(id, call, given, content_of(given)))
-            self._learn(lessons)
+                    records.append(self._compared(id, call, given, content_of(given)))
+            self._learn(records)
             for (id, _), seen, errors in zip(decisions, outputs, failed):
                 if errors:
                     self._close([id], self._paid(seen), reason="a model failed")
@@ -471,7 +478,7 @@ class Router(Live):
         call = self._awaited(id, content)
         if call is None:
             return "duplicate"
-        return self._settle(self._lesson_of_pairs(int(id), call, differ, far, content))
+        return self._settle(self._record_of_pairs(int(id), call, differ, far, content))
 
     def _awaited(self, id: int, content: Content) -> tuple[int, ...] | None:
         """Return the models of a pending decision; None, once it is on disk, if it was answered with this."""
@@ -489,13 +496,13 @@ class Router(Live):
             self._acknowledge()
         return call
 
-    def _settle(self, lesson: Lesson) -> str:
+    def _settle(self, record: ComparisonRecord) -> str:
         """Learn a comparison, unless another thread was faster."""
         with self._ledger.lock:
             self._recover()
-            duplicate = self._ledger.awaited(lesson.id, lesson.content) is None
+            duplicate = self._ledger.awaited(record.id, record.content) is None
             if not duplicate:
-                self._learn([lesson])
+                self._learn([record])
         self._acknowledge()
         return "duplicate" if duplicate else "accepted"
 
@@ -530,15 +537,15 @@ class Router(Live):
                 raise PendingDecision("a decision is open, and this policy learns in order: answer it first")
             change = self._change = Change(self._driver.backup(), self._rng.bit_generator.state)
             try:
-                counts, tossed = self._counts, []
+                counts, sampled = self._counts, []
                 for differ, far in found:
-                    known = toss(far, self._rng) if differ is None else differ  # type: ignore[arg-type]
+                    known = sample_disagreements(far, self._rng) if differ is None else differ  # type: ignore[arg-type]
                     warm(known)
                     counts = counts.after_comparison(everybody, known, learned=0)
-                    tossed.append(known)
+                    sampled.append(known)
                 steps: list[Step] = [(self._set_counts, (counts,))]
                 if self._log is not None:
-                    body: dict[str, Any] = {"differ": [np.argwhere(differ).tolist() for differ in tossed]}
+                    body: dict[str, Any] = {"differ": [np.argwhere(differ).tolist() for differ in sampled]}
                     fars = [far for _, far in found if far is not None]
                     if fars:
                         body["far"] = [far[np.triu_indices(len(far), 1)].tolist() for far in fars]
@@ -559,7 +566,7 @@ class Router(Live):
             self._recover()
             change = self._change = Change(self._driver.backup(), None)
             try:
-                self._driver.method("reprice")(lent(found / error))
+                self._driver.method("reprice")(freeze(found / error))
                 steps: list[Step] = [
                     (self._set_prices, (found, error)),
                     (self._set_counts, (self._counts.after_recost(found.tolist()),)),
@@ -725,7 +732,7 @@ class Router(Live):
     def _bools(self, call: tuple[int, ...]) -> np.ndarray:
         found = np.zeros(len(self._models), dtype=np.bool_)
         found[list(call)] = True
-        return lent(found)
+        return freeze(found)
 
     def _known(self) -> Known:
         """Return what explains the next decision, of a policy that looks ahead also what it expects."""
@@ -741,7 +748,9 @@ class Router(Live):
         while len(self._alone) > ALONE:
             self._alone.popitem(last=False)
 
-    def _compared(self, id: int, call: tuple[int, ...], outputs: list[Any], content: Content) -> Lesson:
+    def _compared(
+        self, id: int, call: tuple[int, ...], outputs: list[Any], content: Content
+    ) -> ComparisonRecord:
         """Return what outputs teach; ValueError if they cannot be compared."""
         if len(outputs) != len(call):
             raise ValueError(
@@ -749,18 +758,20 @@ class Router(Live):
                 f"got {len(outputs)}: {short(outputs)}"
             )
         differ, far = self._difference(labels_of(outputs))
-        return Lesson(id, call, content, None if differ is None else self._by_models(call, differ), far)
+        return ComparisonRecord(
+            id, call, content, None if differ is None else self._by_models(call, differ), far
+        )
 
-    def _lesson_of_pairs(
+    def _record_of_pairs(
         self, id: int, call: tuple[int, ...], differ: Any, far: Any, content: Content
-    ) -> Lesson:
+    ) -> ComparisonRecord:
         pairs = output_list("differ", differ)
         if (self._metric is not None) != (far is not None) or (far is not None and pairs):
             raise ValueError(
                 "far must be given for a router with a metric, and differ be empty, else left out"
             )
         if far is not None:
-            return Lesson(id, call, content, None, far_matrix(far, len(call) - 1))
+            return ComparisonRecord(id, call, content, None, far_matrix(far, len(call) - 1))
         matrix = np.zeros((len(self._models), len(self._models)), dtype=np.bool_)
         for pair in pairs:
             known = isinstance(pair, (tuple, list)) and len(pair) == 2 and all(type(k) is int for k in pair)
@@ -769,7 +780,7 @@ class Router(Live):
                     f"differ must be pairs (i, j), i < j, of the models {call}, got {short(pair)}"
                 )
             matrix[pair[0], pair[1]] = True
-        return Lesson(id, call, content, lent(matrix), None)
+        return ComparisonRecord(id, call, content, freeze(matrix), None)
 
     def _difference(self, answers: list[Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Return which pairs of answers differ, or, with a metric, how far they are apart."""
@@ -784,13 +795,15 @@ class Router(Live):
         """Return a matrix by models from one in the order of the call."""
         matrix = np.zeros((len(self._models), len(self._models)), dtype=np.bool_)
         matrix[np.ix_(call, call)] = differ
-        return lent(matrix)
+        return freeze(matrix)
 
-    def _teach(self, decided: tuple[int, ...], lesson: Lesson, counts: RouterCounts) -> RouterCounts:
-        if lesson.differ is None:
-            lesson.differ = self._by_models(decided, toss(lesson.far, self._rng))  # type: ignore[arg-type]
-        self._update(self._bools(decided), lesson.differ, self._rng)
-        return counts.after_comparison(decided, lesson.differ)
+    def _teach(
+        self, decided: tuple[int, ...], record: ComparisonRecord, counts: RouterCounts
+    ) -> RouterCounts:
+        if record.differ is None:
+            record.differ = self._by_models(decided, sample_disagreements(record.far, self._rng))  # type: ignore[arg-type]
+        self._update(self._bools(decided), record.differ, self._rng)
+        return counts.after_comparison(decided, record.differ)
 
     def _can_be_cancelled(self, id: int) -> bool:
         return id in self._alone or super()._can_be_cancelled(id)
@@ -813,13 +826,13 @@ class Router(Live):
     def _decision_event(self, decided: tuple[int, ...]) -> dict[str, Any]:
         return {"call": list(decided), "answer": decided[-1]}
 
-    def _answer_event(self, decided: Any, lesson: Lesson) -> dict[str, Any]:
+    def _answer_event(self, decided: Any, record: ComparisonRecord) -> dict[str, Any]:
         body: dict[str, Any] = {
-            "differ": np.argwhere(lesson.differ).tolist(),  # type: ignore[arg-type]
-            "digest": digest_of(lesson.content),
+            "differ": np.argwhere(record.differ).tolist(),  # type: ignore[arg-type]
+            "digest": digest_of(record.content),
         }
-        if lesson.far is not None:
-            body["far"] = lesson.far[np.triu_indices(len(lesson.far), 1)].tolist()
+        if record.far is not None:
+            body["far"] = record.far[np.triu_indices(len(record.far), 1)].tolist()
         return body
 
     def _context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
@@ -831,9 +844,9 @@ class Router(Live):
     def _let_stand(self, id: int, body: dict[str, Any]) -> None:
         """Do nothing: what the journal has was played."""
 
-    def _lesson_of(self, id: int, decided: tuple[int, ...], body: dict[str, Any]) -> Lesson:
+    def _record_from_event(self, id: int, decided: tuple[int, ...], body: dict[str, Any]) -> ComparisonRecord:
         far = body.get("far")
-        return self._lesson_of_pairs(
+        return self._record_of_pairs(
             id, decided, () if far is not None else body["differ"], far, body["digest"]
         )
 
@@ -845,8 +858,8 @@ class Router(Live):
             if "far" in body:
                 self._learn_warm([(None, far_matrix(far, len(everybody) - 1)) for far in body["far"]])
                 return
-            lessons = [self._lesson_of_pairs(0, everybody, pairs, None, "") for pairs in body["differ"]]
-            self._learn_warm([(lesson.differ, None) for lesson in lessons])
+            records = [self._record_of_pairs(0, everybody, pairs, None, "") for pairs in body["differ"]]
+            self._learn_warm([(record.differ, None) for record in records])
         else:
             super()._apply_other(kind, body)
 

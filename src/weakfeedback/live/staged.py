@@ -25,8 +25,8 @@ from weakfeedback.live.labels import (
     answers_of,
     costs_of,
     differences,
+    freeze,
     labels_of,
-    lent,
     output_list,
     pairs_of,
     short,
@@ -41,7 +41,7 @@ from weakfeedback.live.ledger import (
     fingerprint,
     labelled_content,
 )
-from weakfeedback.live.metrics import far_matrix, toss
+from weakfeedback.live.metrics import far_matrix, sample_disagreements
 from weakfeedback.live.report import counted
 from weakfeedback.live.rounds import Answer, Decision, RoundRecord
 from weakfeedback.live.stages import Rows, call_each, make_stages
@@ -91,7 +91,7 @@ class Staged(Live):
                 raise ValueError(f"{name} must be a callable or None, got {short(function)}")
         self._combine, self._compare = combine, compare
         self._plain = compare is None  # answers are compared by != and nothing else
-        self._asker: Any = None  # who knows the truth, for a policy that buys labels
+        self._label_source: Any = None  # who knows the truth, for a policy that buys labels
         self._set_prices(prices, error)
 
     def _set_prices(self, stage_costs: np.ndarray, error_cost: float) -> None:
@@ -136,7 +136,7 @@ class Staged(Live):
         self._update = self._driver.method("update_pairs")
 
     def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
-        return {"select": (), "update_pairs": (0, lent(np.zeros((1, 1), dtype=np.bool_)))}, ()
+        return {"select": (), "update_pairs": (0, freeze(np.zeros((1, 1), dtype=np.bool_)))}, ()
 
     # -- one round
 
@@ -157,8 +157,8 @@ class Staged(Live):
             id, decided = self._decide(*context, opened=opened)
             self._call_stages(id, decided, x, outputs)
             record = self._compared(id, len(outputs) - 1, outputs)
-            if self._asker is not None and self._wants(record):
-                self._buy(record, self._asker.ask(x, record.labels))
+            if self._label_source is not None and self._wants(record):
+                self._buy(record, self._label_source.ask(x, record.labels))
             self._learn([record])
         except BaseException:
             self._abandon(opened, [outputs])
@@ -177,8 +177,8 @@ class Staged(Live):
                 if self._is_enough(id, decided, outputs):
                     break
             record = self._compared(id, len(outputs) - 1, outputs)
-            if self._asker is not None and self._wants(record):
-                self._buy(record, await self._asker.ask_async(x, record.labels))
+            if self._label_source is not None and self._wants(record):
+                self._buy(record, await self._label_source.ask_async(x, record.labels))
             self._learn([record])
         except BaseException:
             self._abandon(opened, [outputs])
@@ -219,8 +219,8 @@ class Staged(Live):
                     break
             records = [self._compared(id, len(seen) - 1, seen) for (id, _), seen in zip(decisions, outputs)]
             for row, record in zip(rows, records):
-                if self._asker is not None and self._wants(record):
-                    self._buy(record, self._asker.ask(samples[row], record.labels))
+                if self._label_source is not None and self._wants(record):
+                    self._buy(record, self._label_source.ask(samples[row], record.labels))
             self._learn(records)
         except BaseException:
             self._abandon(opened, outputs)
@@ -375,7 +375,7 @@ class Staged(Live):
         arm, differ = record.arm, record.differ
         self._price(record)
         if differ is None:
-            differ = record.differ = toss(record.far, self._rng)  # type: ignore[arg-type]
+            differ = record.differ = sample_disagreements(record.far, self._rng)  # type: ignore[arg-type]
         if record.right is not None:
             self._learn_label(arm, differ, record.right)
             counts = counts.after_label(record.label_cost)
@@ -460,17 +460,17 @@ class Staged(Live):
                 raise PendingDecision("a decision is open, and this policy learns in order: answer it first")
             change = self._change = Change(self._driver.backup(), self._rng.bit_generator.state)
             try:
-                counts, tossed = self._counts, []
+                counts, sampled = self._counts, []
                 for row, (differ, far) in enumerate(found):
                     if differ is None:
-                        differ = toss(far, self._rng)
+                        differ = sample_disagreements(far, self._rng)
                     context = () if contexts is None else contexts[row]
                     self._update(*context, K - 1, differ, self._rng)
                     counts = counts.after_comparison(K - 1, differ)
-                    tossed.append(differ)
+                    sampled.append(differ)
                 steps: list[Step] = [(self._set_counts, (counts,))]
                 if self._log is not None:
-                    steps.append(self._noted("warm", None, self._warm_event(tossed, found, contexts)))
+                    steps.append(self._noted("warm", None, self._warm_event(sampled, found, contexts)))
                 self._commit(change, steps)
             except BaseException as error:
                 self._recover()
@@ -556,9 +556,9 @@ class Staged(Live):
         return body
 
     def _warm_event(
-        self, tossed: list[np.ndarray], found: list[tuple[Any, Any]], contexts: Sequence[Any] | None
+        self, sampled: list[np.ndarray], found: list[tuple[Any, Any]], contexts: Sequence[Any] | None
     ) -> dict[str, Any]:
-        body: dict[str, Any] = {"differ": [np.argwhere(differ).tolist() for differ in tossed]}
+        body: dict[str, Any] = {"differ": [np.argwhere(differ).tolist() for differ in sampled]}
         if contexts is not None:
             body["phi"] = [context[-1].tolist() for context in contexts]
         fars = [far for _, far in found if far is not None]
@@ -572,13 +572,13 @@ class Staged(Live):
     def _decoded(self, body: dict[str, Any]) -> Any:
         return self._decode_decision(body["stage"])
 
-    def _lesson_of(self, id: int, decided: Any, body: dict[str, Any]) -> RoundRecord:
+    def _record_from_event(self, id: int, decided: Any, body: dict[str, Any]) -> RoundRecord:
         arm = arm_of(decided)
         far, digest = body.get("far"), body["digest"]
         pairs = () if far is not None else body["differ"]
         record = self._record_of_pairs(id, arm, pairs, far, body.get("costs"), digest)
         if "right" in body:
-            record.right = lent(np.array(body["right"], dtype=np.bool_))
+            record.right = freeze(np.array(body["right"], dtype=np.bool_))
             record.label_cost = body["label_cost"]
         return record
 

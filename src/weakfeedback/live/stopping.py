@@ -13,9 +13,9 @@ from weakfeedback.live.labels import (
     PLAIN,
     Compare,
     Costed,
+    freeze,
     is_other,
     label_of,
-    lent,
     number_of,
     scored_of,
     short,
@@ -93,7 +93,7 @@ class Progress(NamedTuple):
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """What a policy is shown: the numbers of the labels, and the scores."""
         numbers = np.array([one.number for one in self.told], dtype=np.int64)
-        return lent(numbers), lent(np.array([one.score for one in self.told], dtype=np.float64))
+        return freeze(numbers), freeze(np.array([one.score for one in self.told], dtype=np.float64))
 
     def state(self) -> dict[str, Any]:
         """Everything as JSON data."""

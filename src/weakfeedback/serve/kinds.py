@@ -536,12 +536,12 @@ class AllocationKind(Kind):
         return digest_of(seen)
 
     def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
-        from weakfeedback.live.allocator import Lesson, seen_values
-        from weakfeedback.live.labels import lent
+        from weakfeedback.live.allocator import AllocationRecord, seen_values
+        from weakfeedback.live.labels import freeze
 
         try:
-            seen = lent(seen_values(given.observed, len(self.names), live._names))
-            live._learn([Lesson(id, digest, seen)])
+            seen = freeze(seen_values(given.observed, len(self.names), live._names))
+            live._learn([AllocationRecord(id, digest, seen)])
         except ValueError as error:
             raise Problem("wrong_outputs", str(error), field="observed") from None
 
