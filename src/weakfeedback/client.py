@@ -384,7 +384,7 @@ class Learner:
         return dict(self._send(_audit_labels(self._path, audit, labels)))
 
     def recost(self, stage_costs: Sequence[float] | None = None, error_cost: float | None = None) -> None:
-        """Go on with new prices; what was counted stays."""
+        """Continue with new prices; the counts stay."""
         self._send(_recost(self._path, stage_costs, error_cost))
 
     def series(self, start: int, end: int, step: int = 60) -> dict[str, Any]:

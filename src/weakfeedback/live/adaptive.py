@@ -56,7 +56,7 @@ from weakfeedback.live.stopping import (
 from weakfeedback.validate import integer
 
 SETTING = "adaptive"
-LEARNERS = ("USS-A", "USS-next")  # which heed the prices
+LEARNERS = ("USS-A", "USS-next")  # which depend on the prices
 
 
 class AdaptiveCascade(Cascade):
@@ -190,7 +190,7 @@ class AdaptiveCascade(Cascade):
         return Step(int(id), len(after.told))
 
     def _advanced(self, id: int, output: Any, wanted: int | None, content: str) -> Progress | None:
-        """Return the round after this output, None if it was told before and there is nothing left to do."""
+        """Return the round after this output, None if it is a repetition and nothing is left to do."""
         while True:
             with self._ledger.lock:
                 self._recover()
@@ -213,7 +213,7 @@ class AdaptiveCascade(Cascade):
                 return after
 
     def _step_of(self, id: int, output: Any, wanted: int | None) -> Step:
-        """Return what comes after an output that was told."""
+        """Return the next step after an output."""
         with self._ledger.lock:
             self._recover()
             asks: tuple[Ask, ...] = self._records.get(id, ())
@@ -233,15 +233,15 @@ class AdaptiveCascade(Cascade):
         return Step(id, None, Answer(told_last.label, len(told) - 1, cost, labels, id, None, scores))
 
     def decide(self) -> NoReturn:
-        """Refuse: the stop is not known before the first answer."""
+        """Not available: the stop is not known before the first answer."""
         raise ValueError(f"{self._label} decides after every answer: use begin() and tell(), not decide()")
 
     def feedback(self, id: int, outputs: Sequence[Any], label: Any = None) -> NoReturn:
-        """Refuse: outputs are told one by one."""
+        """Not available: outputs are given one by one."""
         raise ValueError(f"{self._label} decides after every answer: use tell(id, output), not feedback()")
 
     def feedback_pairs(self, id: int, *arguments: Any, **named: Any) -> NoReturn:
-        """Refuse: outputs are told one by one."""
+        """Not available: outputs are given one by one."""
         raise ValueError(
             f"{self._label} decides after every answer: use tell(id, output), not feedback_pairs()"
         )
@@ -272,7 +272,7 @@ class AdaptiveCascade(Cascade):
         return after.stopped
 
     def _shown(self, id: int, before: Progress, output: Any) -> Progress | None:
-        """Let the policy see an output and decide; return the round after it, None if it has changed meanwhile."""
+        """Show the policy an output and let it decide; return the round after it, None if it has changed meanwhile."""
         last = len(before.told) == len(self._stages) - 1
         told = told_of(output, before, self._compare, last)
         if self._compare is not None and not self._proven:
@@ -283,14 +283,14 @@ class AdaptiveCascade(Cascade):
         return self._asked(id, before, told)
 
     def _check_last(self, before: Progress, told: Told) -> None:
-        """Refuse what the judge cannot judge before anything is changed."""
+        """Reject what the judge cannot use before anything is changed."""
         check = getattr(self._driver.policy, "check_last", None)
         if callable(check):
             scores = Progress((*before.told, told)).arrays()[1]
             check(len(before.told), scores, len(told.chances) > 0, np.array(told.chances))
 
     def _asked(self, id: int, before: Progress, told: Told) -> Progress | None:
-        """Ask the policy whether to go on, and note what it said: one change."""
+        """Ask the policy whether to go on, and record its answer, as one change."""
         with self._ledger.lock:
             if self._change is not None:
                 self._recover()
@@ -339,7 +339,7 @@ class AdaptiveCascade(Cascade):
             return self._record_of(id, self._ledger.decided(id))
 
     def _record_of(self, id: int, seen: Progress, content: Content | None = None) -> RoundRecord:
-        """Return what a round teaches that has stopped."""
+        """Return the record of a round that has stopped."""
         told = seen.told
         if not seen.stopped:
             raise ValueError(f"decision {id} has not stopped yet: tell the output of stage {len(told)}")
@@ -434,7 +434,7 @@ class AdaptiveCascade(Cascade):
                 raise
 
     def warm_start(self, outputs: Any) -> NoReturn:
-        """Refuse: of rows in which nothing was decided it could learn, but they are not rounds."""
+        """Not available: the policy could learn from such rows, but they are not rounds."""
         raise ValueError(
             f"warm_start is not for {self._label}, which decides after every answer: play the rows"
         )
@@ -464,13 +464,13 @@ class AdaptiveCascade(Cascade):
             )
 
     def certificate(self, alpha: float = 0.05) -> NoReturn:
-        """Refuse: stages were compared where the answers asked for it, so that their disagreements prove nothing."""
+        """Not available: which stages were compared depended on the answers, so their disagreements prove nothing."""
         raise ValueError(
             f"certificate is not offered for {self._label}, which chose what to compare: use audit"
         )
 
     def audit(self, items: Any, truth: Any, alpha: float = 0.05, arm: int | None = None) -> RuleAudit:  # type: ignore[override]
-        """Find out by labels what the rule, as it is now, costs more than always stopping at each stage.
+        """Estimate from labels how much more the current rule costs than always stopping at each stage.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""A budget split over places in use: what each gets is decided again in every round, and only some results are seen."""
+"""A live allocator: splits a budget over arms in every round, and observes only some of the outcomes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SLACK = 1e-9  # relative tolerance on the budget
-LEGEND = 16  # arms that are named beside a plot; more leave it no room
+LEGEND = 16  # maximum number of arms named beside a plot
 OTHER = {"loss": "reward", "reward": "loss"}
 STATE: dict[str, type | tuple[type, ...]] = {
     "core": dict,
@@ -62,7 +62,7 @@ class Allotment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AllocationRecord:
-    """What was seen under a decision."""
+    """The observation that belongs to a decision."""
 
     id: int
     content: str
@@ -70,7 +70,7 @@ class AllocationRecord:
 
 
 class Allocator(Live):
-    """Splits a budget over K arms whose needs are unknown, in every round anew (thesis, chapter 4).
+    """Splits a budget over K arms whose needs are unknown, in every round (thesis, chapter 4).
 
     Each arm has a threshold, the same in all rounds. Losses are seen only at arms that got less than theirs, rewards
     only at arms that got enough. So seeing nothing at an arm has two meanings, and telling them apart is
@@ -242,7 +242,7 @@ class Allocator(Live):
     # -- what was done
 
     def decision(self, id: int) -> Allotment:
-        """Tell again what was decided: of any decision that is pending, and of those that `history` has."""
+        """Return a past decision: any that is pending, and those in `history`."""
         with self._ledger.lock:
             self._recover()
             try:
@@ -292,7 +292,7 @@ class Allocator(Live):
     # -- what was learned
 
     def report(self) -> AllocationReport:
-        """Return who got how much, what was seen and what was learned; ``print`` it for a table."""
+        """Return what each arm got, what was observed and what was learned; ``print`` it for a table."""
         with self._ledger.lock:
             self._recover()
             pending, policy = len(self._ledger.pending), self._driver.write_back()
@@ -377,7 +377,7 @@ class Allocator(Live):
             )
 
     def _check_policy(self) -> None:
-        """Refuse a policy object that was made for another problem."""
+        """Reject a policy object made for another problem."""
         policy = self._driver.policy
         self._check_setting(self._label, policy)
         arms, budget = getattr(policy, "K", self._arms), getattr(policy, "Q", self._budget)

@@ -32,7 +32,7 @@ class Findings:
 
 
 def run_stages(samples: Rows, stages: Sequence[Stage], alone: bool = False) -> list[list[Any]]:
-    """Return the outputs of all these stages for every sample; one stage is run ``alone`` only if that is said."""
+    """Return the outputs of all these stages for every sample; a single stage is run only with ``alone``."""
     outputs: list[list[Any]] = [[] for _ in range(samples.size)]
     if len(stages) > 1 or alone:
         for stage in stages:
@@ -63,7 +63,7 @@ def examine(
 
 
 def teller(samples: Rows, truth: Any) -> Callable[[int, list[Any]], Any]:
-    """Return who tells the truth of a row: the sequence given, or the callable."""
+    """Return a function for the truth of a row, from the sequence or the callable given."""
     if callable(truth):
         source = LabelSource("truth", truth)
         return lambda row, outputs: source.ask(samples[row], outputs)

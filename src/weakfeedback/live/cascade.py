@@ -1,4 +1,4 @@
-"""A cascade of tests, classifiers or models in use: pay for no more stages than needed, without labels."""
+"""A live cascade of tests, classifiers or models: pay for no more stages than needed, without labels."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Cascade(Staged):
     code: ClassVar[tuple[str, ...]] = (*Staged.code, "metric", "label")
 
     def __new__(cls, *arguments: Any, **named: Any) -> Cascade:
-        """Make a cascade that decides after every answer if that is what the policy does."""
+        """Create a cascade that decides after every answer if the policy does."""
         policy = named.get("policy", arguments[POLICY] if len(arguments) > POLICY else None)
         return super().__new__(_adaptive() if cls is Cascade and decides_within(policy) else cls)
 
@@ -197,7 +197,7 @@ class Cascade(Staged):
     # -- one sample at a time
 
     async def acall(self, x: Any) -> Answer:
-        """Answer for one sample, awaiting the stages; those that are not asynchronous run in a thread."""
+        """Answer for one sample, awaiting the stages; synchronous ones run in a thread."""
         self._refuse_elsewhere()
         self._refuse_unlabelled(awaits=True)
         return await self._answer_async(x)
@@ -319,7 +319,7 @@ class Cascade(Staged):
         return bool(getattr(self._driver.policy, "forgets", False))
 
     def audit(self, items: Any, truth: Any, alpha: float = 0.05, arm: int | None = None) -> Audit:
-        """Find out by a few labels what a stage costs more than the cheapest, without weak dominance.
+        """Estimate from a few labels how much more a stage costs than the cheapest, without weak dominance.
 
         Parameters
         ----------
@@ -391,7 +391,7 @@ class Cascade(Staged):
         return in_money(audit, self._error_cost, calls + found.labels)
 
     def explain(self, id: int) -> str:
-        """Say in words why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
+        """Explain why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
         arm, counts = self._explained(id)
         return explanation(
             int(id), arm, counts, self._stage_costs, self._error_cost, self._label, self._how()
@@ -549,7 +549,7 @@ class Cascade(Staged):
 
 
 def _signature() -> inspect.Signature:
-    """Return how a cascade is made: not as __new__ says, which looks for the policy and nothing else."""
+    """Return the signature of the constructor, not that of __new__, which only looks for the policy."""
     found = inspect.signature(Cascade.__init__)
     return found.replace(parameters=list(found.parameters.values())[1:])
 

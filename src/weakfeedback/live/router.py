@@ -1,4 +1,4 @@
-"""Models that can be called alone, in use: pay for a comparison only while it is worth its price, without labels."""
+"""A live router for models that can be called alone: pay for a comparison only while it is worth its price."""
 
 from __future__ import annotations
 
@@ -107,12 +107,12 @@ class RouterAnswer:
 
 @dataclass(slots=True)
 class ComparisonRecord:
-    """What the outputs of one comparison teach."""
+    """The record of one comparison."""
 
     id: int
     call: tuple[int, ...]
     content: Content
-    differ: np.ndarray | None  # by models; None while coins are still to be tossed
+    differ: np.ndarray | None  # by models; None while they are still to be sampled
     far: np.ndarray | None  # how far apart the outputs are, in the order of ``call``, where a metric tells
 
 
@@ -161,7 +161,7 @@ class Router(Live):
     setting = "routing"
     form = STATE
     code: ClassVar[tuple[str, ...]] = ("models", "compare", "metric", "policy")
-    choosing_learns = True  # a decision is counted: its price, and what is under way
+    choosing_learns = True  # a decision is counted: its price, and its open comparisons
     cancelling_learns = True
 
     def __init__(
@@ -284,7 +284,7 @@ class Router(Live):
         return self._made_answer(id, call, outputs, failed)
 
     async def acall(self, x: Any) -> RouterAnswer:
-        """Answer for one sample, all models of the decision at once; those that are not asynchronous run in threads."""
+        """Answer for one sample, all models of the decision at once; synchronous ones run in threads."""
         self._refuse_elsewhere()
         opened, outputs = list[int](), dict[int, Any]()
         tasks: dict[int, asyncio.Task[Any]] = {}
@@ -374,7 +374,7 @@ class Router(Live):
         ]
 
     def _decide_many(self, count: int, decisions: list[Any], opened: list[int]) -> None:
-        """Add so many decisions, whose ids are consecutive whatever other threads do."""
+        """Add decisions with consecutive ids, independently of other threads."""
         with self._ledger.lock:
             self._recover()
             self._ledger.ensure_room(count)
@@ -401,12 +401,12 @@ class Router(Live):
         return sum(costs_of(list(outputs.values()), [self._prices[k] for k in outputs]))
 
     def _abandon(self, ids: list[int], outputs: list[dict[int, Any]]) -> None:
-        """Cancel decisions whose rounds failed; what was paid for them is not forgotten."""
+        """Cancel decisions whose rounds failed; their costs stay counted."""
         with self._ledger.lock:
             self._recover()  # which completes the list, if the decision was interrupted
         for id, seen in zip(ids, outputs):
             self._close([id], self._paid(seen), reason="the round failed")
-        with suppress(OSError):  # what made the round fail is what the caller must hear
+        with suppress(OSError):  # the caller must see the error that made the round fail
             self._acknowledge()
 
     def _acknowledge_paid(self) -> None:
@@ -557,7 +557,7 @@ class Router(Live):
                 raise
 
     def recost(self, prices: Any, error_cost: float) -> None:
-        """Go on with new prices; what was counted stays, and the bound on the money begins anew for this period."""
+        """Continue with new prices; the counts stay, and the bound on spending starts again for this period."""
         found, error = self._checked_prices(prices, error_cost)
         policy = self._driver.policy
         if not getattr(policy, "recostable", False) or not callable(getattr(policy, "reprice", None)):
@@ -629,7 +629,7 @@ class Router(Live):
         return dataclasses.replace(certify(costs, counts.compared, counts.differed, alpha), noun="model")
 
     def audit(self, items: Any, truth: Any, alpha: float = 0.05, model: int | None = None) -> Audit:
-        """Find out by a few labels what a model costs more than the cheapest, without weak dominance.
+        """Estimate from a few labels how much more a model costs than the cheapest, without weak dominance.
 
         Parameters
         ----------
@@ -697,7 +697,7 @@ class Router(Live):
         return dataclasses.replace(in_money(audit, error, calls + found.labels), noun="model")
 
     def explain(self, id: int) -> str:
-        """Say in words, and in money, why these models were called, for the last 1000 decisions of this object."""
+        """Explain, also in money, why these models were called, for the last 1000 decisions of this object."""
         with self._ledger.lock:
             self._recover()
             known = self._records.get(integer("id", id, 0))
@@ -707,7 +707,7 @@ class Router(Live):
             )
         return explanation(int(id), known, self._label)
 
-    # -- how a round is decided, learned and taken back
+    # -- how a round is decided, learned and cancelled
 
     def _choose(self, *context: Any) -> tuple[tuple[int, ...], Known]:
         """Ask the policy which models to call; if the journal has them, ``context``, those are what is played."""
@@ -751,7 +751,7 @@ class Router(Live):
     def _compared(
         self, id: int, call: tuple[int, ...], outputs: list[Any], content: Content
     ) -> ComparisonRecord:
-        """Return what outputs teach; ValueError if they cannot be compared."""
+        """Return the record of these outputs; ValueError if they cannot be compared."""
         if len(outputs) != len(call):
             raise ValueError(
                 f"outputs must be {len(call)} in number, of the models {', '.join(map(str, call))}, "
@@ -809,13 +809,13 @@ class Router(Live):
         return id in self._alone or super()._can_be_cancelled(id)
 
     def _steps_of_cancel(self, id: int, cost: float) -> list[Step]:
-        """What was under way is free again; the round and its money stay counted."""
+        """Close its comparisons; the round and its spending stay counted."""
         if id in self._ledger.waiting:
             self._free(self._bools(self._ledger.waiting[id]))
         return [(self._set_counts, (self._counts.after_cancel(cost),)), (self._alone.pop, (id, None))]
 
     def cancel(self, id: int, cost: float = 0.0) -> None:
-        """Take a decision back that waits for feedback, or one of the last 100 that called one model alone.
+        """Cancel a decision that waits for feedback, or one of the last 100 that called one model alone.
 
         What it had under way is free again. Its price stays counted, and ``cost`` is shown as wasted in the report.
         """
@@ -842,7 +842,7 @@ class Router(Live):
         return self._checked_models(body["call"])
 
     def _let_stand(self, id: int, body: dict[str, Any]) -> None:
-        """Do nothing: what the journal has was played."""
+        """Do nothing: the journal holds what was played."""
 
     def _record_from_event(self, id: int, decided: tuple[int, ...], body: dict[str, Any]) -> ComparisonRecord:
         far = body.get("far")
@@ -979,7 +979,7 @@ class Router(Live):
         return call
 
     def _check_policy(self) -> None:
-        """Refuse a policy object that was made for other prices."""
+        """Reject a policy object made for other prices."""
         policy, costs = self._driver.policy, self._costs
         built, size = getattr(policy, "c", None), getattr(policy, "K", costs.size)
         fits = size == costs.size and (built is None or np.shape(built) == costs.shape)
@@ -1001,7 +1001,7 @@ class Router(Live):
 
 @dataclass(slots=True)
 class _Failed:
-    """Stands for the output of a call that failed."""
+    """Placeholder for the output of a failed call."""
 
     error: Exception
 
@@ -1029,7 +1029,7 @@ class Model(Stage):
 
 
 def _models(models: Any, timeout: float | None) -> list[Any]:
-    """Return the models, checked; a number stands for so many that run elsewhere."""
+    """Return the models, validated; a number means that many models that run elsewhere."""
     try:
         made = make_stages(models, timeout)
         return made if made[0].elsewhere else [Model(k, model, timeout) for k, model in enumerate(models)]

@@ -222,7 +222,7 @@ class Learner:
         return learner
 
     def apply(self, event: Event, same: bool, where: str) -> None:
-        """Do again what an event tells; ``same`` if this version of the package wrote it."""
+        """Apply an event; ``same`` if this version of the package wrote it."""
         if event.kind not in OWN:
             told = event
             if event.kind == "feedback" and any(name in event.body for name in EXTRA):

@@ -125,6 +125,6 @@ class DoubleThompson:
         """Do nothing: open comparisons are not tracked."""
 
     def reprice(self, prices):
-        """Go on with new prices; what was counted stays."""
+        """Continue with new prices; the counts stay."""
         for k in range(self.K):
             self.c[k] = prices[k]
