@@ -111,8 +111,7 @@ class PayToCompare:
                 call[j] = True
         for i in range(a):  # is i really not?
             m = self.firmest_refusal(i)
-            price = self.c[i] + (self.c[m] if m != a else 0.0)
-            if self.pays(i, m, self.low[i, m] * (self.c[a] - self.c[i]), price):
+            if self.pays(i, m, self.loss_of_refusal(i, m, a), self.price_of_refusal(i, m, a)):
                 call[i] = True
                 call[m] = True
         if self.is_too_dear(call):
@@ -134,6 +133,14 @@ class PayToCompare:
     def refuses(self, i, j):
         """Whether trusting i is expected to lose more against j than trusting j against i."""
         return self.cheap[i, j] > self.low[i, j] * (self.c[j] - self.c[i])
+
+    def loss_of_refusal(self, i, m, a):
+        """Return what refusing i because of m is expected to lose per round while a answers."""
+        return self.low[i, m] * (self.c[a] - self.c[i])
+
+    def price_of_refusal(self, i, m, a):
+        """Return what comparing i with m costs beside the answer of a."""
+        return self.c[i] + (self.c[m] if m != a else 0.0)
 
     def firmest_refusal(self, i):
         """Return the model that refuses i with the smallest probability of being wrong."""
@@ -164,8 +171,7 @@ class PayToCompare:
             found = self.quiet_on(a, j, self.cheap[a, j], self.c[j], found)
         for i in range(a):
             m = self.firmest_refusal(i)
-            price = self.c[i] + (self.c[m] if m != a else 0.0)
-            found = self.quiet_on(i, m, self.low[i, m] * (self.c[a] - self.c[i]), price, found)
+            found = self.quiet_on(i, m, self.loss_of_refusal(i, m, a), self.price_of_refusal(i, m, a), found)
         return found
 
     def quiet_on(self, i, j, loss, price, most):
