@@ -1,4 +1,4 @@
-"""Use a learner of `weakfeedback serve` as if it were here.
+"""Use a learner of `weakfeedback serve` as if it were local.
 
 >>> from weakfeedback.client import Client
 >>> service = Client("http://127.0.0.1:8470")
@@ -251,7 +251,7 @@ class Client(_Base):
             tried += 1
 
     def _once(self, call: _Call) -> tuple[int, Any, bytes]:
-        """Send a request and read the answer; one on an old connection that was closed meanwhile is sent anew."""
+        """Send a request and read the answer; one on an old connection that was closed meanwhile is sent again."""
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         if connection is not None:
@@ -581,7 +581,7 @@ class AsyncLearner:
 
 @contextlib.contextmanager
 def local_service(store: str | os.PathLike[str] | None = None, *options: str) -> Iterator[Client]:
-    """Start a service of one's own, in a child process on a free port: for notebooks, and for tests of a program.
+    """Start a private service in a child process on a free port: for notebooks, and for tests of a program.
 
     ``store`` is its file; without one everything is gone afterwards. ``options`` are those of ``weakfeedback serve``.
     The child ends with the block; if it is killed instead, the file has everything that was acknowledged.

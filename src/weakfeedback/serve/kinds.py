@@ -54,7 +54,7 @@ class Kind:
         raise NotImplementedError
 
     def code(self) -> dict[str, Any]:
-        """What no state holds."""
+        """Return the arguments that a state does not contain."""
         return {}
 
     def again(self, state: dict[str, Any], compiled: bool) -> Live:
@@ -100,7 +100,7 @@ class Kind:
         return False
 
     def recost(self, live: Any, given: dict[str, Any]) -> None:
-        """Go on with new prices."""
+        """Continue with new prices."""
         raise Problem("not_offered", f"a {self.name} learner has no prices")
 
     def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
@@ -118,7 +118,7 @@ class Kind:
         }
 
     def refuse(self, given: FeedbackRequest, allowed: Sequence[str]) -> None:
-        """Refuse fields of a feedback that mean nothing here."""
+        """Reject fields of a feedback that do not apply here."""
         for field in given.model_fields_set - {*allowed, *ASIDE}:
             raise Problem("wrong_outputs", f"{field} must be left out for a {self.name} learner", field=field)
 
@@ -160,7 +160,7 @@ class Compared(Kind):
         return [tuple(pair) for pair in given.differ or ()], None, None
 
     def check_number(self, outputs: list[Any], numbers: Sequence[int]) -> None:
-        """Refuse more or fewer outputs than were asked for."""
+        """Reject a number of outputs other than the one requested."""
         if len(outputs) != len(numbers):
             which = (
                 f"the stages 0 to {numbers[-1]}" if self._parts == "stages" else f"the models {list(numbers)}"

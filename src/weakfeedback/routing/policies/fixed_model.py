@@ -62,6 +62,6 @@ class FixedModel:
         """Do nothing: there are no open comparisons."""
 
     def reprice(self, prices):
-        """Go on with new prices."""
+        """Continue with new prices."""
         for k in range(self.K):
             self.c[k] = prices[k]
