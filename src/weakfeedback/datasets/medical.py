@@ -15,6 +15,9 @@ from weakfeedback.datasets import files, openml
 from weakfeedback.datasets.dataset import DataMissing, Dataset
 
 ENVIRONMENT = "WEAKFEEDBACK_DATA"
+NOWHERE: Any = type(
+    "Nowhere", (), {"__repr__": lambda self: "nowhere"}
+)()  # in the place of a path: look in no folder
 
 
 @dataclass(frozen=True)
@@ -144,9 +147,8 @@ def _load(known: _Medical, path: Any, use_openml: bool) -> Dataset:
 def _find(known: _Medical, path: Any, use_openml: bool) -> str:
     """Return the file to read, or "" to download."""
     folder = os.environ.get(ENVIRONMENT, "") if path is None else ""
-    nowhere = isinstance(path, str) and not path  # explicitly no folder
     try:
-        if path is not None and not nowhere:
+        if path is not None and path is not NOWHERE:
             return files.find(path, known.files)
         if folder:
             return files.find(folder, known.files, folder_only=True)

@@ -90,7 +90,7 @@ class Load:
                 await self.service.create(name, CONFIG.validate_python(config))
 
     async def ask(self, counts: dict[str, int], changed: bool, forgotten: float = 0.01) -> None:
-        """Play ``rounds`` rounds with each learner; a few are never answered."""
+        """Play ``counts`` rounds with each learner; a few are never answered."""
         asked = [(name, count) for name, count in counts.items() if count]
         await asyncio.gather(*(self._ask_one(name, count, changed, forgotten) for name, count in asked))
 
