@@ -16,7 +16,7 @@ from weakfeedback.datasets.dataset import DataMissing, Dataset
 
 ENVIRONMENT = "WEAKFEEDBACK_DATA"
 NOWHERE: Any = type(
-    "Nowhere", (), {"__repr__": lambda self: "nowhere"}
+    "Nowhere", (), {"__repr__": lambda _: "nowhere"}
 )()  # in the place of a path: look in no folder
 
 
