@@ -342,7 +342,7 @@ def test_a_late_impossible_decision_has_the_same_name():
 
 
 class Settles:
-    """Takes the arm of her first free slot and stays."""
+    """Takes the arm of its first free slot and stays."""
 
     delay_safe = False
 
@@ -363,7 +363,7 @@ class Settles:
 
 
 class Leaves(Settles):
-    """Says that she is settled, and leaves after a while."""
+    """Says that it is settled, and leaves after a while."""
 
     def choose(self, rng):
         if self.settled and self.slots > 250:
@@ -372,7 +372,7 @@ class Leaves(Settles):
 
 
 class Rotates(Settles):
-    """Says that she is settled, and takes the next arm in every slot."""
+    """Says that it is settled, and takes the next arm in every slot."""
 
     def observe(self, arm, reward, collided, rng):
         if not self.settled:

@@ -170,5 +170,5 @@ def test_a_check_survives_an_error_without_words():
         def select(self, rng):
             raise Wordless
 
-    with pytest.raises(PolicyCheckError, match="an error that cannot be written down"):
+    with pytest.raises(PolicyCheckError, match="an error whose message cannot be read"):
         check_policy(lambda problem: Failing(problem.costs), PROBLEM, compiled=False)

@@ -62,7 +62,7 @@ class Numbers(SphinxDirective):
                 f"{self.env.docname}: no stored results of {absent[0]} in {self.config.results_folder}; "
                 + MAKE.format(self.config.results_folder)
             )
-        for name in (e.id for e in chosen if e.id in note.keys):  # new results make the page anew
+        for name in (e.id for e in chosen if e.id in note.keys):  # new results rebuild the page
             self.env.note_dependency(str(rows_of(Path(self.config.results_folder), name).resolve()))
         measure = self.options.get("measure", "regret")
         labels = self.options.get("policies") or self.all_labels(chosen)

@@ -1,9 +1,9 @@
 """How DLC, as printed, jams itself.
 
-In the thesis a player who has been told her arm "starts playing the received arm in the subsequent rounds". The
-arms she can be told are the N best of all K, and among them are arms on which other players are still
+In the thesis a player that has been told its arm "starts playing the received arm in the subsequent rounds". The
+arms it can be told are the N best of all K, and among them are arms on which other players are still
 listening for their own word. From that moment on such a listener collides in every slot, and a collision is a 1:
-whatever the leader sends, she hears 11...1. With 10 arms that is arm 15, which does not exist.
+whatever the leader sends, it hears 11...1. With 10 arms that is arm 15, which does not exist.
 
 Run ``python docs/printed/dlc_jam.py`` to see one such conversation slot by slot, and how often runs end on the best
 arms: as printed, with served players waiting until all have been served, and with reserved best arms kept.

@@ -1,4 +1,4 @@
-"""Use a learner of `weakfeedback serve` as if it were here.
+"""Use a learner of `weakfeedback serve` as if it were local.
 
 >>> from weakfeedback.client import Client
 >>> service = Client("http://127.0.0.1:8470")
@@ -162,7 +162,8 @@ class _Base:
         if tried >= self.repeats or (status is not None and status not in REPEATED):
             return None
         told = float(retry_after) if retry_after is not None and retry_after.isdecimal() else 0.0
-        return max(min(told, LONGEST), min(2.0, 0.05 * 2**tried) * random.uniform(0.5, 1.0))
+        found: float | None = max(min(told, LONGEST), min(2.0, 0.05 * 2**tried) * random.uniform(0.5, 1.0))
+        return found
 
     def _failed(self, call: _Call, problem: BaseException) -> ServiceUnavailable:
         words = str(problem) or type(problem).__name__
@@ -250,7 +251,7 @@ class Client(_Base):
             tried += 1
 
     def _once(self, call: _Call) -> tuple[int, Any, bytes]:
-        """Send a request and read the answer; one on an old connection that was closed meanwhile is sent anew."""
+        """Send a request and read the answer; one on an old connection that was closed meanwhile is sent again."""
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         if connection is not None:
@@ -383,7 +384,7 @@ class Learner:
         return dict(self._send(_audit_labels(self._path, audit, labels)))
 
     def recost(self, stage_costs: Sequence[float] | None = None, error_cost: float | None = None) -> None:
-        """Go on with new prices; what was counted stays."""
+        """Continue with new prices; the counts stay."""
         self._send(_recost(self._path, stage_costs, error_cost))
 
     def series(self, start: int, end: int, step: int = 60) -> dict[str, Any]:
@@ -580,7 +581,7 @@ class AsyncLearner:
 
 @contextlib.contextmanager
 def local_service(store: str | os.PathLike[str] | None = None, *options: str) -> Iterator[Client]:
-    """Start a service of one's own, in a child process on a free port: for notebooks, and for tests of a program.
+    """Start a private service in a child process on a free port: for notebooks, and for tests of a program.
 
     ``store`` is its file; without one everything is gone afterwards. ``options`` are those of ``weakfeedback serve``.
     The child ends with the block; if it is killed instead, the file has everything that was acknowledged.

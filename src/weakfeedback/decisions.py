@@ -1,4 +1,4 @@
-"""What a policy may decide, judged in one place: simulations, conformance checks and live objects use these words.
+"""Validation of decisions, in one place for simulations, conformance checks and live objects.
 
 Each function returns the decision if it is allowed and raises ``WrongDecision`` otherwise: one line with the policy,
 what it returned, and what is allowed.
@@ -23,7 +23,7 @@ class WrongDecision(ValueError):
     """
 
     def __init__(self, policy: Any, method: str, value: Any, allowed: str) -> None:
-        # not type(): what stands before a policy, to note or to delay something, goes by its name
+        # not type(): wrappers that record or delay something report the policy's class
         self.words = f"it must be {allowed}, got {brief(value)} from {policy.__class__.__name__}.{method}()"
         self.round = 0
         super().__init__(f"impossible decision: {self.words}")
@@ -62,7 +62,7 @@ def checked_bool(policy: Any, value: Any, method: str) -> bool:
 
 
 def checked_choice(policy: Any, value: Any, arms: int, method: str = "choose") -> int:
-    """Return the arm that a player chooses, or -1 if she idles.
+    """Return the arm that a player chooses, or -1 if it idles.
 
     >>> checked_choice("a player", -1, 3)
     -1
@@ -90,7 +90,8 @@ def checked_allocation(
         total += amount
     if not right or not total <= budget * (1.0 + REACH):
         raise WrongDecision(policy, method, value, allocation_words(arms, budget))
-    return value
+    found: np.ndarray = value
+    return found
 
 
 def checked_call(policy: Any, value: Any, models: int, method: str = "select") -> np.ndarray:
@@ -102,7 +103,8 @@ def checked_call(policy: Any, value: Any, models: int, method: str = "select") -
     right = isinstance(value, np.ndarray) and value.shape == (models,) and value.dtype == np.bool_
     if not right or not value.any():
         raise WrongDecision(policy, method, value, call_words(models))
-    return value
+    found: np.ndarray = value
+    return found
 
 
 def arm_words(arms: int) -> str:
@@ -126,7 +128,7 @@ def call_words(models: int) -> str:
 
 
 def _whole(value: Any) -> int | None:
-    """The integer that a value is; a bool is one, a float is none."""
+    """Return a value as an integer; bools are accepted, floats are not."""
     try:
         return operator.index(value)
     except TypeError:
@@ -134,7 +136,7 @@ def _whole(value: Any) -> int | None:
 
 
 class Judged:
-    """Stands before a policy and judges every decision on its way into the loop."""
+    """Wraps a policy and validates every decision before the loop uses it."""
 
     def __init__(
         self,
@@ -143,7 +145,7 @@ class Judged:
         judge: Callable[[Any, Any], Any],
         starts: Callable[..., bool] | None = None,
     ) -> None:
-        # ``starts`` takes the arguments of a call and says whether a round begins with it; None: every round has one
+        # ``starts`` takes the arguments of a call and returns whether it begins a round; None: every call does
         self._policy = policy
         decide = getattr(policy, method)
         rounds = 0

@@ -1,4 +1,4 @@
-"""What a figure shows, as plain data, and how matplotlib draws it: curves with bands, labelled at their ends."""
+"""Figures as plain data, and how matplotlib draws them: curves with bands, labelled at their ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-# Okabe and Ito's palette without yellow: told apart by colour-blind readers and in print
+# Okabe and Ito's palette without yellow: distinguishable for colour-blind readers and in print
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 STYLES = ("-", "--", "-.", ":")
 MOST_POINTS = 200  # of a curve: more cannot be seen
@@ -113,7 +113,7 @@ def look(k: int) -> tuple[str, str]:
     return COLOURS[colour], STYLES[(turn + colour) % len(STYLES)]
 
 
-def _label_ends(ax: Axes, ends: list[tuple]) -> None:
+def _label_ends(ax: Axes, ends: list[tuple[Any, ...]]) -> None:
     """Write each policy's name at the end of its curve, moved apart where curves end close together."""
     bottom, top = ax.get_ylim()
     ends = sorted(ends)
@@ -152,7 +152,7 @@ def spread(values: list[float], gap: float, top: float) -> list[float]:
 
 
 def thinned(count: int, points: int) -> list[int]:
-    """At most so many indices, evenly spaced, the last one always among them."""
+    """Return at most ``points`` indices, evenly spaced, always including the last one."""
     step = math.ceil(count / points)
     return list(range(count - 1, -1, -step))[::-1]
 

@@ -84,7 +84,7 @@ class Setting:
     Attributes
     ----------
     name, summary : str
-        What to call it, and one line on what it is.
+        Its name, and a one-line description.
     policies : mapping
         By name, the classes of its policies.
     first : names
@@ -138,7 +138,8 @@ class Setting:
 
     def instance_names(self) -> tuple[str, ...]:
         """Return the names of its instances."""
-        return self._instances().names()
+        found: tuple[str, ...] = self._instances().names()
+        return found
 
     def describe(self, name: str) -> Any:
         """Return what is known of an instance without its data."""

@@ -38,7 +38,8 @@ class Comparison:
     replications: int
 
     def __getitem__(self, name: str) -> float:
-        return getattr(self, name)
+        found: float = getattr(self, name)
+        return found
 
 
 def paired_comparison(first: str, second: str, a: np.ndarray, b: np.ndarray) -> Comparison:

@@ -1,10 +1,10 @@
-"""What policies, problems and worlds must have: the protocols of all settings.
+"""Protocols of all settings: what policies, problems and worlds must provide.
 
 A policy is a plain object. Its fields are numbers and arrays, its methods are those below; nothing is inherited. All
 methods get a generator, used or not. Optional are
 
 ``delay_safe : bool``
-    Feedback may come late and out of order. False unless said.
+    Feedback may come late and out of order. Default: False.
 ``recostable : bool``
     Nothing that is learned depends on the costs, which may change.
 ``sees_truth : bool``
@@ -33,7 +33,7 @@ class Policy(Protocol):
 
 @runtime_checkable
 class PairPolicy(Policy, Protocol):
-    """A policy for cascades that can also be told which pairs of arms differed; live cascades need it."""
+    """A policy for cascades that also accepts which pairs of arms differed; live cascades need it."""
 
     def update_pairs(self, arm: int, differ: Any, rng: Rng) -> None:
         """Learn from a matrix of bools: ``differ[i, j]`` for i < j <= arm."""
@@ -77,13 +77,13 @@ class RoutingPolicy(Protocol):
         """Return a fresh array of bools, one for each model to call; the last of them answers."""
 
     def start(self, call: Any, rng: Rng) -> None:
-        """Count a round that is really played."""
+        """Count a round that is actually played."""
 
     def update(self, call: Any, outputs: Any, rng: Rng) -> None:
         """Learn from the outputs of the models called."""
 
     def cancel(self, call: Any) -> None:
-        """Give up comparisons that were asked for."""
+        """Cancel requested comparisons."""
 
 
 @runtime_checkable
@@ -94,18 +94,18 @@ class AllocationPolicy(Protocol):
         """Return how much each arm gets."""
 
     def update(self, allocation: Any, observed: Any, rng: Rng) -> None:
-        """Learn from what was seen."""
+        """Learn from the observation."""
 
 
 @runtime_checkable
 class PlayerPolicy(Protocol):
-    """One player of many who do not talk (chapter 5)."""
+    """One of several players that do not communicate (chapter 5)."""
 
     def choose(self, rng: Rng) -> int:
         """Return the arm to play, or -1 for none."""
 
     def observe(self, arm: int, reward: float, collided: bool, rng: Rng) -> None:
-        """Learn from the own reward and collision."""
+        """Learn from the player's own reward and collision."""
 
 
 class World(Protocol):
@@ -133,7 +133,7 @@ class Problem(Protocol):
         """Return the loop that plays its rounds."""
 
     def measures(self, counts: Any) -> dict[str, Any]:
-        """Return what the counts of a run come to."""
+        """Return the measures that follow from the counts of a run."""
 
 
 AnyPolicy = Policy | ContextualPolicy | AdaptivePolicy | RoutingPolicy | AllocationPolicy | PlayerPolicy

@@ -9,8 +9,8 @@ from tests.allocation.test_twins import Story, played
 from tests.mutants import mutate, survives
 
 from weakfeedback import allocation as fast
-from weakfeedback.allocation import (
-    common,
+from weakfeedback.allocation import common, play, waiting, world
+from weakfeedback.allocation.policies import (
     csb_dt,
     csb_du,
     csb_mk,
@@ -20,9 +20,6 @@ from weakfeedback.allocation import (
     known_thresholds,
     num_mk,
     num_sk,
-    play,
-    waiting,
-    world,
 )
 from weakfeedback.kernels import knapsack
 
@@ -215,7 +212,8 @@ def test_mutants_of_policies_are_caught(module, old, new):
         (common, "draw_means", csb_du, "rng.beta(S[i], F[i])", "rng.beta(F[i], S[i])"),
         (waiting, "rounds_to_wait", csb_sk, "math.ceil(real)", "math.floor(real)"),
         (waiting, "published_share", csb_dt, "math.floor(", "math.ceil("),
-        (knapsack, "pack_again", known_thresholds, "capacity * (1.0 + TOLERANCE), np", "capacity - TOLERANCE, np"),
+        (knapsack, "pack_again", known_thresholds,
+         "capacity * (1.0 + CAPACITY_SLACK), np", "capacity - CAPACITY_SLACK, np"),
         (knapsack, "pack_again", csb_mk, "BETTER = 1.0 + 1e-12", "BETTER = 1.05"),
         (knapsack, "pack_again", csb_du, "return value + left * ratio[j]", "return value"),
         (knapsack, "pack_again", csb_mk, "if w[i] <= w[j] and v[i] >= v[j]:", "if v[i] >= v[j]:"),

@@ -51,7 +51,7 @@ def gone(pid):
 
 @contextlib.contextmanager
 def joined(air, moves):
-    """Devices in threads: device n sends the bytes of ``moves[n]``, one piece for each outcome that she hears."""
+    """Devices in threads: device n sends the bytes of ``moves[n]``, one piece for each outcome that it hears."""
 
     def device(n):
         with (

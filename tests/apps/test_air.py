@@ -78,7 +78,7 @@ def test_only_choices_and_outcomes_cross():
 
 
 def in_turn(events):
-    """She speaks once, then hears once, and so on: neither side is ever more than a frame ahead."""
+    """It speaks once, then hears once, and so on: neither side is ever more than a frame ahead."""
     up = down = 0
     for word, part in events:
         up += len(part) * (word == "up")
@@ -114,8 +114,8 @@ def test_each_is_told_of_her_own_channel():
     [
         (choose(5), "slot 0: player 1 chose channel 5: must be 0 to 4, or -1 to idle"),
         (choose(0, -2), "slot 1: player 1 chose channel -2: must be"),
-        ([b"".join(choose(0, 1))], "slot 0: player 1 spoke out of turn"),
-        ([b"GET / HTTP/1.1\r\n\r\n"], "slot 0: player 1 spoke out of turn"),
+        ([b"".join(choose(0, 1))], "slot 0: player 1 sent more than one choice"),
+        ([b"GET / HTTP/1.1\r\n\r\n"], "slot 0: player 1 sent more than one choice"),
         ([b"\0\0\0"], "slot 0: player 1 was silent for 0.5 s"),
         ([], "slot 0: player 1 hung up"),
     ],
@@ -163,7 +163,7 @@ def closed(connection):
 
 def test_who_does_not_come_is_named():
     with Air(MultiplayerProblem(MEANS[5], 2)) as air, joined(air, [choose(0)]):
-        with pytest.raises(TimeoutError, match=r"no word from player 1 within 0\.5 s"):
+        with pytest.raises(TimeoutError, match=r"player 1 did not join within 0\.5 s"):
             air.admit(seconds=0.5)
         with pytest.raises(ValueError, match="players must join"):
             air.slot()
@@ -177,7 +177,7 @@ def test_who_does_not_come_is_named():
         (pack_outcome(7, math.nan, False), 0, "reward nan"),
         (pack_outcome(7, 0.5, True), 0, "without one"),
         (pack_outcome(7, 0.5, False), -1, "without one"),
-        (pack_outcome(7, 0.0, True), -1, "idling"),
+        (pack_outcome(7, 0.0, True), -1, "idled"),
         (OUTCOME.pack(7, 0.0, 2), 0, "collision flag 2"),
     ],
 )

@@ -21,6 +21,6 @@ def test_rounds_end_where_the_players_have_settled():
     problem = MultiplayerProblem(np.array([0.9, 0.5, 0.1]), players=2)
     rounds, uniform, parameters = recorded(Case(problem, MusicalChairs(3, 20), 10_000, 1), 0)
     assert 20 < rounds < 100
-    # the shuffle, three rewards a round, and an arm for each player until she sits
+    # the shuffle, three rewards a round, and an arm for each player until it sits
     assert 2 + 3 * rounds + 2 * 20 <= uniform <= 2 + 5 * rounds
     assert parameters.shape == (0, 2)

@@ -15,13 +15,10 @@ from weakfeedback.cascade import (
     RandomArm,
     UssTs,
     UssUcb,
-    baselines,
-    hanawal,
     play,
-    uss_ts,
-    uss_ucb,
     world,
 )
+from weakfeedback.cascade.policies import baselines, hanawal, uss_ts, uss_ucb
 
 PAIRS = {
     "USS-TS": (UssTs, slow.SlowUssTs, ()),

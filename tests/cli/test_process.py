@@ -59,7 +59,7 @@ def test_an_interrupted_run_can_be_resumed_and_keeps_earlier_results(small):
         process.send_signal(signal.SIGINT)
         printed, complaint = process.communicate(timeout=PATIENCE)
     assert (process.returncode, printed, complaint.count("\n")) == (130, "", 1)
-    assert "run the same command to go on" in complaint
+    assert "run the same command to continue" in complaint
     kept = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     assert {path: kept.get(path) for path in before} == before
     assert not [path for path in kept if path.suffix == ".part"]

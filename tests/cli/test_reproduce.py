@@ -175,7 +175,7 @@ def test_an_interrupt_is_status_130_and_says_how_to_go_on(folder):
         process.send_signal(signal.SIGINT)
         printed, complaint = process.communicate(timeout=PATIENCE)
     assert (process.returncode, printed, complaint.count("\n")) == (130, "", 1), complaint
-    assert "run the same command to go on" in complaint
+    assert "run the same command to continue" in complaint
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")

@@ -95,7 +95,7 @@ def test_a_disk_that_is_full_is_named_and_does_no_harm(tmp_path):
 
     done = run(WARM_UP, tmp_path, preexec_fn=few_bytes)
     assert "1 policy ready" in done.stdout
-    assert done.stderr.startswith("weakfeedback: what was compiled could not be kept: [Errno 27]")
+    assert done.stderr.startswith("weakfeedback: compiled code could not be cached: [Errno 27]")
     assert done.stderr.count("\n") == 1
     plays_alike(tmp_path)  # when there is room again
     assert run(WARM_UP, tmp_path).stderr == ""

@@ -20,9 +20,8 @@ from weakfeedback.contextual import (
     disagreement,
     glm,
     history,
-    uss_pd,
-    uss_pd_ridge,
 )
+from weakfeedback.contextual.policies import uss_pd, uss_pd_ridge
 from weakfeedback.engine.replication import Compiled, Interpreted
 from weakfeedback.engine.seeds import generator
 from weakfeedback.kernels import linalg

@@ -29,16 +29,13 @@ from weakfeedback.contextual import (
     Supervised,
     UssPd,
     UssPdRidge,
-    baselines,
     disagreement,
     glm,
     history,
     play,
-    supervised,
-    uss_pd,
-    uss_pd_ridge,
     world,
 )
+from weakfeedback.contextual.policies import baselines, supervised, uss_pd, uss_pd_ridge
 from weakfeedback.kernels import linalg
 
 TWINS = {"UssPd": slow.SlowUssPd, "UssPdRidge": slow.SlowUssPdRidge, "Supervised": slow.SlowSupervised}

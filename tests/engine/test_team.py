@@ -51,7 +51,7 @@ class Plain:
 
 
 def lighten(player, arm):
-    """A helper that is given the player herself."""
+    """A helper that is given the player itself."""
     player.sums[arm] *= 0.5
     player.t += 1
 
@@ -61,7 +61,7 @@ def first_half(numbers):
 
 
 class Lent(Plain):
-    """Hands herself, her arrays and parts of them around, inside a round."""
+    """Hands itself, its arrays and parts of them around, inside a round."""
 
     def more(self, arm, reward):
         lighten(self, arm)
@@ -81,7 +81,7 @@ class Lent(Plain):
 
 
 class WithStream(Plain):
-    """Has a generator among her fields."""
+    """Has a generator among its fields."""
 
     def __init__(self):
         super().__init__()
@@ -142,7 +142,7 @@ def renew_later(player, arm):
 
 
 class Renewed(Plain):
-    """A helper of a helper replaces her array."""
+    """A helper of a helper replaces its array."""
 
     def more(self, arm, reward):
         if self.t % 2 == 0:

@@ -150,7 +150,7 @@ def test_a_part_of_the_experiments_decides_only_what_it_can(holds, rule, outcome
     found = Finding((decided("a", holds), skipped("b")), rule=rule)
     (_, verdict), *_ = conclude([one], [found], {"a"})
     assert verdict.outcome == outcome
-    assert ("1 of 2 were not asked for" in verdict.reason) == (outcome == "inconclusive")
+    assert ("1 of 2 were not requested" in verdict.reason) == (outcome == "inconclusive")
     (_, whole), *_ = conclude([one], [found], {"a", "b"})
     assert whole.outcome == ("reproduced" if holds else "not-reproduced")
 

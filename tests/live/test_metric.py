@@ -9,7 +9,7 @@ import pytest
 
 from weakfeedback import Cascade
 from weakfeedback.cascade import UssTs
-from weakfeedback.live.metrics import toss
+from weakfeedback.live.metrics import sample_disagreements
 
 RNG = np.random.default_rng(5)
 TABLE = np.clip(RNG.random((400, 1)) + RNG.normal(0.0, [0.3, 0.1, 0.05], size=(400, 3)), 0.0, 1.0)
@@ -83,9 +83,9 @@ def test_a_coin_for_every_pair_whatever_its_bias():
 
     far = np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 0.5], [0.0, 0.0, 0.0]])
     rng = Listed([0.0, 0.999, 0.5])
-    assert toss(far, rng)[0].tolist() == [False, False, True]
+    assert sample_disagreements(far, rng)[0].tolist() == [False, False, True]
     assert rng.draws == []
-    assert toss(far, Listed([0.0, 0.0, 0.499]))[1].tolist() == [False, False, True]
+    assert sample_disagreements(far, Listed([0.0, 0.0, 0.499]))[1].tolist() == [False, False, True]
 
 
 def test_rejected_outputs_toss_no_coin():

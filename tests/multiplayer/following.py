@@ -65,7 +65,7 @@ def follow(kind, name, inputs, means, players, seed, rounds, **law):
 
 
 def alone(kind, name, inputs, seed, rounds, chance):
-    """One player and her twin among ghosts: collisions and rewards come at random, whatever they play."""
+    """One player and its twin among ghosts: collisions and rewards come at random, whatever they play."""
     ghosts, rng = np.random.default_rng(seed), slow.stream(seed, 0, 1, 0)
     table = slow.SlowTable(TWINS[name](**inputs), [slow.stream(seed, 0, 1, 0)])
     (twin,), (diary,) = table.players, table.diaries

@@ -93,7 +93,7 @@ def test_phases_keep_to_the_lemmas(n, served):
         assert arena.collisions(opening + 1, opening + explored) == 0
         talking = arena.collisions(opening + explored + 1)
         assert 2 * (n - 1) <= talking <= communication_collisions(7, n)
-        # the last word ends within T_CP; who waits starts T_P after her signal
+        # the last word ends within T_CP; who waits starts T_P after its signal
         last_word = max(player.signal for player in arena.players if player.rank) + bits_for(7)
         assert last_word - explored <= communication_rounds(7, n)
         period = (n - 1) * (bits_for(7) + 1)

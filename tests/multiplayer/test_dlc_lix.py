@@ -43,8 +43,8 @@ def test_two_players_by_hand():
     while 1.0 / (plays * 2**g) > epsilon / 4:
         g += 1
     bits = math.ceil(math.log2(plays * 2**g + 1))
-    leader += [2] + [2] * bits  # the signal; then she listens on arm 2
-    follower = [2] * signal + [-1] * bits  # her sum is 0: all bits are 0
+    leader += [2] + [2] * bits  # the signal; then it listens on arm 2
+    follower = [2] * signal + [-1] * bits  # its sum is 0: all bits are 0
     leader += [2, 0]  # mean 1 of arm 0 beats mean 0 of arm 2: (0 - 2) mod 4 = 2 = binary 10
     follower += [2, 2]
     # free arms now: 1, 2, 3, the last with mean 1; J = {3}. Arm 1 has 1 play, arm 2 has ``plays``: u = 1 until its
@@ -95,7 +95,7 @@ def test_players_earn_while_the_leader_learns_and_collide_only_to_talk(n):
         talking = set()
         for k, player in enumerate(arena.players):
             if player.rank:
-                # signal, transfer and word end with the slot in which she settles
+                # signal, transfer and word end with the slot in which it settles
                 signal = opening + player.plays + 1
                 first = fineness(player.plays, 0.5, n)
                 length = bits_for((player.plays << first) + 1)

@@ -33,7 +33,7 @@ class Listed:
 def two_players_by_hand(kind):
     """Four arms, seats 1 and 3. The opening: 1 slot, a sweep of 4, indexing of 7.
 
-    The leader (player 0) sits on arm 1; in indexing she meets arm 3 once and has arm 2 for herself once.
+    The leader (player 0) sits on arm 1; in indexing it meets arm 3 once and has arm 2 for itself once.
     """
     rngs = [Listed(0.3, 0.9, 0.1, 0.49), sitting_on(3, 4)]
     arena = Arena([kind(4), kind(4)], [0.1, 0.9, 0.5, 0.8], rngs)
@@ -44,7 +44,7 @@ def two_players_by_hand(kind):
     assert leader.pulls.tolist() == [0, 10, 1, 0]
     # the set is {0, 1}; slots 1 and 2 rotate. Arm 0 (mean .1) loses to arm 2 (.5); arm 3 was never free: not compared
     arena.play(2)
-    # slot 3: she stays on her last arm 0 and is met. 4, 5: on arm 0. 6 to 9: on arm 2, where he comes in slot 9
+    # slot 3: it stays on its last arm 0 and is met. 4, 5: on arm 0. 6 to 9: on arm 2, where the other comes in slot 9
     arena.play(7)
     assert arena.column(0, 13, 21) == [1, 0, 0, 0, 0, 2, 2, 2, 2]
     assert arena.column(1, 13, 21) == [0, 1, 0, 1, 0, 3, 0, 1, 2]
@@ -53,7 +53,7 @@ def two_players_by_hand(kind):
         assert player.cycle[:2].tolist() == [1, 2]
     # f(9) = 2.20 + 4 log 2.20 = 5.35 and 2 d(.1, .5) = .74: arm 0 is to be explored, as arm 3 is, never seen
     assert (leader.worst, leader.wanted[: leader.wanted_size].tolist()) == (2, [0, 3])
-    # slot 11 is hers on arm 2, u = .9: arm 3. Slot 13: she has found arm 3, and tells
+    # slot 11 is its own on arm 2, u = .9: arm 3. Slot 13: it has found arm 3, and tells
     arena.play(3)
     assert arena.column(0, 22, 24) == [1, 3, 1]
     assert arena.column(1, 22, 24) == [2, 1, 2]
@@ -115,7 +115,7 @@ def pair_by_hand(kind):
 
 
 def alone_by_hand(kind):
-    """One player changes her arm at once, and draws in every slot with something to explore."""
+    """One player changes its arm at once, and draws in every slot with something to explore."""
     player, rng = kind(3), Listed(0.0)
     rewards = [0.0, 0.5, 1.0]
     for _ in range(9):  # 1 slot, a sweep of 3, indexing of 5: arm 0, and arms 1 and 2 once each

@@ -32,7 +32,7 @@ def a_visit_by_hand(kind):
     assert arena.column(1, 7, 36) == [2] * 30
     arena.play(9)
     # 31: the signal. 32 to 36: 30 plays, a sum of 15 in five bits, 01111. 37 to 39: not final (0), move by 2 (10):
-    # for a 0 the leader plays arm 1, which she offers
+    # for a 0 the leader plays arm 1, which it offers
     assert arena.column(0, 37, 45) == [2, 2, 2, 2, 2, 2, 1, 2, 1]
     assert arena.column(1, 37, 45) == [2, -1, 2, 2, 2, 2, 2, 2, 2]
     assert leader.pulls.tolist() == [15, 15, 30]
@@ -67,8 +67,8 @@ def confidence_by_hand(kind):
     leader.means[:] = [0.9, 0.1, 0.95, 0.95]
     for sure, new, seat, final, hold in [
         (False, 0, 2, False, False),  # nothing is known of the free arms
-        (True, 2, 2, True, False),  # her own arm, 400 plays of mean .95 against .1
-        (True, 3, 3, False, True),  # her own arm, 5 plays
+        (True, 2, 2, True, False),  # its own arm, 400 plays of mean .95 against .1
+        (True, 3, 3, False, True),  # its own arm, 5 plays
         (True, 0, 3, True, False),  # the best free arm, which is separated
     ]:
         leader.sure, leader.hold = sure, False
@@ -81,7 +81,7 @@ def confidence_by_hand(kind):
 
 
 def an_attempt_that_fails_by_hand(kind):
-    """Moved to arm 1 of mean 1 after slot 30, she has too few plays of it when arm 2 is separated from arm 0.
+    """Moved to arm 1 of mean 1 after slot 30, it has too few plays of it when arm 2 is separated from arm 0.
 
     For a mean of 1, L = exp(-beta / n), for a mean of 0, U = 1 - exp(-beta / n).
     """
@@ -152,10 +152,10 @@ def agreements(kind, arms, players, seed, law="bernoulli", **options):
                     assert leader.check == 10 * arms or leader.before[rank] >= 10 * arms
             moves += seats is not None and seats != now
             seats = now
-    assert words == 0  # nobody meets the leader while she explores
+    assert words == 0  # nobody meets the leader while it explores
     ends = [player.arm for player in by_rank]
     assert len(set(ends)) == players
-    # every sample of the leader is a free play of hers or of a player between words
+    # every sample of the leader is a free play of its own or of a player between words
     assert sum(leader.pulls) <= sum(not hit for hits in arena.hits[begun:] for hit in hits)
     last = len(arena.arms)
     assert arena.play(30).collisions(last + 1) == 0

@@ -8,15 +8,12 @@ from tests.reference import players as slow
 
 from weakfeedback.multiplayer import (
     MultiplayerProblem,
-    dlc,
-    dlc_lix,
     kl_lucb,
-    musical_chairs,
     opening,
     play,
-    sic_mmab,
     world,
 )
+from weakfeedback.multiplayer.policies import dlc, dlc_lix, musical_chairs, sic_mmab
 
 QUICK = {"epsilon": 0.9, "delta": 0.5, "tolerance": "eps"}
 SHORT = {**QUICK, "seating_rounds": 2}
@@ -174,7 +171,7 @@ def test_mutants_of_players_are_caught(module, old, new):
 
 
 def with_base(kind, base):
-    """A player whose inherited steps are those of a mutant of her base class."""
+    """A player whose inherited steps are those of a mutant of its base class."""
     steps = {name: step for name, step in vars(base).items() if callable(step) and not name.startswith("__")}
     return type(kind.__name__, (kind,), steps)
 

@@ -46,7 +46,7 @@ def test_a_seated_player_ignores_collisions_until_the_phase_ends():
             self.calls += 1
             return 0.0 if self.calls < 4 else 0.9  # arm 0 three times, then arm 2
 
-    # player 1 enters a slot later: player 0 has her seat on arm 0 by then
+    # player 1 enters a slot later: player 0 has its seat on arm 0 by then
     first, late = players
     rngs = [sitting_on(0, 3), Late(0.0)]
     first.observe(first.choose(rngs[0]), 0.0, False, rngs[0])
@@ -147,7 +147,7 @@ def test_the_sweep_by_hand():
     assert [player.restarts for player in players] == [1, 1, 1]
     rngs[1].number = 0.5  # arm 1
     arena.play(1 + 3)
-    assert arena.arms[4:] == [[0, 1, 2]] * 4  # the third kept her seat; nobody is hit
+    assert arena.arms[4:] == [[0, 1, 2]] * 4  # the third kept its seat; nobody is hit
     assert rngs[2].calls == 1
     assert [player.restarts for player in players] == [1, 1, 1]
     arena.play(indexing_rounds(3))

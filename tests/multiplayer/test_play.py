@@ -93,7 +93,7 @@ def test_players_are_told_scalars_about_themselves():
     ids=["dlc", "dlc-fair", "dlc-lix", "chairs", "sic"],
 )
 def test_a_player_depends_on_nothing_but_her_own_observations(prototype):
-    """Replay each player alone, from what she was told: she decides the same, and ends in the compiled state."""
+    """Replay each player alone, from what it was told: it decides the same, and ends in the compiled state."""
     problem = MultiplayerProblem(MEANS, 4)
     world = problem.world()
     world_rng, rngs = streams(problem, prototype, 3, 0)

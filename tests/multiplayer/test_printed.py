@@ -19,7 +19,7 @@ def test_a_listener_is_jammed_by_a_served_player(capsys):
     slots, players = script.conversation(seed)
     jammed = next(player for player in players if player.garbled)
     k = players.index(jammed)
-    # she is told by the leader, but in each of her slots somebody who has settled sits on her arm
+    # it is told by the leader, but in each of its slots somebody who has settled sits on its arm
     listening = [arms for c, arms in slots if jammed.signal < c <= jammed.signal + 4]
     intruders = [{n for n in range(6) if n != k and arms[n] == arms[k]} for arms in listening]
     assert all(intruders)

@@ -93,7 +93,7 @@ def test_the_compared_runs_meet_failed_openings(word):
 
 
 def test_sic_mmab_hears_only_what_is_said_to_her():
-    """After a failed opening there are collisions outside her turn; they are no part of a sum."""
+    """After a failed opening there are collisions outside its turn; they are no part of a sum."""
     failed = 0
     for seed in range(40):
         inputs = {"arms": 4, "horizon": 2, "constant": 0.3}

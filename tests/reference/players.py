@@ -1,8 +1,8 @@
 """Slow twins of chapter 5: the world, the round loop, the shared opening and AdaptiveExplore.
 
-A player is one Python generator: it yields the arm of a slot (or -1 for idling) and is sent what she saw,
-``(reward, collided)``. So her program reads from top to bottom as the pseudo-code does, and a phase that ends
-is a loop that ends. What others may look at (is she settled, on which arm) stands in her `Diary`.
+A player is one Python generator: it yields the arm of a slot (or -1 for idling) and is sent what it saw,
+``(reward, collided)``. So its program reads from top to bottom as the pseudo-code does, and a phase that ends
+is a loop that ends. What others may look at (is it settled, on which arm) stands in its `Diary`.
 Arms are 0-based, except in player indexing, where the thesis needs i = 1..K.
 Nothing of `weakfeedback` is imported here: that is what makes a comparison worth something.
 """
@@ -237,7 +237,7 @@ def sweep(me: Diary, K: int, seated: bool) -> Turns:
 
 
 def indexing(i: int, K: int) -> Turns:
-    """The 2K - 1 slots of player indexing for the player on arm i = 1..K; the arms she heard of."""
+    """The 2K - 1 slots of player indexing for the player on arm i = 1..K; the arms it heard of."""
     heard = set()
     walk = [i] * (2 * i) + list(range(i + 1, K + 1)) + [i] * K
     for s in range(1, 2 * K):

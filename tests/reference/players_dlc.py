@@ -57,7 +57,7 @@ def word_length(rules: DlcRules) -> int:
 
 
 def final_arm(me: Diary, rules: DlcRules, arm: int, cycle: Sequence[int]) -> int:
-    """The arm of the coming slot for a player that knows her place."""
+    """The arm of the coming slot for a player that knows its place."""
     return cycle[(me.rank + me.c) % len(cycle)] if rules.fair and cycle else arm
 
 

@@ -1,4 +1,4 @@
-"""The slow twin of DPE1: the leader explores, the others exploit the set of arms she told them.
+"""The slow twin of DPE1: the leader explores, the others exploit the set of arms it told them.
 
 One generator per player, as in `players`. Nothing of `weakfeedback` is imported here.
 """
@@ -13,7 +13,7 @@ from tests.reference.players import IDLE, Diary, Turns, divergence, opening, sit
 
 @dataclass
 class Opinion:
-    """What a player holds besides her diary: the common set M, and the leader's arms to explore."""
+    """What a player holds besides its diary: the common set M, and the leader's arms to explore."""
 
     M: set[int] = field(default_factory=set)
     worst: int = -1
@@ -29,7 +29,7 @@ class Opinion:
 
 
 def slow_dpe1(K: int, opinions: list[Opinion] | None = None) -> Callable[[Diary, Any], Turns]:
-    """A maker of DPE1 players; each appends her opinion to the list given, for others to read."""
+    """A maker of DPE1 players; each appends its opinion to the list given, for others to read."""
 
     def player(me: Diary, rng: Any) -> Turns:
         mine = Opinion()
@@ -63,7 +63,7 @@ def program(me: Diary, mine: Opinion, rng: Any, K: int) -> Turns:
 
 
 def play(me: Diary, arm: int) -> Turns:
-    """A slot; the arm played last is the arm she is on."""
+    """A slot; the arm played last is the arm it is on."""
     _, collided = yield from slot(me, arm)
     me.arm = arm
     return collided
@@ -84,7 +84,7 @@ def leader(me: Diary, mine: Opinion, rng: Any, K: int) -> Turns:
 
 
 def leaders_arm(me: Diary, mine: Opinion, rng: Any) -> int:
-    """Her place in the rotation; on the worst arm of M, half of the time an arm that may be better."""
+    """Its place in the rotation; on the worst arm of M, half of the time an arm that may be better."""
     arm = mine.cycle()[me.c % me.N]
     if arm == mine.worst and mine.wanted:
         u = rng.random()
@@ -120,7 +120,7 @@ def worth_a_try(me: Diary, mean: dict[int, float], low: int | None, a: int, c: i
 
 
 def tell(me: Diary, mine: Opinion, K: int, low: int, high: int) -> Turns:
-    """Three parts: she stays where each follower meets her, then on the arm out, then on the arm in."""
+    """Three parts: it stays where each follower meets it, then on the arm out, then on the arm in."""
     N = me.N
     here = mine.cycle()[(me.c - 1) % N]
     for arm in [here] * (N - 1) + [low] * N + [high] * K:

@@ -1,7 +1,7 @@
 """The slow twin of DLC-LIX with early moves: provisional words by empirical means before the final one.
 
 What a word or a transfer looks like is as in `players_lix`; what differs is when the leader visits a follower, what
-she may say, and that a follower goes on listening after a word that is not final.
+it may say, and that a follower goes on listening after a word that is not final.
 Nothing of `weakfeedback` is imported here.
 """
 
@@ -43,11 +43,11 @@ class Word:
 
 @dataclass
 class Mind:
-    """What the leader keeps in mind besides her samples."""
+    """What the leader keeps in mind besides its samples."""
 
     check: int
     open_arms: set[int]
-    since: dict[int, int]  # per rank, the first slot on her present arm
+    since: dict[int, int]  # per rank, the first slot on its present arm
     served: int = 1  # the first rank without a final word
     hold: bool = False  # the rank to be served keeps an arm that is not known to be the best or good enough
     sure: bool = False  # the best open arm is separated: the next word may be final
@@ -55,7 +55,7 @@ class Mind:
 
 
 def slow_early(rules: LixRules, minds: list[Mind] | None = None) -> Callable[[Diary, Any], Turns]:
-    """A maker of players; a leader appends what she keeps in mind to the list given."""
+    """A maker of players; a leader appends what it keeps in mind to the list given."""
 
     def player(me: Diary, rng: Any) -> Turns:
         seating = rules.seating_rounds or thesis_rounds(rules.K, rules.delta)
@@ -159,7 +159,7 @@ def mean(me: Diary, arm: int) -> float:
 
 
 def good_enough(me: Diary, rules: LixRules, seat: int, u: int) -> bool:
-    """Whether the arm she keeps is separated from the best of the other open arms."""
+    """Whether the arm it keeps is separated from the best of the other open arms."""
     beta = exploration_rate(rules.K, rules.delta, max(1, me.pairs))
     upper = bound(me.pulls[u], mean(me, u), 1.0, beta)
     lower = bound(me.pulls[seat], mean(me, seat), 0.0, beta)
@@ -178,7 +178,7 @@ def follower(me: Diary, rules: LixRules) -> Turns:
 
 
 def answer(me: Diary, rules: LixRules) -> Turns:
-    """Play her arm until the signal, tell what it earned since she came to it, hear the word."""
+    """Play its arm until the signal, tell what it earned since it came to it, hear the word."""
     since, earned, collided = me.c, 0.0, False
     while not collided:
         reward, collided = yield from slot(me, me.arm)

@@ -22,8 +22,8 @@ def test_two_players_from_slot_to_slot():
         table.slot([0.0, 0.5, 1.0])
     assert table.choices[:4] == [[0, 1]] * 4  # seats, and a sweep that finds nobody standing
     assert table.choices[4:9] == [[0, 1], [0, 1], [1, 1], [2, 1], [0, 2]]
-    # The leader met reward 1 on arm 2 while indexing. Slots 1, 2: rotation over {0, 1}; then she looks: 0 out, 2 in.
-    # Slot 3: she stays, rank 1 meets her. Slots 4, 5: arm 0. Slots 6 to 8: arm 2, rank 1 plays (c + 1) mod 3.
+    # The leader met reward 1 on arm 2 while indexing. Slots 1, 2: rotation over {0, 1}; then it looks: 0 out, 2 in.
+    # Slot 3: it stays, rank 1 meets it. Slots 4, 5: arm 0. Slots 6 to 8: arm 2, rank 1 plays (c + 1) mod 3.
     assert table.choices[9:17] == [[1, 0], [0, 1], [0, 0], [0, 1], [0, 0], [2, 1], [2, 2], [2, 0]]
     assert [opinion.M for opinion in opinions] == [{1, 2}, {1, 2}]
     # Arm 0 was free 9 times, 9 d(0, 1/2) = 9 ln 2 = 6.24. f(c) = 5.01, 5.64, 6.13, 6.52 at c = 8, 10, 12, 14: it is

@@ -29,7 +29,7 @@ def test_a_final_word_from_slot_to_slot():
     rules = LixRules(3, 2.0, 0.5, tolerance="eps", seating_rounds=1)
     table, (one, two), mind = after_opening(rules, [0.0, 1.0, 0.5], 15)
     # c = 1, 2: arms 0, 2; c = 3, 4: u = 0, l = 2. B <= 2 always, so a signal in slot 5: T_c = 4, R = 4 = 100.
-    # 1 > .5, she stays; U - L <= 2, so the word is final: 1 and 00. One more pair, then the leader settles.
+    # 1 > .5, it stays; U - L <= 2, so the word is final: 1 and 00. One more pair, then the leader settles.
     assert one == [0, 2, 0, 2, 1, 1, 1, 1, 1, 2, 2, 0, 2, 2, 2]
     assert two == [1, 1, 1, 1, 1, 1, -1, -1, 1, 1, 1, 1, 1, 1, 1]
     assert table.settled()

@@ -166,7 +166,7 @@ def test_dlc_lix_with_two_players_from_slot_to_slot():
     table = at_table(slow_dlc_lix(rules), [0, 1], 3, [0.0, 1.0, 0.5], 1 + 5 + 15)
     # c = 1, 2: arms 0, 2; c = 3, 4: u = 0, l = 2; signal in slot 5, T_c = 4, R = 4 = 100 in 3 bits (2^3 >= 5),
     # 1/4 <= 2 / 4, so g = 0. Then the word 00, as 1 > .5: the leader stays on arm 2.
-    # Another pair for the leader (open arms are still 0 and 2), then she settles on 2.
+    # Another pair for the leader (open arms are still 0 and 2), then it settles on 2.
     assert [a for a, _ in table.choices[6:]] == [0, 2, 0, 2, 1, 1, 1, 1, 2, 2, 0, 2, 2, 2, 2]
     assert [b for _, b in table.choices[6:]] == [1, 1, 1, 1, 1, 1, -1, -1, 1, 1, 1, 1, 1, 1, 1]
     assert table.settled()

@@ -67,7 +67,7 @@ async def tell_through(call: Caller, place: str, rounds: int, luck: random.Rando
 
 
 def answer(kind: str, name: str, one: dict[str, Any], luck: random.Random) -> dict[str, Any]:
-    """What was seen under a decision."""
+    """The observation that belongs to a decision."""
     if kind == "allocation":
         return {"observed": {arm: float(luck.random() < 0.5) for arm in one["allocation"]}}
     outputs: list[Any] = [luck.randrange(2) for _ in one["call"]]

@@ -1,7 +1,7 @@
 """Cascades, contextual cascades and allocations as Gymnasium environments; needs the extra ``[gym]``.
 
 Importing this module registers "weakfeedback/Cascade-v0", "weakfeedback/ContextualCascade-v0" and
-"weakfeedback/Allocation-v0". All take ``problem`` and ``horizon`` (10,000 rounds unless told otherwise). An observation
+"weakfeedback/Allocation-v0". All take ``problem`` and ``horizon`` (10,000 rounds by default). An observation
 holds what a policy may see and nothing else. The regret, for evaluation only, is in ``info``.
 
 ``reset(seed=s)`` starts replication 0 of ``simulate(problem, ..., seed=s)``: the same world, round by round. Each
@@ -45,7 +45,7 @@ class WeakFeedbackEnv(gymnasium.Env):
             names = " or ".join(kind.__name__ for kind in kinds)
             raise ValueError(f"problem must be a {names}, got {brief(problem)}")
         self.horizon = integer("horizon", horizon, 1)
-        # An underscore: what is hidden is not offered to whoever holds the environment.
+        # Private: users of the environment must not see what is hidden.
         self._problem: Any = problem
         self._seed: int | None = None
         self._replication = 0
@@ -264,7 +264,8 @@ class AllocationEnv(WeakFeedbackEnv):
         if largest > 0.0 and (self.spend_all or weights.sum() > 1.0):
             weights = weights / largest  # first: sums and quotients of extreme weights would not be finite
             scale = float(weights.sum())
-        return self._problem.budget * (weights / scale)
+        found: np.ndarray = self._problem.budget * (weights / scale)
+        return found
 
     def _info(self) -> dict[str, Any]:
         return {**super()._info(), "allocation": self._allocation.copy()}

@@ -81,7 +81,7 @@ class MultiplayerEnv(ParallelEnv):
         self.observation_spaces = {
             name: spaces.Box(0.0, 1.0, shape=(2,), dtype=np.float64) for name in self.possible_agents
         }
-        # An underscore: what is hidden is not offered to whoever holds the environment.
+        # Private: users of the environment must not see what is hidden.
         self._problem = problem
         self._seed: int | None = None
         self._replication = 0

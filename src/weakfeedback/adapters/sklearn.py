@@ -64,7 +64,7 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         As usual.
     stages_ : list of fitted classifiers
     stop_ : int
-        The stage that answers: the first whose later ones differ from it too seldom for their extra cost.
+        The stage that answers: the first from which the later ones differ too rarely to be worth their extra cost.
     disagreement_ : K x K array
         How often the answers of two stages differed.
     cascade_ : Cascade
@@ -183,7 +183,8 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the answers of the stage ``stop_``; nothing is learned."""
-        return self._asked(X).predict(X)
+        found: np.ndarray = self._asked(X).predict(X)
+        return found
 
     @available_if(_have("predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -211,7 +212,7 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; with ``deep`` those of named stages too."""
-        params = super().get_params(deep=deep)
+        params: dict[str, Any] = super().get_params(deep=deep)
         for name, stage in _named(self.stages) if deep else ():
             params[name] = stage
             params |= {f"{name}__{key}": value for key, value in stage.get_params(deep=True).items()}
@@ -303,7 +304,7 @@ def _is_fitted(stage: Any) -> bool:
 def _labels(y: Any) -> np.ndarray:
     if y is None:
         raise ValueError("y must be given: requires y to be passed, but the target y is None")
-    labels = column_or_1d(y, warn=True)
+    labels: np.ndarray = column_or_1d(y, warn=True)
     check_array(labels, ensure_2d=False, dtype=None, input_name="y", ensure_min_samples=0)
     check_classification_targets(labels)
     return labels

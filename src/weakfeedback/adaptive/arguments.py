@@ -1,4 +1,4 @@
-"""Checks of arguments that the policies of this setting share."""
+"""Validation of arguments shared by the policies of this setting."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What does a stopping rule cost more than each fixed stage? An answer from labelled items, whatever the truth is."""
+"""How much more does a stopping rule cost than each fixed stage? An estimate from labelled items."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNDECIDED = "undecided"
 
 @dataclass(frozen=True)
 class RuleAudit:
-    """What an audit of a rule found. ``print`` it for words.
+    """The result of an audit of a rule. ``print`` it for a summary.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class RuleAudit:
         Student's law on the paired differences, with one error more and one error less added to the items.
     bounds : K pairs of numbers, or None
         The same by the empirical Bernstein inequality (Maurer and Pontil 2009): wider, and true for every law. None if
-        the calls told their own costs, which have no known range.
+        the calls reported their own costs, which have no known range.
     stops : K integers
         How many of the items stopped at each stage.
     spent : float

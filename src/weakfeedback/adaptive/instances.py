@@ -1,4 +1,4 @@
-"""Named problems: three bundled data sets and two that the user brings, each at six prices."""
+"""Named problems: three bundled data sets and two supplied by the user, each at six prices."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Loader = Callable[[Any], "stages.Recorded"]
 
 @dataclass(frozen=True)
 class Instance(Described):
-    """What is known of a named problem without making it.
+    """A named problem, described without building it.
 
     Attributes
     ----------
     name, summary : str
-        What to call it, and one line on what it is.
+        Its name, and a one-line description.
     data : str
         "built-in", or the data set the user must bring: "pima" or "heart".
     costs : tuple of float
@@ -47,7 +47,7 @@ def names() -> tuple[str, ...]:
 
 
 def describe(name: str) -> Instance:
-    """Return what is known of an instance, without its data.
+    """Return the description of an instance, without its data.
 
     >>> describe("bc-adaptive-3").summary
     'breast cancer, 3 stages, all of them cost 0.1 errors'
@@ -56,7 +56,7 @@ def describe(name: str) -> Instance:
 
 
 def load(name: str, data: Any = None) -> AdaptiveProblem:
-    """Return the problem of that name. Raises ``DataMissing`` if its data set is not there.
+    """Return the problem with this name. Raises ``DataMissing`` if its data set is missing.
 
     ``data`` is a folder with the medical data sets; without it the environment variable ``WEAKFEEDBACK_DATA``
     is used. Nothing is downloaded.

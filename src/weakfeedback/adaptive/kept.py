@@ -1,4 +1,4 @@
-"""What learning policies of this setting share: kept rounds, the state after a stage, ridge-logistic regressions."""
+"""Shared base of the learning policies: kept rounds, the state after a stage, ridge-logistic regressions."""
 
 import math
 
@@ -28,7 +28,7 @@ CLOSE = 1e-8  # a fit is done when g' Q g, the square of a step in standard devi
 
 
 class KeptRounds:
-    """The last rounds and K - 1 regressions on the state after a stage. Not a policy: what policies inherit.
+    """The last rounds and K - 1 regressions on the state after a stage. Not a policy: a base class of policies.
 
     The state after stage k is phi = (1, u_k, u_k^2 - .33, a, a u_k, u_{k-1}, e u_{k-1}): u is 2 * rank - 1 of a score
     among the first 512 scores seen of its stage (mid-ranks; 0 while fewer than 8 were seen, or if there is none), a is
@@ -43,7 +43,7 @@ class KeptRounds:
         self.scale = number("scale", scale, at_least=0.0)
         self.memory = integer("memory", memory, FIRST_FIT, 10**7)
         self.t = 0  # rounds learned
-        self.next_fit = FIRST_FIT  # rounds at which all is fitted anew
+        self.next_fit = FIRST_FIT  # rounds at which everything is refitted
         self.refresh = 0  # the most rounds from one fit to the next; 0: no limit
         self.held = 0  # kept rounds
         self.n = np.zeros(self.K, dtype=np.int64)  # rounds that went on from each stage
@@ -62,7 +62,7 @@ class KeptRounds:
             self.Qrise[:, k, k] = 1.0 / self.ridge
 
     def check(self, arm, outputs, scores):
-        """Refuse what is not a round of this cascade before anything is learned from it."""
+        """Reject an invalid round before anything is learned from it."""
         if arm < 0 or arm >= self.K:
             raise ValueError("arm must be one of the policy's stages")
         if outputs.size != arm + 1 or scores.size != arm + 1:
@@ -72,7 +72,7 @@ class KeptRounds:
                 raise ValueError("scores must be finite numbers, or NaN where there is none")
 
     def keep(self, arm, outputs, scores):
-        """Note a round, in the place of the oldest if there is no room; return its place."""
+        """Store a round, replacing the oldest if there is no room; return its position."""
         while self.held == self.arms.shape[0] and self.held < self.memory:
             self.arms = longer(self.arms)
             self.answers = longer(self.answers)
@@ -118,7 +118,7 @@ class KeptRounds:
         return (below + upto) / n - 1.0
 
     def rank_again(self):
-        """Compute u of the kept rounds with the references of now."""
+        """Compute u of the kept rounds with the current references."""
         for k in range(self.K):
             if self.ranked[k] != self.filled[k]:
                 for r in range(self.held):
@@ -147,7 +147,7 @@ class KeptRounds:
         self.describe(k, self.answers[r], self.u[r, k], self.u[r, max(k - 1, 0)], x)
 
     def describe_now(self, k, outputs, scores, x):
-        """Write the state of a round under way after stage k into x."""
+        """Write the state of the current round after stage k into x."""
         before = k - 1 if k > 0 else 0
         now = 0.0 if math.isnan(scores[k]) else self.rank(k, scores[k])
         earlier = 0.0 if math.isnan(scores[before]) else self.rank(before, scores[before])
@@ -158,13 +158,13 @@ class KeptRounds:
         return int(np.argmax(np.bincount(self.arms[: self.held, 0], minlength=self.K)))
 
     def take_costs(self, costs):
-        """Go on with other prices: all is fitted to them when the next round is learned."""
+        """Continue with other prices: everything is refitted when the next round is learned."""
         self.c[:] = stage_costs(costs)
         if self.t >= FIRST_FIT:
             self.next_fit = min(self.next_fit, self.t + 1)
 
     def is_due(self):
-        """Whether all is to be fitted anew; if so, say when the next time is."""
+        """Whether to refit everything; if so, schedule the next time."""
         if self.t < self.next_fit:
             return False
         self.next_fit = max(self.t + FIRST_FIT, math.ceil(GROWTH * self.t))
@@ -173,7 +173,7 @@ class KeptRounds:
         return True
 
     def renew(self):
-        """Forget what is not of the kept rounds: the scores that others are ranked among, and how many went on."""
+        """Drop what does not belong to the kept rounds: reference scores, and the numbers of rounds that went on."""
         for k in range(self.K):
             self.filled[k] = 0
             self.n[k] = 0
@@ -183,11 +183,11 @@ class KeptRounds:
                     self.refer(k, self.score[r, k])
                 if self.arms[r, 0] > k:
                     self.n[k] += 1
-            self.ranked[k] = -1  # all ranks are of yesterday
+            self.ranked[k] = -1  # all ranks are outdated
 
 
 def count_below(line, n, score, equal):
-    """How many of the first n numbers of a sorted line are below a score, or (``equal``) not above it."""
+    """Return how many of the first n numbers of a sorted array are below a score, or (``equal``) not above it."""
     low = 0
     high = n
     while low < high:

@@ -13,9 +13,8 @@ def play(policy, world, world_rng, rng, marks, counts, table):
     Return 0, or the round in which the policy said neither yes nor no.
     """
     K = counts.size - 1
-    outputs = np.zeros(
-        K, dtype=np.int64
-    )  # hold only what this policy has been shown, in this round or before
+    # these hold only what this policy has observed, in this round or before
+    outputs = np.zeros(K, dtype=np.int64)
     scores = np.zeros(K)
     chances = np.zeros(K)
     played = 0

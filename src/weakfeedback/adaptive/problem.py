@@ -1,4 +1,4 @@
-"""Adaptive cascades: what all stages said of each row of a table, and the price of every stage."""
+"""Adaptive cascades: the answers of all stages for each row of a table, and the price of every stage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from weakfeedback.adaptive.world import RecordedWorld
     from weakfeedback.engine.loop import Loop
 
-TOLERANCE = 1e-12
+TIE = 1e-12  # absolute tolerance of ties
 
 
 class AdaptiveProblem:
@@ -112,7 +112,7 @@ class AdaptiveProblem:
             cumulative=cumulative,
             errors=errors,
             fixed_costs=fixed,
-            best_fixed=int(np.flatnonzero(fixed <= fixed.min() + TOLERANCE)[-1]),
+            best_fixed=int(np.flatnonzero(fixed <= fixed.min() + TIE)[-1]),
             _outputs=answers,
             _scores=_scores(scores, answers.shape),
             _wrong=wrong,
@@ -135,7 +135,7 @@ class AdaptiveProblem:
         return best_thresholds(self._wrong, self._scores, self.costs)
 
     def threshold_cost(self, thresholds: Any) -> float:
-        """What a round costs by these thresholds, in the mean over the rows."""
+        """Return the mean cost of a round with these thresholds, over the rows."""
         limits = threshold_vector(thresholds, self.arms - 1)
         stops = threshold_stops(self._scores, limits)
         return float((self._wrong[np.arange(len(stops)), stops] + self.cumulative[stops]).mean())
@@ -160,7 +160,7 @@ class AdaptiveProblem:
         raise AttributeError(f"an AdaptiveProblem cannot be changed, so {name} cannot be deleted")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # NumPy forgets the read-only flag in a pickle.
+        # NumPy does not pickle the read-only flag.
         self.__dict__.update(state)
         self._freeze()
 
@@ -174,7 +174,7 @@ class AdaptiveProblem:
         return f"AdaptiveProblem(arms={self.arms}, rows={len(self._wrong)}, best_fixed={self.best_fixed})"
 
     def world(self) -> RecordedWorld:
-        """Return the hidden side of the simulation."""
+        """Return the hidden part of the simulation."""
         from weakfeedback.adaptive.world import RecordedWorld
 
         return RecordedWorld(self._outputs, self._scores, self._wrong, self._chances)
@@ -197,7 +197,7 @@ class AdaptiveProblem:
             )
         cost = np.zeros(table.shape[:-1])
         best = np.zeros(table.shape[:-1])
-        # in index order: the same bits however the counts are batched
+        # in index order, so that the result does not depend on how the counts are batched
         for arm in range(self.arms):
             cost += table[..., arm] * self.cumulative[arm]
             best += table[..., arm] * self.fixed_costs.min()

@@ -72,9 +72,9 @@ def _column(table: Any, what: str, name: Any) -> np.ndarray:
     if column.isna().any():
         row = int(np.flatnonzero(column.isna())[0])
         raise ValueError(f"{what}: column {name!r} is empty in row {row} (counted from 0)")
-    if column.dtype.kind in "biuf":
-        return column.to_numpy()
-    return column.astype(str).to_numpy(dtype=str)
+    numeric = column.dtype.kind in "biuf"
+    found: np.ndarray = column.to_numpy() if numeric else column.astype(str).to_numpy(dtype=str)
+    return found
 
 
 def _numbers(table: Any, what: str, name: Any) -> np.ndarray:
@@ -83,7 +83,8 @@ def _numbers(table: Any, what: str, name: Any) -> np.ndarray:
         raise ValueError(f"{what} must name a column of the file ({known}), got {brief(name)}")
     if table[name].dtype.kind not in "biuf":
         raise ValueError(f"{what}: column {name!r} must hold numbers, it holds {table[name].dtype}")
-    return table[name].to_numpy(dtype=float)
+    found: np.ndarray = table[name].to_numpy(dtype=float)
+    return found
 
 
 def _label(label: str, target: np.ndarray) -> Any:

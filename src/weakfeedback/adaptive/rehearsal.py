@@ -1,4 +1,4 @@
-"""One round of an adaptive cascade taken apart, for checks that must stand between its steps.
+"""One round of an adaptive cascade split into its steps, for checks that act between them.
 
 A round is a record: the ``outputs`` and ``scores`` of all stages, which of them are ``wrong``, and the ``chances`` that
 the last stage gives to every answer. The decision of a round is the stage at which it stopped.
@@ -9,43 +9,44 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.decisions import checked_bool
+from weakfeedback.typing import AdaptivePolicy, Problem, Rng
 
 
 class Script:
     """A world that replays recorded rounds."""
 
-    def __init__(self, rounds):
+    def __init__(self, rounds: np.ndarray) -> None:
         self.rounds = rounds
         self.served = 0
 
-    def begin(self, rng):
+    def begin(self, rng: Rng) -> None:
         """Nothing to prepare."""
 
-    def draw(self, rng):
+    def draw(self, rng: Rng) -> int:
         """Return the number of the next round."""
         self.served += 1
         return self.served - 1
 
-    def show(self, row, stage, outputs, scores):
+    def show(self, row: Any, stage: int, outputs: np.ndarray, scores: np.ndarray) -> None:
         """Write what a stage says."""
         outputs[stage] = self.rounds["outputs"][row, stage]
         scores[stage] = self.rounds["scores"][row, stage]
 
-    def believe(self, row, arm, chances):
+    def believe(self, row: Any, arm: int, chances: np.ndarray) -> int:
         """Write what the last stage believes, if it was run."""
         found = _believed(self.rounds[row], arm)
         chances[: found.size] = found
-        return found.size
+        return int(found.size)
 
-    def errs(self, row, arm):
+    def errs(self, row: Any, arm: int) -> Any:
         """Whether a stage errs."""
         return self.rounds["wrong"][row, arm]
 
 
 class Spy:
-    """Stands before a policy and notes where it stops."""
+    """Wraps a policy and records where it stops."""
 
-    def __init__(self, policy):
+    def __init__(self, policy: AdaptivePolicy) -> None:
         self.decisions: list[int] = []
         self._policy = policy
 
@@ -53,11 +54,11 @@ class Spy:
     def __class__(self) -> Any:
         return type(self._policy)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._policy, name)
 
-    def update(self, arm, *feedback):
-        """Note the stage, and hand on."""
+    def update(self, arm: int, *feedback: Any) -> None:
+        """Record the stage, and forward the call."""
         self.decisions.append(int(arm))
         self._policy.update(arm, *feedback)
 
@@ -70,12 +71,12 @@ class Protocol:
     judges = True  # ``decide`` asks several times, and judges every answer itself
     spy = Spy
 
-    def starts(self, stage, *_):
+    def starts(self, stage: int, *_: Any) -> bool:
         """Whether a call of ``go_on`` is the first of its round."""
         return stage == 0
 
-    def record(self, problem, rounds, rng):
-        """What the world hides in so many rounds."""
+    def record(self, problem: Problem, rounds: int, rng: Rng) -> np.ndarray:
+        """Return the hidden data of ``rounds`` rounds."""
         K = problem.arms
         world = problem.world()
         width = world.chances.shape[1]
@@ -88,16 +89,16 @@ class Protocol:
                 records[name][t] = getattr(world, name)[row]
         return records
 
-    def script(self, hidden):
-        """A world that replays what was recorded."""
+    def script(self, hidden: np.ndarray) -> Script:
+        """Return a world that replays recorded data."""
         return Script(hidden)
 
-    def announce(self, row):
+    def announce(self, row: Any) -> tuple[Any, ...]:
         """The whole round, of which ``decide`` shows one stage after the other."""
         return (row,)
 
-    def decide(self, policy, row, rng):
-        """Run stages until the policy stops; the stage at which it does."""
+    def decide(self, policy: AdaptivePolicy, row: Any, rng: Rng) -> int:
+        """Run stages until the policy stops; return the last stage."""
         K = row["outputs"].size
         arm = 0
         while arm < K - 1:
@@ -107,16 +108,17 @@ class Protocol:
             arm += 1
         return arm
 
-    def show(self, row, arm):
-        """What the policy may see of a round."""
+    def show(self, row: Any, arm: int) -> Any:
+        """Return what the policy may see of a round."""
         return row["outputs"][: arm + 1].copy(), row["scores"][: arm + 1].copy(), _believed(row, arm).copy()
 
-    def learn(self, policy, arm, seen, rng):
+    def learn(self, policy: AdaptivePolicy, arm: int, seen: Any, rng: Rng) -> None:
         """Give the feedback of a decision."""
-        policy.update(arm, *seen, rng)
+        outputs, scores, chances = seen
+        policy.update(arm, outputs, scores, chances, rng)
 
-    def scramble(self, row, arm, rng):
-        """Another round that shows the same."""
+    def scramble(self, row: Any, arm: int, rng: Rng) -> Any:
+        """Return another round that looks the same to the policy."""
         other = row.copy()
         hidden = slice(arm + 1, None)
         other["outputs"][hidden] = rng.integers(0, 1000, size=other["outputs"][hidden].size)
@@ -127,5 +129,5 @@ class Protocol:
         return other
 
 
-def _believed(row, arm):
+def _believed(row: Any, arm: int) -> Any:
     return row["chances"] if arm == row["outputs"].size - 1 else row["chances"][:0]

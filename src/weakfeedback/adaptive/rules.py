@@ -1,4 +1,4 @@
-"""What could be done with labels: the best thresholds, and the best of all stopping rules."""
+"""Optimal rules with labels: the best thresholds, and the best of all stopping rules."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def threshold_stops(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
 
 
 def best_thresholds(wrong: np.ndarray, scores: np.ndarray, costs: np.ndarray) -> np.ndarray:
-    """Thresholds of which none can be improved alone."""
+    """Return thresholds that no change of a single one improves."""
     K = wrong.shape[1]
     paid = wrong + np.cumsum(costs)
     cost = _cost_of(paid, scores)

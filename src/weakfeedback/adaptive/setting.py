@@ -1,4 +1,4 @@
-"""The setting "adaptive": what the package must know of it."""
+"""Registration of the setting "adaptive"."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
 
 
 def sample_problem() -> AdaptiveProblem:
-    """Three stages that err less and less, and say how sure they are."""
+    """Three stages with falling error rates and confidence scores."""
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 3, size=400)
     hard = rng.random(400)
@@ -21,7 +21,7 @@ def sample_problem() -> AdaptiveProblem:
 
 
 def describe_problem(problem: AdaptiveProblem) -> Words:
-    """What a reader should know of a problem."""
+    """Describe a problem for readers."""
     return [
         ("Stages", f"{problem.arms}, counted from 0"),
         ("Prices of the stages", in_a_row(problem.costs)),

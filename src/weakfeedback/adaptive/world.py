@@ -1,4 +1,4 @@
-"""The hidden side: a recorded row in every round, of which a policy sees one stage after the other."""
+"""The hidden part: a recorded row in every round, of which a policy sees one stage after another."""
 
 
 class RecordedWorld:

@@ -1,4 +1,4 @@
-"""What the policies of chapter 4 share: draws of means, coins, and allocations made from sets of arms."""
+"""Helpers shared by the policies of chapter 4: draws of means, coins, and allocations made from sets of arms."""
 
 import numpy as np
 

@@ -11,7 +11,10 @@ from weakfeedback.engine.compiler.fingerprint import CannotLower
 from weakfeedback.kernels.knapsack import pack_levels
 from weakfeedback.validate import brief, plain
 
-FLOAT, BOOL = np.dtype(np.float64), np.dtype(np.bool_)  # made once: the names cost more than the arrays
+FLOAT, BOOL = (
+    np.dtype(np.float64),
+    np.dtype(np.bool_),
+)  # created once: attribute lookups cost more than the arrays
 
 
 @functools.cache
@@ -50,14 +53,16 @@ def knapsack(values: Any, weights: Any, capacity: Any) -> np.ndarray:
         given = ", ".join(map(brief, (values, weights, capacity)))
         raise ValueError(f"values, weights and capacity must be numbers, got {given}") from None
     if v.ndim == w.ndim == 1:
-        chosen = np.empty(v.size, BOOL)  # given along, as returning an array takes longer than making one
+        chosen = np.empty(
+            v.size, BOOL
+        )  # passed as an argument, as returning an array takes longer than creating one
         if (_solve or _prepare())(v, w, room, chosen):
             return chosen
     raise ValueError(_complaint(v, w, room))
 
 
 def _numbers(value: Any) -> np.ndarray:
-    """An array of floats; a ``TypeError`` for what is no sequence of real numbers, though it could be made one."""
+    """Return an array of floats; raise ``TypeError`` for anything but a sequence of real numbers."""
     if type(value) is np.ndarray and value.dtype == FLOAT:
         return np.ascontiguousarray(value)
     array = np.asarray(plain(value))
@@ -88,7 +93,7 @@ def _prepare() -> Any:
     return _solve
 
 
-def checked_pack(values, weights, capacity, chosen):
+def checked_pack(values: np.ndarray, weights: np.ndarray, capacity: float, chosen: np.ndarray) -> bool:
     """Write ``pack_levels`` into ``chosen``; return whether the input was good."""
     if values.size != weights.size or not 0.0 <= capacity < math.inf:
         return False

@@ -13,12 +13,12 @@ from weakfeedback.named import Described, find_instance
 
 @dataclass(frozen=True)
 class Instance(Described):
-    """What is known of a named problem without making it.
+    """A named problem, described without building it.
 
     Attributes
     ----------
     name, summary : str
-        What to call it, and one line on what it is.
+        Its name, and a one-line description.
     means, thresholds : tuples of K numbers
     budget : float
     outcome : str
@@ -55,7 +55,7 @@ def names() -> tuple[str, ...]:
 
 
 def describe(name: str) -> Instance:
-    """Return what is known of an instance.
+    """Return the description of an instance.
 
     >>> describe("iv").stated_gamma
     0.01

@@ -3,8 +3,7 @@
 import numpy as np
 
 from weakfeedback.allocation.rehearsal import Protocol
-from weakfeedback.allocation.world import REACH
-from weakfeedback.decisions import allocation_words, checked_allocation
+from weakfeedback.decisions import REACH, allocation_words, checked_allocation
 from weakfeedback.engine.loop import Loop
 
 ROUNDS, SEARCHING, FOUND, EQUIVALENT, SERVED = 0, 1, 2, 3, 4  # where the counts are; served_0 is the fifth

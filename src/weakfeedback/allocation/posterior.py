@@ -11,7 +11,7 @@ t = e + 1, which is the largest: they can vanish but not overflow.
 import math
 
 NEGLIGIBLE = 2.0**-60  # a share that does not change a sum of doubles
-FACTORS = 16  # products of up to so many factors are taken as they are
+FACTORS = 16  # products of up to this many factors are computed directly
 HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -36,7 +36,7 @@ def log_factorial(n):
 
 
 def fall(P, F, zeros):
-    """Return B(1 + P, 1 + F + zeros) / B(1 + P, 1 + F): what so many more zeros leave of a weight.
+    """Return B(1 + P, 1 + F + zeros) / B(1 + P, 1 + F): the factor by which ``zeros`` more zeros reduce a weight.
 
     >>> fall(0.0, 1.0, 2.0), fall(2.0, 0.0, 1.0)
     (0.5, 0.25)

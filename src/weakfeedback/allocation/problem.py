@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weakfeedback.allocation.world import SPREAD, AllocationWorld
-from weakfeedback.kernels.knapsack import TOLERANCE, pack_lightest, runner_up
+from weakfeedback.kernels.knapsack import CAPACITY_SLACK, pack_lightest, runner_up
 from weakfeedback.validate import brief, number, vector
 
 if TYPE_CHECKING:
@@ -112,11 +112,11 @@ class AllocationProblem:
             raise ValueError(f"means must lie in [0, 1], got {brief(means)}")
         Q = number("budget", budget, above=0.0)
         theta = vector("thresholds", thresholds, at_least=0.0, size=mu.size)
-        if (theta > Q * (1.0 + TOLERANCE)).any():
+        if (theta > Q * (1.0 + CAPACITY_SLACK)).any():
             raise ValueError(f"thresholds must be at most the budget {Q:g}, got {brief(thresholds)}")
         best = pack_lightest(mu, theta, Q)
         left = Q - math.fsum(theta[best])
-        residual = left if left > TOLERANCE * Q else 0.0
+        residual = left if left > CAPACITY_SLACK * Q else 0.0
         self.__dict__.update(
             arms=mu.size,
             means=mu,
@@ -139,7 +139,7 @@ class AllocationProblem:
         3
         """
         step = number("gamma", gamma, above=0.0)
-        return len({math.ceil(theta / step * (1.0 - TOLERANCE)) for theta in self.thresholds})
+        return len({math.ceil(theta / step * (1.0 - CAPACITY_SLACK)) for theta in self.thresholds})
 
     def equivalent(self, estimate: Any) -> bool:
         """Return whether the estimated thresholds have the same optimal value (definition Allocation Equivalent).
@@ -149,7 +149,7 @@ class AllocationProblem:
         """
         guess = vector("estimate", estimate, at_least=0.0, size=self.arms)
         value = math.fsum(self.means[pack_lightest(self.means, guess, self.budget)])
-        return abs(value - self.optimal_value) <= TOLERANCE * max(1.0, self.optimal_value)
+        return abs(value - self.optimal_value) <= CAPACITY_SLACK * max(1.0, self.optimal_value)
 
     def really_equivalent(self, estimate: Any) -> bool:
         """Return whether the optimal allocation of the estimated thresholds is optimal for the true ones.
@@ -165,7 +165,7 @@ class AllocationProblem:
     @property
     def same_threshold(self) -> bool:
         theta = self.thresholds
-        return bool(theta.max() - theta.min() <= TOLERANCE * theta.max())
+        return bool(theta.max() - theta.min() <= CAPACITY_SLACK * theta.max())
 
     @property
     def largest_gap(self) -> float:
@@ -193,7 +193,7 @@ class AllocationProblem:
     @property
     def most_served(self) -> int:
         total = np.cumsum(np.sort(self.thresholds))
-        return int(np.count_nonzero(total <= self.budget * (1.0 + TOLERANCE)))
+        return int(np.count_nonzero(total <= self.budget * (1.0 + CAPACITY_SLACK)))
 
     def _smallest_gap(self, values: np.ndarray, room: float, taken: float) -> float:
         from weakfeedback.allocation.compiled import compiled
@@ -201,11 +201,12 @@ class AllocationProblem:
         # Arms of threshold 0 are served whatever one does.
         free = math.fsum(values[self.thresholds <= 0.0])
         rest = np.where(self.thresholds > 0.0, values, 0.0)
-        ceiling = self.optimal_value - TOLERANCE * max(1.0, self.optimal_value) - taken - free
+        ceiling = self.optimal_value - CAPACITY_SLACK * max(1.0, self.optimal_value) - taken - free
         if ceiling <= 0.0:
             return math.inf
         second = compiled(runner_up)(rest, self.thresholds, room, ceiling)
-        return self.optimal_value - taken - free - second
+        found: float = self.optimal_value - taken - free - second
+        return found
 
     def _freeze(self) -> None:
         for value in self.__dict__.values():
@@ -219,7 +220,7 @@ class AllocationProblem:
         raise AttributeError(f"an AllocationProblem cannot be changed, so {name} cannot be deleted")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # NumPy forgets the read-only flag in a pickle.
+        # NumPy does not pickle the read-only flag.
         self.__dict__.update(state)
         self._freeze()
 
@@ -237,7 +238,7 @@ class AllocationProblem:
 
     def world(self) -> AllocationWorld:
         """Return the hidden side of the simulation: what draws the outcomes."""
-        # copies: to the compiler a read-only array is of another kind, and it would compile the knapsack twice
+        # copies: for the compiler a read-only array has another type, and it would compile the knapsack twice
         return AllocationWorld(
             self.means.copy(),
             self.thresholds.copy(),
@@ -266,7 +267,7 @@ class AllocationProblem:
             )
         rounds, searching, found, equivalent = (table[..., k] for k in range(4))
         regret = np.zeros(table.shape[:-1])
-        # in index order: the same bits however the counts are batched
+        # in index order, so that the result does not depend on how the counts are batched
         for i in range(self.arms):
             wanted = rounds if self.optimal_set[i] else 0
             regret += self.means[i] * (wanted - table[..., 4 + i])

@@ -1,4 +1,4 @@
-"""The setting "allocation": what the package must know of it."""
+"""Registration of the setting "allocation"."""
 
 from weakfeedback.allocation.problem import AllocationProblem
 from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
@@ -22,7 +22,7 @@ def rewards() -> AllocationProblem:
 
 
 def describe_problem(problem: AllocationProblem) -> Words:
-    """What a reader should know of a problem."""
+    """Describe a problem for readers."""
     return [
         ("Arms", str(problem.arms)),
         ("Budget", f"{problem.budget:.4g}"),
@@ -42,7 +42,7 @@ SETTING = Setting(
         {
             "CSB-SK": "csb_sk:CsbSk",
             "CSB-MK": "csb_mk:CsbMk",
-            "CSB-DK": "csb_mk:CsbMk",  # with as many thresholds as arms, which is what CsbMk takes unless told
+            "CSB-DK": "csb_mk:CsbMk",  # with as many thresholds as arms, which is the default of CsbMk
             "CSB-SU": "csb_su:CsbSu",
             "CSB-DU": "csb_du:CsbDu",
             "NUM-SK": "num_sk:NumSk",

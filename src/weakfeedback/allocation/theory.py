@@ -1,4 +1,4 @@
-"""Rounds, bounds and the lower bound of chapter 4 as functions of a problem, with what does not hold as printed."""
+"""Rounds, bounds and the lower bound of chapter 4 as functions of a problem, with corrections."""
 
 import math
 from typing import Any

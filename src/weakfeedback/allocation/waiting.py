@@ -5,7 +5,7 @@ from typing import Any
 
 from weakfeedback.validate import MOST_ARMS, brief, integer, limited, number, probability
 
-TOLERANCE = 1e-9
+ROUNDING = 1e-9  # relative tolerance before rounding to whole numbers
 LONGEST = 2.0**53  # rounds, and steps of a search
 
 
@@ -55,7 +55,7 @@ def grid(search_max: float, gamma: float) -> int:
             f"gamma must be at least {search_max / LONGEST:.3g} for a search up to {search_max:g} (search_max, or the "
             f"budget), got {brief(gamma)}"
         )
-    return math.ceil((1.0 + steps) * (1.0 - TOLERANCE))
+    return math.ceil((1.0 + steps) * (1.0 - ROUNDING))
 
 
 def published_share(budget: float) -> int:
@@ -66,7 +66,7 @@ def published_share(budget: float) -> int:
     >>> published_share(15.0), published_share(0.5)
     (15, 1)
     """
-    return max(1, math.floor(min(number("budget", budget, above=0.0), LONGEST) * (1.0 + TOLERANCE)))
+    return max(1, math.floor(min(number("budget", budget, above=0.0), LONGEST) * (1.0 + ROUNDING)))
 
 
 def wait_program(arms: int, budget: float, epsilon: float, delta: float) -> int:

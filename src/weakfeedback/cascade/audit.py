@@ -25,7 +25,7 @@ UNDECIDED = "undecided"
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found. ``print`` it for words.
+    """The result of an audit. ``print`` it for a summary.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Audit:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The ends, ``(low, high)``."""
+        """Endpoints of the interval, ``(low, high)``."""
         return self.low, self.high
 
     def __str__(self) -> str:

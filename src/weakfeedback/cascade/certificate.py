@@ -1,10 +1,10 @@
 """What can be certified without labels: that the first arm is optimal, or that weak dominance fails.
 
 With p_ij the probability that arms i and j disagree, gamma_i - gamma_j <= p_ij whatever the truth is. So an arm j for
-which C_j - C_i > p_ij, for some earlier arm i, is dearer than i for certain. If that excludes every arm but the first,
+which C_j - C_i > p_ij, for some earlier arm i, certainly costs more than i. If that excludes every arm but the first,
 the first is optimal, whatever the truth is. Under weak dominance the optimal arm i passes two tests, C_i - C_j <= p_ji
-for all j < i and C_j - C_i > p_ij for all j > i. If no arm can pass both, weak dominance fails for certain. All else
-needs labels: ``weakfeedback.cascade.audit``, Q-USS.
+for all j < i and C_j - C_i > p_ij for all j > i. If no arm can pass both, weak dominance certainly fails. Everything
+else needs labels: ``weakfeedback.cascade.audit``, Q-USS.
 
 The p_ij are known up to a confidence sequence, which holds for all pairs and at all times together: one may look after
 every round, as often as one likes. It is the mixture of Robbins with the Beta(1/2, 1/2) prior,
@@ -16,7 +16,7 @@ reaches 1 / a with probability at most a (Ville). Excluded are all p with M_n(p)
 number of pairs.
 
 A policy that has settled hardly compares any more, often before anything is proved: ``needed`` says how many
-comparisons are wanting.
+comparisons are still needed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from weakfeedback.validate import brief, cumulative_costs, number
 FIRST = "first-optimal"
 NEVER = "no-weak-dominance"
 UNDECIDED = "undecided"
-# More comparisons than this are never wanted: the estimates lie on a boundary.
+# More comparisons than this are never suggested: the estimates lie on a boundary.
 MOST = 10**9
 HALVINGS = 50  # of an interval of length 1: to about 1e-15
 
@@ -157,19 +157,22 @@ def _log_mixture(n: np.ndarray, d: np.ndarray) -> np.ndarray:
     """log B(d + 1/2, n - d + 1/2) - log B(1/2, 1/2): the mixture's likelihood of the comparisons."""
     from scipy.special import betaln
 
-    return betaln(d + 0.5, n - d + 0.5) - math.log(math.pi)
+    found: np.ndarray = betaln(d + 0.5, n - d + 0.5) - math.log(math.pi)
+    return found
 
 
 def _log_likelihood(n: np.ndarray, d: np.ndarray, p: np.ndarray) -> np.ndarray:
     """log p^d (1 - p)^(n - d), minus infinity where that is impossible."""
     from scipy.special import xlog1py, xlogy
 
-    return xlogy(d, p) + xlog1py(n - d, -p)
+    found: np.ndarray = xlogy(d, p) + xlog1py(n - d, -p)
+    return found
 
 
 def _excluded(n: np.ndarray, d: np.ndarray, p: np.ndarray, limit: float) -> np.ndarray:
     """Whether the confidence sequence excludes p, for p from 0 to 1."""
-    return _log_mixture(n, d) - _log_likelihood(n, d, p) >= limit
+    found: np.ndarray = _log_mixture(n, d) - _log_likelihood(n, d, p) >= limit
+    return found
 
 
 def _decide(
@@ -193,7 +196,7 @@ def _decide(
 
 
 def _limits(n: np.ndarray, d: np.ndarray, limit: float) -> tuple[np.ndarray, np.ndarray]:
-    """The ends of the intervals, by bisection: what is excluded lies outside of them."""
+    """Return the endpoints of the intervals, by bisection: excluded values lie outside."""
     rate = np.divide(d, n, out=np.full(n.shape, 0.5), where=n > 0.0)
     mixture = _log_mixture(n, d)
     out = np.repeat([[0.0], [1.0]], n.size, axis=1)
@@ -206,7 +209,7 @@ def _limits(n: np.ndarray, d: np.ndarray, limit: float) -> tuple[np.ndarray, np.
 
 
 def _needed(arms: int, gaps: np.ndarray, n: np.ndarray, d: np.ndarray, limit: float) -> int | None:
-    """How many more comparisons of all pairs decide, if they differ as often as before."""
+    """Estimate how many more comparisons of all pairs are needed, if they differ as often as before."""
     if (n == 0.0).any():
         return None
     rate = d / n
@@ -228,7 +231,7 @@ def _needed(arms: int, gaps: np.ndarray, n: np.ndarray, d: np.ndarray, limit: fl
 
 
 def _about(count: int) -> str:
-    """A number of two digits that count.
+    """Return a number with two significant digits.
 
     >>> _about(7), _about(1234), _about(98_765)
     ('7', '1200', '99 000')

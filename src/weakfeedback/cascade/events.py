@@ -1,4 +1,4 @@
-"""Cascades by events: rounds in which nothing but the usual happens are skipped, with the law of playing them.
+"""Cascades by events: rounds in which only the usual arm is played are skipped, without changing the distribution.
 
 A policy can be played so if the probabilities are known with which it accepts its arms; ``LAWS`` has them by class.
 Stopping at the first arm shows no pair, so nothing changes until another arm is played: a geometric number of rounds.
@@ -15,7 +15,7 @@ from weakfeedback.cascade.policies.baselines import FixedArm
 from weakfeedback.cascade.policies.uss_ts import UssTs
 from weakfeedback.cascade.world import TableWorld
 
-STEP = 8  # a stretch is made shorter or longer by this factor
+STEP = 8  # factor by which a stretch is shortened or lengthened
 PROPOSALS = 2.0  # in a stretch, on average and at most
 
 
@@ -53,7 +53,7 @@ def play_events(policy, world, world_rng, rng, marks, pulls, table):
 
 
 def chances(acceptance):
-    """The probability of each arm to be played: the first that is accepted, else the last.
+    """Return the probability that each arm is played: the first that is accepted, else the last.
 
     >>> chances(np.array([0.5, 0.5])).tolist()
     [0.5, 0.25, 0.25]
@@ -63,7 +63,7 @@ def chances(acceptance):
 
 
 def _other(law, usual, rounds=0):
-    """The probability that another arm than the usual is played; at most, if so many rounds lie in between."""
+    """Return the probability that another arm than the usual one is played; with ``rounds``, an upper bound."""
     acceptance = law.acceptance(usual, rounds)
     stays = float(np.log1p(-acceptance[:usual]).sum()) if (acceptance[:usual] < 1.0).all() else -math.inf
     if usual < acceptance.size:
@@ -73,7 +73,7 @@ def _other(law, usual, rounds=0):
 
 
 def _stretch(law, usual, left, longest):
-    """A number of rounds over which few others than the usual are proposed, and the bound of their probability."""
+    """Return a number of rounds in which few other arms are proposed, and the bound on their probability."""
     if usual == 0:
         return left, _other(law, usual)  # which does not change
     rounds = min(left, longest)
@@ -86,7 +86,7 @@ def _stretch(law, usual, left, longest):
 
 
 def _geometric(probability, rng):
-    """The first success among independent trials, infinity if there is never one."""
+    """Draw the first success among independent trials; infinity if there is none."""
     u = 1.0 - rng.random()
     if probability >= 1.0:
         return 1
@@ -94,7 +94,7 @@ def _geometric(probability, rng):
 
 
 def _proposed_arm(law, usual, bound, rng):
-    """The arm of the round proposed: another with its true probability over the bound, else the usual."""
+    """Draw the arm of a proposed round: another with its true probability over the bound, else the usual one."""
     if bound * rng.random() >= _other(law, usual):
         return usual
     others = chances(law.acceptance())
@@ -104,21 +104,21 @@ def _proposed_arm(law, usual, bound, rng):
 
 
 class BetaAcceptance:
-    """With which probabilities USS-TS accepts its arms, and what it learns of many rounds at once."""
+    """Acceptance probabilities of USS-TS, and its update for many rounds at once."""
 
     def __init__(self, policy):
         self.policy = policy
 
     def acceptance(self, arm=0, rounds=0):
-        """The probabilities with which arms 0, ..., K-2 are accepted: products of P(p_ij < C_j - C_i).
+        """Return the probabilities with which arms 0, ..., K-2 are accepted: products of P(p_ij < C_j - C_i).
 
-        With ``rounds``, upper bounds of what they can be after so many rounds that stop at ``arm`` and show the
+        With ``rounds``, upper bounds of what they can be after that many rounds that stop at ``arm`` and show the
         pairs before it: all of them may agree.
         """
         return np.array([math.exp(self._log_acceptance(i, arm, rounds)) for i in range(self.policy.K - 1)])
 
     def refusal(self, i):
-        """The probability with which arm i is not accepted, precise also when it is tiny."""
+        """Return the probability that arm i is not accepted, precise even when tiny."""
         return -math.expm1(self._log_acceptance(i, 0, 0))
 
     def _log_acceptance(self, i, arm, rounds):
@@ -135,7 +135,7 @@ class BetaAcceptance:
         return total
 
     def learn(self, arm, differed, rounds):
-        """Learn from many rounds at once: ``differed[i, j]`` of so many ``rounds`` for the pairs i < j <= arm."""
+        """Learn from many rounds at once: ``differed[i, j]`` of ``rounds`` rounds for the pairs i < j <= arm."""
         for i in range(arm + 1):
             for j in range(i + 1, arm + 1):
                 self.policy.S[i, j] += differed[i, j]
@@ -143,7 +143,7 @@ class BetaAcceptance:
 
 
 class FixedAcceptance:
-    """The same of a fixed arm: always or never, and nothing is learned."""
+    """The same for a fixed arm: always or never, and nothing is learned."""
 
     def __init__(self, policy):
         self.policy = policy
@@ -164,7 +164,7 @@ LAWS = {UssTs: BetaAcceptance, FixedArm: FixedAcceptance}
 
 
 def law_of(policy):
-    """The probabilities with which a policy accepts its arms; it is of a class in ``LAWS``, or of one derived of it."""
+    """The probabilities with which a policy accepts its arms; its class is in ``LAWS``, or derived from one."""
     return next(LAWS[kind](policy) for kind in type(policy).__mro__ if kind in LAWS)
 
 
@@ -177,7 +177,7 @@ class Book:
         self.m = 0
 
     def add(self, arm, rounds):
-        """So many rounds at one arm."""
+        """Count ``rounds`` rounds at one arm."""
         end = self.played + rounds
         while self.m < self.marks.size and self.marks[self.m] <= end:
             self.table[self.m] = self.pulls
@@ -197,11 +197,11 @@ class LawSupply:
         self.probabilities = np.append(self.probabilities, max(0.0, 1.0 - self.probabilities.sum()))
 
     def many(self, rounds, rng):
-        """In how many of so many rounds each pair disagrees."""
+        """Draw the number of rounds, out of ``rounds``, in which each pair disagrees."""
         return np.tensordot(rng.multinomial(rounds, self.probabilities), self.differ.astype(np.int64), axes=1)
 
     def pass_by(self, rounds):
-        """Rounds of which nothing is seen: they are independent of all others."""
+        """Skip rounds that are not observed: they are independent of all others."""
 
     def one(self, rng):
         """The disagreements of one round."""
@@ -218,14 +218,14 @@ class TableSupply:
         self.served = 0
 
     def many(self, rounds, rng):
-        """In how many of the next rounds each pair disagrees."""
+        """Return in how many of the next rounds each pair disagrees."""
         turns, rest = divmod(self.served + rounds, self.differ.shape[0])
         found = turns * self.sums[-1] + self.sums[rest] - self.sums[self.served]
         self.served = rest
         return found
 
     def pass_by(self, rounds):
-        """Rounds of which nothing is seen."""
+        """Skip rounds that are not observed."""
         self.served = (self.served + rounds) % self.differ.shape[0]
 
     def one(self, rng):

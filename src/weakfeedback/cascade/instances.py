@@ -11,18 +11,18 @@ from weakfeedback.cascade.problem import CascadeProblem
 from weakfeedback.cascade.theory import uniform_counterexample
 from weakfeedback.named import Described, find_instance
 
-# Makes a problem of cumulative costs and of the place of the medical data (None: the environment variable).
+# Builds a problem from cumulative costs and the folder of the medical data (None: the environment variable).
 Maker = Callable[[tuple[float, ...], Any], CascadeProblem]
 
 
 @dataclass(frozen=True)
 class Instance(Described):
-    """What is known of a named problem without making it.
+    """A named problem, described without building it.
 
     Attributes
     ----------
     name, summary : str
-        What to call it, and one line on what it is.
+        Its name, and a one-line description.
     data : str
         "" (a law), "built-in", or the data set the user must bring: "pima" or "heart".
     costs : tuple of float
@@ -52,7 +52,7 @@ def names() -> tuple[str, ...]:
 
 
 def describe(name: str) -> Instance:
-    """Return what is known of an instance, without its data.
+    """Return the description of an instance, without its data.
 
     >>> describe("bsc-2").stated_optimal_arm
     1
@@ -61,7 +61,7 @@ def describe(name: str) -> Instance:
 
 
 def load(name: str, data: Any = None) -> CascadeProblem:
-    """Return the problem of that name. Raises ``DataMissing`` if its data set is not there.
+    """Return the problem with this name. Raises ``DataMissing`` if its data set is missing.
 
     ``data`` is a folder with the medical data sets; without it the environment variable ``WEAKFEEDBACK_DATA``
     is used. Nothing is downloaded.

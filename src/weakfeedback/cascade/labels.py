@@ -1,4 +1,4 @@
-"""Labels that are sold: what they add to the measures of a cascade, and how many labels a problem has."""
+"""Bought labels: what they add to the measures of a cascade, and how many labels a problem has."""
 
 from __future__ import annotations
 

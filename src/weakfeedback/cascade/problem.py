@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from weakfeedback.cascade.world import LawWorld, TableWorld
     from weakfeedback.engine.loop import Loop
 
-# Decimal ties such as .1 + .2 against .3 must be ties, and must not count as dominance.
-TOLERANCE = 1e-12
+# Absolute tolerance of ties: decimal ties such as .1 + .2 and .3 must be ties, and must not count as dominance.
+TIE = 1e-12
 # The recipe ``bsc`` lists 2 ** (K + 1) rows.
 BSC_ARMS = 16
 
@@ -181,7 +181,7 @@ class CascadeProblem:
         weighted = _weighted_costs(costs, tradeoff, arms)
         errors, disagreement = _probabilities_of_difference(rows, law, cycled)
         total = errors + weighted
-        best = int(np.flatnonzero(total <= total.min() + TOLERANCE)[-1])
+        best = int(np.flatnonzero(total <= total.min() + TIE)[-1])
         # margin[i, j] = C_j - C_i - p_ij; every use below reads i < j only
         margin = weighted[None, :] - weighted[:, None] - disagreement
         kappas, xis = _kappas_and_xis(best, errors, disagreement, margin)
@@ -203,9 +203,9 @@ class CascadeProblem:
             ),
             xi=xi,
             strong_dominance=bool((right[:, :-1] <= right[:, 1:]).all()),
-            weak_dominance=xi > TOLERANCE,
-            lower_set=tuple(i for i in range(arms) if (margin[:i, i] <= TOLERANCE).all()),
-            upper_set=tuple(i for i in range(arms) if (margin[i, i + 1 :] > TOLERANCE).all()),
+            weak_dominance=xi > TIE,
+            lower_set=tuple(i for i in range(arms) if (margin[:i, i] <= TIE).all()),
+            upper_set=tuple(i for i in range(arms) if (margin[i, i + 1 :] > TIE).all()),
             _rows=np.ascontiguousarray(rows, dtype=np.int64),
             _probabilities=law,
             _cycled=cycled,
@@ -224,7 +224,7 @@ class CascadeProblem:
         raise AttributeError(f"a CascadeProblem cannot be changed, so {name} cannot be deleted")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # NumPy forgets the read-only flag in a pickle.
+        # NumPy does not pickle the read-only flag.
         self.__dict__.update(state)
         self._freeze()
 
@@ -241,7 +241,7 @@ class CascadeProblem:
         )
 
     def world(self) -> LawWorld | TableWorld:
-        """Return the hidden side of the simulation: what draws the rows."""
+        """Return the hidden part of the simulation, which draws the rows."""
         from weakfeedback.cascade.world import LawWorld, TableWorld
 
         return TableWorld(self._rows) if self._cycled else LawWorld(self._rows, self._probabilities)
@@ -266,7 +266,7 @@ class CascadeProblem:
             )
         regret = np.zeros(counts.shape[:-1])
         cost = np.zeros(counts.shape[:-1])
-        # in index order: the same bits however the counts are batched
+        # in index order, so that the result does not depend on how the counts are batched
         for arm in range(self.arms):
             regret += counts[..., arm] * self.gaps[arm]
             cost += counts[..., arm] * self.costs[arm]
@@ -293,7 +293,7 @@ def _weighted_costs(costs: Any, tradeoff: Any, arms: int) -> np.ndarray:
         if (factors <= 0.0).any():
             raise ValueError(f"tradeoff must be > 0 for every arm, got {brief(tradeoff)}")
     with np.errstate(over="ignore"):
-        weighted = factors * raw
+        weighted: np.ndarray = factors * raw
     if not np.isfinite(weighted).all():
         raise ValueError(f"tradeoff * costs must be finite, got {weighted.tolist()!r}")
     return weighted
@@ -318,8 +318,8 @@ def _probabilities_of_difference(
 def _kappas_and_xis(
     best: int, errors: np.ndarray, disagreement: np.ndarray, margin: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    # Written out, xi_j is p - (C_i* - C_j) before the optimal arm and C_j - C_i* - p after it. The definition
-    # by way of Delta and kappa would add and subtract the error rates, and round on the way.
+    # Expanded, xi_j is p - (C_i* - C_j) before the optimal arm and C_j - C_i* - p after it. The definition
+    # via Delta and kappa would add and subtract the error rates, with rounding errors.
     # Two arms that differ in being right differ in output, so kappa_j >= 0 for any number of labels.
     kappas = np.zeros(len(errors))
     xis = np.zeros(len(errors))
@@ -340,10 +340,10 @@ def _ratio(cost: float, probability: float) -> float:
 def _error_after_error(rates: np.ndarray, slip: float, arm: int) -> float:
     """The probability that ``arm`` errs where arm 0 errs, in the recipe ``bsc``."""
     needed = rates[arm] - slip * (1.0 - rates[0])
-    if rates[0] == 0.0 and abs(needed) <= TOLERANCE:
+    if rates[0] == 0.0 and abs(needed) <= TIE:
         return 0.0
     rate = float(needed) / float(rates[0]) if rates[0] > 0.0 else math.copysign(math.inf, needed)
-    if not -TOLERANCE <= rate <= 1.0 + TOLERANCE:
+    if not -TIE <= rate <= 1.0 + TIE:
         raise ValueError(
             f"errors[{arm}] must be from slip * (1 - errors[0]) to that plus errors[0], "
             f"got errors[{arm}]={rates[arm]:g}, errors[0]={rates[0]:g}, slip={slip:g}"

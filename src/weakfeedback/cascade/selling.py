@@ -8,7 +8,7 @@ from weakfeedback.decisions import arm_words, checked_arm
 from weakfeedback.engine.loop import Loop
 from weakfeedback.validate import number
 
-NOTHING = -1_000_000_007  # stands where no output was ever shown
+NOTHING = -1_000_000_007  # placeholder where no output was ever observed
 
 
 def play_selling(policy, world, world_rng, rng, marks, counts, table):
@@ -27,7 +27,7 @@ def play_selling(policy, world, world_rng, rng, marks, counts, table):
         if arm < 0 or arm >= K:
             return t
         world.show(row, arm, seen)
-        if policy.wants_label(arm, seen[: arm + 1], rng):  # asked before anything is learned of the round
+        if policy.wants_label(arm, seen[: arm + 1], rng):  # asked before anything is learned from the round
             policy.learn_label(arm, seen[: arm + 1], world.sell(row))
             counts[K] += 1
         policy.update(arm, seen[: arm + 1], rng)
@@ -60,7 +60,7 @@ def _price(policy):
 
 
 def pull_names(problem):
-    """What is counted for every policy."""
+    """Return the names of the counts of every policy."""
     return tuple(f"pulls_{k}" for k in range(problem.arms))
 
 

@@ -1,4 +1,4 @@
-"""The setting "cascade": what the package must know of it."""
+"""Registration of the setting "cascade"."""
 
 import math
 from typing import Any
@@ -13,7 +13,7 @@ def sample_problem() -> CascadeProblem:
 
 
 def describe_problem(problem: CascadeProblem) -> Words:
-    """What a reader should know of a problem."""
+    """Describe a problem for readers."""
     holds = "holds" if problem.weak_dominance else "fails: the optimal arm cannot be learned"
     return [
         ("Arms", f"{problem.arms}, counted from 0"),

@@ -1,4 +1,4 @@
-"""Regret bounds of chapter 2 as functions of a problem and a horizon, with what holds of them and what does not.
+"""Regret bounds of chapter 2 as functions of a problem and a horizon, with their corrections.
 
 The bounds are those of the thesis, after Verma et al. (AISTATS 2019, USS-UCB) and Verma et al. (ACML 2020, USS-TS).
 """
@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from weakfeedback.cascade.problem import TOLERANCE, CascadeProblem
+from weakfeedback.cascade.problem import TIE, CascadeProblem
 from weakfeedback.validate import brief, integer, number
 
 Exploration = Callable[[int], float]
@@ -73,7 +73,7 @@ def ucb_pulls(
         square = float(problem.xis[j]) ** 2
         if j < best:
             # a tie, to the tolerance of the problem, may be played for ever
-            pulls[j] = series / (2.0 * square) if problem.xis[j] > TOLERANCE else math.inf
+            pulls[j] = series / (2.0 * square) if problem.xis[j] > TIE else math.inf
         elif j > best:
             pulls[j] = 1.0 + (width + tail) / square
     if repaired == "tight" and best < last:
@@ -108,7 +108,7 @@ def ucb_regret(
     return math.fsum(
         problem.gaps[j] * pulls[j]
         for j in range(problem.arms)
-        if j != problem.optimal_arm and problem.gaps[j] > TOLERANCE
+        if j != problem.optimal_arm and problem.gaps[j] > TIE
     )
 
 
@@ -130,7 +130,7 @@ def ucb_regret_strong_dominance(
     >>> round(ucb_regret_strong_dominance(strong_dominance_counterexample(), 10_000, alpha=1.0))
     2428
     """
-    if not problem.strong_dominance or (problem.kappas > TOLERANCE).any():
+    if not problem.strong_dominance or (problem.kappas > TIE).any():
         raise ValueError(f"problem must satisfy strong dominance with binary labels, got {problem!r}")
     _, log_f = _exploration(horizon, alpha, f)
     return 4.0 * math.sqrt(alpha * problem.arms * horizon * log_f)
@@ -152,7 +152,8 @@ def ucb_regret_uniform(
     """
     _need_weak_dominance(problem)
     _, log_f = _exploration(horizon, alpha, f)
-    return 3.0 * (3.0 * alpha * problem.arms * log_f) ** (1.0 / 3.0) * horizon ** (2.0 / 3.0)
+    found: float = 3.0 * (3.0 * alpha * problem.arms * log_f) ** (1.0 / 3.0) * horizon ** (2.0 / 3.0)
+    return found
 
 
 def ts_regret_leading(problem: CascadeProblem, horizon: int, epsilon: float) -> float:
@@ -204,7 +205,8 @@ def ts_regret_uniform(arms: int, horizon: int, strong: bool) -> float:
     rounds = integer("horizon", horizon, low=1)
     if strong:
         return math.sqrt(k * rounds * math.log(rounds))
-    return (k * math.log(rounds)) ** (1.0 / 3.0) * rounds ** (2.0 / 3.0)
+    found: float = (k * math.log(rounds)) ** (1.0 / 3.0) * rounds ** (2.0 / 3.0)
+    return found
 
 
 def forced_comparison_regret(problem: CascadeProblem, horizon: int) -> float:
@@ -223,12 +225,13 @@ def forced_comparison_regret(problem: CascadeProblem, horizon: int) -> float:
     >>> round(forced_comparison_regret(uniform_counterexample(), 100_000))
     24139
     """
-    if problem.xi < -TOLERANCE:
+    if problem.xi < -TIE:
         raise ValueError(f"problem must have rho >= 1, got {problem!r}")
     rounds = integer("horizon", horizon, low=1)
     rate, log = rounds ** (2.0 / 3.0), math.log(rounds)
     largest = float(problem.gaps.max())
-    return largest * (rate + 2.0 + problem.arms**2 * (1.0 + log)) + 3.0 * rate * math.sqrt(log)
+    found: float = largest * (rate + 2.0 + problem.arms**2 * (1.0 + log)) + 3.0 * rate * math.sqrt(log)
+    return found
 
 
 def uniform_counterexample(xi: float = 0.001) -> CascadeProblem:
@@ -237,7 +240,7 @@ def uniform_counterexample(xi: float = 0.001) -> CascadeProblem:
     Arm 1 is always right, arm 2 is wrong with probability 1/2 and costs 1/2 + xi more. Both arms must be compared
     about alpha log(T) / xi^2 times before arm 1 can be trusted, at 1 + xi each.
     """
-    margin = number("xi", xi, above=TOLERANCE)
+    margin = number("xi", xi, above=TIE)
     return CascadeProblem([[1, 1, 1], [1, 1, 0]], [0.5, 0.5], costs=[0.0, 0.5 + margin])
 
 
@@ -249,7 +252,7 @@ def empty_set_counterexample(xi: float = 0.01) -> CascadeProblem:
     comparisons. Arm 2 fails against arm 3, which disagrees with it more often than the cost says.
     No arm passes, so arm 3 is played, at .5 + xi a round.
     """
-    margin = number("xi", xi, above=TOLERANCE)
+    margin = number("xi", xi, above=TIE)
     if margin >= 0.5:
         raise ValueError(f"xi must be a number below 0.5, got {brief(xi)}")
     costs = [0.0, 0.3 + margin, 0.5 + margin]
@@ -264,7 +267,7 @@ def strong_dominance_counterexample(step: float = 0.03, dear: float = 1.0) -> Ca
     plays the last, at 2 ``step`` + ``dear`` a round. With step = sqrt(alpha log(T) / T) that is so in about the last
     three quarters of T rounds. The arms always agree, so nothing here is random.
     """
-    low, more = number("step", step, above=TOLERANCE), number("dear", dear, above=TOLERANCE)
+    low, more = number("step", step, above=TIE), number("dear", dear, above=TIE)
     return CascadeProblem([[1] * 5], [1.0], [0.0, low, 2.0 * low, 2.0 * low + more])
 
 
@@ -291,7 +294,7 @@ def _exploration(horizon: int, alpha: float, f: Exploration | None) -> tuple[flo
 
 def _divergence(p: float, q: float) -> float:
     """The Kullback-Leibler divergence d(p, q) of Bernoulli laws for p < q, infinite from q = 1 on."""
-    if q >= 1.0 - TOLERANCE:
+    if q >= 1.0 - TIE:
         return math.inf
     head = p * math.log(p / q) if p > 0.0 else 0.0
     return head + (1.0 - p) * math.log((1.0 - p) / (1.0 - q))

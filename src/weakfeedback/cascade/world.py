@@ -1,4 +1,4 @@
-"""The hidden side of a cascade: chooses (Y, Y^1, ..., Y^K) in every round, whatever the policy does."""
+"""The hidden part of a cascade: draws (Y, Y^1, ..., Y^K) in every round, independently of the policy."""
 
 import numpy as np
 
@@ -12,9 +12,9 @@ class LawWorld:
     def __init__(self, rows, probabilities):
         self.rows = rows
         self.cumulative = np.cumsum(probabilities)
-        self.cumulative[-1] = np.inf  # the last row is drawn when no other is, whatever rounding did
-        # first[g]: the first row that can be drawn when g <= size(first) * u < g + 1; the cells are so many that
-        # the search from there seldom takes a step
+        self.cumulative[-1] = np.inf  # rounding errors fall to the last row
+        # first[g]: the first row that can be drawn when g <= size(first) * u < g + 1; there are enough cells that
+        # the search from there rarely takes a step
         cells = 64 * rows.shape[0]
         self.first = np.searchsorted(self.cumulative, np.arange(cells) / cells, side="right")
         self.cumulative.setflags(write=False)  # the same in every replication
@@ -42,7 +42,7 @@ class LawWorld:
 
 
 class TableWorld:
-    """Rows (y, y1, ..., yK) of a data set, shuffled once per replication and then served in turn, over and over.
+    """Rows (y, y1, ..., yK) of a data set, shuffled once per replication and then served cyclically.
 
     Draws: ``begin`` shuffles by Fisher and Yates from the end, ``int((k + 1) * rng.random())`` for k = n-1, ..., 1;
     nothing after that.

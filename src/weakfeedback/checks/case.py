@@ -1,4 +1,4 @@
-"""What the conformance checks share: a policy to be checked, its rounds step by step, and the comparison of runs."""
+"""Shared parts of the conformance checks: the policy under test, its rounds step by step, and comparisons of runs."""
 
 import copy
 import pickle
@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.borrowing import Lender
 from weakfeedback.checks.codelines import writes
 from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.replication import restore, streams
 from weakfeedback.engine.seeds import WORLD, generator
-from weakfeedback.lending import Lender
 
 
 class Failure(Exception):
-    """A check's verdict."""
+    """A check failed."""
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Case:
         return loop_for(self.problem, self.make())
 
     def place(self, field: str, *entry: str) -> str:
-        """Where methods write a field, for the end of a message."""
+        """Return where methods write a field, as the end of a message."""
         found = writes(type(self.make()), entry or self.loop.entry, field.partition(" of player ")[0])
         return f" ({found})" if found else ""
 
@@ -39,13 +39,13 @@ class Case:
         return streams(self.problem, self.make(), self.seed, 0)
 
     def new(self) -> Any:
-        """A fresh policy; for a setting with players a list of them, each from the factory."""
+        """Return a fresh policy; for a setting with players a list of them, each from the factory."""
         players = self.loop.players
         return self.make() if players is None else [self.make() for _ in range(players(self.problem))]
 
 
 def rounds_of(case: Case, lending: bool = False, rounds: int = 0) -> Iterator[tuple[Any, Any, Any, Any, Any]]:
-    """Decide round by round: policy, the same behind a lender, decision, what is shown of it, generator."""
+    """Yield, round by round: policy, the policy with read-only arguments, decision, observation, generator."""
     policy = case.new()
     lenders: Any = [Lender(one) for one in policy] if isinstance(policy, list) else Lender(policy)
     _, rng = case.generators()
@@ -67,7 +67,10 @@ def decide(case: Case, policy: Any, row: Any, rng: Any) -> Any:
 
 
 def hidden_of(case: Case, rounds: int = 0) -> np.ndarray:
-    return case.loop.protocol.record(case.problem, rounds or case.rounds, generator(case.seed, 0, WORLD))
+    found: np.ndarray = case.loop.protocol.record(
+        case.problem, rounds or case.rounds, generator(case.seed, 0, WORLD)
+    )
+    return found
 
 
 def pair_methods(case: Case) -> tuple[str, ...]:
@@ -105,7 +108,7 @@ def frozen(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def size_of(state: dict[str, Any]) -> int:
-    """Bytes of the arrays, and of integers that outgrow a word."""
+    """Return the bytes of the arrays, and of integers larger than a word."""
     arrays = sum(value.nbytes for value in state.values() if isinstance(value, np.ndarray))
     return arrays + sum(value.bit_length() // 64 for value in state.values() if isinstance(value, int))
 
@@ -115,7 +118,7 @@ def compare(one: Any, other: Any, what: str) -> None:
         same_step(a, b, t, what)
 
 
-def same_step(a: tuple, b: tuple, t: int, what: str) -> None:
+def same_step(a: tuple[Any, ...], b: tuple[Any, ...], t: int, what: str) -> None:
     if not np.array_equal(a[0], b[0]):
         raise Failure(f"{what} differ in round {t}: counts {a[0].tolist()} and {b[0].tolist()}")
     same_state(a[1], b[1], f"{what}, round {t}")

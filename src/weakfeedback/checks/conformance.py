@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.borrowing import WritesToLoan, frames_of
 from weakfeedback.checks.case import (
     Case,
     Failure,
@@ -34,10 +35,9 @@ from weakfeedback.engine.loop import loop_for, measures_of
 from weakfeedback.engine.plan import separate_fields
 from weakfeedback.engine.replication import Compiled, Interpreted, cast, state_of, streams
 from weakfeedback.engine.seeds import generator
-from weakfeedback.lending import WritesToLoan, frames_of
 from weakfeedback.plaintext import one_line
 
-FEW = 40  # rounds of a check whose subject others look at as well
+SHORT_ROUNDS = 40  # rounds of a check whose subject is also covered by others
 
 
 class PolicyCheckError(ValueError):
@@ -46,7 +46,7 @@ class PolicyCheckError(ValueError):
 
 @dataclass
 class CheckReport:
-    """What was checked."""
+    """The result of the checks."""
 
     policy: str
     passed: list[str] = field(default_factory=list)
@@ -74,8 +74,8 @@ def check_policy(
     compiled : bool
         False leaves out the comparison with compiled code, for policies that cannot be compiled.
 
-    Returns the report; raises ``PolicyCheckError`` when a check fails: the failures first, one for each cause, though
-    several checks may have met it.
+    Returns the report; raises ``PolicyCheckError`` when a check fails: the failures first, one per cause, even if
+    several checks found it.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def _name(check: Callable[[Case], None]) -> str:
 
 
 def _told(error: BaseException, case: Case) -> tuple[str, str]:
-    """What a check found, with the method and the line, and what tells it from other causes."""
+    """Return what a check found, with method and line, and a key that identifies the cause."""
     text, cls = _words_of(error), type(case.make())
     if isinstance(error, WritesToLoan):
         return text, text
@@ -132,8 +132,8 @@ def _told(error: BaseException, case: Case) -> tuple[str, str]:
 def _words_of(error: BaseException) -> str:
     try:
         return one_line(str(error), 500)
-    except Exception:  # of somebody's own
-        return "an error that cannot be written down"
+    except Exception:  # a user-defined exception
+        return "an error whose message cannot be read"
 
 
 def fields_are_numbers_and_arrays(case: Case) -> None:
@@ -150,18 +150,18 @@ def fields_are_numbers_and_arrays(case: Case) -> None:
 
 def decisions_are_allowed(case: Case) -> None:
     """What ``select`` or ``choose`` returns is one of the decisions of the setting; the other checks judge it too."""
-    for policy, _, decision, seen, rng in rounds_of(case, rounds=FEW):
+    for policy, _, decision, seen, rng in rounds_of(case, rounds=SHORT_ROUNDS):
         case.loop.protocol.learn(policy, decision, seen, rng)
 
 
 def lent_arrays_are_not_written(case: Case) -> None:
     """Outputs, contexts, allocations and observations are only read; the two checks of feedback look for it too."""
-    for _, lenders, decision, seen, rng in rounds_of(case, lending=True, rounds=FEW):
+    for _, lenders, decision, seen, rng in rounds_of(case, lending=True, rounds=SHORT_ROUNDS):
         case.loop.protocol.learn(lenders, decision, seen, rng)
 
 
 def settled_players_stay(case: Case) -> None:
-    """A player who calls herself settled plays her arm from then on (unless she is ``fair`` and takes turns)."""
+    """A player that calls itself settled plays its arm from then on (unless it is ``fair`` and takes turns)."""
     players = case.loop.players
     if players is None or getattr(case.make(), "fair", False):
         return
@@ -251,7 +251,7 @@ def feedback_is_not_kept(case: Case) -> None:
 
 
 def save_and_restore_midway(case: Case) -> None:
-    """A policy rebuilt from ``vars`` in the middle goes on as if nothing had happened."""
+    """A policy rebuilt from ``vars`` in the middle of a run continues identically."""
     whole = list(trace(case, case.new(), Interpreted(case.problem)))
     rest = trace(case, case.new(), Interpreted(case.problem), rebuild_at=case.rounds // 2)
     for t, step in enumerate(rest, start=1):
@@ -309,9 +309,8 @@ def late_feedback_does_not_ruin_it(case: Case) -> None:
     policy = case.make()
     if not getattr(policy, "delay_safe", False) or case.loop.players is not None:
         return
-    patience = (
-        1 if getattr(policy, "keeps_history", False) else 10
-    )  # a search step by step is 20 times slower
+    # a step-by-step search is 20 times slower
+    patience = 1 if getattr(policy, "keeps_history", False) else 10
     prompt = _regret_by_tenths(case, case.rounds, delay=0)
     late = _regret_by_tenths(case, patience * case.rounds, delay=20)
     worst = max(prompt.max(), late.max())  # what a round costs while nothing is learned
@@ -361,7 +360,7 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
     hidden_is_unreachable,
     settled_players_stay,
 )
-# these are told under one name, whichever check meets them
+# these are reported under one name, whichever check finds them
 CAUSES: dict[type, Callable[[Case], None]] = {
     WrongDecision: decisions_are_allowed,
     WritesToLoan: lent_arrays_are_not_written,

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.borrowing import Lender
 from weakfeedback.checks.case import Case, Failure, brief_of, decide, frozen, hidden_of, pair_methods
-from weakfeedback.lending import Lender
 
 
 def pairs_teach_as_outputs(case: Case) -> None:
@@ -28,7 +28,7 @@ def pairs_teach_as_outputs(case: Case) -> None:
         seen = protocol.show(row, arm)
         before, earlier = frozen(vars(policy)), frozen(vars(other))
         sold = protocol.learn(Lender(policy), arm, seen, rng)
-        # live objects have the pairs that were seen and no others
+        # live objects have only the pairs that were seen
         size = arms if t % 2 or isinstance(arm, np.ndarray) else arm + 1
         if protocol.learn_pairs(Lender(other), arm, seen, other_rng, size) != sold:
             raise Failure(f"wants_label() and wants_label_pairs() differ in round {t}")
@@ -39,7 +39,7 @@ def pairs_teach_as_outputs(case: Case) -> None:
                 continue
             idle = _same_bits(theirs, earlier.get(name))
             if idle and (_same_bits(value, before.get(name)) or _holds(value, noted, arm)):
-                continue  # room for what was compared, which says nothing by itself; decisions are compared too
+                continue  # scratch space of the comparison, irrelevant by itself; decisions are compared too
             raise Failure(
                 f"{_both(names)} differ in round {t}: field {name!r} is {brief_of(value)} by outputs and "
                 f"{brief_of(theirs)} by pairs{case.place(name, *case.loop.entry, *names)}"
@@ -53,8 +53,8 @@ def _both(names: tuple[str, ...]) -> str:
 
 
 def _notes(seen: Any, arm: Any, arms: int) -> list[np.ndarray]:
-    """What can be noted of a round before it is learned: which pairs differ and, with a label, which arms are right."""
-    if isinstance(arm, np.ndarray):  # a set of models, of which nothing is noted
+    """Return what a policy may store of a round before it learns: differing pairs and, with a label, who is right."""
+    if isinstance(arm, np.ndarray):  # a set of models, for which nothing is stored
         return []
     parts = seen if isinstance(seen, tuple) else (seen,)
     outputs = next(
@@ -70,7 +70,7 @@ def _notes(seen: Any, arm: Any, arms: int) -> list[np.ndarray]:
 
 
 def _holds(value: Any, noted: list[np.ndarray], arm: Any) -> bool:
-    """Whether a field only holds what was noted of this round."""
+    """Whether a field only holds what was stored of this round."""
     for note in noted:
         if isinstance(value, np.ndarray) and value.shape == note.shape:
             part = (slice(arm + 1),) * note.ndim

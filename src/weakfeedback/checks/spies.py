@@ -1,11 +1,11 @@
-"""Stand-ins for a policy: one that delays its feedback, one that notes its decisions."""
+"""Wrappers of a policy: one that delays its feedback, one that records its decisions."""
 
 import copy
 from typing import Any
 
 
 class Late:
-    """Stands before a policy and hands on feedback some rounds late."""
+    """Wraps a policy and forwards feedback some rounds late."""
 
     def __init__(self, policy: Any, delay: int) -> None:
         self._policy, self._delay = policy, delay
@@ -19,16 +19,16 @@ class Late:
         return getattr(self._policy, name)
 
     def update(self, *feedback: Any, **truth: Any) -> None:
-        """Keep the feedback and give the oldest."""
-        *lesson, rng = feedback
-        self._waiting.append(copy.deepcopy((lesson, truth)))
+        """Queue the feedback and forward the oldest."""
+        *taught, rng = feedback
+        self._waiting.append(copy.deepcopy((taught, truth)))
         if len(self._waiting) > self._delay:
             oldest, told = self._waiting.pop(0)
             self._policy.update(*oldest, rng, **told)
 
 
 class Spy:
-    """Stands before a policy and notes what it decides."""
+    """Wraps a policy and records its decisions."""
 
     def __init__(self, policy: Any, decides: str) -> None:
         self.decisions: list[Any] = []

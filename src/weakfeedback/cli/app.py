@@ -160,7 +160,7 @@ def run(
 
     Writes DIR/results.parquet, the page DIR/report/index.html and its figures.
 
-    Finished work is kept in DIR/store: a run that was stopped goes on when started again.
+    Finished work is kept in DIR/store: a run that was stopped continues when started again.
 
     Examples:
 
@@ -215,7 +215,8 @@ def _run(experiment: UserExperiment, folder: Path, command: str, **ways: Any) ->
         raise Stop(str(error)) from None
     except KeyboardInterrupt:
         raise Stop(
-            f"interrupted; what is finished is kept in {folder}: run the same command to go on", INTERRUPTED
+            f"interrupted; what is finished is kept in {folder}: run the same command to continue",
+            INTERRUPTED,
         ) from None
     except Exception as error:
         if not experiment.own_code or isinstance(error, Stop):
@@ -294,7 +295,7 @@ def reproduce(
 
     Writes DIR/report/index.html, its figures, and the rows of each experiment in DIR/ID/results.parquet.
 
-    Finished work is kept in DIR: a run that was stopped goes on when started again, and a run with nothing to do
+    Finished work is kept in DIR: a run that was stopped continues when started again, and a run with nothing to do
     only writes the page. Without the medical data sets, built-in data stand in and the page says so.
 
     Examples:
@@ -386,7 +387,7 @@ def check(
         ),
     ],
     max_seconds: Annotated[
-        float, typer.Option(min=1.0, metavar="S", help="Give up after so many seconds.")
+        float, typer.Option(min=1.0, metavar="S", help="Give up after S seconds.")
     ] = 300.0,
 ) -> None:
     """Check that a policy of your own keeps the protocol, and that its compiled twin does the same.
@@ -455,19 +456,17 @@ def radio(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="An option of the policy, such as epsilon=0.2; repeatable."),
     ] = None,
-    max_slots: Annotated[
-        int, typer.Option(metavar="N", help="End after so many slots, settled or not.")
-    ] = 200_000,
+    max_slots: Annotated[int, typer.Option(metavar="N", help="End after N slots, settled or not.")] = 200_000,
     max_seconds: Annotated[
-        float, typer.Option(metavar="S", help="End after so many seconds, settled or not.")
+        float, typer.Option(metavar="S", help="End after S seconds, settled or not.")
     ] = 300.0,
     json: Json = False,
 ) -> None:
-    """Run players as processes of their own that share channels over loopback sockets.
+    """Run players as separate processes that share channels over loopback sockets.
 
-    A player sends her choice and hears slot number, reward and collision; nothing else crosses. With the same seed
-    and options she chooses what she chooses in a simulation. The run ends when all have settled. On a terminal the
-    air is drawn while they play; elsewhere a line is printed now and then.
+    A player sends its choice and receives slot number, reward and collision; nothing else is sent. With the same seed
+    and options it chooses what it chooses in a simulation. The run ends when all have settled. On a terminal the
+    air is drawn while they play; elsewhere a progress line is printed from time to time.
 
     Examples:
 
@@ -527,7 +526,7 @@ def warm_up(
         say(f"  {done.setting:<12} {done.policy:<12} {verdict}")
     print(f"{counted(count, 'policy', 'policies')} ready in {time.perf_counter() - start:.1f} s")
     if lost:
-        say(f"weakfeedback: what was compiled could not be kept: {lost}", error=True)
+        say(f"weakfeedback: compiled code could not be cached: {lost}", error=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the shell offers while a command is typed. Imports are made when a name is asked for."""
+"""Shell completion. Imports are deferred until a name is needed."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def _usage(path: str, arguments: list[Any], command: Any) -> str:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Words are set anew; what comes after a line with a colon stays in its lines."""
+    """Re-wrap paragraphs; lines after a line that ends with a colon keep their breaks."""
     before = ""
     for paragraph in inspect.cleandoc(text).split("\n\n"):
         if before.endswith(":"):
@@ -55,7 +55,8 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _argument(parameter: Any) -> str:
-    return parameter.metavar or parameter.name.upper()
+    found: str = parameter.metavar or parameter.name.upper()
+    return found
 
 
 def _option(parameter: Any) -> str:

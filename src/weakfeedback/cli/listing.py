@@ -30,7 +30,7 @@ WIDTH = 80  # columns, where the terminal does not say otherwise
 
 
 class NothingFound(ValueError):
-    """Nothing is called so; the message is one line."""
+    """Nothing has this name; the message is one line."""
 
 
 def everything(

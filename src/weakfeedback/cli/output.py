@@ -13,7 +13,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 DONE, FAILED, BAD_USE, INTERRUPTED = 0, 1, 2, 130
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Stop(Exception):
@@ -46,7 +47,7 @@ class Command(TyperCommand):
 class App(typer.Typer):
     """An application all of whose commands have our help."""
 
-    def command(self, *args: Any, **options: Any) -> Any:
+    def command(self, *args: Any, **options: Any) -> Callable[[F], F]:
         """Add a command."""
         return super().command(*args, **{"cls": Command, **options})
 
@@ -90,7 +91,7 @@ class Commands(TyperGroup):
             words = _words_of(error)
             _complain(f"{type(error).__name__}: {words}" if words else type(error).__name__)
             if not _debugging():
-                _complain("this should not have happened; set WEAKFEEDBACK_DEBUG=1 to see where it did")
+                _complain("internal error; set WEAKFEEDBACK_DEBUG=1 to see the traceback")
             return FAILED
         if status == INTERRUPTED:
             _complain("interrupted")
@@ -98,7 +99,7 @@ class Commands(TyperGroup):
 
 
 def _leave(status: int) -> NoReturn:
-    """End the process; at once if it was interrupted and a thread goes on that nobody can stop."""
+    """End the process; immediately if it was interrupted while a thread runs that cannot be stopped."""
     others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
     if status == INTERRUPTED and any(not thread.daemon for thread in others):
         for stream in (sys.stdout, sys.stderr):
@@ -123,12 +124,12 @@ def _complain(message: str) -> None:
 def _words_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # of somebody's own
+    except Exception:  # a user-defined exception
         return ""
 
 
 def say(text: str, error: bool = False) -> None:
-    """Print words that may be anybody's, in lines."""
+    """Print text that may come from users, line by line."""
     print(visible(text, keep="\n"), file=sys.stderr if error else sys.stdout, flush=True)
 
 
@@ -137,7 +138,7 @@ def _debugging() -> bool:
 
 
 def show_traceback() -> None:
-    """Show where an error came from, to those who asked for it."""
+    """Print the traceback if it was asked for."""
     if _debugging():
         say(traceback.format_exc(), error=True)
 
@@ -156,7 +157,7 @@ def tidy_warnings() -> Iterator[None]:
 
 @contextlib.contextmanager
 def writing_to(folder: Path) -> Iterator[None]:
-    """Turn what the file system refuses (no permission, a full disk, a file in the way) into one line."""
+    """Turn file system errors (no permission, a full disk, a file in the way) into one line."""
     try:
         yield
     except OSError as error:
@@ -165,7 +166,7 @@ def writing_to(folder: Path) -> Iterator[None]:
 
 
 def make_writable(folder: Path) -> None:
-    """Make a folder and see that files can be written into it, before any work is done for them."""
+    """Create a folder and check that it is writeable, before any work is done."""
     import tempfile
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ def radio(
     max_seconds: float,
     json: bool,
 ) -> None:
-    """Run the radio and print what came of it."""
+    """Run the radio and print the result."""
     try:
         problem = make_problem(players, channels, means, shuffle, rewards)
         name = canonical_name("multiplayer", policy)

@@ -26,7 +26,7 @@ SOON, PERIOD = 1.0, 5.0  # seconds before the first line, and between lines
 
 
 class View:
-    """What is drawn, anew several times a second, from the last slot and the players' displays."""
+    """The view, redrawn several times a second from the last slot and the players' displays."""
 
     def __init__(self, air: Air, crew: Crew) -> None:
         self._air = air
@@ -34,7 +34,7 @@ class View:
         self._start = time.monotonic()
 
     def __rich__(self) -> Group:
-        """The picture of this moment."""
+        """Return the current picture."""
         arms = self._air.latest
         return Group(self._headline(), channels(arms, self._air.problem.arms), self._players(arms))
 
@@ -52,7 +52,7 @@ class View:
 
 
 def headline(air: Air, crew: Crew, start: float) -> str:
-    """How far it is, in a line; ``start`` is when it began."""
+    """Return the progress in a line; ``start`` is the start time."""
     slots, spent = air.slots, max(time.monotonic() - start, 1e-9)
     seated = sum(device.settled for device in crew.devices)
     return (
@@ -77,14 +77,14 @@ def channels(arms: list[int], count: int) -> Text:
 
 @contextlib.contextmanager
 def on_terminal(console: Console, air: Air, crew: Crew) -> Any:
-    """Draw while the players play; the last picture is taken away."""
+    """Draw while the players play; the last picture is cleared."""
     with Live(View(air, crew), console=console, refresh_per_second=REFRESH, transient=True):
         yield
 
 
 @contextlib.contextmanager
 def in_lines(air: Air, crew: Crew) -> Any:
-    """Print a line now and then while the players play, the first one soon."""
+    """Print a progress line from time to time while the players play, the first one soon."""
     start, done = time.monotonic(), threading.Event()
 
     def tell() -> None:

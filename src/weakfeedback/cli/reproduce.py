@@ -82,7 +82,8 @@ def run(
         raise Stop(f"--data: {error}" if data is not None else str(error)) from None
     except KeyboardInterrupt:
         raise Stop(
-            f"interrupted; what is finished is kept in {folder}: run the same command to go on", INTERRUPTED
+            f"interrupted; what is finished is kept in {folder}: run the same command to continue",
+            INTERRUPTED,
         ) from None
     if not json:
         words_of_time = f"{time.monotonic() - start:.0f} s, {counted(found.played, 'chunk')} played"
@@ -125,12 +126,13 @@ def tell(found: Reproduction, folder: Path, json: bool) -> None:
         return
     shown = table("Claims", "claim", "verdict", "in the words of the thesis")
     for claim, verdict in found.verdicts:
-        shown.add_row(str(claim.number), verdict.outcome, claim.words)
+        shown.add_row(str(claim.number), VERDICTS[verdict.outcome], claim.words)
     counts = Counter(verdict.outcome for _, verdict in found.verdicts)
     if counts:
         console().print(shown, markup=False)
         console().print(
-            ", ".join(f"{counts[word]} {word}" for word in VERDICTS if counts[word]), markup=False
+            ", ".join(f"{counts[word]} {label}" for word, label in VERDICTS.items() if counts[word]),
+            markup=False,
         )
     console().print(f"  page    {found.paths[0]}", markup=False)
 

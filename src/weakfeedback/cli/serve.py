@@ -69,7 +69,7 @@ def serve(
     weakfeedback serve --store sqlite:///service.db --port 8471
     weakfeedback serve --config service.toml --log json
 
-    SIGTERM ends it: requests under way are finished first.
+    SIGTERM ends it: requests in progress are finished first.
     """
     if context.invoked_subcommand is not None:
         return

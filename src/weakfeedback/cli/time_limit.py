@@ -11,7 +11,7 @@ from weakfeedback.cli.output import FAILED, Stop, say
 
 @contextlib.contextmanager
 def time_limit(words: str, seconds: float, grace: float = 10.0) -> Iterator[None]:
-    """End what runs inside after so many seconds: by an interrupt, and if that is not heard by leaving the process."""
+    """End the block after ``seconds``: by an interrupt and, if that has no effect, by exiting the process."""
     told = f"{words}: not done after {seconds:g} s; --max-seconds gives it longer"
     over, done = threading.Event(), threading.Event()
 
@@ -20,7 +20,7 @@ def time_limit(words: str, seconds: float, grace: float = 10.0) -> Iterator[None
             return
         over.set()
         _thread.interrupt_main()
-        if not done.wait(grace):  # compiled code does not listen, and some code catches everything
+        if not done.wait(grace):  # compiled code ignores interrupts, and some code catches everything
             say(f"weakfeedback: {told}", error=True)
             os._exit(FAILED)
 

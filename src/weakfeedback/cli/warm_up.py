@@ -18,7 +18,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Compilation:
-    """What became of a policy: the seconds it took, or the reason why it runs in the interpreter.
+    """The result for a policy: the seconds it took, or the reason why it runs in the interpreter.
 
     ``lost`` says why compiled code could not be kept for later processes; empty if it was.
     """
@@ -36,7 +36,8 @@ def jobs(policy: str | None = None, setting: str | None = None) -> list[tuple[st
     >>> jobs("random"), jobs("uss-ts", "cascade")
     ([('cascade', 'Random'), ('contextual', 'Random')], [('cascade', 'USS-TS')])
     """
-    from weakfeedback.catalog import POLICIES, canonical_name, find_name
+    from weakfeedback.catalog import POLICIES, canonical_name
+    from weakfeedback.setting import find_name
 
     names = [find_name("setting", setting, POLICIES)] if setting is not None else list(POLICIES)
     if policy is None:
@@ -111,5 +112,5 @@ def live_object(setting: str, policy: str, compiled: bool, seed: int = 0) -> Any
 
 
 def _ignore_interrupts() -> None:
-    """Ctrl-C reaches the whole group of processes; the parent alone answers it."""
+    """Ctrl-C reaches the whole process group; only the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -29,12 +29,12 @@ def forced_rounds(forced: Any, limit: Any) -> tuple[bool, int]:
 
 
 def kept(keep: Any) -> int:
-    """How many observations are kept at most; 0 for all."""
+    """Validate the maximum number of observations kept; 0 for all."""
     return 0 if keep is None or (type(keep) is int and keep == 0) else integer("keep", keep, 100)
 
 
 def per_pair_fits(per_pair: Any, dimension: int, count: int) -> None:
-    """Refuse a dimension that does not divide into one block per pair."""
+    """Reject a dimension that is not a multiple of the number of pairs."""
     if not isinstance(per_pair, bool):
         raise ValueError(f"per_pair must be True or False, got {brief(per_pair)}")
     if per_pair and (count == 0 or dimension % count != 0):

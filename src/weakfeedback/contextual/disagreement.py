@@ -1,4 +1,4 @@
-"""What the policies of pairwise disagreements share: one regression per pair of arms; and the optimistic rule."""
+"""Shared base of policies on pairwise disagreements: one regression per pair of arms, and the optimistic rule."""
 
 import numpy as np
 

@@ -55,7 +55,7 @@ class QuadraticFeatures:
         self.bound = number("bound", bound, above=0.0)
         if self.bound > LARGEST:
             raise ValueError(f"bound must be at most {LARGEST:g}, got {brief(bound)}")
-        self.columns = np.zeros(0, dtype=np.int64)  # those kept; empty before a fit: all
+        self.columns = np.zeros(0, dtype=np.int64)  # columns kept; empty before a fit: all
         self.inputs = 0  # d; 0 before a fit: any
 
     @property
@@ -188,7 +188,7 @@ def independent_columns(table: np.ndarray) -> np.ndarray:
     kept = []
     for k, column in enumerate(table.T):
         rest = column.copy()
-        for _ in range(2):  # twice: the first pass leaves rounding errors along the basis
+        for _ in range(2):  # twice: after the first pass rounding errors along the basis remain
             for direction in basis:
                 rest -= (direction @ rest) * direction
         norm = float(np.linalg.norm(rest))

@@ -19,13 +19,13 @@ far as they matter (``is_doubtful``). The model is brought up to date when s tim
 counts all data as if they lay as far out as the farthest. Then the error of a probability is of the order of tau^2:
 the variance of a logit is at most about 4 d / n_f, and the error points in one of d directions.
 
-To bring it up to date, the anchor moves to the estimate and the gradient is summed anew over all data, O(n d), while
-Q is kept, again until the step is short (``centre``). After so many of these sums that one of the Hessian, O(n d^2),
-costs no more, or when rho would exceed 2 %, Q is computed anew as well; and if the steps do not converge, a full fit
-by Newton's method follows (``climb``). This happens not more than once while n grows by 0.025 %. When n has grown by
-a factor since the last full fit, 2 unless a policy needs a better Q, there is one in any case, and all matrices are
-rebuilt. So the amortised cost of an observation is bounded, whatever n; it falls with n, because an observation moves
-the estimate less and less.
+To bring it up to date, the anchor moves to the estimate and the gradient is summed again over all data, O(n d), while
+Q is kept, again until the step is short (``centre``). Once these sums have cost as much as one of the Hessian, O(n
+d^2), or when rho would exceed 2 %, Q is recomputed as well; and if the steps do not converge, a full fit by Newton's
+method follows (``climb``). This happens not more than once while n grows by 0.025 %. When n has grown by a factor
+since the last full fit, 2 unless a policy needs a better Q, there is one in any case, and all matrices are rebuilt. So
+the amortised cost of an observation is bounded, whatever n; it falls with n, because an observation moves the estimate
+less and less.
 """
 
 import math
@@ -52,10 +52,10 @@ from weakfeedback.kernels.linalg import (
 NEWTON_STEPS = 50
 BISECTIONS = 200
 CLOSE = 1e-6  # a full fit is done when g' Q g <= CLOSE / d times ``weight``
-STALE, BAD = 0.02, 0.25  # the part of a step left undone for which Q is computed, or all is fitted, anew
+STALE, BAD = 0.02, 0.25  # the remaining part of a step above which Q is recomputed, or everything is refitted
 FAR = 10.0  # the change of an observation's own logit for which the model is not trusted
 SPARSE = 4000  # the model is brought up to date when n has grown by 1 / SPARSE, not before
-NOTHING, CENTRE, FULL = 0, 1, 2  # what an observation may call for
+NOTHING, CENTRE, FULL = 0, 1, 2  # what an observation can trigger
 
 
 class Regressions(History):
@@ -170,7 +170,7 @@ class Regressions(History):
         s = 0.0
         for k in range(x.size):
             gradient[k] += pull * x[k]
-            theta[k] += (y - p) * v[k]  # again a + Q g, with both as they are now
+            theta[k] += (y - p) * v[k]  # a + Q g again, with the current values
             s += gradient[k] * (theta[k] - anchor[k])
         self.weight[m] += 4.0 * w
         self.watch(m, w, c / (1.0 + w * c))
@@ -183,7 +183,7 @@ class Regressions(History):
         )
 
     def watch(self, m, w, c):
-        """Note the leverage of an observation: its w = mu', and c = x' Q x with it."""
+        """Record the leverage of an observation: its w = mu', and c = x' Q x with it."""
         leverage = c * self.n[m] / self.d
         moments = self.moments[m]
         moments[0] += w
@@ -192,7 +192,7 @@ class Regressions(History):
         self.farthest[m] = max(self.farthest[m], 4.0 * w * w * leverage)
 
     def is_doubtful(self, m, s, rho):
-        """Whether a step with g' Q g = s leaves more undone than allowed.
+        """Whether a step with g' Q g = s leaves a larger error than allowed.
 
         n is the number of observations as far as they matter, but not less than one. Those far from the boundary carry
         no curvature: each counts as 4 mu'. Those of small features carry little information: what counts is the part
@@ -234,7 +234,7 @@ class Regressions(History):
                 curved = True
                 continue
             self.rho[m] = 0.0 if curved else max(self.rho[m], left / before)
-            # what is left lies where Q is worse than it was for the whole step
+            # the remainder lies where Q is less accurate than for the whole step
             if not self.is_doubtful(m, left, math.sqrt(self.rho[m])):
                 for k in range(self.d):
                     theta[k] = anchor[k] + step[k]
@@ -279,7 +279,7 @@ class Regressions(History):
         return inner(gradient, step)
 
     def rebuild(self, s):
-        """Invert V[s] anew."""
+        """Recompute the inverse of V[s]."""
         invert(self.V[s], self.W[s])
 
     def evaluate(self, m, theta, gradient, H, curved):
@@ -289,7 +289,7 @@ class Regressions(History):
         for i in range(self.d):
             gradient[i] = -self.ridge * theta[i]
             if curved:
-                for j in range(self.d):  # all: the sum of what fresh memory holds may warn
+                for j in range(self.d):  # all of it: uninitialised memory could raise warnings
                     H[i, j] = 0.0
                 H[i, i] = self.ridge
         weight = 0.0
@@ -313,7 +313,7 @@ class Regressions(History):
         self.weight[m] = weight
 
     def stride(self, m, anchor, step, rise):
-        """How many times a step to go: once if no logit changes by more than 1, else to where the slope is a tenth.
+        """Return the step length: 1 if no logit changes by more than 1, else to where the slope is a tenth.
 
         ``rise`` is the slope of the log-likelihood along the step at its beginning, from where it only falls.
         """

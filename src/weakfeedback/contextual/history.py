@@ -1,4 +1,4 @@
-"""The observations that regressions learn from: all of them, or the last ones and a summary of the older ones.
+"""The observations that regressions learn from: all of them, or the latest ones and a summary of the older ones.
 
 With a bound the last observations are kept one by one. The log-likelihood of the older ones of regression m is replaced
 by its expansion to second order at the anchor of the day on which they were let go, where its gradient and Hessian are
@@ -23,11 +23,11 @@ from weakfeedback.kernels.linalg import (
     times,
 )
 
-BLOCK = 64  # observations that are summed over at a time
+BLOCK = 64  # observations summed at a time
 
 
 class History:
-    """The tables of observations, and the quadratics of those that were let go.
+    """The tables of observations, and quadratic summaries of those that were dropped.
 
     Not a policy: what ``Regressions`` inherits. Until the first observation is let go, nothing depends on ``keep``.
     """
@@ -40,22 +40,22 @@ class History:
     begins: np.ndarray
     anchor: np.ndarray
 
-    # What these tables promise to whoever takes an update back: it writes one row of them in place, that with the
+    # What callers that undo an update may rely on: an update writes one row of these tables in place, that with the
     # index ``t`` of before, and that row completely. Tables that grow or lose rows are new arrays. So the old arrays
     # and the old ``t`` are the old history, whatever the rows from ``t`` on hold.
     history = ("past", "label", "arms")
 
     def __init__(self, dimension, M, d, keep):
-        self.keep = keep  # so many observations are kept at most, once there are estimates; 0: all
+        self.keep = keep  # maximum number of observations kept once there are estimates; 0: all
         self.t = 0  # observations kept
-        self.gone = 0  # observations let go
+        self.gone = 0  # observations dropped
         self.past = np.zeros((64, dimension))  # phi of every observation kept
         self.label = np.zeros((64, M), dtype=np.int8)
         self.arms = np.zeros(64, dtype=np.int64)  # the arm of every observation kept
         quadratics = M if keep > 0 else 0
         self.old_H = np.zeros((quadratics, d, d))
         self.old_b = np.zeros((quadratics, d))
-        self.old_weight = np.zeros(quadratics)  # as ``weight``, of the observations let go
+        self.old_weight = np.zeros(quadratics)  # as ``weight``, of the dropped observations
 
     def remember(self, phi, arm):
         """Append an observation and return its place, where the labels are to be written into zeros."""
@@ -94,12 +94,12 @@ class History:
     # -- the bound
 
     def trim(self):
-        """Let the oldest quarter go when there are as many observations as may be kept."""
+        """Drop the oldest quarter when the limit on observations is reached."""
         if self.keep > 0 and self.t >= self.keep:
             self.let_go(self.t - self.keep + self.keep // 4)
 
     def let_go(self, count):
-        """Add the oldest observations to the quadratics and forget them."""
+        """Add the oldest observations to the quadratics and drop them."""
         for m in range(self.M):
             self.expand(m, count)
         rest = self.t - count

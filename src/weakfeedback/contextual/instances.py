@@ -12,7 +12,7 @@ from weakfeedback.contextual.problem import ContextualProblem, RealizableProblem
 from weakfeedback.named import Described, find_instance
 
 Problem = ContextualProblem | RealizableProblem
-# Makes a problem of cumulative costs and of the place of the medical data (None: the environment variable).
+# Builds a problem from cumulative costs and the folder of the medical data (None: the environment variable).
 Maker = Callable[[tuple[float, ...], Any], Problem]
 
 PIMA_COLUMNS = (
@@ -34,12 +34,12 @@ BREAST_CANCER_COLUMNS = (
 
 @dataclass(frozen=True)
 class Instance(Described):
-    """What is known of a named problem without making it.
+    """A named problem, described without building it.
 
     Attributes
     ----------
     name, summary : str
-        What to call it, and one line on what it is.
+        Its name, and a one-line description.
     data : str
         "" (synthetic), "built-in", or the data set the user must bring: "pima" or "heart".
     costs : tuple of float
@@ -68,7 +68,7 @@ def names() -> tuple[str, ...]:
 
 
 def describe(name: str) -> Instance:
-    """Return what is known of an instance, without its data.
+    """Return the description of an instance, without its data.
 
     >>> describe("synthetic-1").stated_weak_dominance_fraction
     0.997
@@ -77,7 +77,7 @@ def describe(name: str) -> Instance:
 
 
 def load(name: str, data: Any = None) -> Problem:
-    """Return the problem of that name. Raises ``DataMissing`` if its data set is not there.
+    """Return the problem with this name. Raises ``DataMissing`` if its data set is missing.
 
     ``data`` is a folder with the medical data sets; without it the environment variable ``WEAKFEEDBACK_DATA``
     is used. Nothing is downloaded.

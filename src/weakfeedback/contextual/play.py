@@ -12,7 +12,7 @@ from weakfeedback.contextual.rehearsal import PairProtocol, Protocol
 from weakfeedback.decisions import arm_words, checked_arm
 from weakfeedback.engine.loop import Loop
 
-HIDDEN = -1_000_000_007  # stands where a policy has no right to look
+HIDDEN = -1_000_000_007  # placeholder where a policy must not look
 
 
 def play(policy, world, world_rng, rng, marks, counts, table):
@@ -49,7 +49,7 @@ def play(policy, world, world_rng, rng, marks, counts, table):
 
 
 def play_with_truth(policy, world, world_rng, rng, marks, counts, table):
-    """The same for a comparator that is told the truth."""
+    """The same for a comparator that sees the truth."""
     K = counts.size - 2
     outputs = np.empty(K, dtype=np.int64)
     seen = np.empty(K, dtype=np.int64)

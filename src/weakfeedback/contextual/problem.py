@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weakfeedback.contextual.arguments import pairs
-from weakfeedback.contextual.rows import TOLERANCE, ContextRows
+from weakfeedback.contextual.rows import TIE, ContextRows
 from weakfeedback.validate import brief, plain, vector
 
 if TYPE_CHECKING:
@@ -124,14 +124,14 @@ class ContextualProblem(ContextRows):
             0.0  # an arm does not differ from itself
         )
         total = errors + self.costs
-        near = total <= total.min(axis=1, keepdims=True) + TOLERANCE
+        near = total <= total.min(axis=1, keepdims=True) + TIE
         best = self.arms - 1 - np.argmax(near[:, ::-1], axis=1)
         gaps = np.maximum(total - total[np.arange(len(best)), best][:, None], 0.0)
         self._close(gaps, best, disagreement, coherent=True)
         # an arm right and a later one wrong: impossible in how many contexts?
         reversal = (1.0 - errors)[:, :, None] * errors[:, None, :]
         first, second = pairs(self.arms)
-        strong = (reversal[:, first, second] <= TOLERANCE).all(axis=1)
+        strong = (reversal[:, first, second] <= TIE).all(axis=1)
         self.__dict__.update(
             errors=errors,
             labels=labels,
@@ -163,10 +163,11 @@ class ContextualProblem(ContextRows):
 
     def errors_at(self, row: Any) -> np.ndarray:
         """Return gamma_i(x) of every arm for the context of a row."""
-        return self.errors[self._row(row)].copy()
+        found: np.ndarray = self.errors[self._row(row)].copy()
+        return found
 
     def world(self) -> ContextualWorld:
-        """Return the hidden side of the simulation."""
+        """Return the hidden part of the simulation."""
         from weakfeedback.contextual.world import ContextualWorld
 
         drawn = self.labels == "random"
@@ -258,11 +259,11 @@ class RealizableProblem(ContextRows):
             disagreement[:, i, j] = disagreement[:, j, i] = expit(block @ theta[m])
         best = np.full(n, self.arms - 1)
         for i in range(self.arms - 2, -1, -1):
-            best[self._margins(np.full(n, i), disagreement) > TOLERANCE] = i
+            best[self._margins(np.full(n, i), disagreement) > TIE] = i
         extra = self.costs[None, :] - self.costs[best][:, None]
         apart = disagreement[np.arange(n), best]
         below = np.arange(self.arms)[None, :] < best[:, None]
-        coherent = (~below | (-extra <= apart + TOLERANCE)).all(axis=1)
+        coherent = (~below | (-extra <= apart + TIE)).all(axis=1)
         gaps = (np.abs(extra) if regret == "absolute" else extra) + apart
         self._close(gaps, best, disagreement, coherent)
         self.__dict__.update(pair_parameters=theta, regret=regret, strong_dominance_fraction=math.nan)
@@ -273,7 +274,7 @@ class RealizableProblem(ContextRows):
         raise ValueError(f"a RealizableProblem has no error rates, so there are none at row {row!r}")
 
     def world(self) -> RealizableWorld:
-        """Return the hidden side of the simulation."""
+        """Return the hidden part of the simulation."""
         from weakfeedback.contextual.world import RealizableWorld
 
         return RealizableWorld(self.features, self.disagreement, self._regrets)

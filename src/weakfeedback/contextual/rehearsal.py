@@ -1,26 +1,29 @@
-"""One round of a contextual cascade taken apart, for checks that must stand between its steps.
+"""One round of a contextual cascade split into its steps, for checks that act between them.
 
 A round is a record: the features ``phi``, the ``outputs`` of all arms (or the matrix ``differ``), the ``truth``, and
 what every arm costs, ``regret`` and ``loss`` in units.
 """
 
+from typing import Any
+
 import numpy as np
 
 from weakfeedback.kernels.loops import disagreements
+from weakfeedback.typing import ContextualPolicy, Rng
 
 
 class Script:
     """A world that replays recorded rounds."""
 
-    def __init__(self, rounds):
+    def __init__(self, rounds: np.ndarray) -> None:
         self.rounds = rounds
         self.phi = rounds["phi"]
         self.served = 0
 
-    def begin(self, rng):
+    def begin(self, rng: Rng) -> None:
         """Nothing to prepare."""
 
-    def draw(self, phi, outputs, rng):
+    def draw(self, phi: np.ndarray, outputs: np.ndarray, rng: Rng) -> int:
         """Write the next context and its outputs, or its disagreements; return its number."""
         record = self.rounds[self.served]
         phi[:] = record["phi"]
@@ -28,15 +31,15 @@ class Script:
         self.served += 1
         return self.served - 1
 
-    def truth(self, row):
+    def truth(self, row: Any) -> Any:
         """The truth of a round."""
         return self.rounds["truth"][row]
 
-    def regret(self, row, arm):
+    def regret(self, row: Any, arm: int) -> Any:
         """The regret of an arm in a round."""
         return self.rounds["regret"][row, arm]
 
-    def loss(self, row, arm):
+    def loss(self, row: Any, arm: int) -> Any:
         """The error probability of an arm in a round."""
         return self.rounds["loss"][row, arm]
 
@@ -46,13 +49,13 @@ class Protocol:
 
     decides = "select"  # the method that returns the decision
 
-    def __init__(self, sees_truth):
+    def __init__(self, sees_truth: bool) -> None:
         self.sees_truth = sees_truth
-        # the same as others, for those who compare outputs in their own way; the truth is no matter of pairs
+        # the same feedback as pairs, for callers with their own comparison; the truth cannot be given as pairs
         self.pair_methods = () if sees_truth else ("update_pairs",)
 
-    def record(self, problem, rounds, rng):
-        """What the world hides in so many rounds."""
+    def record(self, problem: Any, rounds: int, rng: Rng) -> np.ndarray:
+        """Return the hidden data of ``rounds`` rounds."""
         K = problem.arms
         per_arm = [("outputs", "i8", K), ("regret", "i8", K), ("loss", "i8", K)]
         records = np.zeros(rounds, dtype=[("phi", "f8", problem.dimension), ("truth", "i8"), *per_arm])
@@ -66,24 +69,24 @@ class Protocol:
                 records["loss"][t, arm] = world.loss(row, arm)
         return records
 
-    def script(self, hidden):
-        """A world that replays what was recorded."""
+    def script(self, hidden: np.ndarray) -> Script:
+        """Return a world that replays recorded data."""
         return Script(hidden)
 
-    def announce(self, row):
+    def announce(self, row: Any) -> tuple[Any, ...]:
         """The context, which a policy sees before it decides."""
         return (row["phi"].copy(),)
 
-    def decide(self, policy, phi, rng):
+    def decide(self, policy: ContextualPolicy, phi: np.ndarray, rng: Rng) -> int:
         """Ask for the arm."""
         return policy.select(phi, rng)
 
-    def show(self, row, arm):
-        """What the policy may see of a round."""
+    def show(self, row: Any, arm: int) -> Any:
+        """Return what the policy may see of a round."""
         truth = (int(row["truth"]),) if self.sees_truth else ()
         return (row["phi"].copy(), row["outputs"][: arm + 1].copy(), *truth)
 
-    def learn(self, policy, arm, seen, rng):
+    def learn(self, policy: Any, arm: int, seen: Any, rng: Rng) -> None:
         """Give the feedback of a decision."""
         phi, outputs, *truth = seen
         if truth:
@@ -91,14 +94,14 @@ class Protocol:
         else:
             policy.update(phi, arm, outputs, rng)
 
-    def learn_pairs(self, policy, arm, seen, rng, size):
-        """Give the same feedback as a matrix of disagreements, of so many rows."""
+    def learn_pairs(self, policy: Any, arm: int, seen: Any, rng: Rng, size: int) -> None:
+        """Give the same feedback as a ``size`` x ``size`` matrix of disagreements."""
         differ = np.zeros((size, size), dtype=np.bool_)
         disagreements(seen[1], arm, differ)
         policy.update_pairs(seen[0], arm, differ, rng)
 
-    def scramble(self, row, arm, rng):
-        """Another round that shows the same."""
+    def scramble(self, row: Any, arm: int, rng: Rng) -> Any:
+        """Return another round that looks the same to the policy."""
         other = row.copy()
         other["outputs"][arm + 1 :] = rng.integers(0, 1000, size=other["outputs"].size - arm - 1)
         if not self.sees_truth:
@@ -111,8 +114,8 @@ class PairProtocol:
 
     decides = "select"
 
-    def record(self, problem, rounds, rng):
-        """What the world hides in so many rounds."""
+    def record(self, problem: Any, rounds: int, rng: Rng) -> np.ndarray:
+        """Return the hidden data of ``rounds`` rounds."""
         K = problem.arms
         kinds = [("phi", "f8", problem.dimension), ("differ", "?", (K, K)), ("regret", "i8", K)]
         records = np.zeros(rounds, dtype=kinds)
@@ -124,30 +127,30 @@ class PairProtocol:
                 records["regret"][t, arm] = world.regret(row, arm)
         return records
 
-    def script(self, hidden):
-        """A world that replays what was recorded."""
+    def script(self, hidden: np.ndarray) -> Script:
+        """Return a world that replays recorded data."""
         return Script(hidden)
 
-    def announce(self, row):
+    def announce(self, row: Any) -> tuple[Any, ...]:
         """The context, which a policy sees before it decides."""
         return (row["phi"].copy(),)
 
-    def decide(self, policy, phi, rng):
+    def decide(self, policy: ContextualPolicy, phi: np.ndarray, rng: Rng) -> int:
         """Ask for the arm."""
         return policy.select(phi, rng)
 
-    def show(self, row, arm):
-        """What the policy may see of a round."""
+    def show(self, row: Any, arm: int) -> Any:
+        """Return what the policy may see of a round."""
         differ = row["differ"].copy()
         differ[:, arm + 1 :] = False
         return (row["phi"].copy(), differ)
 
-    def learn(self, policy, arm, seen, rng):
+    def learn(self, policy: Any, arm: int, seen: Any, rng: Rng) -> None:
         """Give the feedback of a decision."""
         policy.update_pairs(seen[0], arm, seen[1], rng)
 
-    def scramble(self, row, arm, rng):
-        """Another round that shows the same."""
+    def scramble(self, row: Any, arm: int, rng: Rng) -> Any:
+        """Return another round that looks the same to the policy."""
         other = row.copy()
         other["differ"][:, arm + 1 :] = rng.integers(0, 2, size=other["differ"][:, arm + 1 :].shape)
         return other

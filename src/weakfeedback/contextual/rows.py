@@ -1,4 +1,4 @@
-"""What the two kinds of contextual problem share: contexts, features, costs, and regret per row and arm."""
+"""Shared base of the two kinds of contextual problem: contexts, features, costs, and regret per row and arm."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from weakfeedback.validate import cumulative_costs, integer
 if TYPE_CHECKING:
     from weakfeedback.contextual.assumptions import Assumptions
 
-# Decimal ties such as .1 + .2 against .3 must be ties, and must not count as dominance.
-TOLERANCE = 1e-12
+# Absolute tolerance of ties: decimal ties such as .1 + .2 and .3 must be ties, and must not count as dominance.
+TIE = 1e-12
 # The largest regret or error of a row is below 2**38 units: rounding one costs under 4e-12 of the largest,
 # and 2**25 rounds can be added up.
 UNIT_BITS = 38
 
 
 class ContextRows:
-    """A data set of contexts with everything known of each row; frozen once made."""
+    """A data set of contexts with everything known of each row; immutable."""
 
     setting = "contextual"
 
@@ -47,7 +47,7 @@ class ContextRows:
     _regrets: np.ndarray
 
     def _open(self, contexts: Any, costs: Any, features: Any) -> None:
-        """Take the arguments that both kinds have."""
+        """Store the arguments that both kinds share."""
         table = context_table("contexts", contexts)
         weights = cumulative_costs(costs)
         mapping = map_of(features, table)
@@ -68,9 +68,9 @@ class ContextRows:
     def _close(self, gaps: np.ndarray, best: np.ndarray, disagreement: np.ndarray, coherent: Any) -> None:
         """Compute what follows from the regret, the optimal arm and the disagreements of every row."""
         fixed = gaps.mean(axis=0)
-        fixed_arm = int(np.flatnonzero(fixed <= fixed.min() + TOLERANCE)[-1])
+        fixed_arm = int(np.flatnonzero(fixed <= fixed.min() + TIE)[-1])
         xis = self._margins(best, disagreement)
-        dominance = (xis > TOLERANCE) & coherent
+        dominance = (xis > TIE) & coherent
         fixed_xis = self._margins(np.full(len(best), fixed_arm), disagreement)
         unit = _unit(gaps)
         self.__dict__.update(
@@ -81,7 +81,7 @@ class ContextRows:
             xi=float(xis.min()),
             weak_dominance=dominance,
             weak_dominance_fraction=float(dominance.mean()),
-            weak_dominance_fraction_fixed=float((fixed_xis > TOLERANCE).mean()),
+            weak_dominance_fraction_fixed=float((fixed_xis > TIE).mean()),
             best_fixed_arm=fixed_arm,
             _unit=unit,
             _regrets=np.rint(gaps / unit).astype(np.int64),
@@ -91,14 +91,16 @@ class ContextRows:
         """For each row with its arm i: the least C_j - C_i - p_ij over j > i, infinite for the last arm."""
         later = self.costs[None, :] - self.costs[arms][:, None] - disagreement[np.arange(len(arms)), arms]
         later[np.arange(self.arms)[None, :] <= arms[:, None]] = math.inf
-        return later.min(axis=1)
+        found: np.ndarray = later.min(axis=1)
+        return found
 
     def _row(self, row: Any) -> int:
         return integer("row", row, 0, len(self.contexts) - 1)
 
     def disagreement_at(self, row: Any) -> np.ndarray:
         """Return p_ij(x) for the context of a row, a K x K array."""
-        return self.disagreement[self._row(row)].copy()
+        found: np.ndarray = self.disagreement[self._row(row)].copy()
+        return found
 
     def optimal_arm_at(self, row: Any) -> int:
         """Return i*(x) for the context of a row."""
@@ -133,7 +135,9 @@ class ContextRows:
                 f"counts must be integers of shape (..., {width}), got {table.dtype} {table.shape}"
             )
         cost = np.zeros(table.shape[:-1])
-        for arm in range(self.arms):  # in index order: the same bits however the counts are batched
+        for arm in range(
+            self.arms
+        ):  # in index order, so that the result does not depend on how the counts are batched
             cost += table[..., arm] * self.costs[arm]
         return table, {"regret": table[..., self.arms] * self._unit, "cost": cost}
 
@@ -151,7 +155,7 @@ class ContextRows:
         raise AttributeError(f"a {type(self).__name__} cannot be changed, so {name} cannot be deleted")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # NumPy forgets the read-only flag in a pickle.
+        # NumPy does not pickle the read-only flag.
         self.__dict__.update(state)
         self._freeze()
 

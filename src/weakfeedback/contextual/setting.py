@@ -1,4 +1,4 @@
-"""The setting "contextual": what the package must know of it."""
+"""Registration of the setting "contextual"."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def sample_problem() -> ContextualProblem:
 
 
 def describe_problem(problem: Any) -> Words:
-    """What a reader should know of a problem."""
+    """Describe a problem for readers."""
     return [
         ("Arms", f"{problem.arms}, counted from 0"),
         ("Costs", in_a_row(problem.costs)),

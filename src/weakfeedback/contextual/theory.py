@@ -1,4 +1,4 @@
-"""The bounds of chapter 3, with what had to be corrected in them, and the coverage of its confidence ellipsoid."""
+"""The bounds of chapter 3 with their corrections, and the coverage of its confidence ellipsoid."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weakfeedback.contextual.arguments import pairs, probability
 from weakfeedback.contextual.assumptions import fit_logistic
 from weakfeedback.contextual.glm import confidence
 from weakfeedback.contextual.problem import RealizableProblem
-from weakfeedback.contextual.rows import TOLERANCE, ContextRows
+from weakfeedback.contextual.rows import TIE, ContextRows
 from weakfeedback.validate import integer, number
 
 LIPSCHITZ = 0.25  # k_mu of the logistic function
@@ -32,7 +32,8 @@ def alpha(
     4.5282
     """
     _settings(dimension, arms, delta, sigma, kappa)
-    return confidence(number("t", t, at_least=0.0), dimension, arms, delta, sigma, kappa)
+    found: float = confidence(number("t", t, at_least=0.0), dimension, arms, delta, sigma, kappa)
+    return found
 
 
 def beta(
@@ -58,7 +59,8 @@ def beta(
     strength = number("ridge", ridge, above=0.0)
     effective = number("n", n, at_least=0.0) / (2.0 * strength)
     pull = 2.0 * math.sqrt(strength) * number("norm_bound", norm_bound, at_least=0.0)
-    return confidence(effective, dimension, arms, delta, sigma, kappa) + pull
+    found: float = confidence(effective, dimension, arms, delta, sigma, kappa) + pull
+    return found
 
 
 def forced_rounds(
@@ -188,7 +190,7 @@ def observations_needed(
 
         ((C_1 sqrt(d') + C_2 sqrt(log(K^2 / (2 delta)))) / lambda_min)^2 + 2 level / lambda_min
 
-    Corrected: with probability 1 - 2 delta / K^2 *if* there are so many, not "iff". The constants are unknown.
+    Corrected: with probability 1 - 2 delta / K^2 *if* there are that many, not "iff". The constants are unknown.
 
     >>> observations_needed(level=1.0, lambda_min=0.1, dimension=4, arms=2, constants=(1.0, 0.0))
     420.0
@@ -223,7 +225,7 @@ def ellipsoid_coverage(
     ridge: float = 1e-6,
     seed: int = 0,
 ) -> Coverage:
-    """Measure how often |theta_hat_ij - theta_ij|_V <= alpha after so many rounds in which all arms were seen.
+    """Measure how often |theta_hat_ij - theta_ij|_V <= alpha after ``rounds`` rounds in which all arms were seen.
 
     Contexts are drawn with replacement, disagreements from the true model, and the estimate is exact. The lemma
     promises 1 - 2 delta / K^2 for each pair, at all rounds together, for a true kappa and sigma.
@@ -256,7 +258,7 @@ def _bound(
     constants: tuple[float, float, float],
 ) -> float:
     xis = margins(problem)[1:]
-    if not problem.weak_dominance.all() or (xis <= TOLERANCE).any():
+    if not problem.weak_dominance.all() or (xis <= TIE).any():
         raise ValueError(f"problem must satisfy weak dominance in every context, got {problem!r}")
     pulls = 0.0
     for xi in xis:

@@ -1,4 +1,4 @@
-"""The hidden side of a contextual cascade: contexts in turn, and outputs or disagreements drawn for all arms."""
+"""The hidden part of a contextual cascade: contexts in turn, and outputs or disagreements drawn for all arms."""
 
 import numpy as np
 

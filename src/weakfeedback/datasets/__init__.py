@@ -1,4 +1,4 @@
-"""Data sets and the cascades made of them. Two are brought by the user, one comes with scikit-learn."""
+"""Data sets and the cascades built from them. The user supplies two of them, one comes with scikit-learn."""
 
 from weakfeedback.datasets.cascades import (
     Predictions,

@@ -5,7 +5,7 @@ found to come nearest to its table. Printed rates are over 10000 rounds of a cyc
 238, 179, 175 errors in 768 rows (PIMA) and 87, 60, 44 in 297 (heart). ``HEART`` makes exactly 87, 60, 44;
 ``PIMA`` makes 237, 179, 174. Optimal arms and weak dominance come out as printed in all instances but heart 5.
 
-Every arm is trained until nothing but rounding is left, and no row of these recipes is nearer to a border than 1e-3,
+Every arm is trained to machine precision, and no row of these recipes is closer than 1e-3 to a decision boundary,
 so the predictions are the same, to the bit, on every processor.
 """
 
@@ -24,7 +24,7 @@ from weakfeedback.validate import brief, integer
 
 
 class Predictions(NamedTuple):
-    """What ``CascadeProblem.from_predictions`` takes first: n true labels, and (n, K) labels of the arms."""
+    """The first arguments of ``CascadeProblem.from_predictions``: n true labels, and (n, K) labels of the arms."""
 
     truth: np.ndarray
     predictions: np.ndarray
@@ -133,7 +133,7 @@ def breast_cancer_cascade(arms: int = 3) -> Predictions:
 def predict(recipe: Recipe, dataset: Dataset) -> Predictions:
     """Train the arms of ``recipe`` on ``dataset`` and return their predictions of every row, read-only.
 
-    Kept for the life of the process: the same recipe and values are trained once.
+    Cached for the life of the process: the same recipe and values are trained once.
     """
     columns = [arm.decide(dataset) > 0.0 for arm in fit(recipe, dataset)]
     predictions = np.column_stack(columns).astype(np.int64)
@@ -177,4 +177,4 @@ def _scaling(kind: str, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         shift, scale = x.mean(axis=0), x.std(axis=0)
     elif kind == "min-max":
         shift, scale = x.min(axis=0), np.ptp(x, axis=0)
-    return shift, np.where(scale > 0.0, scale, 1.0)  # a constant feature stays as it is
+    return shift, np.where(scale > 0.0, scale, 1.0)  # a constant feature is not scaled

@@ -1,4 +1,4 @@
-"""What every loader returns, and the error of a data set that is not there."""
+"""The type that every loader returns, and the error for a missing data set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class DataMissing(ValueError):
 class Dataset:
     """A table of numbers with one integer target per row.
 
-    Two data sets are equal, and hash alike, when their names, columns and values are: fitted models are kept
+    Two data sets are equal, and hash alike, when their names, columns and values are: fitted models are cached
     by content, so a file that changes is never answered from memory. Arrays are read-only.
 
     Attributes
@@ -28,7 +28,7 @@ class Dataset:
     features : array of floats, shape (n, d)
     target : array of n integers
     source : str
-        Where the values came from, in words.
+        A description of where the values came from.
     """
 
     name: str

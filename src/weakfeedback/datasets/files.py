@@ -1,4 +1,4 @@
-"""Finding and reading the files of the medical data sets: every failure is one clear line."""
+"""Finding and reading the files of the medical data sets; every error is one clear line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LARGEST = 1_000_000
 
 
 class NotFound(Exception):
-    """No file at the place given; the text says what was looked for."""
+    """There is no file at the given path; the message says what was looked for."""
 
 
 def find(place: Any, names: tuple[str, ...], folder_only: bool = False) -> str:

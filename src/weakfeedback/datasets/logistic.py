@@ -1,8 +1,8 @@
-"""Logistic regression solved to the last digits, so that a named instance is the same on every processor.
+"""Logistic regression solved to machine precision, so that a named instance is the same on every processor.
 
 A general solver stops at a tolerance, and where it stops depends on the order in which the processor's instructions
-add: rows near the border of a classifier are then predicted in one way here and in another way there. Newton's method
-ends at the rounding of the numbers instead: decision values are exact to about 1e-14.
+add: rows near the decision boundary are then predicted differently on different machines. Newton's method
+converges to rounding error instead: decision values are exact to about 1e-14.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class Logistic(NamedTuple):
 
     def decide(self, features: np.ndarray) -> np.ndarray:
         """Return the decision value of every row."""
-        return features @ self.weights + self.intercept
+        found: np.ndarray = features @ self.weights + self.intercept
+        return found
 
 
 def fit_logistic(
@@ -49,7 +50,7 @@ def fit_logistic(
         curvature = np.diag(penalty) + strength * (x.T * (chance * (1.0 - chance))) @ x
         step = np.linalg.solve(curvature, slope)
         w = w - step
-        # the error is squared by each step, so what is left is rounding
+        # each step squares the error, so only rounding error is left
         if np.abs(x @ step).max() <= 1e-8:
             return Logistic(w, 0.0) if intercept == "none" else Logistic(w[:-1], float(w[-1]))
     raise ArithmeticError(f"logistic regression has not converged in {STEPS} steps")

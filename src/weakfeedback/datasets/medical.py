@@ -1,4 +1,4 @@
-"""Loaders: the two medical data sets of the thesis (brought by the user) and one that is built in."""
+"""Loaders: the two medical data sets of the thesis (supplied by the user) and one that is built in."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from weakfeedback.datasets.dataset import DataMissing, Dataset
 
 ENVIRONMENT = "WEAKFEEDBACK_DATA"
 NOWHERE: Any = type(
-    "Nowhere", (), {"__repr__": lambda self: "nowhere"}
+    "Nowhere", (), {"__repr__": lambda _: "nowhere"}
 )()  # in the place of a path: look in no folder
 
 
 @dataclass(frozen=True)
 class _Medical:
-    """What is known of a published data set: enough to recognise it."""
+    """The properties of a published data set that identify it."""
 
     name: str
     title: str
@@ -52,7 +52,7 @@ _PIMA = _Medical(
     labels=(0, 1),
     copy=openml.PIMA,
     exact_copy=True,
-    # the Kaggle copy, which the thesis cites, spells these in another way
+    # the Kaggle copy, which the thesis cites, spells these differently
     aliases={
         "bloodpressure": "blood_pressure",
         "skinthickness": "skin_thickness",

@@ -69,9 +69,10 @@ def _download(data_id: int) -> pd.DataFrame:
 
     try:
         with warnings.catch_warnings():
-            # If the second attempt fails too, one line says so; if it does not, there is nothing to say.
+            # If the second attempt fails too, the error says so; if it succeeds, no warning is needed.
             warnings.filterwarnings("ignore", message="A network error occurred")
-            return datasets.fetch_openml(data_id=data_id, as_frame=True, n_retries=1).frame
+            found: pd.DataFrame = datasets.fetch_openml(data_id=data_id, as_frame=True, n_retries=1).frame
+            return found
     except Exception as error:  # a download can fail in any layer, from sockets to the cache on disk
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ConnectionError(f"the download of OpenML data set {data_id} failed ({reason})") from None

@@ -1,7 +1,7 @@
-"""Cascades with scores made of a data set: what each stage says of rows it was not trained on, and how sure it is.
+"""Cascades with scores built from a data set: each stage's predictions and confidence on rows it was not trained on.
 
-Every stage predicts each tenth of the rows after training on the other nine. Logistic stages are trained until nothing
-but rounding is left, the nearest neighbours of the digits have whole distances, and scores are rounded to six digits:
+Every stage predicts each tenth of the rows after training on the other nine. Logistic stages are trained to machine
+precision, the nearest neighbours of the digits have integer distances, and scores are rounded to six digits:
 so the tables are the same on every processor.
 """
 
@@ -28,7 +28,7 @@ Stage = Callable[
 
 
 class Recorded(NamedTuple):
-    """What ``AdaptiveProblem`` takes: n true labels, (n, K) answers and scores, (n, L) chances of the last stage."""
+    """The arguments of ``AdaptiveProblem``: n true labels, (n, K) answers and scores, (n, L) final chances."""
 
     truth: np.ndarray
     outputs: np.ndarray
@@ -41,7 +41,7 @@ def record(dataset: Dataset, subsets: tuple[tuple[str, ...], ...], neighbours: b
     """Run logistic stages that look at growing subsets of the features.
 
     With ``neighbours`` the last one looks for the nearest row of each label, and those before it are linear
-    discriminants, which are found in one step whatever the number of labels. Labels are 0, ..., L-1. Kept for the life
+    discriminants, which are found in one step for any number of labels. Labels are 0, ..., L-1. Cached for the life
     of the process.
     """
     outputs, scores = [], []
@@ -127,7 +127,8 @@ def _logistic(train: np.ndarray, target: np.ndarray, rows: np.ndarray) -> np.nda
         return np.column_stack([1.0 - yes, yes])
     each = [_chance(fit_logistic(train, (target == c).astype(np.int64)).decide(rows)) for c in range(labels)]
     table = np.column_stack(each)
-    return table / table.sum(axis=1, keepdims=True)
+    found: np.ndarray = table / table.sum(axis=1, keepdims=True)
+    return found
 
 
 def _discriminant(train: np.ndarray, target: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -141,16 +142,18 @@ def _discriminant(train: np.ndarray, target: np.ndarray, rows: np.ndarray) -> np
     shares = np.array([(target == c).mean() for c in labels])
     level = rows @ weights - 0.5 * (means.T * weights).sum(axis=0) + np.log(shares)
     belief = np.exp(level - level.max(axis=1, keepdims=True))
-    return belief / belief.sum(axis=1, keepdims=True)
+    found: np.ndarray = belief / belief.sum(axis=1, keepdims=True)
+    return found
 
 
 def _nearest(train: np.ndarray, target: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Belief falls exponentially with the squared distance to the nearest row of each label; features are whole."""
+    """Belief falls exponentially with the squared distance to the nearest row of each label; features are integers."""
     whole, other = rows.astype(np.int64), train.astype(np.int64)
     apart = (whole**2).sum(axis=1)[:, None] + (other**2).sum(axis=1)[None, :] - 2 * whole @ other.T
     least = np.column_stack([apart[:, target == c].min(axis=1) for c in range(int(target.max()) + 1)])
     belief = np.exp(-(least - least.min(axis=1, keepdims=True)) / WIDTH)
-    return belief / belief.sum(axis=1, keepdims=True)
+    found: np.ndarray = belief / belief.sum(axis=1, keepdims=True)
+    return found
 
 
 def _chance(decision: np.ndarray) -> np.ndarray:

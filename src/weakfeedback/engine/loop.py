@@ -1,4 +1,4 @@
-"""What a setting tells the engine about its round loop."""
+"""The interface between a setting's round loop and the engine."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from typing import Any
 class Loop:
     """The round loop of a setting, the methods it calls on a policy, and what it counts.
 
-    ``play(policy, world, world_rng, rng, marks, counts, table)`` plays on to round ``marks[-1]``, adds to
+    ``play(policy, world, world_rng, rng, marks, counts, table)`` plays up to round ``marks[-1]``, adds to
     ``counts`` and copies them into ``table`` at each mark; it returns 0, or the round of a decision that
     is not allowed. A world has the methods ``begin(rng)`` and those named in ``world_entry``.
     """
 
-    play: Callable
+    play: Callable[..., Any]
     entry: tuple[str, ...]
     world_entry: tuple[str, ...]
     counters: Callable[[Any], tuple[str, ...]]  # problem -> names of the counts
@@ -23,7 +23,7 @@ class Loop:
     # (problem, policy, decision): the decision, or ``WrongDecision`` if it is not allowed
     judge: Callable[[Any, Any, Any], Any]
     chunk_rounds: int  # rounds of one policy in one chunk of replications
-    protocol: Any  # one round taken apart (draw, decide, show, learn), for the conformance checks
+    protocol: Any  # one round split into steps (draw, decide, show, learn), for the conformance checks
     with_truth: "Loop | None" = None  # the same setting for comparators with ``sees_truth = True``
     with_labels: "Loop | None" = None  # the same setting for policies that buy labels, with ``wants_label``
     players: Callable[[Any], int] | None = (
@@ -32,7 +32,7 @@ class Loop:
     # (problem, policy, counts) -> measures, where they depend on the policy; the problem's own otherwise
     measures: Callable[[Any, Any, Any], dict[str, Any]] | None = None
     # like ``play``, but skips rounds in which nothing changes; for policies of these classes
-    events: Callable | None = None
+    events: Callable[..., Any] | None = None
     events_of: tuple[type, ...] = ()
 
 
@@ -64,7 +64,7 @@ def refuse_events(problem: Any, label: str, policy: Any) -> None:
             f"method must be 'rounds' for policies[{label!r}], got 'events': {type(policy).__name__} is none of "
             f"{names}, whose rounds can be skipped"
         )
-    # what a subclass does in another way is not what is known of the class
+    # a subclass that overrides these methods may not have the properties of the class
     for kind in type(policy).__mro__[: type(policy).__mro__.index(known)]:
         for name, value in vars(kind).items():
             if callable(value) and name != "__init__":
@@ -75,6 +75,6 @@ def refuse_events(problem: Any, label: str, policy: Any) -> None:
 
 
 def measures_of(problem: Any, policy: Any, counts: Any) -> dict[str, Any]:
-    """What the counts of a policy come to."""
+    """Return the measures that follow from the counts of a policy."""
     loop = loop_for(problem, policy)
     return problem.measures(counts) if loop.measures is None else loop.measures(problem, policy, counts)

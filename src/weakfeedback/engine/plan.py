@@ -1,4 +1,4 @@
-"""A simulation taken apart: its tasks, what the store has of them, and the results once all are there."""
+"""A simulation as a plan: its tasks, which of them are stored, and the results once all are done."""
 
 import dataclasses
 import hashlib
@@ -48,12 +48,12 @@ class SentTask(Task):
 
 
 class OtherCode:
-    """Refuses to play: a pool started before an edit, or a worker with other files, has the policy as it was."""
+    """Refuses to play: a pool started before an edit, or a worker with other files, has an outdated policy."""
 
     def play(self, *arguments: Any) -> Any:
-        """Say so."""
+        """Raise the error."""
         raise ValueError(
-            "the worker has other code of this policy than the process that sent it: start the workers anew"
+            "the worker has other code of this policy than the process that sent it: restart the workers"
         )
 
 
@@ -65,9 +65,9 @@ def _code(task: Task) -> str | None:
 
 
 class Plan:
-    """What ``simulate`` is asked for, checked; the arguments are its own.
+    """A validated call of ``simulate``; the arguments are the same.
 
-    Use: ``find()`` takes what is stored, ``prepare()`` compiles what must still be played; then ``task(k)`` for
+    Use: ``find()`` loads what is stored, ``prepare()`` compiles what must still be played; then ``task(k)`` for
     every k in ``missing``, ``keep(k, table)`` with what ``run`` returned for it, and ``results()``.
     """
 
@@ -93,7 +93,7 @@ class Plan:
             raise ValueError(f"horizon must be at most {LONGEST}, got {brief(horizon)}")
         self.replications = integer("replications", replications, 1)
         self.rounds = mark_rounds(marks, self.horizon)
-        # never a matter of workers
+        # independent of the number of workers
         size = max(1, min(1000, problem.loop().chunk_rounds // self.horizon))
         most = min(MOST_ROWS // (self.rounds.size * len(policies)), MOST_TASKS * size // len(policies))
         if self.replications > most:
@@ -186,7 +186,7 @@ class Plan:
         )
 
     def keep(self, k: int, table: np.ndarray) -> None:
-        """Take what task ``k`` came to, and store it."""
+        """Take the result of task ``k``, and store it."""
         if self.store is not None:
             self.store.put(self.tasks[k], table, self.how[self.tasks[k].label])
         self._tables[k] = table
@@ -237,7 +237,7 @@ def mark_rounds(marks: Any, horizon: int) -> np.ndarray:
 
 
 def _refuse_non_policy(problem: Any, label: Any, policy: Any) -> None:
-    """Raise ``ValueError`` for anything that is no policy of the problem's setting."""
+    """Raise ``ValueError`` for anything that is not a policy of the problem's setting."""
     if not isinstance(label, str):
         raise ValueError(
             f"policies must be a mapping of labels to policies, got the label {brief(label)}, not a text"

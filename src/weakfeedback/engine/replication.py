@@ -1,4 +1,4 @@
-"""Replications of one policy on one problem: a task, who plays it, and how.
+"""Replications of one policy on one problem: what a task is, and how it is run.
 
 A task is a range of replications. Each of them is played by copies of the prototype with generators of their own: one
 policy with one generator, or N players with one of each. A list of players stands wherever a setting without players
@@ -19,8 +19,8 @@ from weakfeedback.engine.compiler.reasons import reason
 from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.seeds import POLICY, WORLD, generator
 
-STRETCH = 2_000_000  # rounds between two looks at whether the run was cancelled
-REPLAYED = 200_000  # rounds played again, at most, to describe a refused decision
+STRETCH = 2_000_000  # rounds between two checks whether the run was cancelled
+REPLAYED = 200_000  # maximum number of rounds replayed to describe a refused decision
 
 
 class Stopped(RuntimeError):
@@ -100,7 +100,7 @@ def _describe_refusal(task: Task, replication: int, round: int) -> str:
 
 
 class Interpreted:
-    """Plays with the objects themselves."""
+    """Plays the Python objects in the interpreter."""
 
     def __init__(self, problem: Any) -> None:
         self.problem = problem
@@ -112,7 +112,7 @@ class Interpreted:
         players = policy if isinstance(policy, list) else [policy]
         starts = getattr(loop.protocol, "starts", None)
         judged = [Judged(player, decides, judge, starts) for player in players]
-        with np.errstate(divide="raise", invalid="raise"):  # silent NaN of array elements becomes an error
+        with np.errstate(divide="raise", invalid="raise"):  # turn silent NaN of array elements into errors
             refused = loop.play(judged if isinstance(policy, list) else judged[0], world, *rest)
         return int(refused), state_of(policy)
 
@@ -135,7 +135,7 @@ class Compiled:
     def __init__(self, problem: Any, policy: Any) -> None:
         from weakfeedback.engine.compiler.lowering import Blueprint, compiled_loop, entry_point
 
-        self.stopped = False  # set by another thread to cancel the run before the next stretch
+        self.stopped = False  # set by another thread to cancel the run before the next stretch of rounds
         loop = loop_for(problem, policy)
         self.world = Blueprint(problem.world(), loop.world_entry)
         self.policy = Blueprint(policy, loop.entry)
@@ -181,7 +181,7 @@ class Compiled:
         refused = 0
         for first, last in _stretches(marks):
             if self.stopped:
-                raise Stopped("the simulation was stopped")
+                raise Stopped("the run was cancelled")
             refused = self.run(twin, world_twin, *generators, marks[first:last], counts, table[first:last])
             if refused:
                 break
@@ -241,7 +241,7 @@ def restore(policy: Any, state: dict[str, Any]) -> None:
 def fresh(obj: Any) -> Any:
     """A copy of a plain object: its arrays are copied, those that cannot be written are shared."""
     made = object.__new__(type(obj))
-    known: dict[int, Any] = {id(obj): made}  # two names of one thing stay two names of one thing
+    known: dict[int, Any] = {id(obj): made}  # two names of one object stay two names of one object
     fields = made.__dict__
     for name, value in vars(obj).items():
         kind = type(value)

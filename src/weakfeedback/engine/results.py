@@ -1,4 +1,4 @@
-"""What a simulation measured: flat rows, and the few summaries everybody needs."""
+"""Results of a simulation: flat rows, and a few common summaries."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Results:
     ) -> None:
         self._frame = frame
         self._tables: tuple[np.ndarray, dict[str, dict[str, np.ndarray]]] | None = None
-        # a reason may stand in the place of False: files of earlier versions have it so
+        # in files of earlier versions a reason may stand instead of False
         self.compiled = {label: how is True for label, how in compiled.items()}
         self.reasons = {label: how for label, how in compiled.items() if isinstance(how, str)}
         self.reasons.update(reasons or {})
@@ -213,7 +213,7 @@ def _as_tables(frame: pd.DataFrame) -> tuple[np.ndarray, dict[str, dict[str, np.
 def writer_of_results(
     frame: pd.DataFrame, compiled: dict[str, bool], reasons: dict[str, str], about: dict[str, Any]
 ) -> Callable[[Path], None]:
-    """What writes the rows as Parquet into a file; the rest is JSON beside them."""
+    """Return a function that writes the rows as Parquet into a file, with the rest as JSON metadata."""
     import pyarrow as pa
 
     table = pa.Table.from_pandas(frame, preserve_index=False)
@@ -265,7 +265,7 @@ def _is_pairs(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in value)
 
 
-# What pages and tables use of ``about``; other keys are the user's own.
+# Keys of ``about`` that pages and tables use; users may add other keys.
 KINDS: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("horizon", "seed"), _is_count),
     **dict.fromkeys(("setting", "problem", "experiment", "title", "instance", "command"), _is_text),
@@ -277,7 +277,7 @@ KINDS: dict[str, Callable[[Any], bool]] = {
 
 
 def _wrong_words(compiled: Any, reasons: Any, about: Any) -> str:
-    """What is wrong with what stands beside the rows, or nothing."""
+    """Return what is wrong with the metadata, or ""."""
     if not isinstance(compiled, dict) or not all(isinstance(how, bool) for how in compiled.values()):
         return "compiled is no table of policies"
     if not _is_words(reasons) or not reasons.keys() <= compiled.keys():
@@ -293,7 +293,7 @@ def _wrong_words(compiled: Any, reasons: Any, about: Any) -> str:
 
 
 def _wrong_rows(frame: pd.DataFrame, compiled: dict[str, Any]) -> str:
-    """What is wrong with the rows, or nothing: every policy has every mark of every replication once."""
+    """Return what is wrong with the rows, or "": every policy has every mark of every replication once."""
     import pandas as pd
 
     if not frame.columns.is_unique or tuple(frame.columns[:3]) != LABELS:

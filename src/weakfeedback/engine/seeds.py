@@ -1,4 +1,4 @@
-"""Random streams: any replication can be reached alone, so chunks and workers cannot matter."""
+"""Random streams: every replication has its own, so results do not depend on chunks or workers."""
 
 import numpy as np
 

@@ -51,13 +51,13 @@ def simulate(
     compiled : bool
         False plays with the objects themselves in the interpreter; the results are the same to the bit.
     store : folder, optional
-        Keeps finished chunks and takes them up again.
+        Stores finished chunks and reuses them.
     progress : bool
         Shows a progress bar when standard error is a terminal.
     method : "rounds" or "events"
         "events" skips rounds in which nothing changes, for policies that allow it: horizons of 10^9 rounds in a
-        second, and ``compiled`` has no meaning. For USS-TS it has the same law, but the numbers are others than those
-        of "rounds", and policies meet worlds of their own. For Pay-to-compare the counts are the same to the bit.
+        second, and ``compiled`` is ignored. For USS-TS the distribution is the same, but the numbers differ from those
+        of "rounds", and policies do not share worlds. For Pay-to-compare the counts are the same to the bit.
 
     Examples
     --------
@@ -76,11 +76,11 @@ def simulate(
 
 
 def play(plan: Plan, executor: Executor | None = None, progress: bool = False) -> None:
-    """Play what a plan misses; arguments as ``simulate`` takes them."""
+    """Play the missing tasks of a plan; arguments as for ``simulate``."""
     if executor is not None and not callable(getattr(executor, "submit", None)):
         raise ValueError(f"executor must be a concurrent.futures.Executor or None, got {brief(executor)}")
     missing = plan.missing
-    futures: dict[Future, int] = {}
+    futures: dict[Future[Any], int] = {}
     with contextlib.ExitStack() as stack:
         advance = stack.enter_context(_progress(plan.tasks, missing, progress))
         if executor is None:
@@ -105,21 +105,21 @@ def play(plan: Plan, executor: Executor | None = None, progress: bool = False) -
             _keep_finished(plan, futures)
 
 
-def leave(executor: Executor, futures: Iterable[Future]) -> None:
+def leave(executor: Executor, futures: Iterable[Future[Any]]) -> None:
     """Shut an executor down; a policy that never returns cannot be stopped, and its thread is abandoned."""
     executor.shutdown(wait=all(future.done() for future in futures), cancel_futures=True)
 
 
-def _keep_finished(plan: Plan, futures: dict[Future, int]) -> None:
-    """After an error or an interruption, keep what others had finished by then."""
+def _keep_finished(plan: Plan, futures: dict[Future[Any], int]) -> None:
+    """After an error or an interruption, keep the tasks finished so far."""
     missing = set(plan.missing)
     for future, k in futures.items():
         if k in missing and future.done() and not future.cancelled() and future.exception() is None:
             plan.keep(k, future.result())
 
 
-def _refuse_unsent(task: Task, future: Future) -> None:
-    """Say which policy it was that could not be sent to another process."""
+def _refuse_unsent(task: Task, future: Future[Any]) -> None:
+    """Name the policy that could not be sent to another process."""
     if not isinstance(future.exception(), (pickle.PicklingError, AttributeError, TypeError)):
         return
     try:

@@ -16,7 +16,7 @@ OWN = "weakfeedback."
 
 
 def sources_of(policies: Iterable[Any]) -> dict[str, dict[str, Any]]:
-    """By module what its classes say of themselves and its code.
+    """Return, by module, the docstrings of its classes and its code.
 
     All of a module of this package; of a user's module only the policy's class, as the rest may be private.
     """
@@ -50,7 +50,7 @@ def source_of_module(module: ModuleType | None) -> dict[str, Any] | None:
 
 
 def stored_sources(about: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """What a file says the code was: plain text of bounded length, whatever it is; the rest is left out."""
+    """Return the code recorded in a file, as plain text of bounded length; anything else is left out."""
     kept = about.get("sources")
     if not isinstance(kept, dict):
         return {}

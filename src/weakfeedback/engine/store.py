@@ -3,7 +3,7 @@
 A store belongs to one problem, horizon, set of marks and seed; it is refused for any other. Policies and
 replications may come and go: a chunk is found again only if the policy's code and parameters, the problem,
 the range of replications and the versions of NumPy, Numba and this package are the same. Of a policy whose code
-or state cannot be followed nothing is kept, with a warning. A chunk that is damaged, or not the one that its name
+or state cannot be followed nothing is stored, with a warning. A chunk that is damaged, or not the one that its name
 promises, is never used: ``damaged`` lists it, and it is made again.
 """
 
@@ -32,8 +32,8 @@ from weakfeedback.files import remove_old_parts, write_atomically
 from weakfeedback.validate import brief
 
 FORMAT = 1
-CHUNKS = "chunks 2"  # how they are written; those written otherwise are not found
-SIGNED = "_units"  # what may be below 0 ends so
+CHUNKS = "chunks 2"  # format of the chunks; other formats are not found
+SIGNED = "_units"  # suffix of counts that may be negative
 
 
 class StoreError(ValueError):
@@ -95,7 +95,7 @@ class Store:
                 )
 
     def path(self, task: Task) -> Path | None:
-        """Where the chunk of a task is kept; None when its policy's code cannot be followed."""
+        """Return the path of a task's chunk; None when its policy's code cannot be followed."""
         policy = self._policies.get(id(task.policy))
         if policy is None:
             policy = self._policies[id(task.policy)] = (task.policy, self._key(task))
@@ -126,7 +126,7 @@ class Store:
     def get(self, task: Task) -> tuple[np.ndarray, bool | str] | None:
         """The finished chunk of a task and how it was played: True if compiled, or the reason why it was not.
 
-        None when there is none, or none that can be trusted: the name of such a file goes into ``damaged``.
+        None when there is none, or an invalid one, whose name goes into ``damaged``.
         """
         path = self.path(task)
         if path is None or not path.exists():
@@ -179,7 +179,7 @@ class Store:
 
 
 def _labels(task: Task) -> dict[str, np.ndarray]:
-    """The columns that say what a row is of."""
+    """Return the columns that identify a row."""
     count = task.last - task.first
     return {
         "replication": np.repeat(np.arange(task.first, task.last), task.marks.size),
@@ -211,7 +211,7 @@ def _state_digest(state: dict[str, Any]) -> str:
 
 
 def _canonical(name: str, value: Any) -> str:
-    """A text that is the same for equal values only; ``CannotLower`` for a thing whose contents are unknown."""
+    """Return a text that is equal only for equal values; ``CannotLower`` for an object of unknown contents."""
     if type(value) is np.ndarray and value.dtype.kind in "biufcSU":
         return f"{value.dtype.str}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic)):

@@ -1,4 +1,4 @@
-"""Parquet files that tell when they are damaged: every page has a checksum, and all of a file has a digest.
+"""Parquet files that detect damage: every page has a checksum, and the whole file has a digest.
 
 A digest covers the metadata and the values of every column. It detects accidents, not forgery: a file that is changed
 on purpose can be given a new digest.
@@ -19,18 +19,18 @@ MOST = 10**9  # rows: a small file can claim any number of them
 
 
 class Damaged(ValueError):
-    """A file is not what was written; the message says in what respect."""
+    """A file is not what was written; the message says how."""
 
 
 def writer_of(table: Any, words: Mapping[str, str]) -> Callable[[Path], None]:
-    """What writes an Arrow table into a file, with words beside it and a digest of both."""
+    """Return a function that writes an Arrow table into a file, with metadata and a digest of both."""
     import pyarrow.parquet as pq
 
     known = {**words, DIGEST: digest_of(table, words)}
     table = table.replace_schema_metadata(known)
 
     def write(part: Path) -> None:
-        with open(part, "wb") as stream:  # Arrow takes a path with a colon for an address
+        with open(part, "wb") as stream:  # Arrow would treat a path with a colon as a URI
             pq.write_table(table, stream, write_page_checksum=True)
 
     return write

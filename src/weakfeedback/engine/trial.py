@@ -1,8 +1,8 @@
-"""The first rounds of a policy of the user's own, played in the interpreter before its compiled twin plays any.
+"""The first rounds of a user's own policy, played in the interpreter before its compiled twin plays any.
 
-An index one past the end of an array would read or write what is not the policy's. Compiled code of the user's own
-checks its indices (`compiler.lowering.checks_bounds`), but cannot say where it was wrong: the interpreter does. Rounds
-are thrown away, so results stay as they are; policies of this package are tested with bounds checks and play none.
+An index past the end of an array would read or write foreign memory. Compiled code of the user
+checks its indices (`compiler.lowering.checks_bounds`), but cannot say where the error is: the interpreter can. These
+rounds are discarded, so results do not change; policies of this package are tested with bounds checks and play none.
 """
 
 import time
@@ -17,9 +17,9 @@ from weakfeedback.engine.replication import cast, fresh, streams
 from weakfeedback.engine.store import code_of
 
 ROUNDS = 4096  # at most, in steps that double
-SECONDS = 0.5  # no further step after so long
+SECONDS = 0.5  # seconds after which there is no further step
 OWN = "weakfeedback."
-_tried: dict[tuple, int] = {}  # code and shapes -> rounds
+_tried: dict[tuple[Any, ...], int] = {}  # code and shapes -> rounds
 
 
 def try_first_rounds(problem: Any, label: str, policy: Any, horizon: int, seed: int) -> None:
@@ -36,7 +36,7 @@ def try_first_rounds(problem: Any, label: str, policy: Any, horizon: int, seed: 
         _tried[key] = rounds
 
 
-def _shapes(policy: Any) -> tuple:
+def _shapes(policy: Any) -> tuple[Any, ...]:
     return tuple((name, np.shape(value)) for name, value in vars(policy).items())
 
 
@@ -52,10 +52,10 @@ def _play(problem: Any, label: str, policy: Any, rounds: int, seed: int) -> None
             while reached < rounds and time.monotonic() - start < SECONDS:
                 reached = min(last, rounds)
                 if loop.play(*arguments, np.array([reached]), counts, table):
-                    return  # an impossible decision: the run itself will say so
+                    return  # an impossible decision: the run itself will report it
                 last *= 2
     except IndexError as error:
         error.add_note(f"while {label!r} played its first rounds in the interpreter, before it is compiled")
         raise
     except Exception:
-        return  # the interpreter is stricter in other respects; whatever else is wrong, the run will say
+        return  # the interpreter is stricter in other respects; the run itself will report any other error

@@ -1,4 +1,4 @@
-"""Tests that claims are made of. Each looks at one value per replication and returns a part of a finding."""
+"""The tests behind claims. Each uses one value per replication and returns a part of a finding."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from weakfeedback.stats import student_interval
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
 
-# Fewer replications than this decide nothing: equal values by chance would look like certainty.
+# With fewer replications nothing is decided: values equal by chance would look certain.
 FEWEST = 5
 # A difference below this share of the larger regret, or below one unit of regret, is no difference.
 MARGIN, UNIT = 0.05, 1.0
 # Regret that grows like T^(2/3), the rate of the thesis, adds .44 times its first quarter in its last one; linear
-# regret adds 1. In between nothing is said.
+# regret adds 1. In between the test is inconclusive.
 SUBLINEAR, NEARLY_LINEAR = 0.5, 0.9
 # Linear: the last half costs at least half the gap of the arm taken for optimal in every round; not: a tenth.
 LINEAR, NOT_LINEAR = 0.5, 0.1
@@ -28,7 +28,8 @@ LINEAR, NOT_LINEAR = 0.5, 0.1
 def below(name: str, values: np.ndarray, against: np.ndarray | None = None, note: str = "") -> Part:
     """Claim: the mean of ``values`` is below 0. Contradicted if the mean of ``against`` is above 0.
 
-    One-sided t-tests over replications. ``against`` is ``values`` unless given, for instance moved up by a margin.
+    One-sided t-tests over replications. ``against`` defaults to ``values``; it can be, for instance, ``values`` raised
+    by a margin.
 
     >>> part = below("", np.array([-3.0, -2.0, -4.0, -2.5, -3.5]))
     >>> part.effect, part.p_for < 0.01 < 0.99 < part.p_against
@@ -64,22 +65,22 @@ def same(name: str, values: np.ndarray, margin: float, note: str = "") -> Part:
 
 
 def reverse(part: Part) -> Part:
-    """The part of a claim that says the contrary."""
+    """Return the part with the opposite claim."""
     return dataclasses.replace(part, p_for=part.p_against, p_against=part.p_for)
 
 
 def beside(part: Part, note: str = "") -> Part:
-    """The part, shown without counting."""
+    """Return the part, shown without counting."""
     return dataclasses.replace(part, counts=False, note="; ".join(filter(None, (part.note, note))))
 
 
 def decided(name: str, holds: bool, effect: float = math.nan, n: int = 0, note: str = "") -> Part:
-    """A part that is computed, not tested."""
+    """Return a part that is computed, not tested."""
     return Part(name, effect=effect, n=n, outcome="reproduced" if holds else "not-reproduced", note=note)
 
 
 def skipped(name: str, note: str = "no data") -> Part:
-    """A part that could not be run."""
+    """Return a part that could not be run."""
     return Part(name, outcome="skipped", note=note)
 
 
@@ -88,8 +89,8 @@ def lower(
 ) -> Part:
     """Claim: the final regret of ``first`` is below ``factor`` times that of ``second``, paired by replication.
 
-    Contradicted if the difference can be told to be above minus a margin: 5 % of the larger mean, at least 1. So
-    equal regret contradicts the claim too, once the test is sharp enough to see it.
+    Contradicted if the difference is significantly above minus a margin: 5 % of the larger mean, at least 1. So
+    equal regret contradicts the claim too, once the test has enough power.
     """
     a, b = results.values(first, measure)[:, -1], results.values(second, measure)[:, -1]
     difference = a - factor * b
@@ -99,9 +100,9 @@ def lower(
 
 
 def sublinear(name: str, results: Results, policy: str, marks: int | None = None) -> Part:
-    """Claim: the last quarter of the run, or of so many ``marks`` of it, adds less than half the regret of the first.
+    """Claim: the last quarter of the run, or of its first ``marks`` marks, adds less than half the regret of the first.
 
-    Contradicted above 0.9: regret that still falls, but slower, at this horizon, proves neither.
+    Contradicted above 0.9: regret that falls more slowly at this horizon proves neither.
     """
     first, last = _quarters(results.values(policy)[:, :marks])
     ratio = last.mean() / first.mean() if first.mean() > 0.0 else math.nan
@@ -112,7 +113,7 @@ def sublinear(name: str, results: Results, policy: str, marks: int | None = None
 
 
 def linear(name: str, results: Results, policy: str, gap: float) -> Part:
-    """Claim: in the last half of the run a round costs at least half of ``gap`` in the mean; against: a tenth."""
+    """Claim: in the last half of the run a round costs at least half of ``gap`` on average; against: a tenth."""
     regret = results.values(policy)
     rounds = int(results.about["horizon"])
     slope = (regret[:, -1] - regret[:, regret.shape[1] // 2 - 1]) / (rounds - rounds // 2)
@@ -121,18 +122,18 @@ def linear(name: str, results: Results, policy: str, gap: float) -> Part:
 
 
 def stand_in(results: Results) -> str:
-    """A note if the results are those of a stand-in."""
+    """Return a note if the results come from a stand-in."""
     replaced = results.about.get("stands_in_for", "")
     return f"stand-in {results.about['instance']} for {replaced}" if replaced else ""
 
 
 def joined(*notes: str) -> str:
-    """Several notes as one."""
+    """Join several notes."""
     return "; ".join(filter(None, notes))
 
 
 def _quarters(regret: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What the first and the last quarter of the marks add, by replication."""
+    """Return what the first and the last quarter of the marks add, by replication."""
     marks = regret.shape[1]
     if marks % 4:
         raise ValueError(f"results must have a multiple of 4 marks, got {marks}")

@@ -1,4 +1,4 @@
-"""From findings to verdicts: one family of p-values, corrected once, then read claim by claim."""
+"""From findings to verdicts: one family of p-values, corrected once, then interpreted claim by claim."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ def judge(claims: Iterable[Claim], results: Mapping[str, Results]) -> list[tuple
 def conclude(
     claims: Sequence[Claim], findings: Sequence[Finding | None], asked: Collection[str] | None = None
 ) -> list[tuple[Claim, Verdict]]:
-    """The verdicts of claims by what their tests found; None for a claim that is argued only.
+    """Return the verdicts of claims from the findings of their tests; the finding is None for a claim that is argued
+    only.
 
-    ``asked`` are the ids of the experiments that were asked for, all unless given. What is said of every instance
+    ``asked`` are the ids of the requested experiments, by default all. What is said of every instance
     cannot be reproduced by some of them, though it can fail; what is said of any can, but cannot fail.
     """
     raw = [
@@ -50,18 +51,18 @@ def conclude(
 
 
 def _by_part(claim: Claim, finding: Finding, verdict: Verdict, left_out: int) -> Verdict:
-    """The verdict when so many of the claim's experiments were not asked for."""
+    """Return the verdict when ``left_out`` of the claim's experiments were not requested."""
     final = ("not-reproduced",) if finding.rule == "every" else ("reproduced", "with-reading")
     if not left_out or verdict.outcome in ("skipped", "inconclusive", *final):
         return verdict
     words = (
-        f"Undecided by a part of its experiments: {left_out} of {len(claim.experiments)} were not asked for."
+        f"Undecided by a part of its experiments: {left_out} of {len(claim.experiments)} were not requested."
     )
     return dataclasses.replace(verdict, outcome="inconclusive", reason=f"{words} {verdict.reason}")
 
 
 def needed(claim: Claim | Table, results: Mapping[str, Results]) -> Run:
-    """What the test of a claim, or a table, reads, as far as it is there."""
+    """Return the results that the test of a claim, or a table, reads, as far as available."""
     some = {name: results[name] for name in claim.experiments if name in results}
     return Run(some, data_of(results))
 

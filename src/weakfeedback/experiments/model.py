@@ -1,4 +1,4 @@
-"""What an experiment, a claim and a verdict are. Nothing here runs anything."""
+"""Data classes for experiments, claims and verdicts. Nothing here runs anything."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Facts = Callable[[Any], dict[str, Any]]
 
 
 class Run(dict[str, "Results"]):
-    """What tests of claims and tables are given: results by experiment id, and the folder of the medical data sets.
+    """The input of claims' tests and tables: results by experiment id, and the folder of the medical data sets.
 
-    ``data`` is None for the folder that the environment variable names.
+    ``data`` None means the folder named by the environment variable.
     """
 
     def __init__(self, results: Mapping[str, Results], data: Any = None) -> None:
@@ -57,7 +57,7 @@ class Experiment:
     stand_in : str
         The instance played instead when the data are missing; "" for none.
     facts : function problem -> dict, optional
-        What claims must know of the problem; plain numbers and lists, kept with the results.
+        Facts of the problem that claims need; plain numbers and lists, stored with the results.
     deviations : tuple of str
         Where this differs from the printed experiment, and why.
     measures : tuple of str
@@ -65,7 +65,7 @@ class Experiment:
     swept : (name of a fact, words for an axis), optional
         Experiments of one place with the same pair are drawn in one figure, their final values against the fact.
     nanoseconds : float
-        What a round of one policy takes, for the estimate of cost; 0 for what is usual in the setting.
+        Time per round of one policy, for the cost estimate; 0 for the usual value of the setting.
     """
 
     id: str
@@ -176,8 +176,8 @@ class Part:
 class Finding:
     """What a claim's test found, before the correction for many tests.
 
-    ``rule`` says whether the claim asks for every part or for any. ``reading`` is how the words must be read for
-    the parts to be what they claim: a claim that holds is then "with-reading".
+    ``rule`` says whether the claim needs every part or any. ``reading`` is the interpretation of the words under which
+    the parts test the claim: a claim that holds is then "with-reading" ("reproduced as interpreted" for readers).
     """
 
     parts: tuple[Part, ...]
@@ -196,7 +196,7 @@ class Finding:
 class Verdict:
     """The outcome of a claim, in a sentence, with the numbers of the part that decided it.
 
-    ``p_value`` is corrected over all tests of the run; ``low`` and ``high`` are the ends of a plain 95 % interval
+    ``p_value`` is corrected over all tests of the run; ``low`` and ``high`` are the endpoints of a plain 95 % interval
     of ``effect``.
     """
 
@@ -236,7 +236,7 @@ class Claim:
     ours : str
         What in the test is ours and not the thesis's: values it does not print, classifiers, instances.
     remains : str
-        What remains true of the claim if it is not reproduced.
+        What remains true if the claim is not reproduced.
     """
 
     number: int

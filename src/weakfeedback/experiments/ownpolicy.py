@@ -18,7 +18,7 @@ from weakfeedback.validate import brief
 
 
 class NotAPolicy(ValueError):
-    """What a user named makes no policy; the message is one line."""
+    """The name given does not lead to a policy; the message is one line."""
 
 
 def load_factory(words: str, problem: Any) -> Callable[[Any], Any]:
@@ -36,7 +36,7 @@ class OwnPolicy:
         self._factory = _find(words)
 
     def option_names(self) -> list[str]:
-        """What it takes by name after the problem."""
+        """The names of its arguments after the problem."""
         try:
             parameters = list(inspect.signature(self._factory).parameters.values())[1:]
         except (TypeError, ValueError):
@@ -44,7 +44,7 @@ class OwnPolicy:
         return [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
 
     def make(self, problem: Any, options: Mapping[str, Any]) -> Any:
-        """Return a fresh policy; ValueError of one line if there comes none."""
+        """Return a fresh policy; raise a one-line ValueError if that fails."""
         policy = _call(self._factory, self.words, problem, options)
         if isinstance(policy, type) or not callable(getattr(policy, "select", None)):
             raise ValueError(
@@ -63,7 +63,7 @@ def _find(words: str) -> Callable[..., Any]:
         module = _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
     except (Exception, SystemExit) as error:
         raise NotAPolicy(f"{place} cannot be imported: {type(error).__name__}: {_line(error)}") from None
-    factory = getattr(module, name, None)
+    factory: Callable[..., Any] | None = getattr(module, name, None)
     if not callable(factory):
         raise NotAPolicy(f"{place} has no function {name!r}{_near(module, name)}")
     return factory

@@ -1,4 +1,4 @@
-"""Running experiments: the problem, its stand-in when data are missing, and what claims must know later."""
+"""Running experiments: the problem, its stand-in when data are missing, and the facts that claims need later."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Planned:
-    """An experiment that is ready to be played, and what is to be known of its results."""
+    """An experiment that is ready to run, and the metadata of its results."""
 
     experiment: Experiment
     plan: Plan

@@ -1,4 +1,4 @@
-"""An experiment of the user's own: a TOML file, checked before anything is computed or written.
+"""A user's experiment file in TOML, validated before anything is computed or written.
 
 Every mistake is one line that names the file, the key, the value and what is allowed.
 """
@@ -25,7 +25,7 @@ LIMIT_ROWS = 50_000_000
 LIMIT_VALUES = 100
 NOT_AN_OPTION = ("policy", "label")
 SWEPT = ("horizon",)  # keys of the file that may be swept
-SHOWN = r"[^\p{C}\p{Zl}\p{Zp}]"  # a character that is seen, and steers nothing
+SHOWN = r"[^\p{C}\p{Zl}\p{Zp}]"  # a printable character
 
 ALLOWED = {
     "title": "1 to 200 printable characters on one line",
@@ -51,7 +51,7 @@ class BadFile(ValueError):
 
 
 class PolicyEntry(BaseModel):
-    """A policy with its options; what is not named here is an option of the policy's class."""
+    """A policy with its options; any other key is an option of the policy's class."""
 
     model_config = ConfigDict(extra="allow", strict=True)
     policy: str
@@ -91,7 +91,7 @@ class UserExperiment:
     name: str
     title: str
     setting: Setting
-    instance: str  # "" when the problem is the file's own
+    instance: str  # "" when the file defines the problem
     problem: Any
     policies: dict[str, Any]
     parameters: dict[str, dict[str, Any]]
@@ -101,7 +101,7 @@ class UserExperiment:
     marks: Any
     text: str
     method: str = "rounds"
-    own_code: bool = False  # a policy is not of this package
+    own_code: bool = False  # some policy is not from this package
     sweep: Sweep | None = None
 
 
@@ -117,7 +117,7 @@ class Sweep:
 def read_experiment(path: str | Path, allow_code: bool = False) -> UserExperiment:
     """Read and check an experiment file; raise ``BadFile`` with one line if anything is wrong with it.
 
-    A policy called MODULE:NAME is imported, and so run, with ``allow_code`` only. Of a sweep the experiment with the
+    A policy called MODULE:NAME is imported, and so run, with ``allow_code`` only. For a sweep the experiment with the
     first value is returned; its ``sweep`` has all.
     """
     path = Path(path)
@@ -150,7 +150,7 @@ def _experiment(
     place: Place | None = None,
     times: int = 1,
 ) -> UserExperiment:
-    """The experiment of a file, or one of so many ``times`` in a sweep."""
+    """Return the experiment of a file, or one of the ``times`` experiments of a sweep."""
     from weakfeedback.engine.loop import refuse_events
     from weakfeedback.engine.simulate import mark_rounds
 
@@ -223,7 +223,7 @@ def _swept(name: str, text: str, content: dict[str, Any], allow_code: bool) -> U
 
 @dataclass(frozen=True)
 class Place:
-    """Where a swept value belongs: ``put`` returns the file with it; ``policies`` are those that take it."""
+    """The target of a swept value: ``put`` returns the file with the value; ``policies`` are those that take it."""
 
     key: str
     put: Callable[[Any], dict[str, Any]]
@@ -305,7 +305,7 @@ def _missing(place: str) -> str:
 
 def _policies(
     setting: Setting, problem: Any, entries: list[PolicyEntry], allow_code: bool, place: Place | None
-) -> tuple[dict, dict]:
+) -> tuple[dict[str, Any], dict[str, Any]]:
     policies: dict[str, Any] = {}
     parameters: dict[str, dict[str, Any]] = {}
     for k, entry in enumerate(entries):
@@ -325,7 +325,7 @@ def _policies(
 
 
 def _automatic_label(name: str, k: int, entries: list[PolicyEntry], place: Place | None) -> str:
-    """The policy's name with those of its options in which it differs from other entries of the same policy."""
+    """Return the policy's name with the options in which it differs from other entries of the same policy."""
 
     def shown(j: int) -> dict[str, Any]:
         swept = (
@@ -360,7 +360,7 @@ def _own_policy(entry: PolicyEntry, problem: Any, allow_code: bool) -> tuple[str
 
 
 def _own(words: str, allow_code: bool) -> OwnPolicy:
-    """What MODULE:NAME names, imported; refused unless code may be run."""
+    """Import what MODULE:NAME names; refused unless code may be run."""
     from weakfeedback.experiments.ownpolicy import OwnPolicy
 
     if not allow_code:
@@ -384,7 +384,7 @@ def _near(word: str, known: Any) -> str:
 
 
 def _first(error: ValidationError, prefix: str = "") -> str:
-    """The first of pydantic's complaints, in our words."""
+    """Return the first of pydantic's errors, reworded."""
     first = error.errors(include_url=False)[0]
     place, pattern = prefix, prefix
     for step in first["loc"]:

@@ -1,4 +1,4 @@
-"""Run an experiment of the user's own and write what came out: rows, page, figures."""
+"""Run a user's experiment and write its results: rows, page, figures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run_file(
 ) -> tuple[Results, list[Path]]:
     """Simulate and write ``results.parquet`` and ``report/`` into ``folder``.
 
-    Finished chunks are kept in ``folder/store``: a run that was stopped goes on where it was. Those of another
+    Finished chunks are kept in ``folder/store``: a run that was stopped continues where it was. Those of another
     configuration are refused, or removed with ``overwrite``. The results of an earlier run stay as they are until
     the new ones are complete. Return the results and the paths written, the page first.
     """
@@ -76,12 +76,12 @@ def play(
         results = simulated()
     finally:
         if executor is not None:
-            executor.shutdown(wait=False, cancel_futures=True)  # a policy that never returns is left behind
+            executor.shutdown(wait=False, cancel_futures=True)  # a policy that never returns is abandoned
     return _labelled(results, experiment, command)
 
 
 def _remove_chunks(store: Path) -> None:
-    """Remove what a store writes, and nothing else; one that leads elsewhere is left alone."""
+    """Remove the files of a store, and nothing else; a link to elsewhere is left alone."""
     if store.is_symlink():
         raise OSError(errno.ELOOP, "is a link to another place: remove it", str(store))
     for path in (store / "store.json", *store.glob("*.parquet")):
@@ -89,7 +89,7 @@ def _remove_chunks(store: Path) -> None:
 
 
 def _labelled(results: Results, experiment: UserExperiment, command: str) -> Results:
-    """The results with all that a reader of the rows or the page must know of the experiment."""
+    """Return the results with the metadata that readers of the rows or the page need."""
     parameters = {
         label: json.dumps(found, sort_keys=True, default=str)
         for label, found in experiment.parameters.items()
@@ -133,7 +133,7 @@ def key_of(results: Results) -> str:
 
 
 def versions() -> dict[str, str]:
-    """What produced the numbers, by name."""
+    """Return the versions that produced the numbers."""
     found: dict[str, Any] = {"weakfeedback": __version__, "Python": platform.python_version()}
     found.update((name, importlib.metadata.version(name)) for name in ("numpy", "numba"))
     return found

@@ -1,4 +1,4 @@
-"""Run an experiment of the user's own for several values of one key, and show them on one page."""
+"""Run a user's experiment for several values of one key, and show them on one page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST = 1000  # values that a file may claim
 
 @dataclass(frozen=True)
 class Swept:
-    """What came out: the key, its values, and the results for each of them."""
+    """The outcome of a sweep: the key, its values, and the results for each of them."""
 
     key: str
     values: Sequence[Any]
@@ -42,9 +42,9 @@ def run_sweep(
     progress: bool = False,
     overwrite: bool = False,
 ) -> tuple[Swept, list[Path]]:
-    """Simulate for each value and write the rows of all, and the page; return what came out and the paths.
+    """Simulate for each value and write the rows of all, and the page; return the outcome and the paths.
 
-    What belongs to the k-th value is kept in ``folder/values/k``, as a run of its own would keep it.
+    The files of the k-th value are kept in ``folder/values/k``, as a separate run would keep them.
     """
     results = []
     for k, experiment in enumerate(sweep.experiments, 1):
@@ -76,7 +76,7 @@ def _write_rows(swept: Swept, path: Path) -> None:
 
 
 def _remove_others(folder: Path, count: int) -> None:
-    """Remove what an earlier sweep with more values has left."""
+    """Remove the files left by an earlier sweep with more values."""
     k = count + 1
     while (folder / str(k)).is_dir() and not (folder / str(k)).is_symlink():
         shutil.rmtree(folder / str(k))
@@ -134,7 +134,7 @@ def report(swept: Swept, folder: Path) -> list[Path]:
 
 
 def _file_name(word: str) -> str:
-    """A word as a part of a file's name."""
+    """Return a word as a part of a file name."""
     return "".join(one if one.isalnum() else "-" for one in word[:60]).strip("-") or "value"
 
 
@@ -147,5 +147,5 @@ def _as_word(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """A value in words: numbers and words as they are, the rest as TOML has it."""
+    """Return a value as text: numbers and words unchanged, the rest in TOML syntax."""
     return one_line(value if isinstance(value, str) else json.dumps(value, default=str), 80)

@@ -24,7 +24,7 @@ Row = tuple[int, int, int, str, int | None, str | None, str]
 
 
 class JournalError(ValueError):
-    """A store that is damaged, not ours, or does not fit what is asked of it."""
+    """The store is damaged, foreign, or does not match the request."""
 
 
 class SecondEnd(JournalError):
@@ -50,7 +50,7 @@ class StoreUnavailable(OSError):
 
 
 class OwnershipLost(StoreUnavailable):
-    """This process does not own the store any more: throw away what is in memory, open the store and read it again."""
+    """This process no longer owns the store: discard what is in memory, reopen the store and read it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +78,14 @@ _encoder = json.JSONEncoder(ensure_ascii=True, sort_keys=True, separators=(",", 
 
 
 def dump(body: dict[str, Any]) -> str:
-    """JSON in ASCII, keys sorted, no spaces, floats with the digits that give them back."""
+    """Return JSON in ASCII, keys sorted, no spaces, floats with the digits that restore them."""
     if not isinstance(body, dict):
         raise TypeError(f"a body must be a dict, got {type(body).__name__}")
     return _encoder.encode(body)
 
 
 def parse(text: str) -> dict[str, Any]:
-    """What ``dump`` wrote; JournalError for anything that is not JSON with unique keys and finite numbers."""
+    """Parse what ``dump`` wrote; JournalError for anything but JSON with unique keys and finite numbers."""
     try:
         body = _decoder.decode(text)
     except RecursionError:
@@ -122,7 +122,7 @@ _SEALED = len(_SEAL) + 16 + 2  # the seal with its digits, a quote and the brace
 
 
 def seal(body: dict[str, Any], *columns: object) -> str:
-    """The text of ``body`` with a seal over it and ``columns``."""
+    """Return the text of ``body`` with a checksum of it and of ``columns``."""
     if body and max(body) >= "~":
         raise ValueError(f"the keys of a body must sort before '~', got {max(body)!r}")
     text = dump(body)
@@ -131,7 +131,7 @@ def seal(body: dict[str, Any], *columns: object) -> str:
 
 
 def unseal(text: str, *columns: object) -> dict[str, Any]:
-    """The body in ``text``; JournalError if the seal is missing or wrong."""
+    """Return the body in ``text``; JournalError if the checksum is missing or wrong."""
     cut = len(text) - _SEALED
     if cut < 1 or not text.startswith(_SEAL, cut) or text[-2:] != '"}':
         raise JournalError("the body has no seal")

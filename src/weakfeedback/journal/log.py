@@ -1,4 +1,4 @@
-"""The log of one learner: events gather in memory, and threads that wait together share one transaction."""
+"""The log of one learner: events are queued in memory, and waiting threads share one transaction."""
 
 import copy
 import os
@@ -11,12 +11,12 @@ from weakfeedback.journal.owner import check_process
 from weakfeedback.journal.store import Store
 from weakfeedback.journal.turn import Turn
 
-PATIENCE = 1.0  # seconds; an exception at a bad moment may leave nobody to tell of the end of a write
+PATIENCE = 1.0  # seconds; after an exception at a bad moment nobody may signal the end of a write
 PAUSE, PAUSES = 0.001, 20
 
 
 class Log:
-    """The events of ``learner`` in ``store``, at whose end new ones are put.
+    """The events of ``learner`` in ``store``, to which new ones are appended.
 
     ``append`` queues an event and touches no disk. The caller must hold a lock of its own, which orders the
     events. ``flush`` waits until an event is stored, and must be called without that lock, so that others can
@@ -46,10 +46,10 @@ class Log:
         self._turn = Turn()
         self._queue: list[Row] = []  # in order; those up to _stored are in the store
         self._stored = store.last(learner)  # seq and at of the last event known to be in the store
-        self._synced = self._stored[0]  # up to here it survives a loss of power, as far as is known
+        self._synced = self._stored[0]  # up to here events are known to survive a power loss
         self._unsure = False  # a transaction was begun, and its end was not seen
         self._latest = self._stored[1]  # the time of the last event that was prepared
-        self._writing: threading.Lock | None = None  # held as long as the write that is under way
+        self._writing: threading.Lock | None = None  # held during the current write
         self._failures = 0
         self._failure: Exception | None = None
 
@@ -66,12 +66,12 @@ class Log:
     def append(
         self, kind: str, body: dict[str, Any], decision: int | None = None, key: str | None = None
     ) -> int:
-        """Queue an event and return its number. The body is turned into text at once and may change later.
+        """Queue an event and return its number. The body is serialised immediately and may change later.
 
         ValueError or TypeError, and nothing queued, for what could not be stored.
         """
         row = self.prepare(kind, body, decision, key)
-        self._queue.append(row)  # the one step that counts
+        self._queue.append(row)  # the commit point
         return row[1]
 
     def prepare(
@@ -92,12 +92,12 @@ class Log:
         return make_row(self.learner, last + 1 + ahead, self._latest, kind, decision, key, body)
 
     def put(self, row: Row) -> None:
-        """Queue a row that ``prepare`` made; the second time nothing is done."""
+        """Queue a row made by ``prepare``; a repetition has no effect."""
         if self.last_seq < row[1]:
             self._queue.append(row)
 
     def flush(self, seq: int | None = None, sync: bool = True) -> None:
-        """Return when all events up to ``seq`` (all that are queued) are stored.
+        """Wait until all events up to ``seq`` (by default all queued ones) are stored.
 
         With ``sync`` they survive a loss of power, otherwise only the end of the process.
 
@@ -129,8 +129,8 @@ class Log:
         while not self._is_done(wanted, sync):
             writing, first = self._writing, wanted == self._stored[0] + 1
             if writing is not None:
-                # for the end of the write, not for the turn: who has just had that gets it again before those who
-                # wait, and writes for itself alone
+                # wait for the end of the write, not for the turn: the thread that just had it would get it again before
+                # those that wait, and would write for itself alone
                 self._turn.caller()
                 if writing.acquire(timeout=PATIENCE):
                     writing.release()
@@ -156,7 +156,7 @@ class Log:
         return row[1], row[2]
 
     def _write(self, sync: bool) -> None:
-        """Store all that is queued; by one thread at a time."""
+        """Store everything queued; one thread at a time."""
         writing = threading.Lock()  # an Event breaks if a signal handler raises
         writing.acquire()
         self._writing = writing

@@ -1,4 +1,4 @@
-"""What is done with whole stores: copied, compacted, written out."""
+"""Operations on whole stores: copy, compact, export."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from weakfeedback.journal.store import Learner, Store
 
 
 def copy_store(source: Store, target: Store) -> int:
-    """Copy everything into an empty store, of whatever kind, and return the number of events.
+    """Copy everything into an empty store of any kind, and return the number of events.
 
     All of it is stored in one transaction, or nothing. Then both are read and compared, event by event and snapshot by
     snapshot; JournalError names the first difference. Whoever opens the copy goes on exactly where the original stands.

@@ -1,4 +1,4 @@
-"""One owner per store: an advisory lock beside it, held for life.
+"""One owner per store: an advisory lock beside it, held until the owner exits.
 
 The kernel releases the lock when its process ends, however it ends, so a store is free again at once after a
 crash. The lock file itself stays: removing it would let two processes hold two locks, one on the removed file
@@ -30,7 +30,7 @@ def check_process(pid: int) -> None:
 
 
 class Owner:
-    """The exclusive ownership of the store at ``path``; OwnedElsewhere if somebody else has it.
+    """The exclusive ownership of the store at ``path``; OwnedElsewhere if another process has it.
 
     The words name the process that does: "runs.db is in use by process 1234 since 2026-11-15 22:31:05".
     """
@@ -55,7 +55,7 @@ class Owner:
         _owners.add(self)
 
     def release(self) -> None:
-        """Let somebody else own the store; in a forked child nothing happens to the parent's lock."""
+        """Release the store; in a forked child the parent's lock is not affected."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -74,7 +74,7 @@ def _read(descriptor: int) -> str:
 
 
 def _write(descriptor: int, text: str) -> None:
-    with suppress(OSError):  # a full disk: the lock holds without its words
+    with suppress(OSError):  # disk full: the lock works without the owner's description
         os.ftruncate(descriptor, 0)
         os.write(descriptor, text.encode("ascii"))
 

@@ -37,7 +37,7 @@ from weakfeedback.journal.sql import SqlStore, Tails, check_schema
 TransactionStatus = psycopg.pq.TransactionStatus
 T = TypeVar("T")
 
-# texts that are looked for are ordered by their bytes: the order of a language changes with the operating system
+# indexed texts use byte order: the order of a locale changes with the operating system
 _TABLES = (
     'CREATE TABLE meta (key TEXT COLLATE "C" PRIMARY KEY, value TEXT NOT NULL)',
     """CREATE TABLE learner (id BIGINT PRIMARY KEY, name TEXT COLLATE "C" NOT NULL UNIQUE,
@@ -150,7 +150,7 @@ class PostgresStore(SqlStore):
         return store
 
     def close(self) -> None:
-        """Note how far it goes, and end the session, with which the lock ends. Closing twice is fine."""
+        """Record the last event, and end the session, which releases the lock. Closing twice is fine."""
         check_process(self._pid)
         self._turn.run(self._close)
 
@@ -159,7 +159,7 @@ class PostgresStore(SqlStore):
         if connection is None:
             return
         try:
-            with suppress(psycopg.Error, JournalError, StoreUnavailable):  # nothing is lost without
+            with suppress(psycopg.Error, JournalError, StoreUnavailable):  # nothing is lost without it
                 if self._lock is not None and self._lost is None:
                     self._transaction(self._note_heads)
         finally:
@@ -197,14 +197,15 @@ class PostgresStore(SqlStore):
         database.adapters.register_loader("text", _Bytes)
 
     def _own(self, first: Callable[[], None]) -> None:
-        """Begin a new epoch, which ends those of all owners before."""
+        """Begin a new epoch, which ends those of all earlier owners."""
 
         def begin() -> int:
             first()
             rows = self._all("UPDATE owner SET epoch = epoch + 1 RETURNING epoch")
             if len(rows) != 1:
                 raise JournalError(f"{self.place} is damaged: its owners cannot be counted")
-            return rows[0][0]
+            found: int = rows[0][0]
+            return found
 
         self.epoch = self._committed(begin)
 
@@ -216,7 +217,7 @@ class PostgresStore(SqlStore):
             raise OwnershipLost(errno.ENOTCONN, self._lost)
         if self._connection is None:
             raise ValueError(f"{self.place} is closed")
-        if self._connection.closed and self._lock is None:  # a reader owns nothing that it could lose
+        if self._connection.closed and self._lock is None:  # a reader has no ownership to lose
             self._connection = self._again()
             self._set_up(self._connection)
         return self._connection
@@ -229,7 +230,7 @@ class PostgresStore(SqlStore):
         return OwnershipLost(errno.ENOTCONN, self._lost)
 
     def _translated(self, problem: Exception) -> Exception:
-        """The error of this package; a session that is over, or in a state that nobody knows, is not used again."""
+        """Return the package's error; a session that has ended, or is in an unknown state, is not used again."""
         connection = self._connection
         known = (TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR)
         if connection is not None and (connection.closed or connection.info.transaction_status not in known):
@@ -255,11 +256,11 @@ class PostgresStore(SqlStore):
         return self._committed(mine, sync)
 
     def _fence(self) -> None:
-        """End the ownership unless this epoch lasts; nobody takes over before the transaction ends."""
+        """End the ownership unless this epoch is current; nobody can take over before the transaction ends."""
         self._check_epoch(len(self._all("SELECT epoch FROM owner WHERE epoch = ? FOR SHARE", self.epoch)))
 
     def check_owner(self) -> None:
-        """OwnershipLost if somebody else has taken over, or the session has ended."""
+        """Raise OwnershipLost if another process has taken over, or the session has ended."""
 
         def look() -> None:
             self._check_place()
@@ -281,7 +282,7 @@ class PostgresStore(SqlStore):
         return result
 
     def _idle(self) -> "psycopg.Connection[Any]":
-        """The connection with no transaction open; one that an exception has left is undone."""
+        """Return the connection without an open transaction; one left by an exception is rolled back."""
         database = self._database
         status = database.info.transaction_status
         if status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
@@ -324,7 +325,7 @@ class PostgresStore(SqlStore):
 
 
 class _Bytes(psycopg.adapt.Loader):
-    """Texts as they are: a damaged one is then an event that can be named, not an error of the driver."""
+    """Read texts as bytes: a damaged one then becomes a named bad event, not a driver error."""
 
     def load(self, data: Any) -> bytes:
         return bytes(data)
@@ -371,7 +372,7 @@ _inherited: list[object] = []  # connections of the parent, which must never be 
 
 
 def _leave_to_the_parent() -> None:
-    """Close the child's side of the sockets: the session must end with the parent, whose it is."""
+    """Close the child's side of the sockets: the session belongs to the parent and must end with it."""
     for store in list(_stores):
         connection = store._connection
         if connection is not None and not connection.closed:

@@ -1,4 +1,4 @@
-"""A session of PostgreSQL that holds the lock of a store: how it is made, waited for and checked."""
+"""A PostgreSQL session that holds the lock of a store: connecting, waiting and checking."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ from weakfeedback.journal.events import JournalError, OwnedElsewhere, StoreUnava
 from weakfeedback.journal.sql import no_learner, refused
 
 try:
-    import psycopg
+    import psycopg as psycopg
     from psycopg import errors, sql
 except ImportError as problem:
     raise JournalError(
@@ -23,7 +23,7 @@ except ImportError as problem:
 
 PASSWORD = "WEAKFEEDBACK_STORE_PASSWORD"
 OLDEST = 14  # the first version of PostgreSQL with all the settings that are made here
-PAUSE = 0.2  # seconds between two questions whether to wait on
+PAUSE = 0.2  # seconds between two checks whether to keep waiting
 # a machine that has vanished is noticed within 20 seconds, on both sides; times of an address are kept
 _CONNECTION = {"connect_timeout": 10, "keepalives": 1, "keepalives_idle": 5, "keepalives_interval": 5}
 _CONNECTION |= {"keepalives_count": 3, "tcp_user_timeout": 20_000}
@@ -43,7 +43,7 @@ _SESSION = {
 
 
 def parsed(url: str) -> tuple[dict[str, Any], str]:
-    """The options of the connection, and how messages call the place."""
+    """Return the options of the connection, and the name of the place for messages."""
     try:
         given = psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.Error:
@@ -98,7 +98,7 @@ def connect(options: dict[str, Any], place: str, read_only: bool) -> "psycopg.Co
 
 
 def schema_of(connection: "psycopg.Connection[Any]", place: str, create: bool) -> str:
-    """The schema in which tables are looked for first, made if it may be."""
+    """Return the first schema of the search path, created if allowed."""
     ask = "SELECT current_schema(), current_setting('search_path')"
     schema, path = connection.execute(ask).fetchone()  # type: ignore[misc]
     if schema is None and create:
@@ -113,7 +113,8 @@ def schema_of(connection: "psycopg.Connection[Any]", place: str, create: bool) -
 
 def lock_of(schema: str) -> int:
     """The number of the advisory lock; it counts within one database."""
-    return struct.unpack("q", blake2b(f"weakfeedback {schema}".encode(), digest_size=8).digest())[0]
+    found: int = struct.unpack("q", blake2b(f"weakfeedback {schema}".encode(), digest_size=8).digest())[0]
+    return found
 
 
 def take(
@@ -137,7 +138,7 @@ class _Stopped(Exception):
 
 
 def _wait(connection: "psycopg.Connection[Any]", command: bytes, stop: Callable[[], bool]) -> None:
-    """Do one command that may take for ever; _Stopped, and it is not done, if ``stop`` says so."""
+    """Run a command that may wait for ever; raise _Stopped, without running it, if ``stop`` says so."""
     session = connection.pgconn
     session.send_query(command)
     with selectors.DefaultSelector() as ready:
@@ -157,14 +158,14 @@ def _wait(connection: "psycopg.Connection[Any]", command: bytes, stop: Callable[
         if result.status == psycopg.pq.ExecStatus.FATAL_ERROR:
             problem = result
     if problem is None:
-        return  # granted, if need be just before it was cancelled
+        return  # granted, possibly just before it was cancelled
     if stopped and problem.error_field(psycopg.pq.DiagnosticField.SQLSTATE) == b"57014":
         raise _Stopped
     raise psycopg.OperationalError(problem.error_message.decode(errors="replace"))
 
 
 def _holder(connection: "psycopg.Connection[Any]", lock: int) -> str:
-    """Who has the lock, in words."""
+    """Describe who has the lock."""
     row = connection.execute(
         "SELECT application_name, client_addr, to_char(backend_start, 'YYYY-MM-DD HH24:MI:SS') "
         f"FROM pg_stat_activity JOIN pg_locks USING (pid) WHERE {_MINE} LIMIT 1",
@@ -213,13 +214,13 @@ def refuse_pooler(
 
 
 def line_of(problem: BaseException) -> str:
-    """What the driver says, in one line; its second line repeats the command or guesses."""
+    """Return the driver's message in one line; its second line only repeats the command or guesses."""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
     return lines[0] if lines else type(problem).__name__
 
 
 def translated(place: str, problem: psycopg.Error) -> Exception:
-    """The error of this package for one of the driver."""
+    """Return the package's error for an error of the driver."""
     text = line_of(problem)
     if isinstance(problem, errors.UniqueViolation):
         return refused(place, problem.diag.constraint_name or "")

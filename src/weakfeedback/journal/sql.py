@@ -1,4 +1,4 @@
-"""What the stores of events have in common: learners, events in order, snapshots, compaction, and all checks.
+"""Base class of the event stores: learners, events in order, snapshots, compaction, and all checks.
 
 A store in SQL has the same five tables everywhere. A dialect (`sqlite.py`, `postgres.py`) says how to connect, what a
 transaction is, how rows are inserted, and what the errors of its driver mean. Commands are written once, with "?" for
@@ -37,7 +37,7 @@ Tails = dict[int, tuple[int, int]]
 SCHEMA = 1
 KEPT_SNAPSHOTS = 3
 _PAGE = 1000  # events read at once
-_ENDED = "kind IN ('feedback', 'cancel', 'expire')"  # word for word as in the index
+_ENDED = "kind IN ('feedback', 'cancel', 'expire')"  # exactly as in the index
 _OPENS = f"decision IS NOT NULL AND NOT {_ENDED} AND kind != 'tell'"
 
 
@@ -48,17 +48,17 @@ class SqlStore(ABC):
     OSError), has changed nothing, and can be repeated. Whatever is found damaged is JournalError.
     """
 
-    text: ClassVar[str]  # a column of text, read as bytes: damaged, it is then an event that can be named
+    text: ClassVar[str]  # a text column read as bytes: if damaged, it becomes a named bad event
     errors: ClassVar[type[Exception]]  # of the driver
 
     def __init__(self, place: str) -> None:
-        self.place = place  # how messages call it
+        self.place = place  # its name in messages
         self._pid = os.getpid()
         self._turn = Turn()
         self._names: dict[int, str] = {}
         self._tails: Tails = {}  # last seq and at of learners, if known
 
-    # What a dialect says
+    # What a dialect provides
 
     @abstractmethod
     def _all(self, command: str, *values: object) -> list[Any]:
@@ -66,7 +66,7 @@ class SqlStore(ABC):
 
     @abstractmethod
     def _transaction(self, work: Callable[[], T], sync: bool = True) -> T:
-        """All that ``work`` does, or nothing of it."""
+        """Run ``work`` in a transaction: all or nothing."""
 
     @abstractmethod
     def _insert(self, rows: Sequence[Row], check: Callable[[], Tails], sync: bool) -> Tails:
@@ -78,19 +78,19 @@ class SqlStore(ABC):
 
     @abstractmethod
     def _translated(self, problem: Exception) -> Exception:
-        """The error of this package for one of the driver."""
+        """Return the package's error for an error of the driver."""
 
     @abstractmethod
     def _check_place(self) -> None:
-        """Refuse to write where it would be lost."""
+        """Reject writes that would be lost."""
 
     @abstractmethod
     def _look(self) -> list[str]:
-        """One line about each thing that the database finds wrong with itself."""
+        """Return one line for each problem that the database reports about itself."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the store. Closing twice is fine."""
+        """Release the store. Closing twice is fine."""
 
     def __enter__(self) -> Self:
         return self
@@ -125,14 +125,14 @@ class SqlStore(ABC):
         """A new learner, whose number is returned; ValueError if the name is taken."""
         if not isinstance(name, str) or not name or "\0" in name:
             raise ValueError(f"name must be a text without NUL that is not empty, got {name!r}")
-        name.encode()  # UnicodeEncodeError, a ValueError, for half of a character
+        name.encode()  # UnicodeEncodeError, a ValueError, for a lone surrogate
         if type(at) is not int or not 0 <= at <= LARGEST:
             raise ValueError(f"at must be microseconds since 1970, got {at!r}")
 
         def insert() -> int:
             if self._all("SELECT id FROM learner WHERE name = ?", name):
                 raise ValueError(f"{self.place} has a learner named {name!r} already")
-            id = self._one("SELECT coalesce(max(id), 0) + 1 FROM learner")[0]
+            id: int = self._one("SELECT coalesce(max(id), 0) + 1 FROM learner")[0]
             self._add_learner(Learner(id, name, at, None))
             return id
 
@@ -146,7 +146,7 @@ class SqlStore(ABC):
         self._set_meta(f"learner:{learner.id}", checksum(*columns))
 
     def archive_learner(self, learner: int, at: int) -> None:
-        """Note that ``learner`` takes no more decisions since ``at``."""
+        """Record that ``learner`` takes no more decisions since ``at``."""
 
         def update() -> None:
             found = {one.id: one for one in self._learners()}[learner]
@@ -192,13 +192,13 @@ class SqlStore(ABC):
         try:
             self._run(work)
         except BaseException:
-            self._tails = {}  # whether they were stored is not known here: ask again
+            self._tails = {}  # whether they were stored is unknown here: read it again
             raise
 
     def sync(self) -> None:
         """Make everything stored so far survive a loss of power."""
 
-        def count() -> None:  # a transaction that changes nothing waits for no disk
+        def count() -> None:  # a transaction that changes nothing does not wait for the disk
             self._all(
                 "INSERT INTO meta VALUES ('syncs', '1') ON CONFLICT (key) "
                 "DO UPDATE SET value = CAST(CAST(meta.value AS BIGINT) + 1 AS TEXT)"
@@ -365,7 +365,7 @@ class SqlStore(ABC):
             try:
                 snapshot = self._snapshot(learner, seq)
             except JournalError as problem:
-                if damaged is not None and (seq,) in self._run(numbers):  # or a newer one has taken its place
+                if damaged is not None and (seq,) in self._run(numbers):  # or a newer one has replaced it
                     damaged.append(str(problem))
             else:
                 yield snapshot
@@ -479,11 +479,11 @@ class SqlStore(ABC):
         return count + len(rows)
 
     def check_owner(self) -> None:
-        """StoreUnavailable if this process does not own the store any more."""
+        """Raise StoreUnavailable if this process no longer owns the store."""
         self._run(self._check_place)
 
     def integrity(self) -> list[str]:
-        """Read everything and check everything; one line about each thing that is wrong."""
+        """Read and check everything; return one line for each problem."""
 
         problems = []
         try:
@@ -510,7 +510,7 @@ class SqlStore(ABC):
         )
 
     def _check_ends(self) -> None:
-        """The first and the last event of every learner must be those that are known."""
+        """Check that the first and the last event of every learner are the recorded ones."""
         heads = self._metas("head:")
         ends = {id: (first, last) for id, first, last in self._ends()}
         for learner in self._learners():
@@ -569,7 +569,7 @@ class SqlStore(ABC):
         return _decoded(rows[0][0]) if rows else None
 
     def _metas(self, start: str) -> dict[str, str]:
-        """What is noted under keys that begin so."""
+        """Return the metadata under keys with this prefix."""
         key, value = map(self.text.format, ("key", "value"))
         rows = self._all(f"SELECT {key}, {value} FROM meta WHERE key LIKE ?", start + "%")
         return {_decoded(key): _decoded(value) for key, value in rows}

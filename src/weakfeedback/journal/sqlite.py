@@ -119,7 +119,7 @@ class SqliteStore(SqlStore):
         return store
 
     def close(self) -> None:
-        """Write what is left of the log into the file, and let go of the lock. Closing twice is fine."""
+        """Write the rest of the log into the file, and release the lock. Closing twice is fine."""
         check_process(self._pid)
         self._turn.run(self._close)
 
@@ -128,7 +128,7 @@ class SqliteStore(SqlStore):
         if connection is None:
             return
         try:
-            with suppress(sqlite3.Error, JournalError):  # nothing is lost without: it stays in the log
+            with suppress(sqlite3.Error, JournalError):  # nothing is lost without it: it stays in the log
                 if self._owner is not None:
                     self._transaction(self._note_heads)
                     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -148,9 +148,9 @@ class SqliteStore(SqlStore):
         return self._connection
 
     def _transaction(self, work: Callable[[], T], sync: bool = True) -> T:
-        """All that ``work`` does, or nothing of it."""
+        """Run ``work`` in a transaction: all or nothing."""
         database = self._database
-        if database.in_transaction:  # an exception came in the middle of undoing the last one
+        if database.in_transaction:  # an exception interrupted the previous rollback
             database.execute("ROLLBACK")
         level = "FULL" if sync else "NORMAL"
         if self._synchronous != level:
@@ -190,7 +190,7 @@ class SqliteStore(SqlStore):
         return _translated(self.path, problem) if isinstance(problem, sqlite3.Error) else problem
 
     def _check_place(self) -> None:
-        """A file that was removed or replaced would take all that is written with it."""
+        """Check that the file was not removed or replaced, which would lose everything written."""
         if _identity(self.path) != self._file:
             raise StoreUnavailable(errno.ENOENT, f"{self.path} was removed or replaced while it was in use")
 
@@ -230,7 +230,7 @@ def start_of(path: str | os.PathLike[str]) -> bytes:
 
 
 def _look_at(file: Path, must_exist: bool) -> None:
-    """Refuse what is not a store without touching it."""
+    """Reject a file that is not a store without touching it."""
     system = network_file_system(file)
     if system is not None:
         raise JournalError(f"{file} lies on a network file system ({system}), where locks cannot be trusted")
@@ -280,7 +280,7 @@ def _connect(file: Path, read_only: bool) -> sqlite3.Connection:
     else:
         return connection
     connection.close()
-    return connect("mode=ro&immutable=1")  # a folder that cannot be written, and no log: nobody writes
+    return connect("mode=ro&immutable=1")  # a read-only folder without a log: nobody writes
 
 
 def _check_schema(file: Path, database: sqlite3.Connection) -> bool:

@@ -1,4 +1,4 @@
-"""What a store of events can do."""
+"""The interface of an event store."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What compaction left: the first event that is kept, and the highest decision that an earlier one named."""
+    """The result of compaction: the first event kept, and the highest decision named by a removed one."""
 
     seq: int
     decision: int | None

@@ -1,4 +1,4 @@
-"""One thread at a time, whatever is raised and wherever."""
+"""Mutual exclusion that survives exceptions at any point."""
 
 import threading
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class Turn:
         except BaseException:
             if self._thread == thread:
                 self._thread = 0
-            with suppress(RuntimeError):  # held only if the exception came just before the block let it go
+            with suppress(RuntimeError):  # still held only if the exception came just before the release
                 self._lock.release()
             raise
 

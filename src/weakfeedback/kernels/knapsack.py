@@ -10,11 +10,11 @@ import numpy as np
 from weakfeedback.kernels.knapsack_shortcuts import TIE, alike, clearly_best, take_worthiest
 from weakfeedback.kernels.loops import rank_down
 
-__all__ = ["NODES", "TOLERANCE", "pack", "pack_again", "pack_levels", "pack_lightest", "runner_up"]
+__all__ = ["CAPACITY_SLACK", "NODES", "pack", "pack_again", "pack_levels", "pack_lightest", "runner_up"]
 
-TOLERANCE = 1e-9  # relative, of the capacity: six times 0.7 must fit into 4.2
-NODES = 1_000_000  # of the search tree, before it is given up
-FEW = 40  # items: with more, a guess can seldom be shown to be the best
+CAPACITY_SLACK = 1e-9  # relative tolerance on the capacity: six times 0.7 must fit into 4.2
+NODES = 1_000_000  # limit on the nodes of the search tree
+FEW_ITEMS = 40  # items: with more, a guess can rarely be proved optimal
 CELLS = 100_000_000  # of the table of the dynamic programme
 BETTER = 1.0 + 1e-12  # a set must be better by more than rounding errors
 
@@ -32,20 +32,20 @@ def pack(values, weights, capacity):
     >>> pack(np.array([0.9, 0.6, 0.4]), np.array([0.6, 0.55, 0.45]), 1.0)
     array([False,  True,  True])
     """
-    # np.int64: to the compiler a plain constant is a type of its own, and the search would be compiled for each
-    chosen, done = branch_and_bound(values, weights, capacity * (1.0 + TOLERANCE), np.int64(NODES), 0.0)
+    # np.int64: for the compiler a literal has its own type, and the search would be compiled for each
+    chosen, done = branch_and_bound(values, weights, capacity * (1.0 + CAPACITY_SLACK), np.int64(NODES), 0.0)
     if not done:
         raise ValueError("the knapsack was given up after 1000000 nodes: too many sets are nearly optimal")
     return chosen
 
 
 def pack_again(values, weights, capacity, guess):
-    """Return which items to take, like ``pack``; sooner if ``guess`` is the answer, as the last one often is.
+    """Return which items to take, like ``pack``; faster if ``guess`` is the answer, as the previous one often is.
 
     >>> pack_again(np.array([0.9, 0.6, 0.4]), np.array([0.6, 0.55, 0.45]), 1.0, np.array([False, True, True]))
     array([False,  True,  True])
     """
-    if values.size <= FEW and clearly_best(values, weights, capacity * (1.0 + TOLERANCE), guess):
+    if values.size <= FEW_ITEMS and clearly_best(values, weights, capacity * (1.0 + CAPACITY_SLACK), guess):
         return guess
     return pack(values, weights, capacity)
 
@@ -53,13 +53,13 @@ def pack_again(values, weights, capacity, guess):
 def pack_lightest(values, weights, capacity):
     """Return which items to take, like ``pack``; of several sets of the largest value, one of the smallest weight.
 
-    While there is a set as good that weighs less than the last, it takes its place.
+    As long as there is an equally good set that weighs less, it replaces the current one.
 
     >>> pack_lightest(np.array([0.4, 0.3, 0.1]), np.array([0.8, 0.5, 0.2]), 0.9)
     array([False,  True,  True])
     """
     best = np.zeros(values.size, dtype=np.bool_)
-    room = capacity * (1.0 + TOLERANCE)
+    room = capacity * (1.0 + CAPACITY_SLACK)
     floor = 0.0
     while True:
         chosen, done = branch_and_bound(values, weights, room, np.int64(NODES), floor)
@@ -76,7 +76,7 @@ def pack_lightest(values, weights, capacity):
         best = chosen
         if floor == 0.0:
             floor = value * (1.0 - TIE)
-        room = weight - TOLERANCE * capacity
+        room = weight - CAPACITY_SLACK * capacity
 
 
 def pack_levels(values, weights, capacity, nodes=NODES):
@@ -87,7 +87,7 @@ def pack_levels(values, weights, capacity, nodes=NODES):
     >>> pack_levels(np.array([3.0, 4.0, 5.0]), np.array([2.0, 3.0, 4.0]), 5.5, nodes=0)
     array([ True,  True, False])
     """
-    room = capacity * (1.0 + TOLERANCE)
+    room = capacity * (1.0 + CAPACITY_SLACK)
     chosen, done = branch_and_bound(values, weights, room, np.int64(nodes), 0.0)
     if done:
         return chosen
@@ -104,7 +104,7 @@ def pack_levels(values, weights, capacity, nodes=NODES):
 
 
 def branch_and_bound(values, weights, room, nodes, floor):
-    """Return the best set of items, and whether the search was finished within so many nodes.
+    """Return the best set of items, and whether the search finished within ``nodes`` nodes.
 
     Only sets worth more than ``floor`` are looked for; if there is none, the set returned is worth no more.
     """
@@ -122,16 +122,16 @@ def branch_and_bound(values, weights, room, nodes, floor):
             chosen[order[k]] = True
             value += v[k]
             left -= w[k]
-        elif bound < 0.0:  # the first item that does not fit: what the rest of the room is worth
+        elif bound < 0.0:  # the first item that does not fit: the price of the remaining capacity
             price = ratio[k]
             bound = value + left * price
     best_value = value if value > floor else floor
     enough = best_value * BETTER
     if bound <= enough:
         return chosen, True
-    # Buying and selling room at this price, a set that is better than the bound minus v - price w of an item
-    # has it if that is positive, and has it not if that is negative. Few items are left to be decided.
-    n = np.int64(0)  # a plain 0 would be a type of its own, and what takes it compiled once more
+    # Buying and selling capacity at this price, a set that is better than the bound minus v - price w of an item
+    # contains it if that is positive, and does not if that is negative. Few items remain to be decided.
+    n = np.int64(0)  # a literal 0 would have its own type, and its callee would be compiled once more
     value = 0.0
     left = room
     for k in range(v.size - 1):
@@ -161,7 +161,7 @@ def branch_and_bound(values, weights, room, nodes, floor):
 def decide(ratio, v, w, n, value, left, best_value, nodes):
     """Return the best set of the first n items; whether it is worth more than ``best_value``; whether it is certain.
 
-    The items are sorted by ``ratio`` and followed by a stop. So much ``value`` is there already.
+    The items are sorted by ``ratio`` and followed by a sentinel. ``value`` is the value collected already.
     """
     better = dominators(v, w, n)
     taken = np.zeros(n, dtype=np.bool_)
@@ -184,7 +184,7 @@ def decide(ratio, v, w, n, value, left, best_value, nodes):
                 improved = True
                 for k in range(n):
                     best[k] = taken[k] and k < j
-            if j < n:  # the first item that cannot be taken is left out, and the bound asked again
+            if j < n:  # the first item that cannot be taken is left out, and the bound computed again
                 taken[j] = False
                 j += 1
                 continue
@@ -205,7 +205,7 @@ def runner_up(values, weights, capacity, ceiling):
     >>> round(float(runner_up(np.array([0.9, 0.6, 0.4]), np.array([0.6, 0.55, 0.45]), 1.0, 0.999)), 12)
     0.9
     """
-    room = capacity * (1.0 + TOLERANCE)
+    room = capacity * (1.0 + CAPACITY_SLACK)
     _, ratio, v, w = candidates(values, weights, room)
     n = v.size - 1
     taken = np.zeros(n, dtype=np.bool_)
@@ -246,7 +246,7 @@ def runner_up(values, weights, capacity, ceiling):
 def candidates(values, weights, room):
     """Return the items by decreasing value per weight; then that ratio, value and weight of those that count.
 
-    An item counts if it is worth something and fits. The last entry is a stop: it weighs more than anything.
+    An item counts if its value is positive and it fits. The last entry is a sentinel: it weighs more than any item.
     """
     ratio = np.empty(values.size)
     n = 0
@@ -275,7 +275,7 @@ def dominators(v, w, n):
     better[n] = -1
     for j in range(n):
         better[j] = -1
-        # so far back that the last item of the same weight is found if there are few weights
+        # far enough back to find the last item of the same weight if there are few weights
         for i in range(j - 1, j - 41, -1):
             if i < 0:
                 break

@@ -1,6 +1,6 @@
 """Knapsacks that need no search: all weights are equal, or a guess is the answer.
 
-What these answer is what the search would answer, to the last bit. So they answer only if no other set comes so near
+The answers are those of the search, to the last bit. So they answer only if no other set comes so close
 that rounding errors decide. Plain loops, as in ``knapsack``.
 """
 
@@ -9,14 +9,14 @@ import math
 import numpy as np
 
 TIE = 1e-10  # relative: sets whose values differ by less are equally good
-ERROR = 1e-12  # relative: so much room more or less covers rounding errors
-OPEN = 8  # items, when all their sets are compared with a guess
+ERROR = 1e-12  # relative tolerance on the capacity, for rounding errors
+OPEN = 8  # maximum number of items for which all sets are compared with a guess
 
 
 def clearly_best(values, weights, room, guess):
     """Return whether a set fits and is worth more than any other that fits, by more than rounding errors.
 
-    False also if that would take long to show.
+    Also False if the proof would take long.
     """
     value = 0.0
     weight = 0.0
@@ -44,7 +44,7 @@ def clearly_best(values, weights, room, guess):
 
 
 def bound_at(price, values, weights, room):
-    """Return what no set is worth more than, found by buying and selling room at this price."""
+    """Return an upper bound on the value of a set, found by buying and selling capacity at this price."""
     bound = price * room
     for i in range(values.size):
         bound += max(0.0, values[i] - price * weights[i])
@@ -52,9 +52,9 @@ def bound_at(price, values, weights, room):
 
 
 def count_near(values, weights, room, price, bound, enough):
-    """Return how many sets that fit are worth ``enough``, -1 if it is open of too many items whether they have them.
+    """Return how many sets that fit are worth ``enough``, -1 if too many items are undecided.
 
-    The others are settled: a set is worth ``bound`` at most, and less by v - price w of an item that it should have
+    The other items are decided: a set is worth at most ``bound``, less v - price w for each item that it should have
     or should not have.
     """
     n = 0

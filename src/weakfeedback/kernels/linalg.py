@@ -1,7 +1,7 @@
 """Small dense linear algebra in loops: the same bits interpreted and compiled.
 
-No BLAS or LAPACK, whose sums run in another order in compiled code. Inner loops run over the output index, so they
-vectorise without reordering a sum. Policies import these names and call them on arrays of their own.
+No BLAS or LAPACK, whose order of summation differs in compiled code. Inner loops run over the output index, so they
+vectorise without reordering a sum. Policies import these names and call them on their own arrays.
 """
 
 import math
@@ -202,7 +202,7 @@ def invert(matrix, out):
     """Write the inverse of a symmetric positive definite matrix, of which the lower triangle is read, into ``out``.
 
     The sweep operator, which turns -A into its inverse times -1 pivot by pivot, on the lower triangle; no pivot need be
-    chosen for such a matrix. Where rounding leaves nothing of one, it is taken to be as large as the rounding error.
+    chosen for such a matrix. Where rounding cancels a pivot, it is replaced by the size of the rounding error.
     """
     d = matrix.shape[0]
     b = np.empty(d)

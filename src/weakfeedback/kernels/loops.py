@@ -1,4 +1,4 @@
-"""What policies share: small loops that give the same bits interpreted and compiled.
+"""Small loops shared by policies, which give the same bits interpreted and compiled.
 
 A policy may import these names and nothing else of the package. Each function is written with
 scalar loops and ``math``: sums run in index order, ties go to the smaller index.

@@ -1,4 +1,4 @@
-"""The objects that people hold: policies in use, with ids, delayed feedback, threads and saved states."""
+"""Live objects: policies in production use, with ids, delayed feedback, threads and saved states."""
 
 from weakfeedback.live.adaptive_report import AdaptiveReport
 from weakfeedback.live.allocation_report import AllocationReport

@@ -29,9 +29,9 @@ from weakfeedback.live.labels import (
     Costed,
     Scored,
     costs_of,
+    freeze,
     label_of,
     labels_of,
-    lent,
     output_list,
     pattern,
     rights,
@@ -56,7 +56,7 @@ from weakfeedback.live.stopping import (
 from weakfeedback.validate import integer
 
 SETTING = "adaptive"
-LEARNERS = ("USS-A", "USS-next")  # which heed the prices
+LEARNERS = ("USS-A", "USS-next")  # which depend on the prices
 
 
 class AdaptiveCascade(Cascade):
@@ -98,7 +98,7 @@ class AdaptiveCascade(Cascade):
                 raise ValueError(f"{name} goes with a policy that buys labels, such as Q-USS: use calibrate")
         Staged.__init__(self, stages, stage_costs, error_cost, None, compare, timeout)
         refuse_tolerance(options, compare)
-        self._asker = self._label_price = self._metric = None
+        self._label_source = self._label_price = self._metric = None
         self._binary, self._proven = False, compare is None
         if isinstance(policy, str):
             options = self._options_for(canonical_name(SETTING, policy), options)
@@ -143,7 +143,7 @@ class AdaptiveCascade(Cascade):
         self._update = self._driver.method("update")
 
     def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
-        numbers, scores = lent(np.zeros(1, dtype=np.int64)), lent(np.zeros(1))
+        numbers, scores = freeze(np.zeros(1, dtype=np.int64)), freeze(np.zeros(1))
         asked = "gain" if hasattr(policy, "gain") else "go_on"
         return {asked: (0, numbers, scores), "update": (0, numbers, scores, scores)}, ()
 
@@ -190,7 +190,7 @@ class AdaptiveCascade(Cascade):
         return Step(int(id), len(after.told))
 
     def _advanced(self, id: int, output: Any, wanted: int | None, content: str) -> Progress | None:
-        """Return the round after this output, None if it was told before and there is nothing left to do."""
+        """Return the round after this output, None if it is a repetition and nothing is left to do."""
         while True:
             with self._ledger.lock:
                 self._recover()
@@ -213,7 +213,7 @@ class AdaptiveCascade(Cascade):
                 return after
 
     def _step_of(self, id: int, output: Any, wanted: int | None) -> Step:
-        """Return what comes after an output that was told."""
+        """Return the next step after an output."""
         with self._ledger.lock:
             self._recover()
             asks: tuple[Ask, ...] = self._records.get(id, ())
@@ -233,15 +233,15 @@ class AdaptiveCascade(Cascade):
         return Step(id, None, Answer(told_last.label, len(told) - 1, cost, labels, id, None, scores))
 
     def decide(self) -> NoReturn:
-        """Refuse: the stop is not known before the first answer."""
+        """Not available: the stop is not known before the first answer."""
         raise ValueError(f"{self._label} decides after every answer: use begin() and tell(), not decide()")
 
     def feedback(self, id: int, outputs: Sequence[Any], label: Any = None) -> NoReturn:
-        """Refuse: outputs are told one by one."""
+        """Not available: outputs are given one by one."""
         raise ValueError(f"{self._label} decides after every answer: use tell(id, output), not feedback()")
 
     def feedback_pairs(self, id: int, *arguments: Any, **named: Any) -> NoReturn:
-        """Refuse: outputs are told one by one."""
+        """Not available: outputs are given one by one."""
         raise ValueError(
             f"{self._label} decides after every answer: use tell(id, output), not feedback_pairs()"
         )
@@ -272,7 +272,7 @@ class AdaptiveCascade(Cascade):
         return after.stopped
 
     def _shown(self, id: int, before: Progress, output: Any) -> Progress | None:
-        """Let the policy see an output and decide; return the round after it, None if it has changed meanwhile."""
+        """Show the policy an output and let it decide; return the round after it, None if it has changed meanwhile."""
         last = len(before.told) == len(self._stages) - 1
         told = told_of(output, before, self._compare, last)
         if self._compare is not None and not self._proven:
@@ -283,14 +283,14 @@ class AdaptiveCascade(Cascade):
         return self._asked(id, before, told)
 
     def _check_last(self, before: Progress, told: Told) -> None:
-        """Refuse what the judge cannot judge before anything is changed."""
+        """Reject what the judge cannot use before anything is changed."""
         check = getattr(self._driver.policy, "check_last", None)
         if callable(check):
             scores = Progress((*before.told, told)).arrays()[1]
             check(len(before.told), scores, len(told.chances) > 0, np.array(told.chances))
 
     def _asked(self, id: int, before: Progress, told: Told) -> Progress | None:
-        """Ask the policy whether to go on, and note what it said: one change."""
+        """Ask the policy whether to go on, and record its answer, as one change."""
         with self._ledger.lock:
             if self._change is not None:
                 self._recover()
@@ -339,7 +339,7 @@ class AdaptiveCascade(Cascade):
             return self._record_of(id, self._ledger.decided(id))
 
     def _record_of(self, id: int, seen: Progress, content: Content | None = None) -> RoundRecord:
-        """Return what a round teaches that has stopped."""
+        """Return the record of a round that has stopped."""
         told = seen.told
         if not seen.stopped:
             raise ValueError(f"decision {id} has not stopped yet: tell the output of stage {len(told)}")
@@ -356,7 +356,7 @@ class AdaptiveCascade(Cascade):
     def _teach(self, decided: Progress, record: RoundRecord, counts: Any) -> Any:
         self._price(record)
         numbers, scores = decided.arrays()
-        chances = lent(np.array(decided.told[-1].chances, dtype=np.float64))
+        chances = freeze(np.array(decided.told[-1].chances, dtype=np.float64))
         self._update(record.arm, numbers, scores, chances, self._rng)
         arm = record.arm
         return counts.after_round(arm, record.differ, record.cost, self._savings[arm], record.last)
@@ -434,7 +434,7 @@ class AdaptiveCascade(Cascade):
                 raise
 
     def warm_start(self, outputs: Any) -> NoReturn:
-        """Refuse: of rows in which nothing was decided it could learn, but they are not rounds."""
+        """Not available: the policy could learn from such rows, but they are not rounds."""
         raise ValueError(
             f"warm_start is not for {self._label}, which decides after every answer: play the rows"
         )
@@ -464,13 +464,13 @@ class AdaptiveCascade(Cascade):
             )
 
     def certificate(self, alpha: float = 0.05) -> NoReturn:
-        """Refuse: stages were compared where the answers asked for it, so that their disagreements prove nothing."""
+        """Not available: which stages were compared depended on the answers, so their disagreements prove nothing."""
         raise ValueError(
             f"certificate is not offered for {self._label}, which chose what to compare: use audit"
         )
 
     def audit(self, items: Any, truth: Any, alpha: float = 0.05, arm: int | None = None) -> RuleAudit:  # type: ignore[override]
-        """Find out by labels what the rule, as it is now, costs more than always stopping at each stage.
+        """Estimate from labels how much more the current rule costs than always stopping at each stage.
 
         Parameters
         ----------
@@ -544,7 +544,7 @@ class AdaptiveCascade(Cascade):
     def _decoded(self, body: dict[str, Any]) -> Progress:
         return Progress()
 
-    def _lesson_of(self, id: int, decided: Progress, body: dict[str, Any]) -> RoundRecord:
+    def _record_from_event(self, id: int, decided: Progress, body: dict[str, Any]) -> RoundRecord:
         return self._record_of(id, decided, body["digest"])
 
     def _apply_tell(self, event: Any, same: bool, where: str) -> None:

@@ -32,10 +32,10 @@ NO_SCORES = (
 
 
 class Ask(NamedTuple):
-    """What was decided after one stage."""
+    """The decision after one stage."""
 
     told: Told
-    gain: float | None  # the draw of what going on brings, in errors; None if the policy does not tell
+    gain: float | None  # the sampled gain of going on, in errors; None if the policy does not report it
     price: float | None  # of going on, in money; None after the last stage
     more: bool
 
@@ -127,7 +127,7 @@ def make_adaptive_report(
     pending: int,
     counts: Counts,
 ) -> AdaptiveReport:
-    """Return the report on what was counted, by the cascade and by its policy."""
+    """Return the report from the counts of the cascade and of its policy."""
     K = len(stage_costs)
     stopped = np.array(counts.stops)
     judging, agreed, judged = (
@@ -158,7 +158,7 @@ def make_adaptive_report(
 
 
 def adaptive_explanation(id: int, asks: tuple[Ask, ...], stages: int, error_cost: float, policy: str) -> str:
-    """Say in words why each stage was asked, and why the round stopped."""
+    """Explain why each stage was called, and why the round stopped."""
     if not asks:
         return f"Decision {id}: begun; stage 0 is asked in every round ({policy})."
     lines = []

@@ -1,4 +1,4 @@
-"""What an allocator has given, seen and learned."""
+"""Reports on what an allocator has given, seen and learned."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 ARRAYS = ("given", "served", "seen", "total", "gaps")
 SLACK = 1e-9  # relative tolerance on amounts
-MOST_ROUNDS, MOST_AMOUNTS = 500, 10_000  # of the history: so many rounds, and so many amounts in all
+MOST_ROUNDS, MOST_AMOUNTS = 500, 10_000  # limits of the history: rounds, and amounts in total
 
 
 COUNTS = ("rounds", "unlearned", *ARRAYS)
 
 
 class AllocationCounts(NamedTuple):
-    """Counts for K arms, whatever statistics the policy keeps itself. A round makes new ones."""
+    """Counts for K arms, independent of the policy's own statistics. Immutable: a round creates new ones."""
 
     rounds: int
     given: np.ndarray  # the sum of what each arm got
@@ -34,7 +34,7 @@ class AllocationCounts(NamedTuple):
     seen: np.ndarray  # rounds in which something was seen there
     total: np.ndarray  # the sum of what was seen
     gaps: np.ndarray  # rounds from which no report came
-    unlearned: int  # rounds that the policy was not told, because it cannot do with a report missing
+    unlearned: int  # rounds that the policy did not learn, because it cannot handle a missing report
     news: tuple[tuple[int, np.ndarray, np.ndarray], ...] = ()  # rounds that the history does not have yet
 
     @classmethod
@@ -157,7 +157,7 @@ class AllocationReport:
         return "\n".join(lines + [self._line(i) for i in range(len(self.seen))])
 
     def _against(self) -> list[str]:
-        """Return what was seen in all, and what two other ways of splitting would have had by the estimates."""
+        """Return what was observed in total, and what two other allocations would have achieved by the estimates."""
         if not self.rounds:
             return []
         others = [("an even split", self.even_total), ("the best split known now", self.best_total)]
@@ -207,7 +207,7 @@ def make_allocation_report(
     tally: AllocationCounts,
     names: tuple[str, ...] | None = None,
 ) -> AllocationReport:
-    """Return the report on what was counted and on what the policy knows."""
+    """Return the report from the counts and from what the policy knows."""
     arms, rounds = tally.seen.size, tally.rounds
     if hasattr(policy, "belief"):
         thresholds, bounds, means, intervals = _joint_beliefs(policy, arms)
@@ -241,7 +241,7 @@ def make_allocation_report(
 
 
 def expected(allocation: np.ndarray, thresholds: np.ndarray, means: np.ndarray, setting: str) -> float:
-    """Return what an allocation has in a round on average, NaN if that hangs on what is not known.
+    """Return the average outcome of an allocation per round, NaN if it depends on unknown values.
 
     >>> expected(np.array([0.5, 0.5]), np.array([0.3, 0.6]), np.array([np.nan, 0.2]), "loss")
     0.2
@@ -257,13 +257,13 @@ def best_split(thresholds: np.ndarray, means: np.ndarray, budget: float) -> np.n
     from weakfeedback.allocation import knapsack
 
     allocation = np.zeros(means.size)
-    # an arm whose mean is not known has shown nothing: serving it is worth nothing yet
+    # an arm with an unknown mean has no observations: serving it has no estimated value yet
     worth = np.where(np.isnan(means), 0.0, means)
     able = np.flatnonzero((thresholds <= budget * (1.0 + SLACK)) & (worth > 0.0))
     if able.size:
         try:
             chosen = knapsack(worth[able], np.minimum(thresholds[able], budget), budget * (1.0 + SLACK))
-        except ValueError:  # too many ways to try: no answer is better than a wrong one
+        except ValueError:  # too many combinations: better no answer than a wrong one
             return np.full(means.size, math.nan)
         allocation[able[chosen]] = thresholds[able[chosen]]
     return allocation
@@ -278,7 +278,7 @@ class History:
         self.kept: OrderedDict[int, tuple[int, np.ndarray, np.ndarray]] = OrderedDict()
 
     def add(self, round: int, id: int, allocation: np.ndarray, observed: np.ndarray) -> None:
-        """Keep a round; to add it twice does no harm."""
+        """Store a round; adding it twice is harmless."""
         self.kept[id] = (round, allocation, observed)
         while len(self.kept) > self.most:
             self.kept.popitem(last=False)

@@ -1,4 +1,4 @@
-"""A budget split over places in use: what each gets is decided again in every round, and only some results are seen."""
+"""A live allocator: splits a budget over arms in every round, and observes only some of the outcomes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from weakfeedback.live.allocation_report import (
 )
 from weakfeedback.live.base import Live
 from weakfeedback.live.driver import Examples
-from weakfeedback.live.labels import lent, short
+from weakfeedback.live.labels import freeze, short
 from weakfeedback.live.ledger import UnknownDecision, fingerprint
 from weakfeedback.live.report import counted
 from weakfeedback.live.storage import StateError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SLACK = 1e-9  # relative tolerance on the budget
-LEGEND = 16  # arms that are named beside a plot; more leave it no room
+LEGEND = 16  # maximum number of arms named beside a plot
 OTHER = {"loss": "reward", "reward": "loss"}
 STATE: dict[str, type | tuple[type, ...]] = {
     "core": dict,
@@ -61,8 +61,8 @@ class Allotment:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lesson:
-    """What was seen under a decision."""
+class AllocationRecord:
+    """The observation that belongs to a decision."""
 
     id: int
     content: str
@@ -70,7 +70,7 @@ class Lesson:
 
 
 class Allocator(Live):
-    """Splits a budget over K arms whose needs are unknown, in every round anew (thesis, chapter 4).
+    """Splits a budget over K arms whose needs are unknown, in every round (thesis, chapter 4).
 
     Each arm has a threshold, the same in all rounds. Losses are seen only at arms that got less than theirs, rewards
     only at arms that got enough. So seeing nothing at an arm has two meanings, and telling them apart is
@@ -157,7 +157,7 @@ class Allocator(Live):
         return f"<Allocator of {self._budget:g} over {arms}, {self._label}, {rounds}>"
 
     def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
-        numbers = lent(np.zeros(1))
+        numbers = freeze(np.zeros(1))
         return {"select": (), "update": (numbers, numbers)}, ()
 
     def _bind(self) -> None:
@@ -174,7 +174,7 @@ class Allocator(Live):
         return Allotment(id, allocation.copy(), self._names)
 
     def _choose(self, *context: Any) -> tuple[np.ndarray, None]:
-        return lent(self._checked(self._select(self._rng)).astype(float)), None
+        return freeze(self._checked(self._select(self._rng)).astype(float)), None
 
     def _checked(self, allocation: Any) -> np.ndarray:
         return checked_allocation(self._driver.policy, allocation, self._arms, self._budget)
@@ -193,21 +193,23 @@ class Allocator(Live):
         Return "accepted", or "duplicate" if the same was said before. Raise `FeedbackConflict`,
         `UnknownDecision` or ValueError, and then nothing has changed.
         """
-        seen = lent(with_gaps(seen_values(observed, self._arms, self._names), missing, self._names))
+        seen = freeze(with_gaps(seen_values(observed, self._arms, self._names), missing, self._names))
         digest = fingerprint(seen)
         with self._ledger.lock:
             self._recover()
             duplicate = self._ledger.awaited(id, digest) is None
             if not duplicate:
-                self._learn([Lesson(int(id), digest, seen)])
+                self._learn([AllocationRecord(int(id), digest, seen)])
         self._acknowledge()
         return "duplicate" if duplicate else "accepted"
 
-    def _teach(self, decided: np.ndarray, lesson: Lesson, counts: AllocationCounts) -> AllocationCounts:
-        learned = getattr(self._driver.policy, "takes_gaps", False) or not np.isnan(lesson.seen).any()
+    def _teach(
+        self, decided: np.ndarray, record: AllocationRecord, counts: AllocationCounts
+    ) -> AllocationCounts:
+        learned = getattr(self._driver.policy, "takes_gaps", False) or not np.isnan(record.seen).any()
         if learned:
-            self._update(decided, lesson.seen, self._rng)
-        return counts.after_round(lesson.id, decided, lesson.seen, learned)
+            self._update(decided, record.seen, self._rng)
+        return counts.after_round(record.id, decided, record.seen, learned)
 
     def _set_counts(self, counts: AllocationCounts) -> None:
         first = counts.rounds - len(counts.news) + 1
@@ -218,17 +220,17 @@ class Allocator(Live):
     def _decision_event(self, decided: np.ndarray) -> dict[str, Any]:
         return {"allocation": decided.tolist()}
 
-    def _answer_event(self, decided: np.ndarray, lesson: Lesson) -> dict[str, Any]:
-        gaps = np.isnan(lesson.seen)
-        told = {"observed": np.where(gaps, 0.0, lesson.seen).tolist(), "digest": lesson.content}
+    def _answer_event(self, decided: np.ndarray, record: AllocationRecord) -> dict[str, Any]:
+        gaps = np.isnan(record.seen)
+        told = {"observed": np.where(gaps, 0.0, record.seen).tolist(), "digest": record.content}
         return {**told, "missing": np.flatnonzero(gaps).tolist()} if gaps.any() else told
 
     def _decoded(self, body: dict[str, Any]) -> np.ndarray:
         return self._decode_decision(body["allocation"])
 
-    def _lesson_of(self, id: int, decided: np.ndarray, body: dict[str, Any]) -> Lesson:
+    def _record_from_event(self, id: int, decided: np.ndarray, body: dict[str, Any]) -> AllocationRecord:
         seen = with_gaps(seen_values(body["observed"], self._arms), body.get("missing", ()))
-        return Lesson(id, body["digest"], lent(seen))
+        return AllocationRecord(id, body["digest"], freeze(seen))
 
     @classmethod
     def _arguments_of(cls, state: dict[str, Any]) -> dict[str, Any]:
@@ -240,7 +242,7 @@ class Allocator(Live):
     # -- what was done
 
     def decision(self, id: int) -> Allotment:
-        """Tell again what was decided: of any decision that is pending, and of those that `history` has."""
+        """Return a past decision: any that is pending, and those in `history`."""
         with self._ledger.lock:
             self._recover()
             try:
@@ -290,7 +292,7 @@ class Allocator(Live):
     # -- what was learned
 
     def report(self) -> AllocationReport:
-        """Return who got how much, what was seen and what was learned; ``print`` it for a table."""
+        """Return what each arm got, what was observed and what was learned; ``print`` it for a table."""
         with self._ledger.lock:
             self._recover()
             pending, policy = len(self._ledger.pending), self._driver.write_back()
@@ -359,10 +361,11 @@ class Allocator(Live):
         self._history = History.from_state(self._arms, body["history"], self._counts, self._ledger.next)
 
     def _encode_decision(self, decided: np.ndarray) -> list[float]:
-        return decided.tolist()
+        found: list[float] = decided.tolist()
+        return found
 
     def _decode_decision(self, data: Any) -> np.ndarray:
-        return lent(self._checked(vector("allocation", data, size=self._arms)))
+        return freeze(self._checked(vector("allocation", data, size=self._arms)))
 
     # -- checks
 
@@ -374,7 +377,7 @@ class Allocator(Live):
             )
 
     def _check_policy(self) -> None:
-        """Refuse a policy object that was made for another problem."""
+        """Reject a policy object made for another problem."""
         policy = self._driver.policy
         self._check_setting(self._label, policy)
         arms, budget = getattr(policy, "K", self._arms), getattr(policy, "Q", self._budget)

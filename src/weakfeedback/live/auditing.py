@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.cascade.audit import Audit
-from weakfeedback.live.buying import Asker
+from weakfeedback.live.buying import LabelSource
 from weakfeedback.live.labels import (
     Combine,
     Compare,
@@ -32,7 +32,7 @@ class Findings:
 
 
 def run_stages(samples: Rows, stages: Sequence[Stage], alone: bool = False) -> list[list[Any]]:
-    """Return the outputs of all these stages for every sample; one stage is run ``alone`` only if that is said."""
+    """Return the outputs of all these stages for every sample; a single stage is run only with ``alone``."""
     outputs: list[list[Any]] = [[] for _ in range(samples.size)]
     if len(stages) > 1 or alone:
         for stage in stages:
@@ -63,10 +63,10 @@ def examine(
 
 
 def teller(samples: Rows, truth: Any) -> Callable[[int, list[Any]], Any]:
-    """Return who tells the truth of a row: the sequence given, or the callable."""
+    """Return a function for the truth of a row, from the sequence or the callable given."""
     if callable(truth):
-        asker = Asker("truth", truth)
-        return lambda row, outputs: asker.ask(samples[row], outputs)
+        source = LabelSource("truth", truth)
+        return lambda row, outputs: source.ask(samples[row], outputs)
     if isinstance(truth, (str, bytes, dict)) or not np.iterable(truth):
         raise ValueError(
             f"truth must be a callable or a sequence of labels, one per item, got {short(truth)}"

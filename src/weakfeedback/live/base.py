@@ -1,4 +1,4 @@
-"""What the objects that people hold have in common: a policy, its generator, the ledger, and how a round is learned.
+"""Base class of the live objects: a policy, its generator, the ledger, and how a round is learned.
 
 Every change takes the same way. Under the lock a `Change` is announced, with what is needed to undo it; the policy
 decides or learns; then the change gets its steps, and this one assignment is what commits it; the steps are taken.
@@ -24,10 +24,10 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 import numpy as np
 
 from weakfeedback import catalog
+from weakfeedback.borrowing import writes_to_loan
 from weakfeedback.engine.compiler.fingerprint import CannotLower
 from weakfeedback.engine.replication import fresh
 from weakfeedback.journal.events import JournalError
-from weakfeedback.lending import writes_to_loan
 from weakfeedback.live import journalled, storage
 from weakfeedback.live.driver import Backup, Compiled, Examples, Interpreted
 from weakfeedback.live.ledger import REMEMBERED, Ledger, UnknownDecision
@@ -42,11 +42,11 @@ _alive: weakref.WeakSet[Live] = weakref.WeakSet()
 
 
 class DurabilityWarning(UserWarning):
-    """Something was learned, but the journal could not be written: it is in memory only."""
+    """A round was learned, but the journal could not be written: it is in memory only."""
 
 
 class Change:
-    """A change under way: how to undo it, and, once it is decided, the steps that make it."""
+    """A change in progress: how to undo it and, once it is decided, the steps that carry it out."""
 
     __slots__ = ("generator", "policy", "steps")
 
@@ -63,7 +63,7 @@ class Live:
     decision and of an answer (``_decision_event``, ``_answer_event``).
     """
 
-    kind: ClassVar[str]  # what the files say that they hold
+    kind: ClassVar[str]  # the kind of object that files declare
     setting: ClassVar[str]  # where the catalogue lists the policies
     form: ClassVar[dict[str, type | tuple[type, ...]]]  # what a state holds
     code: ClassVar[tuple[str, ...]] = ("policy",)  # arguments that no file holds
@@ -105,24 +105,24 @@ class Live:
         self._rng, self._seed = generator_of(seed)
         self._delay_safe = bool(getattr(chosen, "delay_safe", False))
         self._ledger = Ledger(one_at_a_time=not self._delay_safe, remember=remember)
-        self._saving: Any = threading.RLock()  # before that of the ledger, if both are needed
+        self._saving: Any = threading.RLock()  # acquired before the ledger's lock, if both are needed
         self._change: Change | None = None
         self._counts: Any = None  # a subclass sets it
-        self._records: OrderedDict[int, Any] = OrderedDict()  # what explains the last decisions
+        self._records: OrderedDict[int, Any] = OrderedDict()  # explanations of the last decisions
         self._log: Any = None  # of the journal
         self._journal: Any = None
         self._every = 1  # of the journal that this object was recovered from
-        self._owed: set[Any] = set()  # the calls that a failing disk has left unwritten
+        self._owed: set[Any] = set()  # the calls that could not be written because the disk failed
         self._compiled = compiled
         self._drive(chosen)
         _alive.add(self)
 
     def _drive(self, policy: Any) -> None:
-        """Let a policy be played from now on."""
+        """Install a policy."""
         self._install(*self._driven(policy))
 
     def _driven(self, policy: Any) -> tuple[Interpreted, Any]:
-        """Return who plays a policy, and the policy as it was born, for what a state must fit."""
+        """Return the driver of a policy, and the fresh policy, which a state must match."""
         driver = Interpreted(policy)
         if self._compiled:
             examples, undrawn = self._examples(policy)
@@ -137,7 +137,7 @@ class Live:
     def _install(self, driver: Interpreted, born: Any) -> None:
         self._driver, self._born = driver, born
         if not type(self).choosing_learns:
-            # Those of the catalogue promise that choosing changes nothing but ``scratch``; of others nothing is known.
+            # Policies of the catalogue guarantee that choosing changes nothing but ``scratch``; others do not.
             own = self._policy_name is None
             self.choosing_learns = own or bool(getattr(driver.policy, "scratch", ()))
         self._bind()
@@ -154,7 +154,7 @@ class Live:
 
     @property
     def policy(self) -> Any:
-        """The policy object itself, brought up to date: look, but leave the learning to this object."""
+        """The policy object itself, up to date: read it, but leave the learning to this object."""
         with self._ledger.lock:
             self._recover()
             return self._driver.write_back()
@@ -182,7 +182,7 @@ class Live:
     def _label(self) -> str:
         return self._policy_name or type(self._driver.policy).__name__
 
-    # -- the one way of a round: decide, learn, count, acknowledge
+    # -- the path of a round: decide, learn, count, acknowledge
 
     def _decide(self, *context: Any, opened: list[int] | None = None) -> tuple[int, Any]:
         """Let the policy decide, and open the decision.
@@ -213,22 +213,22 @@ class Live:
                 self._records.popitem(last=False)
         return id, decided
 
-    def _learn(self, lessons: list[Any]) -> None:
-        """Teach the policy these rounds, all or (if one is no longer pending) none."""
+    def _learn(self, records: list[Any]) -> None:
+        """Learn these rounds: all or, if one is no longer pending, none."""
         with self._ledger.lock:
             if self._change is not None:
                 self._recover()
             ledger = self._ledger
             waiting = ledger.waiting
-            decided = [waiting[one.id] if one.id in waiting else ledger.decided(one.id) for one in lessons]
+            decided = [waiting[one.id] if one.id in waiting else ledger.decided(one.id) for one in records]
             change = self._change = Change(self._driver.backup(), self._rng.bit_generator.state)
             try:
                 counts, rounds, steps = self._counts, ledger.rounds, list[Step]()
-                for n, (kept, lesson) in enumerate(zip(decided, lessons)):
-                    counts = self._teach(kept, lesson, counts)
-                    steps.append((ledger.close, (lesson.id, lesson.content, rounds + n + 1)))
+                for n, (kept, record) in enumerate(zip(decided, records)):
+                    counts = self._teach(kept, record, counts)
+                    steps.append((ledger.close, (record.id, record.content, rounds + n + 1)))
                     if self._log is not None:
-                        steps.append(self._noted("feedback", lesson.id, self._answer_event(kept, lesson), n))
+                        steps.append(self._noted("feedback", record.id, self._answer_event(kept, record), n))
                 steps.append((self._set_counts, (counts,)))
                 self._commit(change, steps)
             except BaseException as error:
@@ -271,7 +271,7 @@ class Live:
         return [(self._set_counts, (self._counts.after_failure(cost),))] if cost else []
 
     def _commit(self, change: Change, steps: list[Step]) -> None:
-        change.steps = steps  # from here on the change is made, whatever happens
+        change.steps = steps  # from here on the change is committed
         for step, arguments in steps:
             step(*arguments)
         self._change = None
@@ -297,7 +297,7 @@ class Live:
         self._change = None
 
     def _tell_borrower(self, error: BaseException) -> None:
-        """Say it in plain words if the policy wrote to what it was lent."""
+        """Explain the error if the policy wrote to a borrowed array."""
         words = writes_to_loan(error, self._driver.policy) if isinstance(error, ValueError) else None
         if words is not None:
             raise ValueError(words) from error
@@ -306,15 +306,15 @@ class Live:
         self._counts = counts
 
     def _choose(self, *context: Any) -> tuple[Any, Any]:
-        """Ask the policy; return what it decided, checked, and what explains it, None if nothing is kept."""
+        """Ask the policy; return its validated decision and the explanation, None if nothing is kept."""
         raise NotImplementedError
 
-    def _teach(self, decided: Any, lesson: Any, counts: Any) -> Any:
-        """Teach the policy what came of a decision, and return the counts after it."""
+    def _teach(self, decided: Any, record: Any, counts: Any) -> Any:
+        """Teach the policy the outcome of a decision, and return the counts after it."""
         raise NotImplementedError
 
     def cancel(self, id: int, cost: float = 0.0) -> None:
-        """Take a pending decision back: nothing is learned from it. ``cost`` was spent on it all the same."""
+        """Cancel a pending decision: nothing is learned from it. ``cost`` was spent on it anyway."""
         spent = number("cost", cost, at_least=0.0)
         call = ("cancel", str(id))
         if self._settle_debt(call):
@@ -328,7 +328,7 @@ class Live:
         self._acknowledge(call)
 
     def _check_wasted(self, cost: float) -> None:
-        """Refuse a cost that no number could hold together with the others."""
+        """Reject a cost that would overflow the sum."""
         wasted = getattr(self._counts, "wasted", 0.0)
         if not math.isfinite(wasted + cost):
             raise ValueError(f"cost must have a finite sum with the {wasted:g} wasted so far, got {cost!r}")
@@ -337,11 +337,12 @@ class Live:
 
     def _noted(self, kind: str, id: int | None, body: dict[str, Any], ahead: int = 0) -> Step:
         """Return the step that puts an event into the journal's queue, ``ahead`` others of this change before it."""
-        row = self._log.prepare(kind, body, id, ahead=ahead)  # whatever cannot be written is refused here
+        # anything that cannot be written is rejected here
+        row = self._log.prepare(kind, body, id, ahead=ahead)
         return self._journal.note, (row, body.get("digest"))
 
     def _acknowledge(self, call: Any = None) -> None:
-        """Return when the journal has all that was done so far; the caller must not hold the lock.
+        """Wait until the journal has everything done so far; the caller must not hold the lock.
 
         If the disk refuses, the call is remembered, so that its repetition writes and does nothing else.
         """
@@ -364,7 +365,7 @@ class Live:
             self.expire(journal.pending_ttl)
 
     def _settle_debt(self, call: Any) -> bool:
-        """Whether this call repeats one that was done but could not be written, and is written now."""
+        """Whether this call repeats one that was done but could not be written, and has now been written."""
         if not self._owed or call not in self._owed:
             return False
         self._acknowledge(call)
@@ -404,10 +405,11 @@ class Live:
         OSError and can be repeated, which writes them; an answer that was paid for is returned with a
         `DurabilityWarning`. `close` it, or use it in a ``with`` block, to let others open the file.
         """
-        return journalled.opened(cls, storage.file_at(path), arguments, named, every, pending_ttl)
+        found: Self = journalled.opened(cls, storage.file_at(path), arguments, named, every, pending_ttl)
+        return found
 
     def close(self) -> None:
-        """Close the journal, if there is one: the object cannot be used any more, and the file can be opened again.
+        """Close the journal, if there is one: the object becomes unusable, and the file can be opened again.
 
         If the disk refuses what it has not taken yet, that is lost: OSError, and the journal is closed all the same.
         """
@@ -420,13 +422,13 @@ class Live:
         try:
             if not isinstance(self._change, _Closed):
                 self._finish(journal, f"this {self.kind} was closed: open {journal.store.place} again")
-            journal.log.flush()  # what other threads have done since, and wait for
+            journal.log.flush()  # what other threads have done since and are waiting for
         finally:
             journal.store.close()
             self._journal = self._log = None
 
     def _finish(self, journal: Any, words: str) -> None:
-        """Take a last snapshot, and change nothing more."""
+        """Take a final snapshot, and refuse further changes."""
         try:
             with suppress(OSError):  # never needed
                 journal.snapshot(self)
@@ -443,7 +445,7 @@ class Live:
         self.close()
 
     def autosave(self, path: str | os.PathLike[str] | None, every: int = 1) -> None:
-        """Deprecated: use ``open(path, ...)``. Write a journal of all that comes to ``path``; with None no longer.
+        """Deprecated: use ``open(path, ...)``. Write a journal of all further changes to ``path``; None stops it.
 
         A state that `save` wrote there before stays as ``path.bak``. A journal there must be the one that this object
         was loaded from.
@@ -460,21 +462,21 @@ class Live:
             journalled.save_by_itself(self, file, step)
 
     def expire(self, seconds: float) -> list[int]:
-        """Let decisions expire that were made so many seconds ago and not answered; return their ids.
+        """Expire decisions that were made at least ``seconds`` ago and not answered; return their ids.
 
         Nothing is learned from them, and a late answer is refused. Only with a journal, which knows their age.
         """
         age = number("seconds", seconds, at_least=0.0)
         if self._journal is None:
             raise ValueError("decisions expire only with a journal, which knows their age: see open()")
-        old = self._journal.expired(self.pending, age)
+        old: list[int] = self._journal.expired(self.pending, age)
         if old:
             old = self._close(old, 0.0, "expire")
             self._acknowledge()
         return old
 
     def _skip_ids(self, count: int, every: int) -> None:
-        """Give out no id that may have been given out before a loss of power."""
+        """Issue no id that may have been issued before a power loss."""
         with self._ledger.lock:
             self._recover()
             change = self._change = Change(None, None)
@@ -486,7 +488,7 @@ class Live:
         self._acknowledge()
 
     def _apply(self, event: Any, same: bool, where: str) -> None:
-        """Do again what an event tells; ``same`` if this version of the package wrote it."""
+        """Apply an event; ``same`` if this version of the package wrote it."""
         body, id = event.body, event.decision
         try:
             if event.kind == self.opening:
@@ -497,10 +499,10 @@ class Live:
                 if found != expected:
                     self._let_stand(made, body)
             elif event.kind == "feedback":
-                lesson = self._lesson_of(id, self._ledger.decided(id), body)
-                self._learn([lesson])
-                if self._answer_event(None, lesson) != body:
-                    journalled.check_decision(event, self._answer_event(None, lesson), body, same, where)
+                record = self._record_from_event(id, self._ledger.decided(id), body)
+                self._learn([record])
+                if self._answer_event(None, record) != body:
+                    journalled.check_decision(event, self._answer_event(None, record), body, same, where)
             elif event.kind in ("cancel", "expire"):
                 if not self._close([id], body.get("cost", 0.0), event.kind):
                     raise UnknownDecision(f"decision {id} is not pending")
@@ -521,7 +523,7 @@ class Live:
         return decided
 
     def _let_stand(self, id: int, body: dict[str, Any]) -> None:
-        """Keep a decision as the journal has it, where another version of the package would decide otherwise."""
+        """Keep a decision as logged, where this version of the package would decide differently."""
         self._ledger.enter(id, self._decoded(body))
 
     def _apply_other(self, kind: str, body: dict[str, Any]) -> None:
@@ -531,15 +533,15 @@ class Live:
         self._apply_other(event.kind, event.body)
 
     def _context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
-        """Return what `_decide` was given, from the event of a decision."""
+        """Return the argument of `_decide` from the event of a decision."""
         return ()
 
     def _decoded(self, body: dict[str, Any]) -> Any:
         """Return what the ledger keeps of a decision, from its event."""
         raise NotImplementedError
 
-    def _lesson_of(self, id: int, decided: Any, body: dict[str, Any]) -> Any:
-        """Return what `_learn` was given, from the event of an answer."""
+    def _record_from_event(self, id: int, decided: Any, body: dict[str, Any]) -> Any:
+        """Return the argument of `_learn` from the event of an answer."""
         raise NotImplementedError
 
     def _code(self) -> dict[str, Any]:
@@ -556,7 +558,7 @@ class Live:
         return {"policy": core["policy"], **options}
 
     def _give_out(self, id: int) -> None:
-        """Wait for the journal before anybody is told of a decision; take it back if that fails."""
+        """Wait for the journal before a decision is returned; cancel it if that fails."""
         try:
             self._acknowledge()
         except BaseException:
@@ -566,7 +568,7 @@ class Live:
     def _decision_event(self, decided: Any) -> dict[str, Any]:
         raise NotImplementedError
 
-    def _answer_event(self, decided: Any, lesson: Any) -> dict[str, Any]:
+    def _answer_event(self, decided: Any, record: Any) -> dict[str, Any]:
         raise NotImplementedError
 
     # -- states
@@ -580,10 +582,10 @@ class Live:
         compiled: bool,
         fresh_ids: bool = False,
     ) -> Self:
-        """Return the object that a file holds, be it a state or a journal; ``code`` is what no file holds."""
+        """Return the object in a file, either a state or a journal; ``code`` is what files do not store."""
         file = storage.file_at(path)
         if journalled.is_journal(file):
-            live = journalled.read_journal(cls, file, {**code, "policy": policy, "compiled": compiled})
+            live: Self = journalled.read_journal(cls, file, {**code, "policy": policy, "compiled": compiled})
         else:
             live = cls._made_again(storage.read(file, cls.kind), code, policy, compiled, str(file))
         if not isinstance(fresh_ids, bool):
@@ -601,13 +603,13 @@ class Live:
         cls._check_code(body, code, where)
         chosen, options = saved_policy(body["core"], policy)
         arguments = {**code, **cls._arguments_in(body), **options, "policy": chosen}
-        live = remade(lambda: cls(**arguments, seed=0, compiled=compiled))
+        live: Self = remade(lambda: cls(**arguments, seed=0, compiled=compiled))
         remade(lambda: live._restore(body))
         return live
 
     @classmethod
     def _check_code(cls, body: dict[str, Any], code: dict[str, Any], where: str) -> None:
-        """Refuse code that does not fit the state."""
+        """Reject code that does not match the state."""
 
     @classmethod
     def _arguments_in(cls, body: dict[str, Any]) -> dict[str, Any]:
@@ -615,7 +617,7 @@ class Live:
         raise NotImplementedError
 
     def _restore(self, body: dict[str, Any]) -> None:
-        """Go on where the object that gave this state stopped."""
+        """Continue where the object that gave this state stopped."""
         raise NotImplementedError
 
     def state(self) -> dict[str, Any]:
@@ -632,7 +634,7 @@ class Live:
         file = storage.file_at(path)
         if journalled.is_journal(file):
             raise ValueError(f"path must not be a journal, which holds more than a state, got {str(path)!r}")
-        with self._saving:  # so that the state written last is the one taken last
+        with self._saving:  # so that the last state written is the latest
             body = self.state()
             try:
                 self._check_state(body)
@@ -669,14 +671,14 @@ class Live:
         }
 
     def _restore_core(self, core: dict[str, Any]) -> None:
-        """Go on where the saved object stopped; called on an object that nobody else has seen yet."""
+        """Continue where the saved object stopped; called on an object not yet shared."""
         policy = storage.restore_fields(self._driver.policy, core["fields"])
         rng = storage.restore_generator(core["generator"])
         ledger = Ledger.from_state(core["ledger"], self._decode_decision, one_at_a_time=not self._delay_safe)
         self._rng, self._ledger = rng, ledger
         self._drive(policy)
 
-    # -- what cannot be done with it
+    # -- unsupported operations
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
@@ -694,7 +696,7 @@ class Live:
 
 
 class _Closed(Change):
-    """The last change of an object: nothing comes after it."""
+    """The final change of an object: no other may follow."""
 
     __slots__ = ("words",)
 
@@ -704,7 +706,7 @@ class _Closed(Change):
 
 
 class _NoLock:
-    """Stands for the lock of an object that nobody may use here any more, and says why."""
+    """Replaces the lock of an object that may no longer be used, and says why."""
 
     def __init__(self, words: str) -> None:
         self._words = words
@@ -717,8 +719,8 @@ class _NoLock:
 
 
 def _is_under_way(change: Change, caller: FrameType) -> bool:
-    """Whether a call further down this stack makes the change: it will go on, so that nobody else may end it."""
-    frame = caller.f_back  # the caller itself may be the one who makes it, and has caught an exception
+    """Whether a call further down this stack makes the change: it will continue, so nobody else may finish it."""
+    frame = caller.f_back  # the caller itself may be making it, having caught an exception
     while frame is not None:
         if "change" in frame.f_code.co_varnames and frame.f_locals.get("change") is change:
             return True
@@ -733,7 +735,7 @@ def _add_last(ids: list[int], id: int) -> None:
 
 
 def _disown() -> None:
-    """Let every object of the parent refuse its use in a forked child."""
+    """Make every object of the parent unusable in a forked child."""
     for one in list(_alive):
         words = (
             f"this {one.kind} belongs to process {os.getppid()}, not to its fork {os.getpid()}: "

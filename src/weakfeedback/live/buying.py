@@ -1,4 +1,4 @@
-"""Labels that a cascade buys: who is asked, what it costs, and what is kept of it."""
+"""Labels that a cascade buys: their source, their cost, and what is stored of them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Bought:
 
     @classmethod
     def of(cls, label: Any, arm: int) -> Bought:
-        """Return what was said of the stages 0, ..., arm: bools, or `Costed` of them."""
+        """Return the label for stages 0, ..., arm, from bools or `Costed` bools."""
         said, cost = (label.label, label.cost) if isinstance(label, Costed) else (label, None)
         given = output_list("label", said)
         if len(given) != arm + 1 or not all(isinstance(one, (bool, np.bool_)) for one in given):
@@ -46,8 +46,8 @@ class Bought:
         return cls(np.array(given, dtype=np.bool_), cost)
 
 
-class Asker:
-    """Somebody who knows the truth: a callable of one sample or, if it takes ``outputs``, of those as well.
+class LabelSource:
+    """A source of true labels: a callable of one sample or, if it takes ``outputs``, of those as well.
 
     It is called as ``function(x, outputs)`` if it has a parameter of that name or cannot be called with one argument,
     and as ``function(x)`` otherwise.
@@ -73,7 +73,7 @@ class Asker:
         return truth
 
     async def ask_async(self, x: Any, outputs: Sequence[Any]) -> Any:
-        """Return the truth of a sample; what is not asynchronous runs in a thread of its own."""
+        """Return the truth of a sample; synchronous code runs in its own thread."""
         if self.asynchronous:
             return await self._call(x, outputs)
         truth = result_of(await asyncio.wrap_future(in_thread(lambda: self._call(x, outputs))))
@@ -86,7 +86,7 @@ class Asker:
 def _takes_outputs(function: Any) -> bool:
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some built-in functions tell no signature
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return False
     if "outputs" in signature.parameters:
         return True
@@ -128,7 +128,7 @@ def label_price_of(
 
 
 def buys_labels(policy: Any) -> bool:
-    """Whether a policy asks for labels; refuse one that cannot be told of pairs."""
+    """Whether a policy asks for labels; reject one without the methods for pairs."""
     if not callable(getattr(policy, "wants_label", None)):
         return False
     for method in BUYER:

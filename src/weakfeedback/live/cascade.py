@@ -1,4 +1,4 @@
-"""A cascade of tests, classifiers or models in use: pay for no more stages than needed, without labels."""
+"""A live cascade of tests, classifiers or models: pay for no more stages than needed, without labels."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from weakfeedback.cascade.certificate import Certificate, certify
 from weakfeedback.catalog import POLICIES, make_policy
 from weakfeedback.live import storage
 from weakfeedback.live.auditing import examine, in_money, run_stages, teller
-from weakfeedback.live.buying import NO_LABEL, Asker, Bought, label_price_of, labels_from_state
+from weakfeedback.live.base import EXPLAINED
+from weakfeedback.live.buying import NO_LABEL, Bought, LabelSource, label_price_of, labels_from_state
 from weakfeedback.live.driver import Examples
 from weakfeedback.live.labels import (
     Costed,
     Scored,
     as_array,
     costs_of,
-    lent,
+    freeze,
     majority,
     output_list,
     rights,
@@ -31,8 +32,8 @@ from weakfeedback.live.ledger import Content
 from weakfeedback.live.metrics import Metric, distances, far_matrix, refuse_closeness, refuse_tolerance
 from weakfeedback.live.report import CascadeReport, explanation, make_report
 from weakfeedback.live.rounds import Answer, Decision, RoundRecord
-from weakfeedback.live.staged import EXPLAINED, Staged, arm_of, check_number, warn_of_prices
 from weakfeedback.live.staged import STATE as COMMON
+from weakfeedback.live.staged import Staged, arm_of, check_number, warn_of_prices
 from weakfeedback.live.stages import Rows
 from weakfeedback.live.stopping import Step
 from weakfeedback.validate import integer
@@ -130,7 +131,7 @@ class Cascade(Staged):
     code: ClassVar[tuple[str, ...]] = (*Staged.code, "metric", "label")
 
     def __new__(cls, *arguments: Any, **named: Any) -> Cascade:
-        """Make a cascade that decides after every answer if that is what the policy does."""
+        """Create a cascade that decides after every answer if the policy does."""
         policy = named.get("policy", arguments[POLICY] if len(arguments) > POLICY else None)
         return super().__new__(_adaptive() if cls is Cascade and decides_within(policy) else cls)
 
@@ -156,7 +157,7 @@ class Cascade(Staged):
         refuse_tolerance(options, compare)
         if policy is None:
             policy = "USS-TS" if label is None and label_price is None else "Q-USS"
-        self._asker = None if label is None else Asker("label", label)
+        self._label_source = None if label is None else LabelSource("label", label)
         self._label_price = label_price_of(policy, label, label_price, self._error_cost, options)
         costs = self._costs
         make = lambda name, **o: make_policy("cascade", name, costs, **o)  # noqa: E731
@@ -183,7 +184,7 @@ class Cascade(Staged):
         examples, undrawn = super()._examples(policy)
         if self._label_price is None:
             return examples, undrawn
-        differ, right = lent(np.zeros((1, 1), dtype=np.bool_)), lent(np.zeros(1, dtype=np.bool_))
+        differ, right = freeze(np.zeros((1, 1), dtype=np.bool_)), freeze(np.zeros(1, dtype=np.bool_))
         buying = {"wants_label_pairs": (0, differ), "learn_label_pairs": (0, differ, right)}
         return {**examples, **buying}, (*undrawn, "learn_label_pairs")
 
@@ -196,7 +197,7 @@ class Cascade(Staged):
     # -- one sample at a time
 
     async def acall(self, x: Any) -> Answer:
-        """Answer for one sample, awaiting the stages; those that are not asynchronous run in a thread."""
+        """Answer for one sample, awaiting the stages; synchronous ones run in a thread."""
         self._refuse_elsewhere()
         self._refuse_unlabelled(awaits=True)
         return await self._answer_async(x)
@@ -318,7 +319,7 @@ class Cascade(Staged):
         return bool(getattr(self._driver.policy, "forgets", False))
 
     def audit(self, items: Any, truth: Any, alpha: float = 0.05, arm: int | None = None) -> Audit:
-        """Find out by a few labels what a stage costs more than the cheapest, without weak dominance.
+        """Estimate from a few labels how much more a stage costs than the cheapest, without weak dominance.
 
         Parameters
         ----------
@@ -390,7 +391,7 @@ class Cascade(Staged):
         return in_money(audit, self._error_cost, calls + found.labels)
 
     def explain(self, id: int) -> str:
-        """Say in words why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
+        """Explain why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
         arm, counts = self._explained(id)
         return explanation(
             int(id), arm, counts, self._stage_costs, self._error_cost, self._label, self._how()
@@ -442,7 +443,8 @@ class Cascade(Staged):
         if stages is None:
             stages = len(body.get("stage_costs", ()))
         code = {"stages": stages, "combine": combine, "compare": compare, "metric": metric, "label": label}
-        return cls._made_again(body, code, policy, compiled, "the state")
+        found: Cascade = cls._made_again(body, code, policy, compiled, "the state")
+        return found
 
     @classmethod
     def _arguments_in(cls, body: dict[str, Any]) -> dict[str, Any]:
@@ -456,13 +458,13 @@ class Cascade(Staged):
         return super(Cascade, made)._made_again(body, code, policy, compiled, where)
 
     def _state(self) -> dict[str, Any]:
-        functions = {"metric": self._metric is not None, "label": self._asker is not None}
+        functions = {"metric": self._metric is not None, "label": self._label_source is not None}
         counts = self._counts
         bought = {"price": self._label_price, "labels": counts.labels, "spent": counts.label_spent}
         return {**super()._state(), **functions, "purse": bought}
 
     def _code(self) -> dict[str, Any]:
-        asked = None if self._asker is None else self._asker.function
+        asked = None if self._label_source is None else self._label_source.function
         return {**super()._code(), "metric": self._metric, "label": asked}
 
     @classmethod
@@ -521,9 +523,9 @@ class Cascade(Staged):
         self._refuse_unlabelled(awaits=False)
 
     def _refuse_unlabelled(self, awaits: bool) -> None:
-        if self._label_price is not None and self._asker is None:
+        if self._label_price is not None and self._label_source is None:
             raise ValueError(f"label must be given to call the cascade, because {self._label} buys labels")
-        if self._asker is not None and self._asker.asynchronous and not awaits:
+        if self._label_source is not None and self._label_source.asynchronous and not awaits:
             raise ValueError("label is asynchronous: use `await cascade.acall(x)`")
 
     def _wants(self, record: RoundRecord) -> bool:
@@ -539,15 +541,15 @@ class Cascade(Staged):
         if not self._wants(record):
             raise ValueError(f"label must be given only when wants_label says so, got {short(label)}")
         if isinstance(label, Bought):
-            record.right, cost = lent(label.right), label.cost
+            record.right, cost = freeze(label.right), label.cost
         else:
             truth, cost = (label.label, label.cost) if isinstance(label, Costed) else (label, None)
-            record.right, record.truth = lent(rights(record.answers, truth, self._compare)), truth
+            record.right, record.truth = freeze(rights(record.answers, truth, self._compare)), truth
         record.label_cost = self._label_price or 0.0 if cost is None else cost
 
 
 def _signature() -> inspect.Signature:
-    """Return how a cascade is made: not as __new__ says, which looks for the policy and nothing else."""
+    """Return the signature of the constructor, not that of __new__, which only looks for the policy."""
     found = inspect.signature(Cascade.__init__)
     return found.replace(parameters=list(found.parameters.values())[1:])
 

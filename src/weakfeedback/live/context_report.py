@@ -72,7 +72,7 @@ def make_context_report(base: CascadeReport, policy: Any, inputs: int, features:
 
 @dataclass(frozen=True, slots=True)
 class ContextRecord:
-    """What was known of a context when a decision was made; no estimates in the first rounds."""
+    """What was known about a context when a decision was made; no estimates in the first rounds."""
 
     arm: int
     estimate: Any = None  # K x K, of the disagreement of each pair
@@ -102,7 +102,7 @@ def make_record(arm: int, policy: Any, phi: np.ndarray) -> ContextRecord:
 def context_explanation(
     id: int, record: ContextRecord, stage_costs: np.ndarray, error_cost: float, policy: str, how: str = ""
 ) -> str:
-    """Say in words what spoke for the stage chosen, and ``how`` the policy decides."""
+    """Explain the choice of a stage, and ``how`` the policy decides."""
     K, arm = len(stage_costs), record.arm
     lines = [f"Decision {id}: stop at stage {arm} of 0 to {K - 1} ({policy})."]
     if record.estimate is None:
@@ -111,7 +111,7 @@ def context_explanation(
     else:
         needed = np.cumsum(stage_costs) / error_cost
         for i in range(arm):
-            # Of all later stages, the one that speaks loudest against stopping at i.
+            # Of all later stages, the strongest reason not to stop at i.
             j = max(range(i + 1, K), key=lambda j: record.bound[i, j] - (needed[j] - needed[i]))
             lines.append(f"Not stage {i}: " + _pair_sentence(record, stage_costs, error_cost, i, j))
         lines += [

@@ -14,7 +14,7 @@ from weakfeedback.live.labels import short
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import integer, vector
 
-OWN = "given again"  # what a file says of a map that is code
+OWN = "given again"  # marks a feature map that is code
 
 
 class Contexts:

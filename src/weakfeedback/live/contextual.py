@@ -22,7 +22,7 @@ from weakfeedback.live.context_report import (
 )
 from weakfeedback.live.contexts import Contexts
 from weakfeedback.live.driver import Examples
-from weakfeedback.live.labels import as_array, lent
+from weakfeedback.live.labels import as_array, freeze
 from weakfeedback.live.report import make_report
 from weakfeedback.live.rounds import Answer, Decision
 from weakfeedback.live.staged import STATE as COMMON
@@ -31,7 +31,7 @@ from weakfeedback.live.stages import Rows
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import brief, integer, vector
 
-KEEP = 5000  # observations, unless told otherwise
+KEEP = 5000  # default number of observations
 STATE: dict[str, type | tuple[type, ...]] = {**COMMON, "contexts": dict, "keep": (int, type(None))}
 
 
@@ -121,7 +121,7 @@ class ContextualCascade(Staged):
 
     def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
         # of any length: compiled code does not depend on it
-        phi, differ = lent(np.zeros(1)), lent(np.zeros((1, 1), dtype=np.bool_))
+        phi, differ = freeze(np.zeros(1)), freeze(np.zeros((1, 1), dtype=np.bool_))
         return {"select": (phi,), "update_pairs": (phi, 0, differ)}, ()
 
     @property
@@ -141,7 +141,7 @@ class ContextualCascade(Staged):
         return self._answer(x, *self._one(x, context))
 
     async def acall(self, x: Any, context: Any = None) -> Answer:
-        """Answer for one sample, awaiting the stages; those that are not asynchronous run in a thread."""
+        """Answer for one sample, awaiting the stages; synchronous ones run in a thread."""
         self._refuse_elsewhere()
         return await self._answer_async(x, *self._one(x, context))
 
@@ -205,14 +205,14 @@ class ContextualCascade(Staged):
             return make_context_report(base, policy, known.inputs, known.dimension)
 
     def certificate(self, alpha: float = 0.05) -> NoReturn:
-        """Raise ValueError: which samples were compared depends on the samples, so that nothing is proved of all."""
+        """Not available: which samples were compared depends on the samples, so nothing is proved of all."""
         raise ValueError(
             "certificate is not offered with contexts, which choose the samples that are compared: use the audit of a "
             "Cascade of the same stages"
         )
 
     def explain(self, id: int) -> str:
-        """Say in words why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
+        """Explain why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
         record = self._explained(id)
         return context_explanation(
             int(id), record, self._stage_costs, self._error_cost, self._label, self._how()
@@ -294,16 +294,16 @@ class ContextualCascade(Staged):
 
     def _decode_decision(self, data: Any) -> tuple[int, np.ndarray]:
         require("decision", data, {"arm": int, "phi": list})
-        phi = lent(vector("phi", data["phi"], size=self._contexts.dimension))
+        phi = freeze(vector("phi", data["phi"], size=self._contexts.dimension))
         return integer("arm", data["arm"], 0, len(self._stages) - 1), phi
 
     # -- what a round with context is: ``context`` is the length of the context and its features
 
     def _one(self, x: Any, context: Any) -> tuple[int, np.ndarray]:
-        # No lock: the map is the user's code. What another thread fixes meanwhile is checked by _fix.
+        # No lock: the map is user code. What another thread fixes meanwhile is checked by _fix.
         found = self._contexts.one("x", x) if context is None else self._contexts.one("context", context)
         self._check_dimension(found[1].size)
-        return found[0], lent(found[1].copy())
+        return found[0], freeze(found[1].copy())
 
     def _many(self, name: str, X: Any, contexts: Any, rows: int | None) -> list[tuple[int, np.ndarray]]:
         given, table = (name, X) if contexts is None else ("contexts", contexts)
@@ -311,10 +311,10 @@ class ContextualCascade(Staged):
         self._check_dimension(phi.shape[1])
         if rows is not None and len(phi) != rows:
             raise ValueError(f"contexts must have {rows} rows, one per sample, got {len(phi)}")
-        return [(inputs, lent(row.copy())) for row in phi]
+        return [(inputs, freeze(row.copy())) for row in phi]
 
     def _check_dimension(self, dimension: int) -> None:
-        """Refuse features that do not fit the policy object that was given."""
+        """Reject features that do not fit the given policy object."""
         wanted = dimension if self._named else getattr(self._driver.policy, "dimension", dimension)
         if dimension != wanted:
             raise ValueError(
@@ -322,7 +322,7 @@ class ContextualCascade(Staged):
             )
 
     def _fix(self, inputs: int, phi: np.ndarray) -> None:
-        """The first context tells the lengths, and with them the policy can be made."""
+        """Take the lengths from the first context, and create the policy."""
         known = self._contexts
         if known.dimension == 0:
             steps: list[Step] = [(known.fix, (inputs, phi.size))]
@@ -339,7 +339,7 @@ class ContextualCascade(Staged):
         with self._ledger.lock:
             self._recover()
             self._ledger.ensure_room()
-            self._fix(inputs, phi)  # what it fixes stays fixed, whatever comes of the decision
+            self._fix(inputs, phi)  # the lengths stay fixed even if the decision fails
             return super()._decide(phi, opened=opened)
 
     def _choose(self, *context: Any) -> tuple[tuple[int, np.ndarray], ContextRecord]:
@@ -353,19 +353,19 @@ class ContextualCascade(Staged):
         return {**super()._decision_event(decided), "inputs": self._contexts.inputs}
 
     def _context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
-        return integer("inputs", body["inputs"], 1), lent(vector("phi", body["phi"]))
+        return integer("inputs", body["inputs"], 1), freeze(vector("phi", body["phi"]))
 
     def _decoded(self, body: dict[str, Any]) -> tuple[int, np.ndarray]:
         return self._decode_decision({"arm": body["stage"], "phi": body["phi"]})
 
     def _warm_event(
-        self, tossed: list[np.ndarray], found: list[tuple[Any, Any]], contexts: Sequence[Any] | None
+        self, sampled: list[np.ndarray], found: list[tuple[Any, Any]], contexts: Sequence[Any] | None
     ) -> dict[str, Any]:
-        return {**super()._warm_event(tossed, found, contexts), "inputs": self._contexts.inputs}
+        return {**super()._warm_event(sampled, found, contexts), "inputs": self._contexts.inputs}
 
     def _warm_contexts(self, body: dict[str, Any]) -> list[tuple[int, np.ndarray]]:
         inputs = integer("inputs", body["inputs"], 1) if body["phi"] else 0
-        return [(inputs, lent(vector("phi", phi))) for phi in body["phi"]]
+        return [(inputs, freeze(vector("phi", phi))) for phi in body["phi"]]
 
     def _code(self) -> dict[str, Any]:
         own = self._contexts.state()["map"]

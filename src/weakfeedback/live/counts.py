@@ -1,4 +1,4 @@
-"""What a cascade counts beside its policy: comparisons of stages, stops and money."""
+"""Counts of a cascade beside its policy: comparisons of stages, stops and money."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SUMS = ("spent", "saved", "alone", "wasted")
 
 
 class Counts(NamedTuple):
-    """Counts for K stages. They are never changed: a round makes new ones, so that a record can keep the old."""
+    """Counts for K stages. Immutable: a round creates new ones, so that a record can keep the old."""
 
     differed: np.ndarray  # pairs i < j whose answers differed
     seen: tuple[int, ...]  # seen[k]: how often the stages up to k were compared, and none after it
@@ -55,7 +55,7 @@ class Counts(NamedTuple):
         return Counts(differed, seen, stops, spent, saved, alone, self.wasted, self.labels, self.label_spent)
 
     def after_comparison(self, arm: int, differ: np.ndarray) -> Counts:
-        """Count a comparison of the stages up to ``arm`` that was no round."""
+        """Count a comparison of the stages up to ``arm`` outside a round."""
         differed, seen = self._compared(arm, differ)
         return self._replace(differed=differed, seen=seen)
 
@@ -71,7 +71,7 @@ class Counts(NamedTuple):
         if arm == 0:
             return self.differed, self.seen
         differed = self.differed
-        if b"\1" in differ.tobytes():  # quicker than any() for so few
+        if b"\1" in differ.tobytes():  # faster than any() for few items
             differed = differed.copy()
             differed[: arm + 1, : arm + 1] += differ
         return differed, (*self.seen[:arm], self.seen[arm] + 1, *self.seen[arm + 1 :])

@@ -1,4 +1,4 @@
-"""Who plays the policy of a live object: the interpreter or the compiler, with the same draws to the bit."""
+"""Drivers of a live object's policy: interpreted or compiled, with the same draws to the bit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLAIN = (bool, int, float, str, type(None))
 
 
 class Interpreted:
-    """Plays the policy as it is."""
+    """Runs the policy in the interpreter."""
 
     compiled = False
 
@@ -26,7 +26,8 @@ class Interpreted:
 
     def method(self, name: str) -> Callable[..., Any]:
         """Return a method of the policy."""
-        return getattr(self.policy, name)
+        found: Callable[..., Any] = getattr(self.policy, name)
+        return found
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the policy as they are now."""
@@ -37,7 +38,7 @@ class Interpreted:
         return self.policy
 
     def alter(self, change: Callable[[Any], None]) -> None:
-        """Let ``change`` do something to the policy itself, beside what its compiled methods do."""
+        """Apply ``change`` to the policy object itself, outside its compiled methods."""
         change(self.write_back())
 
     def backup(self) -> Backup:
@@ -56,17 +57,17 @@ class Interpreted:
         return kept
 
     def restore(self, kept: Backup) -> None:
-        """Undo what was done since the backup was made; to do it twice, or to begin anew, does no harm."""
+        """Undo what was done since the backup; doing it twice, or restarting it, is harmless."""
         for name, value, saved in kept:
             if saved is not None:
                 value[...] = saved
             setattr(self.policy, name, value)
-        for name in self.history:  # the rows of the change, the last one perhaps half written
+        for name in self.history:  # the rows of the change; the last one may be partly written
             getattr(self.policy, name)[self.policy.t :] = 0
 
 
 class Compiled(Interpreted):
-    """Plays the compiled twin of the policy. To make it compiles, or loads what was compiled before.
+    """Runs the compiled twin of the policy. The constructor compiles it, or loads it from the cache.
 
     ``examples`` has for each method an example of its arguments, without the generator. Methods in ``undrawn`` take
     no generator. Raises ``CannotLower`` if the policy cannot be compiled.
@@ -96,12 +97,12 @@ class Compiled(Interpreted):
         return self.policy
 
     def alter(self, change: Callable[[Any], None]) -> None:
-        """As of `Interpreted`; the twin is then made anew."""
+        """As for `Interpreted`; the twin is then rebuilt."""
         super().alter(change)
         self._calls.restart()
 
     def restore(self, kept: Backup) -> None:
-        """As of `Interpreted`; the twin is then made anew."""
+        """As for `Interpreted`; the twin is then rebuilt."""
         super().restore(kept)
         self._calls.restart()
 

@@ -1,4 +1,4 @@
-"""The journal of a live object: every change is an event, on disk before anybody is told of it.
+"""The journal of a live object: every change is an event, on disk before it is acknowledged.
 
 The file is a store of `weakfeedback.journal` with one learner, named "main". Its first event, ``create``, holds the
 state that the object began with; what came later is folded into it by `Live._apply`, in the order of the events. While
@@ -39,7 +39,7 @@ COSTS = ("C", "c")  # fields of policies: total costs of a cascade, or prices of
 
 
 class Journal:
-    """Where the events of one live object go.
+    """Receives the events of one live object.
 
     Parameters
     ----------
@@ -61,14 +61,14 @@ class Journal:
         self._ends: dict[int, tuple[int, str | None]] = {}  # of decisions, not yet stored: seq and digest
 
     def note(self, row: Row, digest: str | None) -> None:
-        """Put an event into the queue, with the digest of an answer; the second time nothing is done."""
+        """Queue an event, with the digest of an answer; a repetition has no effect."""
         _, seq, _, kind, id, _, _ = row
         if kind in ENDS and id is not None:
             self._ends[id] = seq, digest
         self.log.put(row)
 
     def flush(self) -> None:
-        """Return when all events so far are on disk, or, with ``every`` > 1, safe from the end of the process."""
+        """Wait until all events so far are on disk or, with ``every`` > 1, survive the end of the process."""
         seq = self.log.last_seq
         sync = seq - self._synced >= self.every
         self.log.flush(seq, sync=sync)
@@ -84,9 +84,7 @@ class Journal:
     def snapshot(self, live: Live) -> None:
         """Store the state of the object, so that recovery can begin there."""
         with live._ledger.lock:
-            body = self.picture(
-                live
-            )  # first, as this may finish a change that was interrupted, and queue its event
+            body = self.picture(live)  # first, as this may finish an interrupted change and queue its event
             seq = self.log.last_seq
         self.log.flush(seq)
         if seq > self._pictured:
@@ -94,7 +92,7 @@ class Journal:
             self._pictured = seq
 
     def picture(self, live: Live) -> dict[str, Any]:
-        """Return all that recovery needs to begin with."""
+        """Return everything that recovery starts from."""
         told = {"kind": live.kind, "package": __version__, "seed": live._seed, "every": self.every}
         return {**told, "state": live.state()}
 
@@ -134,11 +132,13 @@ def opened(
     ttl = None if pending_ttl is None else number("pending_ttl", pending_ttl, above=0.0)
     given = _given(cls, arguments, named)
     fresh = not Path(path).exists()
-    made = cls(*arguments, **named) if fresh else None  # wrong arguments leave no file behind
+    made = cls(*arguments, **named) if fresh else None  # invalid arguments must leave no file behind
     store = SqliteStore.open(path)
     try:
         learners = store.learners()
-        if not learners or store.last(learners[0].id)[0] < 0:  # or it ended before it had begun
+        if (
+            not learners or store.last(learners[0].id)[0] < 0
+        ):  # or the process ended before the journal had begun
             live = cls(*arguments, **named) if made is None else made
             begin(live, store, step, ttl)
         else:
@@ -170,13 +170,13 @@ def begin(live: Live, store: Any, every: int, pending_ttl: float | None) -> None
 
 
 def attach(live: Live, journal: Journal) -> None:
-    """Let the object's changes go into the journal from now on."""
+    """Connect the object's changes to the journal."""
     live._ledger.archive = journal.digest_of_end
     live._journal, live._log = journal, journal.log
 
 
 def read_journal(cls: type[Live], path: str | os.PathLike[str], code: dict[str, Any]) -> Any:
-    """Return the object as its journal has it; it goes on without one."""
+    """Return the object as its journal has it; it continues without a journal."""
     store = SqliteStore.open(path, read_only=True)
     try:
         live = _recovered(cls, store, store.learners(), code, str(path))
@@ -202,7 +202,7 @@ def _recovered(
     where: str,
     exact: bool = False,
 ) -> Any:
-    """Return the object that the journal tells of; with ``exact`` a policy object must have the same options."""
+    """Return the object that the journal describes; with ``exact`` a policy object must have the same options."""
     if len(learners) != 1 or learners[0].name != NAME:
         raise JournalError(f"{where} is the store of a service, with {len(learners)} learners: open it there")
     learner = learners[0].id
@@ -237,7 +237,7 @@ def _recovered(
 
 
 def made_again(cls: type[Live], body: dict[str, Any], code: dict[str, Any], store: Any, learner: int) -> Any:
-    """Return the object of a snapshot, or of the first event; what came later is to be applied to it."""
+    """Return the object of a snapshot, or of the first event; later events are still to be applied."""
     made: Any = cls
     live = made.from_state(body["state"], **code)
     live._seed, live._every = body["seed"], body["every"]
@@ -252,10 +252,10 @@ def _end_in(store: Any, learner: int, id: int) -> str | None:
 
 
 def _resume(live: Live, given: dict[str, Any]) -> None:
-    """Go on after recovery: skip ids that may have been given out, take new prices, let old decisions expire."""
+    """Continue after recovery: skip ids that may have been issued, take new prices, expire old decisions."""
     journal = live._journal
     if live._every > 1 or journal.every != live._every:
-        # with a loss of power the last decisions may be gone from the journal, and their ids known to somebody
+        # after a power loss the journal may lack the last decisions, whose ids somebody may know
         live._skip_ids(live._every if live._every > 1 else 0, journal.every)
     if any(given.get(name) is not None for name in PRICES):
         stated, error = live._stage_costs.tolist(), live._error_cost  # type: ignore[attr-defined]
@@ -289,7 +289,7 @@ def _as_made_before(policy: Any, state: dict[str, Any]) -> Any:
 
 
 def _check_made_for(policy: Any, given: dict[str, Any], live: Any) -> None:
-    """Refuse a policy object that was not made for the prices of today."""
+    """Reject a policy object that was not made for the current prices."""
     if policy is None or isinstance(policy, str) or not hasattr(live, "_stage_costs"):
         return
     wanted, error = _prices(given, live._stage_costs.tolist(), live._error_cost)
@@ -316,7 +316,7 @@ def _given(cls: type[Live], arguments: tuple[Any, ...], named: dict[str, Any]) -
 def _check_given(
     cls: type[Live], given: dict[str, Any], state: dict[str, Any], seed: int | None, where: str
 ) -> None:
-    """Refuse arguments that contradict the journal; prices may change, and code is given anew."""
+    """Reject arguments that contradict the journal; prices may change, and code is given again."""
     stored, fields = {"seed": seed, **cls._arguments_of(state)}, state["core"]["fields"]
     _check_free(given)
     for name, value in given.items():
@@ -340,7 +340,7 @@ def _check_given(
 
 
 def _check_free(given: dict[str, Any]) -> None:
-    """Refuse values that could not be taken; of prices `recost` says the rest."""
+    """Reject invalid values; `recost` checks the rest of the prices."""
     named = {name: value for name, value in given.items() if value is not None}
     if "stage_costs" in named:
         vector("stage_costs", named["stage_costs"], at_least=0.0)
@@ -357,12 +357,12 @@ def _check_free(given: dict[str, Any]) -> None:
 def _is_same(value: Any, known: Any) -> bool:
     try:
         return bool(storage.encode(value) == storage.encode(known))
-    except ValueError:  # it is nothing that a journal could hold
+    except ValueError:  # not storable in a journal
         return False
 
 
 def check_decision(event: Event, found: Any, expected: Any, same: bool, where: str) -> None:
-    """Refuse a decision that was made again and fell otherwise; by another version of the package, only warn."""
+    """Reject a replayed decision that differs from the log; for another version of the package, only warn."""
     if found == expected:
         return
     words = f"{where}: event {event.seq}: decision {event.decision} was {expected}, and is now {found}"
@@ -372,7 +372,7 @@ def check_decision(event: Event, found: Any, expected: Any, same: bool, where: s
 
 
 def save_by_itself(live: Live, path: Path, every: int) -> None:
-    """Start a journal at ``path``, or go on with the one that the object was loaded from."""
+    """Start a journal at ``path``, or continue the one that the object was loaded from."""
     if path.exists() and not is_journal(path):
         storage.read(path, live.kind)  # a file of another origin is refused, and stays where it is
         os.replace(path, path.with_name(path.name + ".bak"))
@@ -386,7 +386,7 @@ def save_by_itself(live: Live, path: Path, every: int) -> None:
         if kept.state()["core"] != live.state()["core"]:
             raise ValueError(f"{path} is the journal of another object: use open(), or another path")
         live._ledger.remember, live._every = kept._ledger.remember, kept._every
-        live._ledger.gap = 0  # nobody else goes on from this journal
+        live._ledger.gap = 0  # nobody else continues this journal
         attach(live, Journal(store, learners[0].id, every, None))
         _resume(live, {})
     except BaseException:

@@ -1,4 +1,4 @@
-"""What stages give back: labels of any type, their cost, and how they are compared and combined."""
+"""Outputs of stages: labels of any type, their cost, and how they are compared and combined."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Compare = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Costed:
-    """A label together with what this very call cost, for stages whose price varies (tokens, time)."""
+    """A label together with the cost of this call, for stages whose price varies (tokens, time)."""
 
     label: Any
     cost: float
@@ -95,7 +95,7 @@ def labels_of(outputs: Sequence[Any]) -> list[Any]:
 
 
 def label_of(output: Any) -> Any:
-    """Return the label of what a stage gave back.
+    """Return the label of a stage's output.
 
     >>> label_of(Costed(Scored("cat", 0.9), 2.0)), label_of("dog")
     ('cat', 'dog')
@@ -113,7 +113,7 @@ def scored_of(output: Any) -> Scored | None:
 
 
 def costs_of(outputs: Sequence[Any], stated: Sequence[float] | np.ndarray) -> list[float]:
-    """Return what each call really cost: the stated cost unless the output tells its own."""
+    """Return what each call actually cost: the stated cost unless the output has its own."""
     return [
         output.cost if isinstance(output, Costed) else float(cost) for output, cost in zip(outputs, stated)
     ]
@@ -128,13 +128,13 @@ def answers_of(labels: list[Any], combine: Combine | None) -> list[Any]:
 
 @functools.lru_cache(maxsize=4096)
 def _pattern(numbers: tuple[int, ...]) -> np.ndarray:
-    """Return the matrix of the pairs i < j of different numbers; there are few patterns, and they come again."""
+    """Return the matrix of the pairs i < j of different numbers; cached, as there are few patterns."""
     each = np.array(numbers)
-    return lent(np.triu(each[:, None] != each, 1))
+    return freeze(np.triu(each[:, None] != each, 1))
 
 
 def differences(answers: Sequence[Any], compare: Compare | None) -> np.ndarray:
-    """Return the boolean matrix of pairs i < j whose answers differ, which cannot be written.
+    """Return the boolean matrix of pairs i < j whose answers differ, read-only.
 
     >>> differences(["a", None, "a"], None)[0]
     array([False,  True, False])
@@ -151,7 +151,7 @@ def differences(answers: Sequence[Any], compare: Compare | None) -> np.ndarray:
             )
         for j in range(i + 1, size):
             differ[i, j] = is_other(answers[i], answers[j], compare)
-    return lent(differ)
+    return freeze(differ)
 
 
 def pairs_of(differ: Any, arm: int) -> np.ndarray:
@@ -166,11 +166,11 @@ def pairs_of(differ: Any, arm: int) -> np.ndarray:
         if not known or not all(type(k) is int for k in pair) or not 0 <= pair[0] < pair[1] <= arm:
             raise ValueError(f"differ must be pairs (i, j) with 0 <= i < j <= {arm}, got {short(pair)}")
         matrix[pair[0], pair[1]] = True
-    return lent(matrix)
+    return freeze(matrix)
 
 
-def lent(array: np.ndarray) -> np.ndarray:
-    """Return an array, made read-only: policies look at what they are given."""
+def freeze(array: np.ndarray) -> np.ndarray:
+    """Make an array read-only and return it, so that a policy can borrow it."""
     array.flags.writeable = False
     return array
 
@@ -201,7 +201,7 @@ def number_of(label: Any, earlier: Sequence[Any], numbers: Sequence[int], compar
 
 
 def pattern(numbers: tuple[int, ...]) -> np.ndarray:
-    """Return the boolean matrix of the pairs i < j of different numbers, which cannot be written."""
+    """Return the boolean matrix of the pairs i < j of different numbers, read-only."""
     return _pattern(numbers)
 
 
@@ -230,12 +230,12 @@ def _differ_in_numpy(a: Any, b: Any) -> bool:
     with np.errstate(all="ignore"):
         try:
             return bool(a != b)
-        except OverflowError:  # an integer beyond the type of the other one, so another number
+        except OverflowError:  # an integer outside the other type's range, so a different number
             return True
 
 
 def as_array(labels: list[Any]) -> np.ndarray:
-    """Return labels as an array that leaves each what it is: no number becomes a string.
+    """Return labels as an array that keeps their types: no number becomes a string.
 
     >>> as_array(["yes", 1])
     array(['yes', 1], dtype=object)

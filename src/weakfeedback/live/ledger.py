@@ -1,4 +1,4 @@
-"""The ledger of decisions: which were made, which still wait for feedback, which were answered and with what."""
+"""The ledger of decisions: which were made, which wait for feedback, which were answered and how."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ import numpy as np
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import brief
 
-PENDING_LIMIT = 10_000  # decisions that may wait for feedback at once
-REMEMBERED = 10_000  # answers that are remembered one by one
-GAP = 2**36  # ids that are left out at most where fresh ones are wanted
+PENDING_LIMIT = 10_000  # maximum number of decisions waiting for feedback
+REMEMBERED = 10_000  # answers that are remembered individually
+GAP = 2**36  # maximum random gap before fresh ids
 RUNS = 10_000  # intervals of ids that are remembered as answered, after the content of their answers is forgotten
-VAGUE = "?"  # begins the digest of content that cannot be told from other content of its kind
+VAGUE = "?"  # prefix of the digest of content that cannot be distinguished from other content of its kind
 
-# What is remembered of an answer: its digest or, as this is quicker, a tuple of a few short labels or numbers as it is.
+# What is remembered of an answer: its digest or, for speed, a tuple of a few short labels or numbers itself.
 Content = str | tuple[Any, ...]
-FEW, LENGTH, LARGE = 8, 16, 2**63
+FEW_LABELS, LENGTH, LARGE = 8, 16, 2**63
 UNTOLD = " at \0"  # in the place of an address
 
 
 class UnknownDecision(LookupError):
-    """The id was never given out, or its decision was cancelled."""
+    """The id was never issued, or its decision was cancelled."""
 
 
 class FeedbackConflict(ValueError):
@@ -75,14 +75,14 @@ class Ledger:
         self.gap = 0  # ids to leave out before the next decision
         self.rounds = 0  # answers accepted so far
         self.waiting: dict[int, Any] = {}  # pending decisions: id -> what was decided, ids increasing
-        # A plain dict would look for its oldest entry among all that were deleted before.
+        # A plain dict would search for its oldest entry among all deleted ones.
         # id -> its digest or, while no state was taken, the content if that is short; the oldest answer first
         self._answered: OrderedDict[int, Content] = OrderedDict()
         self._runs: list[
             tuple[int, int]
         ] = []  # first and last of ids whose answers were forgotten, increasing
         self._floor = 0  # up to this id the runs were forgotten, too
-        self._stated = 0  # so many answers were there when a state was last taken
+        self._stated = 0  # number of answers when a state was last taken
 
     @property
     def pending(self) -> list[int]:
@@ -91,7 +91,7 @@ class Ledger:
             return list(self.waiting)
 
     def ensure_room(self, decisions: int = 1) -> None:
-        """Raise `PendingDecision` if so many further decisions cannot be opened; the caller must hold the lock."""
+        """Raise `PendingDecision` if ``decisions`` more decisions cannot be opened; the caller must hold the lock."""
         if self.one_at_a_time and self.waiting:
             open_id = next(iter(self.waiting))
             raise PendingDecision(
@@ -167,8 +167,8 @@ class Ledger:
         return None if self.check(id, content) == "duplicate" else self.waiting[int(id)]
 
     def close(self, id: int, content: Content, rounds: int) -> None:
-        """Record the answer of a pending decision, the one that makes so many; the caller must hold the lock."""
-        if self.rounds >= rounds:  # it was done before an interruption
+        """Record the answer of a pending decision, number ``rounds``; the caller must hold the lock."""
+        if self.rounds >= rounds:  # already done before an interruption
             return
         self.waiting.pop(id, None)
         self._answered[id] = content
@@ -176,10 +176,10 @@ class Ledger:
             oldest = next(iter(self._answered))
             self._forget(oldest)
             self._answered.pop(oldest, None)
-        self.rounds = rounds  # last, so that what was done by half is done again
+        self.rounds = rounds  # last, so that a partial change is repeated
 
     def cancel(self, id: int) -> None:
-        """Take a pending decision back: nothing will be learned from it."""
+        """Cancel a pending decision: nothing will be learned from it."""
         with self.lock:
             self.decided(id)
             self.drop(int(id))
@@ -189,17 +189,17 @@ class Ledger:
         self.waiting.pop(id, None)  # an id that is neither pending nor answered was cancelled
 
     def leap(self) -> None:
-        """Give out no id that others have given out who went on from the same state: leave a random gap."""
+        """Leave a random gap, so as to issue no id that another copy of the same state has issued."""
         self.gap = 1 + secrets.randbelow(GAP)
 
     def skip_to(self, id: int) -> None:
-        """Give out no id below this one; the caller must hold the lock."""
+        """Issue no id below this one; the caller must hold the lock."""
         if id > self.next:
             self.next, self.gap = id, 0
 
     def _known(self, id: Any) -> int:
         """Return the id of a decision that is pending or was answered."""
-        known = id
+        known: int = id
         if type(id) is not int:
             if not isinstance(id, numbers.Integral) or isinstance(id, (bool, np.bool_)):
                 raise ValueError(f"id must be the integer id of a decision, got {brief(id)}")
@@ -216,14 +216,14 @@ class Ledger:
         return known
 
     def _recalled(self, id: int) -> Content | None:
-        """Return the content of an answer that is not remembered, None if nobody knows it."""
+        """Return the content of an answer that is not remembered, None if it is unknown."""
         recalled = None if self.archive is None else self.archive(id)
         if recalled is None and not self._was_answered(id):
             raise UnknownDecision(f"decision {id} was cancelled")
         return recalled
 
     def _forget(self, id: int) -> None:
-        """Keep of an answer only that there was one. Each change is one assignment, and can be repeated."""
+        """Remember only that there was an answer. Each change is one assignment, and can be repeated."""
         runs = self._runs
         if runs and runs[-1][1] + 1 == id:  # mostly
             runs[-1] = runs[-1][0], id
@@ -302,7 +302,7 @@ class Ledger:
 
 
 def _with_runs(state: dict[str, Any]) -> dict[str, Any]:
-    """Return a state of format 2 as the present one has it.
+    """Convert a state of format 2 to the current format.
 
     It had the largest id whose answer was forgotten, and the last cancellations. If all ids up to there that it does
     not name were answered, they are runs; else nobody knows which of them were.
@@ -341,7 +341,7 @@ def plain_content(labels: tuple[Any, ...]) -> Content | None:
     >>> plain_content((1, True, "no")), plain_content((1.0,)), plain_content(("no" * 100,))
     ((1, True, 'no'), None, '0424c7b66e29910e')
     """
-    short = len(labels) <= FEW
+    short = len(labels) <= FEW_LABELS
     for label in labels:
         kind = type(label)
         if kind is int or kind is bool:
@@ -368,7 +368,7 @@ def labelled_content(content: Content, label: Any) -> str:
 
 
 def _same(one: Content, other: Content) -> bool:
-    """Whether two contents are the same for certain: of vague ones nobody knows."""
+    """Whether two contents are certainly the same; vague ones never are."""
     if type(one) is not type(other):
         one, other = digest_of(one), digest_of(other)
     return one == other and not (isinstance(one, str) and one.startswith(VAGUE))
@@ -432,7 +432,7 @@ def _canonical(value: Any) -> str:
         text = repr(value)
     except Exception as error:  # the user's own
         raise ValueError(f"{name} is no label: its repr fails with {type(error).__name__}") from None
-    # An address in memory says nothing about the content, and changes with a restart.
+    # A memory address is not content, and changes with a restart.
     return f"r{name}:" + re.sub(r" at 0x[0-9a-fA-F]+", UNTOLD, text)
 
 

@@ -1,4 +1,4 @@
-"""Answers that are numbers: how far apart they are, and why a tolerance does not do."""
+"""Numeric answers: how far apart they are, and why a tolerance is not enough."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.live.labels import Compare, lent, short
+from weakfeedback.live.labels import Compare, freeze, short
 from weakfeedback.validate import vector
 
 Metric = Callable[[Any, Any], Any]
@@ -24,7 +24,7 @@ WHY = (
 
 
 def refuse_tolerance(options: Mapping[str, Any], compare: Compare | None) -> None:
-    """Refuse a tolerance that is given by name, or as a function known to be one."""
+    """Reject a tolerance given by name, or as a function known to be one."""
     named = [name for name in TOLERANCES if name in options]
     if named:
         raise ValueError(f"{named[0]}={short(options[named[0]])}: {WHY}")
@@ -36,7 +36,7 @@ def refuse_tolerance(options: Mapping[str, Any], compare: Compare | None) -> Non
 
 
 def refuse_closeness(answers: Sequence[Any], compare: Compare) -> bool:
-    """Refuse ``compare`` if it proves to be a tolerance; return whether the answers put it to the proof.
+    """Reject ``compare`` if it turns out to be a tolerance; return whether the answers tested that.
 
     Two different numbers that count as the same are the start of a walk with steps of one length, which is doubled
     until the steps are too long. If then both halves of a step count as nothing and the step does not, being the
@@ -97,8 +97,8 @@ def far_matrix(far: Any, arm: int) -> np.ndarray:
     return matrix
 
 
-def toss(far: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return which pairs i < j count as different: a coin for each, in the order (0, 1), (0, 2), ..., (1, 2), ....
+def sample_disagreements(far: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Sample which pairs i < j count as different: a coin for each, in the order (0, 1), (0, 2), ..., (1, 2), ....
 
     Draws: one ``rng.random()`` for every pair, whatever its distance; it differs if that is smaller.
     """
@@ -107,4 +107,4 @@ def toss(far: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     for i in range(size):
         for j in range(i + 1, size):
             differ[i, j] = rng.random() < far[i, j]
-    return lent(differ)
+    return freeze(differ)

@@ -1,4 +1,4 @@
-"""One of several players who share arms and cannot talk, in use: a radio, a sensor, a device on a busy channel."""
+"""A live player, one of several that share arms and cannot communicate: a radio, a sensor, a device on a channel."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from weakfeedback.live.player_words import description_of, phase_of
 from weakfeedback.live.storage import StateError
 from weakfeedback.validate import brief, integer, number
 
-# What a live player has unless told otherwise, where her policy takes it.
+# Default options of a live player, where its policy accepts them.
 DEFAULTS = {"epsilon": 0.05, "delta": 0.05, "alarm": True}
 STATE: dict[str, type | tuple[type, ...]] = {"core": dict, "counts": dict, "arms": int}
 
 
 class WrongSlot(UnknownDecision, ValueError):
-    """What is observed is not of the slot under way."""
+    """The observation does not belong to the current slot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What came of a slot: the reward, and whether there was a collision."""
+    """The outcome of a slot: the reward, and whether there was a collision."""
 
     id: int
     content: tuple[float, bool]
 
 
 class Player(Live):
-    """One player of K arms, who hears only whether she collided (thesis, chapter 5).
+    """One player on K arms that observes only its own reward and collisions (thesis, chapter 5).
 
     In every slot `choose` names the arm to play, or -1 to idle, and `observe` tells what came of it. All players must
-    go through the same slots, each on a device of her own; nothing else passes between them.
+    go through the same slots, each on a device of its own; nothing else passes between them.
 
     ``choose`` may be repeated: until the slot is observed it returns the same arm, also after the player was saved
     and loaded. ``observe`` twice, or for another slot, raises `WrongSlot` and changes nothing. ``cancel(pending[0])``
@@ -60,7 +60,7 @@ class Player(Live):
         ``SeedSequence(s, spawn_key=(r, 1, n))``. A Generator must be over PCG64, and is used as it is.
     **options
         Of the policy. ``alarm=True`` is the default of live DLC and DLC-LIX players (of simulated ones it is not): if
-        anybody has no arm of her own at the end of the orthogonalisation, all of them hear it and repeat it.
+        anybody has no arm of its own at the end of the orthogonalisation, all of them hear it and repeat it.
     compiled : bool
         As for `Cascade`.
 
@@ -79,7 +79,7 @@ class Player(Live):
     kind = "Player"
     setting = "multiplayer"
     form = STATE
-    choosing_learns = True  # policies of players move on when they choose
+    choosing_learns = True  # policies of players change state when they choose
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Player(Live):
         options |= {name: value for name, value in told.items() if value is not None}
         super().__init__(policy, self._made, ("choose", "observe"), seed, options, compiled)
         self._check_policy()
-        # Choices depend on all that was observed before, whatever the class says.
+        # Choices depend on everything observed before, whatever the class declares.
         self._ledger.one_at_a_time = True
         self._delay_safe = False
         self._counts: PlayerCounts = PlayerCounts.of(self._arms)
@@ -121,7 +121,7 @@ class Player(Live):
 
     @property
     def slot(self) -> int:
-        """The number of the slot that is under way or comes next; the first is 0."""
+        """The number of the current or next slot; the first is 0."""
         return self.rounds
 
     def choose(self) -> int:
@@ -130,29 +130,29 @@ class Player(Live):
             self._recover()
             waiting = self._ledger.pending
             if not waiting:
-                self._owed.clear()  # whoever goes on repeats nothing
-            arm = self._ledger.decided(waiting[0]) if waiting else self._decide()[1]
+                self._owed.clear()  # a caller that continues repeats nothing
+            arm: int = self._ledger.decided(waiting[0]) if waiting else self._decide()[1]
         self._acknowledge()
         return arm
 
     def _choose(self, *context: Any) -> tuple[int, None]:
         return checked_choice(self._driver.policy, self._choose_arm(self._rng), self._arms), None
 
-    def _teach(self, decided: int, lesson: Heard, counts: PlayerCounts) -> PlayerCounts:
-        self._hear(decided, *lesson.content, self._rng)
-        return counts.after_slot(decided, *lesson.content)
+    def _teach(self, decided: int, record: Heard, counts: PlayerCounts) -> PlayerCounts:
+        self._hear(decided, *record.content, self._rng)
+        return counts.after_slot(decided, *record.content)
 
     def _decision_event(self, decided: int) -> dict[str, Any]:
         return {"stage": decided}
 
-    def _answer_event(self, decided: int, lesson: Heard) -> dict[str, Any]:
-        reward, collided = lesson.content
-        return {"observed": [reward, collided], "digest": fingerprint(lesson.content)}
+    def _answer_event(self, decided: int, record: Heard) -> dict[str, Any]:
+        reward, collided = record.content
+        return {"observed": [reward, collided], "digest": fingerprint(record.content)}
 
     def _decoded(self, body: dict[str, Any]) -> int:
         return self._decode_decision(body["stage"])
 
-    def _lesson_of(self, id: int, decided: int, body: dict[str, Any]) -> Heard:
+    def _record_from_event(self, id: int, decided: int, body: dict[str, Any]) -> Heard:
         reward, collided = body["observed"]
         return Heard(id, (float(reward), bool(collided)))
 
@@ -161,7 +161,7 @@ class Player(Live):
         return {**super()._arguments_of(state), "arms": state["arms"]}
 
     def observe(self, reward: float, collided: bool, slot: int | None = None) -> None:
-        """Learn what came of the slot.
+        """Learn the outcome of the slot.
 
         Parameters
         ----------
@@ -195,7 +195,7 @@ class Player(Live):
         self._acknowledge(call)
 
     def _awaited(self, slot: int | None) -> int:
-        """Return the id of the slot under way, having checked that it is the one meant."""
+        """Return the id of the current slot, after checking that it is the one meant."""
         waiting = self._ledger.pending
         if slot is not None and slot != self.slot:
             raise WrongSlot(
@@ -205,32 +205,32 @@ class Player(Live):
             raise WrongSlot(f"nothing was chosen yet in slot {self.slot}: call choose() before observe()")
         return waiting[0]
 
-    # -- what she knows
+    # -- what it knows
 
     @property
     def settled(self) -> bool:
-        """Whether she has her arm and stays on it."""
+        """Whether it has its arm and stays on it."""
         return bool(self.policy.settled)
 
     @property
     def arm(self) -> int:
-        """The arm she sits on; before she is settled, the one reserved or played last, -1 at first."""
+        """The arm it sits on; before it is settled, the one reserved or played last, -1 at first."""
         return int(self.policy.arm)
 
     @property
     def phase(self) -> str:
-        """One word for what she is doing, such as "orthogonalisation", "exploring" or "settled"."""
+        """One word for what it is doing, such as "orthogonalisation", "exploring" or "settled"."""
         with self._ledger.lock:
             return phase_of(self.policy)
 
     @property
     def description(self) -> str:
-        """What she is doing in a sentence, what she knows of the others, and what went wrong."""
+        """What it is doing in a sentence, what it knows of the others, and what went wrong."""
         with self._ledger.lock:
             return description_of(self.policy, self.slot)
 
     def report(self) -> PlayerReport:
-        """Return what she played, heard and earned so far; ``print`` it for a table."""
+        """Return what it played, observed and earned so far; ``print`` it for a table."""
         with self._ledger.lock:
             return make_player_report(self._label, self.policy, self.slot, self._counts)
 
@@ -238,7 +238,7 @@ class Player(Live):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, policy: Any = None, compiled: bool = False) -> Player:
-        """Return the player that was saved to ``path``; she chooses as if she had never stopped.
+        """Return the player that was saved to ``path``; it chooses as if it had never stopped.
 
         A policy that was given as an object may have options that are not in the file: give a fresh one. A file that
         cannot be used raises `StateError`.
@@ -276,7 +276,7 @@ class Player(Live):
         return integer("arm", data, IDLE, self._arms - 1)
 
     def _check_policy(self) -> None:
-        """Refuse a policy object that was made for other arms, or does not say where it sits."""
+        """Reject a policy object made for other arms, or without the field ``arm``."""
         arms = getattr(self._driver.policy, "K", self._arms)
         if arms != self._arms:
             raise ValueError(f"policy must be made for {self._arms} arms, got one for {arms}")

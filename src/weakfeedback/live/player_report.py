@@ -1,4 +1,4 @@
-"""What a player has played, heard and earned."""
+"""Reports on what a player has played, observed and earned."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ARRAYS = ("free", "met", "earned")
 
 
 class PlayerCounts(NamedTuple):
-    """Counts of a player's slots, whatever statistics the policy keeps itself. A slot makes new ones."""
+    """Counts of a player's slots, independent of the policy's own statistics. Immutable: a slot creates new ones."""
 
     idle: int
     free: np.ndarray  # plays without a collision
@@ -77,7 +77,7 @@ def _plus(array: np.ndarray, place: int, amount: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class PlayerReport:
-    """What a player has played, heard and earned. ``print`` it for a table.
+    """What a player has played, observed and earned. ``print`` it for a table.
 
     Attributes
     ----------
@@ -94,9 +94,9 @@ class PlayerReport:
     settled, arm, phase, description
         As of the player.
     players, rank : int or None
-        How many players there are and which one she is (0 leads), as far as her policy knows.
+        How many players there are and which one it is (0 leads), as far as its policy knows.
     failed : bool
-        Whether she found no arm of her own in time, and knows it.
+        Whether it found no arm of its own in time, and knows it.
     """
 
     policy: str
@@ -138,7 +138,7 @@ class PlayerReport:
 
 
 def make_player_report(label: str, policy: Any, slot: int, tally: PlayerCounts) -> PlayerReport:
-    """Return the report on what was counted and on what the policy knows."""
+    """Return the report from the counts and from what the policy knows."""
     arms = tally.free.size
     means = np.full(arms, math.nan)
     played = tally.free > 0

@@ -30,23 +30,23 @@ LIX_STAGES = {
 }
 SENTENCES = {
     "orthogonalisation": "looking for an arm that nobody else plays",
-    "alarm sweep": "making sure that everybody has an arm of her own",
+    "alarm sweep": "making sure that everybody has an arm of its own",
     "indexing": "counting the players by meeting them once",
     "exploring": "finding out which arms are best",
-    "sitting": "playing her reserved arm until she is told of a better one",
+    "sitting": "playing its reserved arm until it is told of a better one",
     "waiting": "idling until all players know their arms",
-    "polling": "idling, and playing her reserved arm at agreed times to be told of her arm",
+    "polling": "idling, and playing its reserved arm at agreed times to be told of its arm",
     "telling": "sending a word to another player by collisions",
     "listening": "receiving a word from another player by collisions",
     "learning": "learning the arms and the number of players",
     "choosing": "trying the best arms until one is free",
-    "settled": "staying on her arm",
+    "settled": "staying on its arm",
     "rotating": "hopping through the best arms in turn with the others",
 }
 
 
 def phase_of(policy: Any) -> str:
-    """Return one word for what a player is doing; "learning" or "settled" for a player of the user's own."""
+    """Return one word for what a player is doing; "learning" or "settled" for a user-defined policy."""
     if policy.settled:
         return "rotating" if getattr(policy, "fair", False) else "settled"
     if isinstance(policy, Opening) and policy.phase != opening.PLAYING:
@@ -80,7 +80,7 @@ def description_of(policy: Any, slot: int) -> str:
     if known > 0:
         text += f"; {known} player{'s' if known > 1 else ''} {counted(policy)}"
     if isinstance(policy, Opening) and policy.phase == opening.PLAYING:
-        text += f", she has rank {policy.rank}" + (" and leads" if policy.rank == 0 else "")
+        text += f", own rank {policy.rank}" + (" and leads" if policy.rank == 0 else "")
     return f"{text}.{troubles(policy)}"
 
 
@@ -93,9 +93,9 @@ def troubles(policy: Any) -> str:
     """Return what went wrong, as sentences with a space before each."""
     text = ""
     if getattr(policy, "failed", False):
-        text += " She found no free arm in time (failed)."
+        text += " It found no free arm in time (failed)."
     if getattr(policy, "restarts", 0):
         text += f" The alarm had everybody sit down again {policy.restarts} times."
     if getattr(policy, "garbled", False):
-        text += " She was told of an arm that does not exist (garbled)."
+        text += " It was told of an arm that does not exist (garbled)."
     return text

@@ -1,4 +1,4 @@
-"""How a live object is made again from what a file holds: its policy, with the same options as before."""
+"""Rebuilding a live object from a file: its policy, with the same options as before."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def saved_policy(core: Any, policy: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def remade(make: Callable[[], Any]) -> Any:
-    """Return ``make()``; what it finds wrong with saved values is the fault of the file."""
+    """Return ``make()``; errors about saved values are reported as errors of the file."""
     try:
         return make()
     except StateError:
@@ -59,7 +59,7 @@ def arguments_of(policy: Any) -> dict[str, Any]:
     found = {}
     for name, value in fields_of(policy).items():
         if name in names and name not in COSTS:
-            with suppress(ValueError):  # nothing that a file could hold
+            with suppress(ValueError):  # not storable in a file
                 found[name] = storage.decode(storage.encode(value))
     return found
 

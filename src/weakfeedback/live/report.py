@@ -111,7 +111,7 @@ class CascadeReport:
         return "\n".join(lines)
 
     def _trust_lines(self) -> list[str]:
-        """What is certain, and what is not."""
+        """State what is certain and what is not."""
         found = self.certificate
         if self.labels is not None:
             return [LABELS]
@@ -258,11 +258,11 @@ class Record:
 def explanation(
     id: int, arm: int, counts: Counts, stage_costs: np.ndarray, error_cost: float, policy: str, how: str = ""
 ) -> str:
-    """Say in words what spoke for the stage chosen, by what was counted then, and ``how`` the policy decides."""
+    """Explain the choice of a stage from the counts at that time, and ``how`` the policy decides."""
     K, record = len(stage_costs), Record(counts.differed, counts.compared)
     lines = [f"Decision {id}: stop at stage {arm} of 0 to {K - 1} ({policy})."]
     for i in range(arm):
-        # Of all later stages, the one that speaks loudest against stopping at i.
+        # Of all later stages, the strongest reason not to stop at i.
         pressing = max(range(i + 1, K), key=lambda j: _pressure(record, stage_costs, error_cost, i, j))
         lines.append(f"Not stage {i}: " + _pair_sentence(record, stage_costs, error_cost, i, pressing))
     lines += [

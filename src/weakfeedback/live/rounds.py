@@ -1,4 +1,4 @@
-"""One round of a cascade: what is decided, what is answered, what is learned from it."""
+"""One round of a cascade: the decision, the answer, and the record to learn from."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Answer:
 
 @dataclass(slots=True)
 class RoundRecord:
-    """Everything that one round teaches, worked out before anything is changed."""
+    """Everything to learn from one round, computed before anything is changed."""
 
     id: int
     arm: int
     answers: list[Any]
     labels: list[Any]
     content: Content
-    differ: np.ndarray | None  # which pairs differ; None while coins are still to be tossed
+    differ: np.ndarray | None  # which pairs differ; None while they are still to be sampled
     far: np.ndarray | None  # how far apart the answers are, where a metric tells
     cost: float  # of all calls
     last: float  # what the last stage costs, or cost if it was called

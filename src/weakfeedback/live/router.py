@@ -1,4 +1,4 @@
-"""Models that can be called alone, in use: pay for a comparison only while it is worth its price, without labels."""
+"""A live router for models that can be called alone: pay for a comparison only while it is worth its price."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from weakfeedback.decisions import checked_call
 from weakfeedback.live import storage
 from weakfeedback.live.auditing import examine, in_money, run_stages, teller
 from weakfeedback.live.base import (
+    EXPLAINED,
     Change,
     DurabilityWarning,
     Live,
@@ -32,8 +33,8 @@ from weakfeedback.live.labels import (
     as_array,
     costs_of,
     differences,
+    freeze,
     labels_of,
-    lent,
     output_list,
     short,
 )
@@ -45,9 +46,16 @@ from weakfeedback.live.ledger import (
     digest_of,
     fingerprint,
 )
-from weakfeedback.live.metrics import Metric, distances, far_matrix, refuse_closeness, refuse_tolerance, toss
+from weakfeedback.live.metrics import (
+    Metric,
+    distances,
+    far_matrix,
+    refuse_closeness,
+    refuse_tolerance,
+    sample_disagreements,
+)
 from weakfeedback.live.router_report import Known, RouterCounts, RouterReport, explanation, make_router_report
-from weakfeedback.live.staged import EXPLAINED, stop_by_means
+from weakfeedback.live.staged import stop_by_means
 from weakfeedback.live.stages import Rows, Stage, make_stages
 from weakfeedback.live.storage import StateError
 from weakfeedback.routing.policies.pay_to_compare import PayToCompare
@@ -98,13 +106,13 @@ class RouterAnswer:
 
 
 @dataclass(slots=True)
-class Lesson:
-    """What the outputs of one comparison teach."""
+class ComparisonRecord:
+    """The record of one comparison."""
 
     id: int
     call: tuple[int, ...]
     content: Content
-    differ: np.ndarray | None  # by models; None while coins are still to be tossed
+    differ: np.ndarray | None  # by models; None while they are still to be sampled
     far: np.ndarray | None  # how far apart the outputs are, in the order of ``call``, where a metric tells
 
 
@@ -153,7 +161,7 @@ class Router(Live):
     setting = "routing"
     form = STATE
     code: ClassVar[tuple[str, ...]] = ("models", "compare", "metric", "policy")
-    choosing_learns = True  # a decision is counted: its price, and what is under way
+    choosing_learns = True  # a decision is counted: its price, and its open comparisons
     cancelling_learns = True
 
     def __init__(
@@ -212,7 +220,7 @@ class Router(Live):
         return f"<Router of {models}, {self._label}, {self.rounds} rounds>"
 
     def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
-        call, differ = lent(np.zeros(1, dtype=np.bool_)), lent(np.zeros((1, 1), dtype=np.bool_))
+        call, differ = freeze(np.zeros(1, dtype=np.bool_)), freeze(np.zeros((1, 1), dtype=np.bool_))
         examples: dict[str, tuple[Any, ...]] = {
             "select": (),
             "start": (call,),
@@ -220,7 +228,7 @@ class Router(Live):
             "cancel": (call,),
         }
         undrawn = ["cancel"]
-        for name, example in (("reprice", lent(np.zeros(1))), ("warm_pairs", differ)):
+        for name, example in (("reprice", freeze(np.zeros(1))), ("warm_pairs", differ)):
             if callable(getattr(policy, name, None)):
                 examples[name] = (example,)
                 undrawn.append(name)
@@ -276,7 +284,7 @@ class Router(Live):
         return self._made_answer(id, call, outputs, failed)
 
     async def acall(self, x: Any) -> RouterAnswer:
-        """Answer for one sample, all models of the decision at once; those that are not asynchronous run in threads."""
+        """Answer for one sample, all models of the decision at once; synchronous ones run in threads."""
         self._refuse_elsewhere()
         opened, outputs = list[int](), dict[int, Any]()
         tasks: dict[int, asyncio.Task[Any]] = {}
@@ -348,12 +356,12 @@ class Router(Live):
                         raise output.error
                     else:
                         failed[p][model.index] = output.error
-            lessons = []
+            records = []
             for (id, call), seen, errors in zip(decisions, outputs, failed):
                 if len(call) > 1 and not errors:
                     given = [seen[k] for k in call]
-                    lessons.append(self._compared(id, call, given, content_of(given)))
-            self._learn(lessons)
+                    records.append(self._compared(id, call, given, content_of(given)))
+            self._learn(records)
             for (id, _), seen, errors in zip(decisions, outputs, failed):
                 if errors:
                     self._close([id], self._paid(seen), reason="a model failed")
@@ -366,7 +374,7 @@ class Router(Live):
         ]
 
     def _decide_many(self, count: int, decisions: list[Any], opened: list[int]) -> None:
-        """Add so many decisions, whose ids are consecutive whatever other threads do."""
+        """Add decisions with consecutive ids, independently of other threads."""
         with self._ledger.lock:
             self._recover()
             self._ledger.ensure_room(count)
@@ -393,12 +401,12 @@ class Router(Live):
         return sum(costs_of(list(outputs.values()), [self._prices[k] for k in outputs]))
 
     def _abandon(self, ids: list[int], outputs: list[dict[int, Any]]) -> None:
-        """Cancel decisions whose rounds failed; what was paid for them is not forgotten."""
+        """Cancel decisions whose rounds failed; their costs stay counted."""
         with self._ledger.lock:
             self._recover()  # which completes the list, if the decision was interrupted
         for id, seen in zip(ids, outputs):
             self._close([id], self._paid(seen), reason="the round failed")
-        with suppress(OSError):  # what made the round fail is what the caller must hear
+        with suppress(OSError):  # the caller must see the error that made the round fail
             self._acknowledge()
 
     def _acknowledge_paid(self) -> None:
@@ -470,14 +478,14 @@ class Router(Live):
         call = self._awaited(id, content)
         if call is None:
             return "duplicate"
-        return self._settle(self._lesson_of_pairs(int(id), call, differ, far, content))
+        return self._settle(self._record_of_pairs(int(id), call, differ, far, content))
 
     def _awaited(self, id: int, content: Content) -> tuple[int, ...] | None:
         """Return the models of a pending decision; None, once it is on disk, if it was answered with this."""
         with self._ledger.lock:
             self._recover()
             try:
-                call = self._ledger.awaited(id, content)
+                call: tuple[int, ...] | None = self._ledger.awaited(id, content)
             except UnknownDecision:
                 if not 1 <= id < self._ledger.next:
                     raise
@@ -488,13 +496,13 @@ class Router(Live):
             self._acknowledge()
         return call
 
-    def _settle(self, lesson: Lesson) -> str:
+    def _settle(self, record: ComparisonRecord) -> str:
         """Learn a comparison, unless another thread was faster."""
         with self._ledger.lock:
             self._recover()
-            duplicate = self._ledger.awaited(lesson.id, lesson.content) is None
+            duplicate = self._ledger.awaited(record.id, record.content) is None
             if not duplicate:
-                self._learn([lesson])
+                self._learn([record])
         self._acknowledge()
         return "duplicate" if duplicate else "accepted"
 
@@ -529,15 +537,15 @@ class Router(Live):
                 raise PendingDecision("a decision is open, and this policy learns in order: answer it first")
             change = self._change = Change(self._driver.backup(), self._rng.bit_generator.state)
             try:
-                counts, tossed = self._counts, []
+                counts, sampled = self._counts, []
                 for differ, far in found:
-                    known = toss(far, self._rng) if differ is None else differ  # type: ignore[arg-type]
+                    known = sample_disagreements(far, self._rng) if differ is None else differ  # type: ignore[arg-type]
                     warm(known)
                     counts = counts.after_comparison(everybody, known, learned=0)
-                    tossed.append(known)
+                    sampled.append(known)
                 steps: list[Step] = [(self._set_counts, (counts,))]
                 if self._log is not None:
-                    body: dict[str, Any] = {"differ": [np.argwhere(differ).tolist() for differ in tossed]}
+                    body: dict[str, Any] = {"differ": [np.argwhere(differ).tolist() for differ in sampled]}
                     fars = [far for _, far in found if far is not None]
                     if fars:
                         body["far"] = [far[np.triu_indices(len(far), 1)].tolist() for far in fars]
@@ -549,7 +557,7 @@ class Router(Live):
                 raise
 
     def recost(self, prices: Any, error_cost: float) -> None:
-        """Go on with new prices; what was counted stays, and the bound on the money begins anew for this period."""
+        """Continue with new prices; the counts stay, and the bound on spending starts again for this period."""
         found, error = self._checked_prices(prices, error_cost)
         policy = self._driver.policy
         if not getattr(policy, "recostable", False) or not callable(getattr(policy, "reprice", None)):
@@ -558,7 +566,7 @@ class Router(Live):
             self._recover()
             change = self._change = Change(self._driver.backup(), None)
             try:
-                self._driver.method("reprice")(lent(found / error))
+                self._driver.method("reprice")(freeze(found / error))
                 steps: list[Step] = [
                     (self._set_prices, (found, error)),
                     (self._set_counts, (self._counts.after_recost(found.tolist()),)),
@@ -621,7 +629,7 @@ class Router(Live):
         return dataclasses.replace(certify(costs, counts.compared, counts.differed, alpha), noun="model")
 
     def audit(self, items: Any, truth: Any, alpha: float = 0.05, model: int | None = None) -> Audit:
-        """Find out by a few labels what a model costs more than the cheapest, without weak dominance.
+        """Estimate from a few labels how much more a model costs than the cheapest, without weak dominance.
 
         Parameters
         ----------
@@ -689,7 +697,7 @@ class Router(Live):
         return dataclasses.replace(in_money(audit, error, calls + found.labels), noun="model")
 
     def explain(self, id: int) -> str:
-        """Say in words, and in money, why these models were called, for the last 1000 decisions of this object."""
+        """Explain, also in money, why these models were called, for the last 1000 decisions of this object."""
         with self._ledger.lock:
             self._recover()
             known = self._records.get(integer("id", id, 0))
@@ -699,7 +707,7 @@ class Router(Live):
             )
         return explanation(int(id), known, self._label)
 
-    # -- how a round is decided, learned and taken back
+    # -- how a round is decided, learned and cancelled
 
     def _choose(self, *context: Any) -> tuple[tuple[int, ...], Known]:
         """Ask the policy which models to call; if the journal has them, ``context``, those are what is played."""
@@ -724,7 +732,7 @@ class Router(Live):
     def _bools(self, call: tuple[int, ...]) -> np.ndarray:
         found = np.zeros(len(self._models), dtype=np.bool_)
         found[list(call)] = True
-        return lent(found)
+        return freeze(found)
 
     def _known(self) -> Known:
         """Return what explains the next decision, of a policy that looks ahead also what it expects."""
@@ -740,26 +748,30 @@ class Router(Live):
         while len(self._alone) > ALONE:
             self._alone.popitem(last=False)
 
-    def _compared(self, id: int, call: tuple[int, ...], outputs: list[Any], content: Content) -> Lesson:
-        """Return what outputs teach; ValueError if they cannot be compared."""
+    def _compared(
+        self, id: int, call: tuple[int, ...], outputs: list[Any], content: Content
+    ) -> ComparisonRecord:
+        """Return the record of these outputs; ValueError if they cannot be compared."""
         if len(outputs) != len(call):
             raise ValueError(
                 f"outputs must be {len(call)} in number, of the models {', '.join(map(str, call))}, "
                 f"got {len(outputs)}: {short(outputs)}"
             )
         differ, far = self._difference(labels_of(outputs))
-        return Lesson(id, call, content, None if differ is None else self._by_models(call, differ), far)
+        return ComparisonRecord(
+            id, call, content, None if differ is None else self._by_models(call, differ), far
+        )
 
-    def _lesson_of_pairs(
+    def _record_of_pairs(
         self, id: int, call: tuple[int, ...], differ: Any, far: Any, content: Content
-    ) -> Lesson:
+    ) -> ComparisonRecord:
         pairs = output_list("differ", differ)
         if (self._metric is not None) != (far is not None) or (far is not None and pairs):
             raise ValueError(
                 "far must be given for a router with a metric, and differ be empty, else left out"
             )
         if far is not None:
-            return Lesson(id, call, content, None, far_matrix(far, len(call) - 1))
+            return ComparisonRecord(id, call, content, None, far_matrix(far, len(call) - 1))
         matrix = np.zeros((len(self._models), len(self._models)), dtype=np.bool_)
         for pair in pairs:
             known = isinstance(pair, (tuple, list)) and len(pair) == 2 and all(type(k) is int for k in pair)
@@ -768,7 +780,7 @@ class Router(Live):
                     f"differ must be pairs (i, j), i < j, of the models {call}, got {short(pair)}"
                 )
             matrix[pair[0], pair[1]] = True
-        return Lesson(id, call, content, lent(matrix), None)
+        return ComparisonRecord(id, call, content, freeze(matrix), None)
 
     def _difference(self, answers: list[Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
         """Return which pairs of answers differ, or, with a metric, how far they are apart."""
@@ -783,25 +795,27 @@ class Router(Live):
         """Return a matrix by models from one in the order of the call."""
         matrix = np.zeros((len(self._models), len(self._models)), dtype=np.bool_)
         matrix[np.ix_(call, call)] = differ
-        return lent(matrix)
+        return freeze(matrix)
 
-    def _teach(self, decided: tuple[int, ...], lesson: Lesson, counts: RouterCounts) -> RouterCounts:
-        if lesson.differ is None:
-            lesson.differ = self._by_models(decided, toss(lesson.far, self._rng))  # type: ignore[arg-type]
-        self._update(self._bools(decided), lesson.differ, self._rng)
-        return counts.after_comparison(decided, lesson.differ)
+    def _teach(
+        self, decided: tuple[int, ...], record: ComparisonRecord, counts: RouterCounts
+    ) -> RouterCounts:
+        if record.differ is None:
+            record.differ = self._by_models(decided, sample_disagreements(record.far, self._rng))  # type: ignore[arg-type]
+        self._update(self._bools(decided), record.differ, self._rng)
+        return counts.after_comparison(decided, record.differ)
 
     def _can_be_cancelled(self, id: int) -> bool:
         return id in self._alone or super()._can_be_cancelled(id)
 
     def _steps_of_cancel(self, id: int, cost: float) -> list[Step]:
-        """What was under way is free again; the round and its money stay counted."""
+        """Close its comparisons; the round and its spending stay counted."""
         if id in self._ledger.waiting:
             self._free(self._bools(self._ledger.waiting[id]))
         return [(self._set_counts, (self._counts.after_cancel(cost),)), (self._alone.pop, (id, None))]
 
     def cancel(self, id: int, cost: float = 0.0) -> None:
-        """Take a decision back that waits for feedback, or one of the last 100 that called one model alone.
+        """Cancel a decision that waits for feedback, or one of the last 100 that called one model alone.
 
         What it had under way is free again. Its price stays counted, and ``cost`` is shown as wasted in the report.
         """
@@ -812,13 +826,13 @@ class Router(Live):
     def _decision_event(self, decided: tuple[int, ...]) -> dict[str, Any]:
         return {"call": list(decided), "answer": decided[-1]}
 
-    def _answer_event(self, decided: Any, lesson: Lesson) -> dict[str, Any]:
+    def _answer_event(self, decided: Any, record: ComparisonRecord) -> dict[str, Any]:
         body: dict[str, Any] = {
-            "differ": np.argwhere(lesson.differ).tolist(),  # type: ignore[arg-type]
-            "digest": digest_of(lesson.content),
+            "differ": np.argwhere(record.differ).tolist(),  # type: ignore[arg-type]
+            "digest": digest_of(record.content),
         }
-        if lesson.far is not None:
-            body["far"] = lesson.far[np.triu_indices(len(lesson.far), 1)].tolist()
+        if record.far is not None:
+            body["far"] = record.far[np.triu_indices(len(record.far), 1)].tolist()
         return body
 
     def _context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
@@ -828,11 +842,11 @@ class Router(Live):
         return self._checked_models(body["call"])
 
     def _let_stand(self, id: int, body: dict[str, Any]) -> None:
-        """Do nothing: what the journal has was played."""
+        """Do nothing: the journal holds what was played."""
 
-    def _lesson_of(self, id: int, decided: tuple[int, ...], body: dict[str, Any]) -> Lesson:
+    def _record_from_event(self, id: int, decided: tuple[int, ...], body: dict[str, Any]) -> ComparisonRecord:
         far = body.get("far")
-        return self._lesson_of_pairs(
+        return self._record_of_pairs(
             id, decided, () if far is not None else body["differ"], far, body["digest"]
         )
 
@@ -844,8 +858,8 @@ class Router(Live):
             if "far" in body:
                 self._learn_warm([(None, far_matrix(far, len(everybody) - 1)) for far in body["far"]])
                 return
-            lessons = [self._lesson_of_pairs(0, everybody, pairs, None, "") for pairs in body["differ"]]
-            self._learn_warm([(lesson.differ, None) for lesson in lessons])
+            records = [self._record_of_pairs(0, everybody, pairs, None, "") for pairs in body["differ"]]
+            self._learn_warm([(record.differ, None) for record in records])
         else:
             super()._apply_other(kind, body)
 
@@ -965,7 +979,7 @@ class Router(Live):
         return call
 
     def _check_policy(self) -> None:
-        """Refuse a policy object that was made for other prices."""
+        """Reject a policy object made for other prices."""
         policy, costs = self._driver.policy, self._costs
         built, size = getattr(policy, "c", None), getattr(policy, "K", costs.size)
         fits = size == costs.size and (built is None or np.shape(built) == costs.shape)
@@ -987,7 +1001,7 @@ class Router(Live):
 
 @dataclass(slots=True)
 class _Failed:
-    """Stands for the output of a call that failed."""
+    """Placeholder for the output of a failed call."""
 
     error: Exception
 
@@ -1015,7 +1029,7 @@ class Model(Stage):
 
 
 def _models(models: Any, timeout: float | None) -> list[Any]:
-    """Return the models, checked; a number stands for so many that run elsewhere."""
+    """Return the models, validated; a number means that many models that run elsewhere."""
     try:
         made = make_stages(models, timeout)
         return made if made[0].elsewhere else [Model(k, model, timeout) for k, model in enumerate(models)]

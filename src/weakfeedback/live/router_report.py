@@ -19,7 +19,7 @@ SUMS = ("spent", "alone", "allowed", "wasted")
 
 
 class RouterCounts(NamedTuple):
-    """Counts for K models. They are never changed: a decision or an answer makes new ones."""
+    """Counts for K models. Immutable: a decision or an answer creates new ones."""
 
     differed: np.ndarray  # pairs i < j whose answers differed
     compared: np.ndarray  # how often they were compared
@@ -31,7 +31,7 @@ class RouterCounts(NamedTuple):
     spent: float = 0.0  # at stated prices, on all decisions
     alone: float = 0.0  # what the last model alone would have cost
     allowed: float = 0.0  # the price of the last model, once for every period of prices
-    wasted: float = 0.0  # what the owner says was spent on cancelled decisions
+    wasted: float = 0.0  # reported as spent on cancelled decisions
 
     @classmethod
     def of(cls, prices: list[float]) -> RouterCounts:
@@ -64,7 +64,7 @@ class RouterCounts(NamedTuple):
         )
 
     def after_cancel(self, cost: float) -> RouterCounts:
-        """Count a decision that was taken back; its money stays counted."""
+        """Count a cancelled decision; its money stays counted."""
         wasted = min(self.wasted + cost, sys.float_info.max)
         return self._replace(cancelled=self.cancelled + 1, wasted=wasted)
 
@@ -277,7 +277,7 @@ class Known(NamedTuple):
 
 
 def explanation(id: int, known: Known, label: str) -> str:
-    """Say in words, and in money, why these models were called."""
+    """Explain, also in money, why these models were called."""
     names = [f"model {k}" for k in known.call]
     called = names[0] + " alone" if len(names) == 1 else " and ".join([", ".join(names[:-1]), names[-1]])
     lines = [

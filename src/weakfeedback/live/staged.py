@@ -1,4 +1,4 @@
-"""What cascades with and without context have in common: stages that are called lazily, and what they teach.
+"""Base class of cascades with and without context: stages that are called lazily, and what is learned from them.
 
 One round takes one way, whoever asks for it: decide, call the stages, compare, learn, count, acknowledge. A call, a
 coroutine and a batch differ only in how they call the stages; by hand the caller does that.
@@ -25,8 +25,8 @@ from weakfeedback.live.labels import (
     answers_of,
     costs_of,
     differences,
+    freeze,
     labels_of,
-    lent,
     output_list,
     pairs_of,
     short,
@@ -41,7 +41,7 @@ from weakfeedback.live.ledger import (
     fingerprint,
     labelled_content,
 )
-from weakfeedback.live.metrics import far_matrix, toss
+from weakfeedback.live.metrics import far_matrix, sample_disagreements
 from weakfeedback.live.report import counted
 from weakfeedback.live.rounds import Answer, Decision, RoundRecord
 from weakfeedback.live.stages import Rows, call_each, make_stages
@@ -68,7 +68,7 @@ class Staged(Live):
 
     code: ClassVar[tuple[str, ...]] = ("stages", "combine", "compare", "policy")
     methods: ClassVar[tuple[str, ...]] = ("select", "update_pairs")  # of a policy
-    scored: ClassVar[bool] = False  # whether stages are to say how sure they are
+    scored: ClassVar[bool] = False  # whether stages should give a score
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Staged(Live):
                 raise ValueError(f"{name} must be a callable or None, got {short(function)}")
         self._combine, self._compare = combine, compare
         self._plain = compare is None  # answers are compared by != and nothing else
-        self._asker: Any = None  # who knows the truth, for a policy that buys labels
+        self._label_source: Any = None  # the source of labels, for a policy that buys them
         self._set_prices(prices, error)
 
     def _set_prices(self, stage_costs: np.ndarray, error_cost: float) -> None:
@@ -124,7 +124,7 @@ class Staged(Live):
         self._counts: Counts = Counts.of(len(self._stages))
 
     def _check_costs(self) -> None:
-        """Refuse a policy object that was made for another cascade."""
+        """Reject a policy object made for another cascade."""
         check_costs(self._driver.policy, self._costs)
 
     def __repr__(self) -> str:
@@ -136,7 +136,7 @@ class Staged(Live):
         self._update = self._driver.method("update_pairs")
 
     def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
-        return {"select": (), "update_pairs": (0, lent(np.zeros((1, 1), dtype=np.bool_)))}, ()
+        return {"select": (), "update_pairs": (0, freeze(np.zeros((1, 1), dtype=np.bool_)))}, ()
 
     # -- one round
 
@@ -147,7 +147,7 @@ class Staged(Live):
         return self._answer(x)
 
     def _refuse_call(self) -> None:
-        """Raise ValueError if the stages, or who knows the truth, cannot be called in this way."""
+        """Raise ValueError if the stages, or the label source, cannot be called in this way."""
         self._refuse_asynchronous()
 
     def _answer(self, x: Any, *context: Any) -> Answer:
@@ -157,8 +157,8 @@ class Staged(Live):
             id, decided = self._decide(*context, opened=opened)
             self._call_stages(id, decided, x, outputs)
             record = self._compared(id, len(outputs) - 1, outputs)
-            if self._asker is not None and self._wants(record):
-                self._buy(record, self._asker.ask(x, record.labels))
+            if self._label_source is not None and self._wants(record):
+                self._buy(record, self._label_source.ask(x, record.labels))
             self._learn([record])
         except BaseException:
             self._abandon(opened, [outputs])
@@ -177,8 +177,8 @@ class Staged(Live):
                 if self._is_enough(id, decided, outputs):
                     break
             record = self._compared(id, len(outputs) - 1, outputs)
-            if self._asker is not None and self._wants(record):
-                self._buy(record, await self._asker.ask_async(x, record.labels))
+            if self._label_source is not None and self._wants(record):
+                self._buy(record, await self._label_source.ask_async(x, record.labels))
             self._learn([record])
         except BaseException:
             self._abandon(opened, [outputs])
@@ -205,7 +205,9 @@ class Staged(Live):
         opened: list[int] = []
         outputs: list[list[Any]] = [[] for _ in rows]
         try:
-            with self._ledger.lock:  # the decisions of a batch are consecutive, whatever other threads do
+            with (
+                self._ledger.lock
+            ):  # the decisions of a batch are consecutive, independently of other threads
                 self._recover()
                 self._ledger.ensure_room(len(rows))
                 decisions = [self._decide(*contexts[row], opened=opened) for row in rows]
@@ -219,8 +221,8 @@ class Staged(Live):
                     break
             records = [self._compared(id, len(seen) - 1, seen) for (id, _), seen in zip(decisions, outputs)]
             for row, record in zip(rows, records):
-                if self._asker is not None and self._wants(record):
-                    self._buy(record, self._asker.ask(samples[row], record.labels))
+                if self._label_source is not None and self._wants(record):
+                    self._buy(record, self._label_source.ask(samples[row], record.labels))
             self._learn(records)
         except BaseException:
             self._abandon(opened, outputs)
@@ -236,7 +238,7 @@ class Staged(Live):
         return len(outputs) > arm_of(decided)
 
     def _give_decision(self, *context: Any) -> Decision:
-        """Decide, and give the decision out: the caller calls the stages."""
+        """Decide, and return the decision: the caller calls the stages."""
         id, decided = self._decide(*context)
         if self._log is not None:
             self._give_out(id)
@@ -275,7 +277,7 @@ class Staged(Live):
             The stages whose answers differed.
         far : numbers from 0 to 1, optional
             For a cascade with a ``metric``, instead of ``differ`` (which must then be empty): how far apart the pairs
-            (0, 1), (0, 2), ..., (1, 2), ... are. Coins are tossed as in `feedback`.
+            (0, 1), (0, 2), ..., (1, 2), ... are. Disagreements are sampled as in `feedback`.
         costs : numbers >= 0, one per stage called, optional
             What the calls cost, where it is not as stated.
         label : bools, one per stage called, or `Costed` of them, optional
@@ -323,7 +325,7 @@ class Staged(Live):
         return "duplicate" if duplicate else "accepted"
 
     def _compared(self, id: int, arm: int, outputs: list[Any], content: Content | None = None) -> RoundRecord:
-        """Return what the outputs of stages 0, ..., arm teach; ValueError if they cannot be compared.
+        """Return the record of the outputs of stages 0, ..., arm; ValueError if they cannot be compared.
 
         ``content`` is what is remembered of them, if that is known.
         """
@@ -357,7 +359,8 @@ class Staged(Live):
     def _last_paid(self, costs: list[float]) -> float:
         """Return what the last answer alone would have cost, as it was paid if it was given."""
         if len(costs) < len(self._stages):
-            return self._last
+            found: float = self._last
+            return found
         return costs[-1] if self._combine is None else sum(costs)
 
     def _difference(self, answers: list[Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -374,7 +377,7 @@ class Staged(Live):
         arm, differ = record.arm, record.differ
         self._price(record)
         if differ is None:
-            differ = record.differ = toss(record.far, self._rng)  # type: ignore[arg-type]
+            differ = record.differ = sample_disagreements(record.far, self._rng)  # type: ignore[arg-type]
         if record.right is not None:
             self._learn_label(arm, differ, record.right)
             counts = counts.after_label(record.label_cost)
@@ -395,12 +398,12 @@ class Staged(Live):
         raise NotImplementedError
 
     def _abandon(self, ids: list[int], outputs: list[list[Any]]) -> None:
-        """Cancel decisions whose round failed; what was paid for them is not forgotten."""
+        """Cancel decisions whose round failed; their costs stay counted."""
         with self._ledger.lock:
             self._recover()  # which completes the list, if the decision was interrupted
         for id, seen in zip(ids, outputs):
             self._close([id], sum(costs_of(seen, self._prices)), reason="the round failed")
-        with suppress(OSError):  # what made the round fail is what the caller must hear
+        with suppress(OSError):  # the caller must see the error that made the round fail
             self._acknowledge()
 
     def _acknowledge_paid(self) -> None:
@@ -459,17 +462,17 @@ class Staged(Live):
                 raise PendingDecision("a decision is open, and this policy learns in order: answer it first")
             change = self._change = Change(self._driver.backup(), self._rng.bit_generator.state)
             try:
-                counts, tossed = self._counts, []
+                counts, sampled = self._counts, []
                 for row, (differ, far) in enumerate(found):
                     if differ is None:
-                        differ = toss(far, self._rng)
+                        differ = sample_disagreements(far, self._rng)
                     context = () if contexts is None else contexts[row]
                     self._update(*context, K - 1, differ, self._rng)
                     counts = counts.after_comparison(K - 1, differ)
-                    tossed.append(differ)
+                    sampled.append(differ)
                 steps: list[Step] = [(self._set_counts, (counts,))]
                 if self._log is not None:
-                    steps.append(self._noted("warm", None, self._warm_event(tossed, found, contexts)))
+                    steps.append(self._noted("warm", None, self._warm_event(sampled, found, contexts)))
                 self._commit(change, steps)
             except BaseException as error:
                 self._recover()
@@ -477,7 +480,7 @@ class Staged(Live):
                 raise
 
     def recost(self, stage_costs: Any, error_cost: float) -> None:
-        """Go on with new prices; what was counted stays.
+        """Continue with new prices; the counts stay.
 
         Only for policies whose statistics do not depend on the costs: USS-TS, USS-UCB, USS-TS-drift, USS-TS-joint,
         USS-PD and USS-PD-TS, and for those that decide after every answer, which keep what they need to learn anew.
@@ -485,7 +488,7 @@ class Staged(Live):
         """
         prices = vector("stage_costs", stage_costs, at_least=0.0, size=len(self._stages))
         error = number("error_cost", error_cost, above=0.0)
-        policy_costs(prices, error)  # refuses what is beyond all numbers
+        policy_costs(prices, error)  # rejects overflow
         policy = self._driver.policy
         if not getattr(policy, "recostable", False):
             raise ValueError(f"recost is not for {self._label}: what it has learned depends on the costs")
@@ -505,7 +508,7 @@ class Staged(Live):
         self._acknowledge()
 
     def _take_costs(self, stage_costs: np.ndarray, error_cost: float) -> None:
-        """Let the policy go on with other costs."""
+        """Give the policy other costs."""
         self._driver.fields()["C"][:] = policy_costs(stage_costs, error_cost)
 
     def settled(self) -> int:
@@ -555,9 +558,9 @@ class Staged(Live):
         return body
 
     def _warm_event(
-        self, tossed: list[np.ndarray], found: list[tuple[Any, Any]], contexts: Sequence[Any] | None
+        self, sampled: list[np.ndarray], found: list[tuple[Any, Any]], contexts: Sequence[Any] | None
     ) -> dict[str, Any]:
-        body: dict[str, Any] = {"differ": [np.argwhere(differ).tolist() for differ in tossed]}
+        body: dict[str, Any] = {"differ": [np.argwhere(differ).tolist() for differ in sampled]}
         if contexts is not None:
             body["phi"] = [context[-1].tolist() for context in contexts]
         fars = [far for _, far in found if far is not None]
@@ -571,13 +574,13 @@ class Staged(Live):
     def _decoded(self, body: dict[str, Any]) -> Any:
         return self._decode_decision(body["stage"])
 
-    def _lesson_of(self, id: int, decided: Any, body: dict[str, Any]) -> RoundRecord:
+    def _record_from_event(self, id: int, decided: Any, body: dict[str, Any]) -> RoundRecord:
         arm = arm_of(decided)
         far, digest = body.get("far"), body["digest"]
         pairs = () if far is not None else body["differ"]
         record = self._record_of_pairs(id, arm, pairs, far, body.get("costs"), digest)
         if "right" in body:
-            record.right = lent(np.array(body["right"], dtype=np.bool_))
+            record.right = freeze(np.array(body["right"], dtype=np.bool_))
             record.label_cost = body["label_cost"]
         return record
 
@@ -670,7 +673,7 @@ def made_answer(record: RoundRecord) -> Answer:
 
 
 def check_number(outputs: list[Any], arm: int) -> None:
-    """Refuse more or fewer outputs than stages were to be called."""
+    """Reject a number of outputs other than the number of stages called."""
     if len(outputs) != arm + 1:
         raise ValueError(
             f"outputs must be {arm + 1} in number, of the stages 0 to {arm}, got {len(outputs)}: {short(outputs)}"
@@ -700,7 +703,7 @@ def policy_costs(stage_costs: np.ndarray, error_cost: float) -> np.ndarray:
 
 
 def warn_of_prices(stage_costs: np.ndarray, error_cost: float, stacklevel: int) -> None:
-    """Warn if going on can never pay: not even if the first stage erred always, and the second never."""
+    """Warn if going on can never pay: not even if the first stage always erred and the second never."""
     if stage_costs.size > 1 and stage_costs[1] >= error_cost:
         warnings.warn(
             f"at these prices no stage after the first can ever pay: the second costs {stage_costs[1]:g}, and an error "
@@ -710,7 +713,7 @@ def warn_of_prices(stage_costs: np.ndarray, error_cost: float, stacklevel: int) 
 
 
 def check_costs(policy: Any, costs: np.ndarray) -> None:
-    """Refuse a policy object that was made for another cascade."""
+    """Reject a policy object made for another cascade."""
     built = getattr(policy, "C", None)
     arms = getattr(policy, "K", costs.size)
     fits = arms == costs.size and (built is None or np.shape(built) == costs.shape)

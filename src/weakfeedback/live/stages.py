@@ -44,7 +44,7 @@ class Rows:
 
 
 class Elsewhere:
-    """A stage that is run by somebody else."""
+    """A stage that runs elsewhere."""
 
     elsewhere = True
     asynchronous = False
@@ -54,15 +54,15 @@ class Elsewhere:
         self.index = index
 
     def one(self, x: Any, outputs: Sequence[Any]) -> Any:
-        """Refuse to be called."""
+        """Raise: the stage runs elsewhere."""
         raise ValueError("the stages run elsewhere: use decide() and feedback()")
 
     def many(self, samples: Rows, rows: Sequence[int], outputs: Sequence[Sequence[Any]]) -> Iterator[Any]:
-        """Refuse to be called."""
+        """Raise: the stage runs elsewhere."""
         raise ValueError("the stages run elsewhere: use decide() and feedback()")
 
     async def one_async(self, x: Any, outputs: Sequence[Any]) -> Any:
-        """Refuse to be called."""
+        """Raise: the stage runs elsewhere."""
         return self.one(x, outputs)
 
 
@@ -120,7 +120,7 @@ class Stage:
                 yield self.one(samples[row], seen)
 
     async def one_async(self, x: Any, outputs: Sequence[Any]) -> Any:
-        """Return the output for one sample; what is not asynchronous runs in a thread of its own."""
+        """Return the output for one sample; synchronous code runs in its own thread."""
         try:
             async with asyncio.timeout(self._timeout) as clock:
                 if self.asynchronous:
@@ -149,7 +149,7 @@ class Stage:
                 f"stages[{self.index}].predict_proba must give a table of shape {(size, len(known))}, a column for "
                 f"each of classes_, gave {table.shape}"
             )
-        # not the most probable one: some classifiers decide otherwise
+        # not the most probable label: some classifiers decide differently
         places = {label: place for place, label in enumerate(known)}
         chances = table.tolist()
         return [
@@ -183,7 +183,7 @@ def call_each(stages: Sequence[Any], x: Any, outputs: list[Any]) -> None:
 
 
 def make_stages(stages: Any, timeout: float | None, scored: bool = False) -> list[Any]:
-    """Return the stages of a cascade, checked; a number stands for so many stages that run elsewhere."""
+    """Return the stages of a cascade, validated; a number means that many stages that run elsewhere."""
     if isinstance(stages, numbers.Integral) and not isinstance(stages, (bool, np.bool_)):
         return [Elsewhere(index) for index in range(integer("stages", stages, 1, MOST))]
     if not isinstance(stages, (list, tuple)) or not stages:
@@ -194,7 +194,7 @@ def make_stages(stages: Any, timeout: float | None, scored: bool = False) -> lis
 
 
 def _refuse_unfitted(index: int, target: Any) -> None:
-    """Refuse a model of scikit-learn that was not fitted; of others nothing is known before they are called."""
+    """Reject a scikit-learn model that is not fitted; other models cannot be checked before they are called."""
     validation = sys.modules.get("sklearn.utils.validation")
     if validation is None or not hasattr(target, "get_params"):
         return
@@ -209,7 +209,7 @@ def _refuse_unfitted(index: int, target: Any) -> None:
 
 
 def _has_chances(target: Any) -> bool:
-    """Whether a classifier tells the probability of every label; with several outputs it does not."""
+    """Whether a classifier gives the probability of every label; with several outputs it does not."""
     known = getattr(target, "classes_", None)
     return callable(getattr(target, "predict_proba", None)) and known is not None and np.ndim(known) == 1
 
@@ -217,7 +217,7 @@ def _has_chances(target: Any) -> bool:
 def _has_parameter_earlier(target: Any) -> bool:
     try:
         parameter = inspect.signature(target).parameters.get("earlier")
-    except (TypeError, ValueError):  # some built-in functions tell no signature
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return False
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return parameter is not None and parameter.kind in by_name
@@ -242,7 +242,7 @@ def in_thread(call: Callable[[], Any]) -> Future[tuple[Any, BaseException | None
     context = contextvars.copy_context()
 
     def work() -> None:
-        # An exception travels as a value: a future refuses some kinds, such as StopIteration.
+        # An exception is passed as a value: a future refuses some kinds, such as StopIteration.
         outcome: tuple[Any, BaseException | None]
         try:
             outcome = (context.run(call), None)

@@ -1,4 +1,4 @@
-"""A round that is stopped within: what was told so far, and what is to be done next."""
+"""A round that can stop after every stage: the outputs so far, and the next step."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from weakfeedback.live.labels import (
     PLAIN,
     Compare,
     Costed,
+    freeze,
     is_other,
     label_of,
-    lent,
     number_of,
     scored_of,
     short,
@@ -37,13 +37,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Stands for a label that was told before the cascade was saved: no file holds labels, only their digests."""
+    """Placeholder for a label given before the cascade was saved: files hold only digests of labels."""
 
     digest: str
 
 
 class Told(NamedTuple):
-    """What one stage said."""
+    """The output of one stage."""
 
     label: Any
     number: int  # of the label in its round, by first match
@@ -55,7 +55,7 @@ class Told(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """What tells the label from others."""
+        """The digest that identifies the label."""
         return self.label.digest if isinstance(self.label, Lost) else fingerprint(self.label)
 
     @property
@@ -64,7 +64,7 @@ class Told(NamedTuple):
         return None if math.isnan(self.score) else self.score
 
     def content(self) -> str:
-        """What tells a repeated output from a contradiction."""
+        """The content that distinguishes a repeated output from a contradiction."""
         return fingerprint([self.digest, self.known_score, self.cost])
 
     def body(self) -> dict[str, Any]:
@@ -80,10 +80,10 @@ class Told(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """A round under way. It is never changed: every output makes a new one."""
+    """A round in progress. Immutable: every output creates a new one."""
 
     told: tuple[Told, ...] = ()
-    stopped: bool = False  # no further stage is asked; what is left is to learn
+    stopped: bool = False  # no further stage is called; only learning is left
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -93,7 +93,7 @@ class Progress(NamedTuple):
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """What a policy is shown: the numbers of the labels, and the scores."""
         numbers = np.array([one.number for one in self.told], dtype=np.int64)
-        return lent(numbers), lent(np.array([one.score for one in self.told], dtype=np.float64))
+        return freeze(numbers), freeze(np.array([one.score for one in self.told], dtype=np.float64))
 
     def state(self) -> dict[str, Any]:
         """Everything as JSON data."""

@@ -1,4 +1,4 @@
-"""Saved states: versioned JSON with a checksum, written so that a crash leaves the old file or the new one.
+"""Saved states: versioned JSON with a checksum, written atomically.
 
 Nothing is executed on loading (no pickle). A file that is truncated, altered, of another kind or of a later
 format raises `StateError`; nothing is restored from it.
@@ -86,7 +86,7 @@ def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
 
 
 def migrated(kind: str, body: dict[str, Any], format: int) -> dict[str, Any]:
-    """Return the body of an older format as the present one has it; the ledger itself knows that of format 2."""
+    """Convert the body of an older format to the current one; the ledger itself converts format 2."""
     try:
         if format < 2:
             body["core"]["ledger"].setdefault("remember", 10_000)
@@ -106,7 +106,8 @@ def checked_copy(state: Any) -> dict[str, Any]:
     if not isinstance(state, dict):
         raise StateError(f"a state must be a dict, as state() gives it, got {state!r:.60}")
     try:
-        return json.loads(_dump(state))
+        found: dict[str, Any] = json.loads(_dump(state))
+        return found
     except (TypeError, ValueError, RecursionError):
         raise StateError("the state holds what is no JSON data: give what state() gave") from None
 
@@ -169,7 +170,7 @@ def decode(data: Any) -> Any:
     values = decode(data["data"])
     try:
         dtype = np.dtype(data["dtype"])
-        # NumPy would cut 1.5 down to an integer without a word.
+        # NumPy would silently truncate 1.5 to an integer.
         fits = all(type(value) in ITEMS.get(dtype.kind, ()) for value in values)
         array = np.array(values if fits else None, dtype=dtype).reshape(data["shape"])
     except (TypeError, ValueError, OverflowError):
@@ -258,11 +259,12 @@ def _word(value: Any) -> str:
 
 def encode_generator(rng: np.random.Generator) -> dict[str, Any]:
     """Return the state of a generator over PCG64 as JSON data."""
-    return json.loads(json.dumps(rng.bit_generator.state))
+    found: dict[str, Any] = json.loads(json.dumps(rng.bit_generator.state))
+    return found
 
 
 def restore_generator(state: Any) -> np.random.Generator:
-    """Return a generator that goes on where the saved one stopped."""
+    """Return a generator that continues where the saved one stopped."""
     require("generator", state, {"bit_generator": str, "state": dict, "has_uint32": int, "uinteger": int})
     require("generator", state["state"], {"state": int, "inc": int})
     small = state["has_uint32"] in (0, 1) and 0 <= state["uinteger"] < 2**32

@@ -1,4 +1,4 @@
-"""Players who share arms and cannot talk (thesis, chapter 5)."""
+"""Players that share arms and cannot communicate (thesis, chapter 5)."""
 
 from weakfeedback.multiplayer.kl_lucb import KlLucb, TopArms, top_arms
 from weakfeedback.multiplayer.policies.dlc import Dlc

@@ -11,19 +11,19 @@ from weakfeedback.named import Described, find_instance
 
 @dataclass(frozen=True)
 class Instance(Described):
-    """What is known of a named problem: K arms with means ``first``, ``first - gap``, ..., and the experiment's setup.
+    """A named problem: K arms with means ``first``, ``first - gap``, ..., and the experiment's setup.
 
     Attributes
     ----------
     name, summary : str
-        What to call it, and one line on what it is.
+        Its name, and a one-line description.
     arms, players : int
     first, gap : float
         The largest mean and the step to the next one.
     horizon : int
-        The rounds of the thesis's experiment.
+        Number of rounds in the thesis's experiment.
     epsilon, delta : float
-        What DLC and DLC-LIX are given there.
+        Parameters of DLC and DLC-LIX in that experiment.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Instance(Described):
 
     @property
     def means(self) -> tuple[float, ...]:
-        """The means, largest first, as the decimals they are."""
+        """The means, largest first, rounded to exact decimals."""
         return tuple(round(self.first - k * self.gap, 10) for k in range(self.arms))
 
 
@@ -54,7 +54,7 @@ def names() -> tuple[str, ...]:
 
 
 def describe(name: str) -> Instance:
-    """Return what is known of an instance.
+    """Return the description of an instance.
 
     >>> describe("E2").players
     6

@@ -10,7 +10,7 @@ from weakfeedback.validate import MOST_ARMS, brief, integer, large_enough, limit
 
 IDLE = -1
 ALPHA = 1.1  # exponent of the pair's number in the exploration rate
-K1 = 505.5  # the printed constant; 405.5 would do, and any larger one is allowed
+K1 = 505.5  # the constant of the thesis; 405.5 suffices, and any larger value is valid
 HALVINGS = 40
 
 
@@ -72,19 +72,19 @@ def exploration_rate(scale, pair):
 
 
 class AdaptiveExplore:
-    """The sub-routine's state and steps, for players to inherit; alone it is ``KlLucb``.
+    """State and steps of the sub-routine, a base class for players; ``KlLucb`` runs it alone.
 
     ``explore_from(m, tolerance)`` starts a call over the arms marked in ``open_arms``; ``explore_choice`` and
-    ``explore_observe`` play it, and whenever ``due`` is set after either, ``next_pair`` must follow. Samples and the
-    number of pairs outlive a call. An arm may be *polled*, that is about to be used by somebody else: the caller
+    ``explore_observe`` play it, and whenever ``due`` is set after either, call ``next_pair``. Samples and the
+    number of pairs are kept between calls. An arm is *polled* if another player is about to use it: the caller
     names the polled arms, and the order of a pair is chosen so that neither play meets a poll.
     """
 
     def start_exploring(self, arms, delta):
-        """Make the fields (called by ``__init__``)."""
+        """Create the fields (called by ``__init__``)."""
         self.delta = delta
         self.scale = math.log(K1 * arms / delta)
-        self.open_arms = np.ones(arms, dtype=np.bool_)  # the arms that take part
+        self.open_arms = np.ones(arms, dtype=np.bool_)  # the arms under consideration
         self.pulls = np.zeros(arms, dtype=np.int64)  # N_a, collision-free plays
         self.sums = np.zeros(arms)  # their rewards
         self.means = np.zeros(arms)
@@ -93,11 +93,11 @@ class AdaptiveExplore:
         self.enough = 0.0  # the B(t) at which to stop
         self.pairs = 0  # pairs played so far
         self.unplayed = 0  # open arms without a sample
-        self.first = 0  # the pair under way, in the order of play
+        self.first = 0  # the current pair, in order of play
         self.second = 0
-        self.half = 0  # plays of the pair done
+        self.half = 0  # plays of the current pair so far
         self.due = False  # whether the next pair must be found
-        self.fresh = False  # no pair of this call was played yet
+        self.fresh = False  # no pair of this call has been played yet
         self.gap = math.inf  # B(t)
         self.exploring = False
 
@@ -115,7 +115,7 @@ class AdaptiveExplore:
         self.due = self.unplayed == 0
 
     def explore_choice(self, polled):
-        """The arm to play in this slot, in which ``polled`` is polled."""
+        """Return the arm to play in this slot; ``polled`` is the arm being polled in it."""
         if self.unplayed > 0:
             for k in range(self.pulls.size):
                 if self.open_arms[k] and self.pulls[k] == 0 and k != polled:
@@ -124,7 +124,7 @@ class AdaptiveExplore:
         return self.first if self.half == 0 else self.second
 
     def explore_observe(self, arm, reward, collided):
-        """Learn from a play; a collision is no sample."""
+        """Learn from a play; a collision gives no sample."""
         starting = self.unplayed > 0
         if arm != IDLE and not collided:
             if self.pulls[arm] == 0:
@@ -143,7 +143,7 @@ class AdaptiveExplore:
             self.due = True
 
     def next_pair(self, polled_now, polled_next):
-        """Find the pair and test whether to stop; the arms named are polled in the two slots to come."""
+        """Find the pair and test whether to stop; the two arguments are the arms polled in the next two slots."""
         self.due = False
         self.gap = self.find_pair()
         if self.gap <= self.enough and not self.fresh:  # B(1) is infinite: a call plays at least one pair
@@ -180,14 +180,14 @@ class AdaptiveExplore:
         return upper - lower
 
     def mark_best(self):
-        """J(t): the m open arms with the largest means, ties to the smaller index."""
+        """Mark J(t): the m open arms with the largest means, ties to the smaller index."""
         for k in range(self.pulls.size):
             self.chosen[k] = False
         for _ in range(self.m):
             self.chosen[self.next_best(self.chosen)] = True
 
     def next_best(self, passed):
-        """The open arm with the largest mean among those not ``passed``, ties to the smaller index."""
+        """Return the open arm with the largest mean among those not ``passed``, ties to the smaller index."""
         best = -1
         for k in range(self.pulls.size):
             if self.open_arms[k] and not passed[k] and (best < 0 or self.means[k] > self.means[best]):
@@ -195,7 +195,7 @@ class AdaptiveExplore:
         return best
 
     def best_arms(self):
-        """J by decreasing mean."""
+        """Return the arms of J by decreasing mean."""
         passed = np.zeros(self.pulls.size, dtype=np.bool_)
         best = np.empty(self.m, dtype=np.int64)
         for i in range(self.m):
@@ -226,7 +226,7 @@ class KlLucb(AdaptiveExplore):
     m : integer from 1 to arms
     delta : number in (0, 1/2]
     epsilon : number >= 0
-        With 0 it ends only if the m-th and the next mean differ.
+        With 0 it stops only if the m-th and the next mean differ.
 
     References
     ----------
@@ -274,7 +274,7 @@ class KlLucb(AdaptiveExplore):
 
 @dataclass(frozen=True)
 class TopArms:
-    """What ``top_arms`` found: the arms, best first, the plays it took, and whether it was sure."""
+    """Result of ``top_arms``: the arms, best first, the number of plays, and whether the search finished."""
 
     arms: tuple[int, ...]
     pulls: int
@@ -309,7 +309,7 @@ def top_arms(
 
 
 def confidence(delta):
-    """``delta`` checked: a number in (0, 1/2]."""
+    """Validate ``delta``: a number in (0, 1/2]."""
     value = number("delta", delta, above=0.0)
     if value > 0.5:
         raise ValueError(f"delta must be a number in (0, 0.5], got {brief(delta)}")

@@ -1,4 +1,4 @@
-"""What DLC and DLC-LIX have in common: the opening, and a leader who explores to within a tolerance."""
+"""What DLC and DLC-LIX have in common: the opening, and a leader that explores to within a tolerance."""
 
 from weakfeedback.multiplayer.kl_lucb import AdaptiveExplore, confidence
 from weakfeedback.multiplayer.opening import Opening
@@ -7,7 +7,7 @@ from weakfeedback.validate import MOST_ARMS, limited, number
 
 
 class Leading(Opening, AdaptiveExplore):
-    """A player who may lead."""
+    """A player that may lead."""
 
     def start_leading(self, arms, epsilon, delta, tolerance, seating_rounds, alarm):
         """Check the arguments that both have, make their fields, and return K."""

@@ -1,7 +1,7 @@
-"""How players who hear only their own collisions sit down on different arms and count each other.
+"""How players that observe only their own collisions take different arms and count each other.
 
 Orthogonalisation and player indexing are the first two phases of DLC and DLC-LIX (thesis, section 5.3), and of
-SIC-MMAB: written once, inherited by all three.
+SIC-MMAB. All three inherit them from here.
 """
 
 import math
@@ -24,7 +24,7 @@ def seating_length(arms, delta):
 
 
 def bits_for(values):
-    """Return the smallest b with 2^b >= values: the bits of a word that tells ``values`` things apart.
+    """Return the smallest b with 2^b >= values: the length in bits of a word that can take ``values`` values.
 
     >>> bits_for(1), bits_for(2), bits_for(9), bits_for(16)
     (0, 1, 4, 4)
@@ -61,27 +61,27 @@ def indexing_arm(arm, slot, arms):
 
 
 class Opening:
-    """The state and steps of orthogonalisation, alarm sweep and indexing, for players to inherit.
+    """The state and steps of orthogonalisation, alarm sweep and indexing, a base class for players.
 
     Orthogonalisation (T_RP slots): play an arm drawn uniformly until a play is free of collisions, then stay
     on that arm and ignore collisions. The last arm played is the reserved arm. A player that never had a free
     play knows it: ``failed``.
 
-    Alarm sweep (K slots, only with the alarm): who has no seat visits arm 0, ..., K - 1 in turn, the others
-    stay. Who has no seat, or was hit, repeats the orthogonalisation and the sweep; seats are kept. If anybody
-    has no seat then everybody is hit or has none, so all repeat together.
+    Alarm sweep (K slots, only with the alarm): a player without a seat visits arms 0, ..., K - 1 in turn, the others
+    stay. A player that has no seat, or was hit, repeats the orthogonalisation and the sweep; seats are kept. If any
+    player has no seat, every other player is hit or has none either, so all repeat together.
 
     Indexing (2 K - 1 slots): see ``indexing_arm``. A collision in slot s tells player i of a player on arm s - i.
-    Afterwards ``N``, ``seats`` (all reserved arms, ascending) and the own ``rank`` are known. Rank 0 leads.
+    Afterwards ``N``, ``seats`` (all reserved arms, ascending) and its own ``rank`` are known. Rank 0 leads.
     """
 
     def start_opening(self, arms, rounds, alarm):
-        """Make the fields (called by ``__init__``)."""
+        """Create the fields (called by ``__init__``)."""
         self.K = arms
         self.seating_rounds = rounds  # T_RP
         self.alarm = bool(alarm)
         self.phase = SEATING
-        self.slot = 0  # slots of the phase gone by
+        self.slot = 0  # elapsed slots of the phase
         self.seated = False  # whether a play was free
         self.failed = False  # orthogonalisation ended without a free play
         self.hit = False  # in the sweep
@@ -94,7 +94,7 @@ class Opening:
         self.settled = False
 
     def opening_choice(self, rng):
-        """The arm of this slot of the opening."""
+        """Return the arm of this slot of the opening."""
         if self.phase == SEATING:
             return self.arm if self.seated else int(self.K * rng.random())
         if self.phase == SWEEP:
@@ -135,7 +135,7 @@ class Opening:
         self.hit = False
 
     def count_players(self):
-        """N, the seats and the own rank."""
+        """Compute N, the seats and the player's own rank."""
         self.taken[self.arm] = True
         for k in range(self.K):
             if self.taken[k]:

@@ -1,4 +1,4 @@
-"""Checks of the players' options."""
+"""Validate the players' options."""
 
 from typing import Any
 
@@ -7,25 +7,26 @@ import numpy as np
 from weakfeedback.multiplayer.opening import seating_length
 from weakfeedback.validate import brief, integer
 
-MOST_ARMS = 10**9  # with far more, 1 - 1 / (4 K) is 1
+MOST_ARMS = 10**9  # with many more, 1 - 1 / (4 K) rounds to 1
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
-    """One of a few words."""
+    """Validate a choice among a few words."""
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {brief(value)}")
     return value
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or False."""
+    """Validate a bool."""
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False, got {brief(value)}")
     return bool(value)
 
 
 def seating(seating_rounds: Any, arms: int, delta: float) -> int:
-    """The slots of orthogonalisation: T_RP of the thesis unless given."""
+    """Return the number of slots of orthogonalisation: T_RP of the thesis by default."""
     if seating_rounds is None:
-        return seating_length(integer("arms", arms, 2, MOST_ARMS), delta)
+        found: int = seating_length(integer("arms", arms, 2, MOST_ARMS), delta)
+        return found
     return integer("seating_rounds", seating_rounds, 1)

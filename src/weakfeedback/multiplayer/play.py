@@ -1,4 +1,4 @@
-"""The round loop of players who share arms: who meets whom, and what each of them is told (thesis, section 5.2)."""
+"""The round loop of players that share arms: collisions, and what each player observes (thesis, section 5.2)."""
 
 import numpy as np
 
@@ -15,14 +15,14 @@ def play(players, world, world_rng, rngs, marks, counts, table):
     """Play up to the round ``marks[-1]``, count, and copy the counts at each mark.
 
     Return 0, or the round in which a player chose an arm that does not exist. Once every player has settled
-    and stays where she is, the rounds to come are like the last one: they are counted without being played.
+    and stays on its arm, all remaining rounds equal the last one: they are counted without being played.
     """
     N = len(players)
     K = (counts.size - FIXED) // 2
     rewards = np.empty(K)
     arms = np.empty(N, dtype=np.int64)
     crowd = np.empty(K, dtype=np.int64)
-    used = np.zeros(K, dtype=np.int64)  # by players' numbers of the arms, since the last mark
+    used = np.zeros(K, dtype=np.int64)  # indexed by the players' arm numbers, since the last mark
     resting = False
     m = 0
     if counts[ROUNDS] == 0:
@@ -33,7 +33,7 @@ def play(players, world, world_rng, rngs, marks, counts, table):
         if resting:
             more = marks[m] - counts[ROUNDS]
         else:
-            world.draw(rewards, world_rng)  # 1. every arm has a reward, whatever will be played
+            world.draw(rewards, world_rng)  # 1. draw a reward for every arm, played or not
             for k in range(K):
                 crowd[k] = 0
             for n in range(N):  # 2. every player chooses an arm, or idles
@@ -44,8 +44,8 @@ def play(players, world, world_rng, rngs, marks, counts, table):
                 if arm != IDLE:
                     crowd[arm] += 1
             settled = 0
-            moving = 0  # settled, but elsewhere in this round
-            for n in range(N):  # 3. each is told of her own arm, and of nothing else
+            moving = 0  # settled, but on another arm in this round
+            for n in range(N):  # 3. each player observes its own arm only
                 arm = int(arms[n])
                 collided = arm != IDLE and crowd[arm] > 1
                 reward = float(rewards[arm])
@@ -59,7 +59,7 @@ def play(players, world, world_rng, rngs, marks, counts, table):
             resting = settled == N and moving == 0
         counts[ROUNDS] += more
         collisions = 0
-        for k in range(K):  # no branches: who meets whom cannot be foretold, by a processor neither
+        for k in range(K):  # no branches: collisions are unpredictable, also for the branch predictor
             used[k] += more if crowd[k] == 1 else 0
             collisions += crowd[k] if crowd[k] != 1 else 0
         counts[COLLISIONS] += more * collisions
@@ -80,7 +80,7 @@ def play(players, world, world_rng, rngs, marks, counts, table):
 
 
 def counters(problem):
-    """The names of the counts."""
+    """Return the names of the counts."""
     arms = range(problem.arms)
     words = ("rounds", "collisions", "settled_players", "settled_at")
     return (*words, *(f"used_{k}" for k in arms), *(f"seats_{k}" for k in arms))

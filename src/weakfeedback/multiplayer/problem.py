@@ -14,27 +14,27 @@ if TYPE_CHECKING:
     from weakfeedback.engine.loop import Loop
     from weakfeedback.multiplayer.world import MultiplayerWorld
 
-TOLERANCE = 1e-12
+TIE = 1e-12  # absolute tolerance of ties
 LAWS = ("bernoulli", "uniform", "beta")
 FIXED = 4  # rounds, collisions, settled players, round of settlement
 
 
 class MultiplayerProblem:
-    """N players who share K arms, cannot talk, and disturb each other on the same arm.
+    """N players that share K arms, cannot communicate, and collide on the same arm.
 
     Setting
     -------
-    In every round each player plays one arm or idles. An arm played by one player alone gives her its reward
-    in [0, 1], drawn anew each round. Players who meet on an arm collide and earn nothing. Idling earns nothing
+    In every round each player plays one arm or idles. An arm played by one player alone gives it its reward
+    in [0, 1], drawn independently each round. Players on the same arm collide and earn nothing. Idling earns nothing
     and never collides.
 
     What is hidden
     --------------
-    The means, the rewards of all other arms, what the others play, and how many they are.
+    The means, the rewards of all other arms, what the other players play, and their number.
 
     What is seen
     ------------
-    Each player sees the reward of her own arm, or that she collided there; not with how many.
+    Each player sees the reward of its own arm, or that it collided there, but not with how many others.
 
     Regret
     ------
@@ -46,8 +46,8 @@ class MultiplayerProblem:
     means : K >= 2 numbers in [0, 1]
     players : integer from 1 to K
     shuffle : bool
-        Whether each replication puts the means on the arms in a random order. (Protocols that go by the arms'
-        numbers can profit or suffer from a sorted one.)
+        Whether each replication assigns the means to the arms in random order. (Protocols that use the arms'
+        numbers can gain or lose from a sorted order.)
     rewards : "bernoulli", "uniform" or "beta"
         0 or 1; uniform on the widest interval around the mean within [0, 1]; Beta(4 mean, 4 (1 - mean)).
 
@@ -101,7 +101,7 @@ class MultiplayerProblem:
         raise AttributeError(f"a MultiplayerProblem cannot be changed, so {name} cannot be deleted")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # NumPy forgets the read-only flag in a pickle.
+        # NumPy does not pickle the read-only flag.
         self.__dict__.update(state)
         self.means.setflags(write=False)
         self._best.setflags(write=False)
@@ -119,7 +119,7 @@ class MultiplayerProblem:
         )
 
     def world(self) -> MultiplayerWorld:
-        """Return the hidden side of the simulation: what draws the rewards."""
+        """Return the hidden part of the simulation, which draws the rewards."""
         from weakfeedback.multiplayer.world import MultiplayerWorld
 
         return MultiplayerWorld(self.means, LAWS.index(self.rewards), self.shuffle)
@@ -138,9 +138,9 @@ class MultiplayerProblem:
         collisions
             Once for every player involved.
         settled_players
-            How many say that they have their final arm.
+            The number of players that report having their final arm.
         settled_at
-            The round in which the last of them did; the rounds so far, while some have not.
+            The round in which the last player settled; the number of rounds so far if some have not.
         optimal
             1 if all have settled, on different arms with the largest possible total mean (to 1e-12), else 0.
         shortfall
@@ -156,7 +156,7 @@ class MultiplayerProblem:
         rounds, collisions, settled, settled_at = (table[..., k] for k in range(FIXED))
         regret = np.zeros(table.shape[:-1])
         shortfall = np.zeros(table.shape[:-1])
-        # in index order: the same bits however the counts are batched
+        # in index order, so that the result does not depend on how the counts are batched
         due = np.isin(np.arange(self.arms), self._best).astype(int).tolist()
         by_arm = np.moveaxis(table[..., FIXED:], -1, 0)
         for k, mean in enumerate(self.means.tolist()):
@@ -169,7 +169,7 @@ class MultiplayerProblem:
             "collisions": collisions.copy(),
             "settled_players": settled.copy(),
             "settled_at": np.where(everybody, settled_at, rounds),
-            "optimal": (everybody & (shortfall <= TOLERANCE)).astype(np.int64),
+            "optimal": (everybody & (shortfall <= TIE)).astype(np.int64),
             "shortfall": shortfall,
         }
 

@@ -1,6 +1,11 @@
-"""One round of several players taken apart, for checks that must stand between its steps."""
+"""One round of several players split into its steps, for checks that act between them."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+
+from weakfeedback.typing import PlayerPolicy, Problem, Rng
 
 IDLE = -1
 
@@ -8,17 +13,17 @@ IDLE = -1
 class Script:
     """A world that replays given rows: the order of the arms, then their rewards."""
 
-    def __init__(self, rows):
+    def __init__(self, rows: np.ndarray) -> None:
         self.rows = rows
         self.served = 0
         self.order = np.zeros(rows.shape[1] // 2, dtype=np.int64)
 
-    def begin(self, rng):
-        """Put the arms in order."""
+    def begin(self, rng: Rng) -> None:
+        """Set the order of the arms."""
         for k in range(self.order.size):
             self.order[k] = int(self.rows[0, k])
 
-    def draw(self, rewards, rng):
+    def draw(self, rewards: np.ndarray, rng: Rng) -> None:
         """Write the rewards of the next row."""
         for k in range(rewards.size):
             rewards[k] = self.rows[self.served, rewards.size + k]
@@ -30,8 +35,8 @@ class Protocol:
 
     decides = "choose"  # the method that returns the decision
 
-    def record(self, problem, rounds, rng):
-        """What the world hides in so many rounds: one row (order, rewards) each."""
+    def record(self, problem: Problem, rounds: int, rng: Rng) -> np.ndarray:
+        """Return the hidden data of ``rounds`` rounds: one row (order, rewards) each."""
         world = problem.world()
         world.begin(rng)
         rows = np.empty((rounds, 2 * problem.arms))
@@ -42,16 +47,16 @@ class Protocol:
             row[problem.arms :] = rewards
         return rows
 
-    def script(self, hidden):
-        """A world that replays what was recorded."""
+    def script(self, hidden: np.ndarray) -> Script:
+        """Return a world that replays recorded data."""
         return Script(hidden)
 
-    def decide(self, players, rngs):
-        """Ask every player for her arm."""
+    def decide(self, players: Sequence[PlayerPolicy], rngs: Sequence[Rng]) -> list[int]:
+        """Ask every player for its arm."""
         return [player.choose(rng) for player, rng in zip(players, rngs)]
 
-    def show(self, row, arms):
-        """What each player may see of a row: her reward and whether she collided."""
+    def show(self, row: Any, arms: list[int]) -> Any:
+        """Return what each player may see of a row: its reward and whether it collided."""
         rewards = row[row.size // 2 :]
         seen = []
         for arm in arms:
@@ -59,13 +64,13 @@ class Protocol:
             seen.append((0.0 if arm == IDLE or collided else float(rewards[arm]), collided))
         return seen
 
-    def learn(self, players, arms, seen, rngs):
-        """Tell each player of her own arm."""
+    def learn(self, players: Sequence[PlayerPolicy], arms: list[int], seen: Any, rngs: Sequence[Rng]) -> None:
+        """Pass each player the outcome of its own arm."""
         for player, arm, (reward, collided), rng in zip(players, arms, seen, rngs):
             player.observe(arm, reward, collided, rng)
 
-    def scramble(self, row, arms, rng):
-        """Another row that shows the same: only arms with exactly one player keep their reward."""
+    def scramble(self, row: Any, arms: list[int], rng: Rng) -> Any:
+        """Return another row that looks the same: only arms with exactly one player keep their reward."""
         other = row.copy()
         for k in range(row.size // 2):
             if list(arms).count(k) != 1:

@@ -1,4 +1,4 @@
-"""The setting "multiplayer": what the package must know of it."""
+"""Registration of the setting "multiplayer"."""
 
 from weakfeedback.multiplayer.problem import MultiplayerProblem
 from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
@@ -10,7 +10,7 @@ def sample_problem() -> MultiplayerProblem:
 
 
 def describe_problem(problem: MultiplayerProblem) -> Words:
-    """What a reader should know of a problem."""
+    """Describe a problem for readers."""
     return [
         ("Channels", str(problem.arms)),
         ("Players", str(problem.players)),

@@ -1,7 +1,7 @@
-"""Bounds of chapter 5 as functions of a problem, with what does not hold as printed.
+"""Bounds of chapter 5 as functions of a problem, corrected where the printed bound does not hold.
 
 Collisions are counted once for every player involved, as the thesis defines them; its lemmas on indexing and
-communication count meetings of two, so these are doubled here. Rounds T and collisions hold with probability at least
+communication count pairwise meetings, so these are doubled here. Rounds T and collisions hold with probability at least
 1 - 2 delta where they involve exploration, else as stated.
 """
 
@@ -21,7 +21,8 @@ def orthogonalisation_rounds(arms: int, delta: float) -> int:
     >>> orthogonalisation_rounds(10, 0.05)
     210
     """
-    return seating_length(integer("arms", arms, 2), confidence(delta))
+    found: int = seating_length(integer("arms", arms, 2), confidence(delta))
+    return found
 
 
 def orthogonalisation_collisions(arms: int, players: int, delta: float) -> int:
@@ -79,11 +80,12 @@ def exploration_rounds(problem: MultiplayerProblem, tolerance: float, delta: flo
 def communication_rounds(arms: int, players: int) -> int:
     """Return the bound N (ceil(log2 K) + 1) on T_CP, from the end of exploration to the last word (DLC).
 
-    A player who waits (``served="wait"``) starts up to T_P = (N - 1) (ceil(log2 K) + 1) slots later.
+    A player that waits (``served="wait"``) starts up to T_P = (N - 1) (ceil(log2 K) + 1) slots later.
     """
     if integer("players", players, 1, arms) == 1:
         return 0
-    return players * (bits_for(arms) + 1)
+    found: int = players * (bits_for(arms) + 1)
+    return found
 
 
 def communication_collisions(arms: int, players: int) -> int:
@@ -91,13 +93,14 @@ def communication_collisions(arms: int, players: int) -> int:
 
     The thesis (lemma signaling) counts meetings.
     """
-    return 2 * (integer("players", players, 1, arms) - 1) * (bits_for(arms) + 1)
+    found: int = 2 * (integer("players", players, 1, arms) - 1) * (bits_for(arms) + 1)
+    return found
 
 
 def dlc_rounds(problem: MultiplayerProblem, epsilon: float, delta: float) -> float:
     """Bound T(DLC), the rounds until the last word, with probability at least 1 - 2 delta (first theorem).
 
-    With the bracket that the thesis's formula lacks, and the tolerance eps / N.
+    Adds the bracket missing from the thesis's formula, and uses the tolerance eps / N.
 
     >>> problem = MultiplayerProblem([0.9, 0.8, 0.4, 0.2], players=2)
     >>> round(dlc_rounds(problem, epsilon=0.1, delta=0.05))
@@ -120,7 +123,7 @@ def dlc_collisions(problem: MultiplayerProblem, delta: float) -> int:
 def dlc_regret(problem: MultiplayerProblem, epsilon: float, delta: float) -> float:
     """Bound the regret of DLC by N T(DLC), with probability at least 1 - 2 delta (second theorem).
 
-    The last word is not yet the first play: players wait up to T_P slots more, which is added.
+    After the last word, players wait up to T_P more slots before the first play; these are added.
     """
     waiting = 0 if problem.players == problem.arms else (problem.players - 1) * (bits_for(problem.arms) + 1)
     return problem.players * (dlc_rounds(problem, epsilon, delta) + waiting)
@@ -144,17 +147,19 @@ def dlc_lix_rounds(problem: MultiplayerProblem, epsilon: float, delta: float) ->
         middle = (one + two) / 2.0
         steps.append(min(divergence(one, middle), divergence(two, middle)))
     explored = _plays(arms * _inverse(max(min(steps), floor)), arms, delta)
-    return opening + explored + (players - 1) * (1 + bits_for(2.0 / epsilon) + bits_for(arms))
+    found: float = opening + explored + (players - 1) * (1 + bits_for(2.0 / epsilon) + bits_for(arms))
+    return found
 
 
 def dlc_lix_collisions(problem: MultiplayerProblem, epsilon: float, delta: float) -> int:
-    """Bound the collisions of DLC-LIX with ``transfer="eps/2"`` (last theorem but one, doubled, with the signals)."""
+    """Bound the collisions of DLC-LIX with ``transfer="eps/2"`` (last theorem but one, doubled, with signals)."""
     arms, players = problem.arms, problem.players
     total = orthogonalisation_collisions(arms, players, delta) + indexing_collisions(players)
     if players == arms:
         return total
     word = bits_for(2.0 / number("epsilon", epsilon, above=0.0)) + bits_for(arms)
-    return total + 2 * (players - 1) * (1 + word)
+    found: int = total + 2 * (players - 1) * (1 + word)
+    return found
 
 
 def dlc_lix_regret(problem: MultiplayerProblem, epsilon: float, delta: float) -> float:
@@ -163,7 +168,7 @@ def dlc_lix_regret(problem: MultiplayerProblem, epsilon: float, delta: float) ->
 
 
 def regret_saved(exploration: int, arms: int, reserved_means: list[float]) -> float:
-    """Bound from below what DLC-LIX saves against DLC while both explore for T_L rounds (last theorem).
+    """Return a lower bound on the regret that DLC-LIX saves over DLC while both explore for T_L rounds (last theorem).
 
     (T_L - ceil(T_L / T_P)) times the means of the arms that the players other than the leader reserved: those arms
     are used in every round instead of once in T_P.
@@ -175,11 +180,12 @@ def regret_saved(exploration: int, arms: int, reserved_means: list[float]) -> fl
     if not reserved_means:
         return 0.0
     period = len(reserved_means) * (bits_for(integer("arms", arms, 2)) + 1)
-    return (rounds - math.ceil(rounds / period)) * math.fsum(reserved_means)
+    found: float = (rounds - math.ceil(rounds / period)) * math.fsum(reserved_means)
+    return found
 
 
 def chairs_rounds(arms: int, gap: float, delta: float) -> int:
-    """Return T_0 that Musical Chairs needs for a gap between the N-th and the next mean (its theorem 1).
+    """Return the T_0 that Musical Chairs needs for a gap between the N-th and the next mean (its theorem 1).
 
     The largest of (K / 2) log(2 K^2 / delta), 16 K log(4 K^2 / delta) / gap^2 and K^2 log(2 / delta) / 0.02.
 
@@ -197,9 +203,9 @@ def chairs_rounds(arms: int, gap: float, delta: float) -> int:
 
 
 def chairs_gap(arms: int, learning_rounds: int, delta: float) -> float:
-    """Return the gap that T_0 rounds of Musical Chairs are made for (thesis, section 5.5).
+    """Return the gap for which T_0 rounds of Musical Chairs are designed (thesis, section 5.5).
 
-    sqrt(16 K log(4 K^2 / delta) / T_0): the samples' part of the condition alone.
+    sqrt(16 K log(4 K^2 / delta) / T_0): only the part of the condition that concerns samples.
 
     >>> round(chairs_gap(10, 3000, 0.05), 3)
     0.692
@@ -220,7 +226,7 @@ def chairs_regret(players: int, learning_rounds: int) -> float:
 def lower_bound(problem: MultiplayerProblem, horizon: int) -> float:
     """Return log(T) times the sum over the other arms of (mu_(N) - mu_k) / d(mu_k, mu_(N)).
 
-    The asymptotic lower bound for one who controls all N players (Anantharam, Varaiya and Walrand, 1987); no
+    The asymptotic lower bound for a central controller of all N players (Anantharam, Varaiya and Walrand, 1987); not a
     bound for an algorithm that is right with probability 1 - delta only.
 
     >>> problem = MultiplayerProblem([0.95 - 0.05 * k for k in range(9)], players=6)
@@ -234,7 +240,7 @@ def lower_bound(problem: MultiplayerProblem, horizon: int) -> float:
 
 
 def _plays(h: float, arms: int, delta: float) -> float:
-    if math.isinf(h) or h == 0.0:  # with as many players as arms there is nothing to find out
+    if math.isinf(h) or h == 0.0:  # with as many players as arms there is nothing to explore
         return h
     return exploration_constant() * h * math.log(K1 * arms * h**ALPHA / confidence(delta))
 

@@ -1,4 +1,4 @@
-"""The hidden side of a multi-player problem: every arm's reward is drawn in every round, whatever is played."""
+"""The hidden part of a multi-player problem: in every round a reward is drawn for every arm, played or not."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ CONCENTRATION = 4.0  # a beta reward of mean m is Beta(4 m, 4 (1 - m))
 
 
 class MultiplayerWorld:
-    """K arms in an order that is drawn anew for every replication.
+    """K arms, in a new random order for every replication.
 
     Draws: ``begin`` shuffles, if asked to (Fisher-Yates from the end, ``int((k + 1) * rng.random())``). Each round
     draws for arm k = 0, ..., K - 1, as players number them, one number: ``u = rng.random()``, reward 1 if
@@ -19,7 +19,7 @@ class MultiplayerWorld:
         self.means = means
         self.law = int(law)
         self.shuffled = bool(shuffled)
-        self.order = np.arange(means.size)  # order[k]: which of the means arm k has
+        self.order = np.arange(means.size)  # order[k]: index of the mean of arm k
 
     def begin(self, rng):
         """Start a replication."""

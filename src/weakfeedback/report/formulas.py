@@ -1,6 +1,6 @@
 """Formulas in plain words, such as "at most 3 (alpha K log T)^{1/3} T^{2/3}", set as MathML that browsers draw.
 
-Nothing is needed of the words but the notation of a plain text: ``x_i`` and ``x^2``, names of Greek letters, ``sqrt``,
+The words only need plain-text notation: ``x_i`` and ``x^2``, names of Greek letters, ``sqrt``,
 ``<=``. What does not look like a formula stays as it is, and so does what cannot be read as one.
 """
 
@@ -45,7 +45,7 @@ _PAIRS = {"(": ")", "{": "}", "[": "]"}
 
 
 class _NotAFormula(Exception):
-    """The text cannot be read; it is shown as it is."""
+    """The text is not a formula; it is shown unchanged."""
 
 
 def set_formulas(text: str) -> Any:
@@ -158,7 +158,7 @@ class _Reader:
         return self.tokens[self.k][1] if self.k < len(self.tokens) else ""
 
     def signed(self) -> str:
-        """A base with what stands below and above it."""
+        """Read a base with its subscript and superscript."""
         base, below, above = self.base(), "", ""
         while self.next() in ("_", "^", "'", "*"):
             mark = self.next()
@@ -178,7 +178,7 @@ class _Reader:
         return f"<msup>{base}{_one(above)}</msup>" if above else base
 
     def sign(self, below: bool) -> str:
-        """What stands below or above: a group, or the letters and numbers that follow."""
+        """Read a subscript or superscript: a group, or the letters and numbers that follow."""
         if self.next() in ("{", "("):
             mark = self.next()
             self.k += 1

@@ -11,7 +11,7 @@ DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 
 
 def for_browser(figure: dict[str, Any], points: int | None = None) -> dict[str, Any]:
-    """A figure with looks and the range of its values; of long curves at most so many points."""
+    """Return a styled figure with the range of its values; long curves are thinned to ``points`` points."""
     kept = range(len(figure["x"])) if points is None else thinned(len(figure["x"]), points)
     series = []
     for k, one in enumerate(figure["series"]):

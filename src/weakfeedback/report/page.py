@@ -35,7 +35,7 @@ VERDICTS = {
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim, the test behind it and what came out; ``verdict`` is a key of ``VERDICTS``."""
+    """A claim, its test and the outcome; ``verdict`` is a key of ``VERDICTS``."""
 
     words: str
     verdict: str
@@ -88,7 +88,7 @@ class Section:
 class Gallery:
     """The figures of a page: each is written beside it, and given to the page for the browser.
 
-    A page that stands alone has the pictures in it, for readers without scripts; others link to them.
+    A standalone page embeds the pictures, for readers without scripts; others link to them.
     """
 
     def __init__(self, folder: Path, alone: bool = True) -> None:
@@ -110,7 +110,7 @@ class Gallery:
 
 
 def thin(figures: Iterable[dict[str, Any]], points: int) -> None:
-    """Leave at most so many points of each curve in the browser."""
+    """Thin each curve to the number of points that a browser handles well."""
     for figure in figures:
         figure["json"] = script_json(for_browser(figure["of"], points))
 
@@ -141,7 +141,7 @@ def write_report(folder: Path, title: str, sections: Sequence[Section], text: st
 
 
 def page_folder(folder: Path) -> Path:
-    """The folder of a page, made if need be; one that leads elsewhere is refused, whoever put it there."""
+    """Return the folder of a page, created if needed; a link to elsewhere is refused."""
     if folder.is_symlink():
         raise OSError(errno.ELOOP, "is a link to another place: remove it", str(folder))
     folder.mkdir(parents=True, exist_ok=True)
@@ -157,7 +157,8 @@ def write_page(folder: Path, content: str, name: str = "index.html") -> Path:
 
 def render(template: str, **words: Any) -> str:
     """A page made of a template."""
-    return _environment().get_template(template).render(**words)
+    found: str = _environment().get_template(template).render(**words)
+    return found
 
 
 def tallied(outcomes: Iterable[str]) -> list[tuple[str, str, int]]:
@@ -190,7 +191,7 @@ def section_view(section: Section, gallery: Gallery, points: int = MOST_POINTS) 
 
 
 def _interpreted(results: Results) -> dict[str, str]:
-    """By policy the reason why it ran in the interpreter; skipping rounds by events is none."""
+    """Return, by policy, why it ran in the interpreter; skipping rounds by events does not count."""
     if results.about.get("method") == "events":
         return {}
     return results.reasons
@@ -219,7 +220,7 @@ def _environment() -> Any:
 
 
 def _shown(value: Any) -> Any:
-    """Words without characters that hide or turn others; what is markup of ours stays as it is."""
+    """Remove control characters from text; our own markup stays unchanged."""
     return visible(value, keep="\n\t") if type(value) is str else value
 
 

@@ -1,4 +1,4 @@
-"""Figures as PNG and SVG files. A file tells what it was made of, so it is drawn again only if that changed."""
+"""Figures as PNG and SVG files. A file records its inputs, so it is drawn again only if they changed."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _light(svg: bytes) -> bytes:
     )
 
 
-def _tenth(number: re.Match) -> bytes:
+def _tenth(number: re.Match[bytes]) -> bytes:
     return f"{float(number.group()):.1f}".removesuffix(".0").encode()
 
 

@@ -1,6 +1,6 @@
 """The code behind a page: what was stored with the results, and the modules that this package itself names.
 
-Nothing is ever imported here. A file of results says which code made it; its words are shown, not followed.
+Nothing is ever imported here. A file of results names the code that made it; that text is shown, never run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from weakfeedback.engine.sources import source_of_module, stored_sources
 
 
 class Sources:
-    """The modules a page links to. The page stands alone, so their text is part of it."""
+    """The modules a page links to. The page is standalone, so their text is part of it."""
 
     def __init__(self) -> None:
         self._views: dict[str, dict[str, Any]] = {}
@@ -51,7 +51,8 @@ def module_of(function: Any) -> str:
     """
     while isinstance(function, functools.partial):
         function = function.func
-    return function.__module__
+    found: str = function.__module__
+    return found
 
 
 def _view(module: str, source: dict[str, Any]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def comparison_rows(results: Results, measure: str = "regret") -> list[dict[str,
 
 
 def number(value: float) -> str:
-    """Write a number for a table: enough digits to compare, none to stumble over.
+    """Write a number for a table: enough digits to compare, and no more.
 
     >>> number(12345.6), number(43.456), number(0.01234), number(float("nan"))
     ('12,346', '43.46', '0.0123', '–')

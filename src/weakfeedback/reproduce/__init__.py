@@ -1,1 +1,1 @@
-"""The whole thesis run again: which experiments there are, how they are run together, what is kept, the page."""
+"""Reproduction of the whole thesis: the registry of experiments, the run, what is stored, and the page."""

@@ -48,7 +48,7 @@ def _dask(address: str) -> Iterator[tuple[Executor, int]]:
         raise NoCluster(f"--scheduler {address}: cannot be reached: {words}") from None
     try:
         threads = sum(client.nthreads().values())
-        # a chunk is played again where its worker was lost; results do not depend on where
+        # a chunk is played again if its worker was lost; results do not depend on the worker
         yield client.get_executor(pure=False), max(threads, 1)
     finally:
         client.close()

@@ -1,4 +1,4 @@
-"""What experiments will take, and what data they need: estimates for `reproduce --list` and the progress view."""
+"""Cost estimates and data requirements of experiments, for `reproduce --list` and the progress view."""
 
 from __future__ import annotations
 

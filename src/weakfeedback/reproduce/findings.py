@@ -1,4 +1,4 @@
-"""What the tests of claims found, kept on disk by a digest of the code and of what they read."""
+"""Findings of claims' tests, cached on disk under a digest of the code and of their inputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 from weakfeedback.experiments.model import Claim, Finding, Part, Run
 from weakfeedback.files import write_atomically
 
-# Packages, and a module, that show or use numbers of the thesis, but make none.
+# Packages, and a module, that show or use the numbers of the thesis but do not produce any.
 ASIDE = ("adapters", "apps", "checks", "cli", "figures.py", "journal", "live", "report", "serve")
 
 
@@ -29,7 +29,7 @@ def code_digest() -> str:
 
 
 def digest_of(root: Path) -> str:
-    """The same of a package in any folder: of all its packages but those in ``ASIDE``."""
+    """Return the same for a package in any folder: of all its packages except those in ``ASIDE``."""
     hasher = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         place = path.relative_to(root)
@@ -56,7 +56,7 @@ class Findings:
         self.folder, self.keys, self.data = folder, keys, data
 
     def key(self, claim: Claim) -> str:
-        """A digest of all that determines what the claim's test finds."""
+        """Return a digest of everything that determines the finding of the claim's test."""
         read = [f"{name}={self.keys.get(name, '')}" for name in claim.experiments]
         words = [code_digest(), str(claim.number), *read, json.dumps(dict(self.data), sort_keys=True)]
         return hashlib.sha256("|".join(words).encode()).hexdigest()[:40]
@@ -68,11 +68,11 @@ class Findings:
             if kept["key"] == self.key(claim):
                 return _from_plain(kept["finding"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            pass  # absent or damaged: it is made again
+            pass  # absent or damaged: computed again
         return None
 
     def find(self, claim: Claim, results: Callable[[], Mapping[str, Any]]) -> Finding | None:
-        """What the claim's test finds, from disk if it is known; None if there is no test."""
+        """Return the finding of the claim's test, from disk if available; None if there is no test."""
         if claim.test is None:
             return None
         found = self.get(claim)
@@ -101,7 +101,7 @@ class Aside:
         self._findings, self._data = findings, data
         self._stop = threading.Event()
         self._error: BaseException | None = None
-        # a daemon: whoever interrupts a run does not wait for a test of many seconds
+        # a daemon: an interrupted run must not wait for a test of many seconds
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -115,11 +115,11 @@ class Aside:
             self._error = error
 
     def finish(self) -> None:
-        """Wait until all is done; raise what a test raised."""
+        """Wait until all tests are done; raise what a test raised."""
         self._thread.join()
         if self._error is not None:
             raise self._error
 
     def stop(self) -> None:
-        """Begin no further test."""
+        """Start no further test."""
         self._stop.set()

@@ -22,7 +22,7 @@ class Headline:
         return all(outcomes.get(number) in self.outcomes for number in self.claims)
 
 
-# what holds, what does not, and what nobody expected; in the order in which they are told
+# what holds, what does not, and what was unexpected; in order of presentation
 HELD = (
     Headline("Without weak dominance USS-TS stays at a wrong arm, and its regret is linear.", (8, 9), HOLDS),
     Headline("Under weak dominance the first arm that passes the tests is the optimal one.", (26,), HOLDS),

@@ -146,7 +146,7 @@ def kept_key(folder: Path, name: str) -> str:
     try:
         return str(Results.load(rows_of(folder, name)).about.get("key", ""))
     except ValueError:
-        return ""  # absent or damaged: it is made again from the chunks
+        return ""  # absent or damaged: computed again from the chunks
 
 
 def save(folder: Path, planned: Planned, key: str) -> None:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weakfeedback.engine.replication import run
 
@@ -41,15 +41,15 @@ class Pool:
     ) -> None:
         self.executor, self.plan, self.finish, self.view, self.ahead = executor, plan, finish, view, ahead
         self.played = 0  # chunks
-        self._done: SimpleQueue[Future] = SimpleQueue()
+        self._done: SimpleQueue[Future[Any]] = SimpleQueue()
         self._ready: deque[tuple[Planned, int]] = deque()
-        self._running: dict[Future, tuple[Planned, int]] = {}
+        self._running: dict[Future[Any], tuple[Planned, int]] = {}
         self._left: dict[str, int] = {}
 
     def play(self, experiments: Iterable[Experiment]) -> None:
         """Play all; the first error ends it, with everything that is finished kept."""
         waiting = deque(experiments)
-        planning: tuple[Future, Experiment] | None = None
+        planning: tuple[Future[Any], Experiment] | None = None
         planner = ThreadPoolExecutor(1, thread_name_prefix="plan")
         try:
             while waiting or planning or self._ready or self._running:
@@ -66,7 +66,7 @@ class Pool:
                     self._keep(future)
         except BaseException:
             for planned, _ in self._running.values():
-                planned.plan.stop()  # chunks under way end soon
+                planned.plan.stop()  # running chunks end soon
             raise
         finally:
             for future in self._running:
@@ -90,7 +90,7 @@ class Pool:
         self._ready.extend((planned, k) for k in missing)
         self._close(planned)
 
-    def _keep(self, future: Future) -> None:
+    def _keep(self, future: Future[Any]) -> None:
         planned, k = self._running.pop(future)
         planned.plan.keep(k, future.result())
         self.played += 1

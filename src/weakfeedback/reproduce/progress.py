@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from weakfeedback.experiments.model import Experiment
 
-SHOWN = 6  # experiments under way that the live view names
+SHOWN = 6  # running experiments that the live view names
 
 
 class View:
@@ -31,7 +31,7 @@ class View:
         self._start = time.monotonic()
 
     def begun(self, experiment: Experiment, missing: int, tasks: int) -> None:
-        """An experiment is planned: so many of its chunks are missing."""
+        """An experiment is planned; ``missing`` of its chunks have to be played."""
         step = self.seconds[experiment.id] / tasks
         self.done += step * (tasks - missing)
         self._steps[experiment.id] = (step, missing)
@@ -77,7 +77,7 @@ class Lines(View):
 
 
 class Live(View):
-    """Bars on a terminal: all of it, and the experiments under way."""
+    """Progress bars on a terminal: the total, and the running experiments."""
 
     def __init__(self, seconds: Mapping[str, float], at_once: int, bar: Any) -> None:
         super().__init__(seconds, at_once)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came of it: verdicts, results, and the files written, the page first."""
+    """The outcome: verdicts, results, and the files written, the page first."""
 
     choice: Choice
     note: Note
@@ -57,7 +57,7 @@ def reproduce(
 ) -> Reproduction:
     """Reproduce the experiments meant by ``words`` (all if there are none) into ``folder``.
 
-    Whatever is finished is kept in the folder and found again: a run that was stopped goes on, and one that has
+    Finished work is kept in the folder and reused: a run that was stopped continues, and one that has
     nothing to play only writes the page. ``data`` is the folder of the medical data sets.
     """
     choice = choose(words)

@@ -6,13 +6,23 @@ rounds are those of the plain loop, and all counts are the same to the bit.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
 from weakfeedback.routing.world import TableWorld
+from weakfeedback.typing import Rng
 
 
-def play_events(policy, world, world_rng, rng, marks, counts, table):
+def play_events(
+    policy: Any,
+    world: Any,
+    world_rng: Rng,
+    rng: Rng,
+    marks: np.ndarray,
+    counts: np.ndarray,
+    table: np.ndarray,
+) -> int:
     """Play up to the round ``marks[-1]`` as ``play.play`` does; return 0.
 
     Draws: as there; those of quiet rounds are skipped.
@@ -45,16 +55,17 @@ def play_events(policy, world, world_rng, rng, marks, counts, table):
     return 0
 
 
-def pass_by(world, rng, rounds):
-    """Let so many rounds go by without looking at them: a law draws one number in each, a data set none."""
+def pass_by(world: Any, rng: Rng, rounds: int) -> None:
+    """Skip ``rounds`` rounds: a law draws one number in each, a data set none."""
     if isinstance(world, TableWorld):
         world.served = (world.served + rounds) % world.order.size
     else:
-        rng.bit_generator.advance(rounds)
+        bits: Any = rng.bit_generator  # PCG64, which can jump
+        bits.advance(rounds)
 
 
-def added(total, amount, times):
-    """Return ``total`` after ``amount`` was added to it so many times, one by one and rounded each time.
+def added(total: float, amount: float, times: int) -> float:
+    """Return ``total`` after ``amount`` was added to it ``times`` times, one by one and rounded each time.
 
     Between two powers of two all additions but the first round in the same way: the difference is a whole number of
     units in the last place, and where the rounding is a tie, the sum is even from then on.

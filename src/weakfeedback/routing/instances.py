@@ -12,12 +12,12 @@ from weakfeedback.routing.problem import RoutingProblem
 
 @dataclass(frozen=True)
 class Instance(Described):
-    """What is known of a named problem without making it.
+    """A named problem, described without building it.
 
     Attributes
     ----------
     name, summary : str
-        What to call it, and one line on what it is.
+        Its name, and a one-line description.
     data : str
         "": all are laws.
     prices : tuple of float
@@ -50,7 +50,7 @@ def names() -> tuple[str, ...]:
 
 
 def describe(name: str) -> Instance:
-    """Return what is known of an instance.
+    """Return the description of an instance.
 
     >>> describe("prices-1-3").prices
     (0.05, 0.15)

@@ -8,7 +8,7 @@ from weakfeedback.routing.events import play_events
 from weakfeedback.routing.policies.pay_to_compare import PayToCompare
 from weakfeedback.routing.rehearsal import Protocol
 
-NOTHING = -1_000_000_007  # stands where no output was ever shown
+NOTHING = -1_000_000_007  # placeholder where no output was ever observed
 
 
 def play(policy, world, world_rng, rng, marks, counts, table):
@@ -17,7 +17,7 @@ def play(policy, world, world_rng, rng, marks, counts, table):
     Return 0, or the round in which the policy called no model, or something that is none.
     """
     K = counts.size // 2
-    seen = np.full(K, NOTHING)  # holds only what this policy has been shown, in this round or before
+    seen = np.full(K, NOTHING)  # holds only what this policy has observed, in this round or before
     played = 0
     for k in range(K):
         played += counts[K + k]

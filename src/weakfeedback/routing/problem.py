@@ -143,7 +143,7 @@ class RoutingProblem:
         raise AttributeError(f"a RoutingProblem cannot be changed, so {name} cannot be deleted")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # NumPy forgets the read-only flag in a pickle.
+        # NumPy does not pickle the read-only flag.
         self.__dict__.update(state)
         self._freeze()
 
@@ -160,7 +160,7 @@ class RoutingProblem:
         )
 
     def world(self) -> LawWorld | TableWorld:
-        """Return the hidden side of the simulation: what draws the rows."""
+        """Return the hidden part of the simulation, which draws the rows."""
         from weakfeedback.routing.world import LawWorld, TableWorld
 
         return TableWorld(self._rows) if self._cycled else LawWorld(self._rows, self._probabilities)
@@ -189,7 +189,7 @@ class RoutingProblem:
         calls, answers = given[..., : self.arms], given[..., self.arms :]
         regret = np.zeros(given.shape[:-1])
         cost = np.zeros(given.shape[:-1])
-        # in index order: the same bits however the counts are batched
+        # in index order, so that the result does not depend on how the counts are batched
         for k in range(self.arms):
             regret += answers[..., k] * self.gaps[k] + (calls[..., k] - answers[..., k]) * self.prices[k]
             cost += calls[..., k] * self.prices[k]
@@ -209,7 +209,8 @@ class RoutingProblem:
 def _priced(make: Any, *arguments: Any) -> CascadeProblem:
     """A cascade whose costs are the prices of models; messages speak of prices and models."""
     try:
-        return make(*arguments)
+        found: CascadeProblem = make(*arguments)
+        return found
     except ValueError as error:
         words = str(error)
         if words.startswith("costs must be") and "one per arm" in words:

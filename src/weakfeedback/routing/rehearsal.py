@@ -1,73 +1,77 @@
-"""One round of routing taken apart, for checks that must stand between its steps."""
+"""One round of routing split into its steps, for checks that act between them."""
+
+from typing import Any
 
 import numpy as np
+
+from weakfeedback.typing import Problem, Rng, RoutingPolicy
 
 
 class Script:
     """A world that replays given rows (y, y1, ..., yK)."""
 
-    def __init__(self, rows):
+    def __init__(self, rows: np.ndarray) -> None:
         self.rows = rows
         self.served = 0
 
-    def begin(self, rng):
+    def begin(self, rng: Rng) -> None:
         """Nothing to prepare."""
 
-    def draw(self, rng):
+    def draw(self, rng: Rng) -> int:
         """Return the next row."""
         self.served += 1
         return self.served - 1
 
-    def show(self, row, call, seen):
+    def show(self, row: Any, call: np.ndarray, seen: Any) -> int:
         """Write the outputs of the models called into ``seen``, side by side, and return how many they are."""
         shown = self.rows[row, 1:][call]
         seen[: shown.size] = shown
-        return shown.size
+        return int(shown.size)
 
 
 class Protocol:
     """Draw, decide, show and learn as separate steps; a round is counted when it is learned from."""
 
     decides = "select"  # the method that returns the decision
-    # the same as others, for those who compare outputs in their own way
+    # the same feedback as pairs, for callers with their own comparison
     pair_methods: tuple[str, ...] = ("update_pairs",)
 
-    def record(self, problem, rounds, rng):
-        """What the world hides in so many rounds: one row (y, y1, ..., yK) each."""
+    def record(self, problem: Problem, rounds: int, rng: Rng) -> np.ndarray:
+        """Return the hidden data of ``rounds`` rounds: one row (y, y1, ..., yK) each."""
         world = problem.world()
         world.begin(rng)
         return np.array([world.rows[world.draw(rng)] for _ in range(rounds)])
 
-    def script(self, hidden):
-        """A world that replays what was recorded."""
+    def script(self, hidden: np.ndarray) -> Script:
+        """Return a world that replays recorded data."""
         return Script(hidden)
 
-    def decide(self, policy, rng):
+    def decide(self, policy: RoutingPolicy, rng: Rng) -> Any:
         """Ask for the models to call."""
         return policy.select(rng)
 
-    def show(self, row, call):
-        """What the policy may see of a row."""
+    def show(self, row: Any, call: np.ndarray) -> Any:
+        """Return what the policy may see of a row."""
         return row[1:][call]
 
-    def learn(self, policy, call, seen, rng):
+    def learn(self, policy: RoutingPolicy, call: np.ndarray, seen: Any, rng: Rng) -> None:
         """Count the round and give its feedback."""
         policy.start(call, rng)
         policy.update(call, seen, rng)
 
-    def learn_pairs(self, policy, call, seen, rng, size):
-        """The same by a matrix of disagreements, of so many rows."""
+    def learn_pairs(self, policy: Any, call: np.ndarray, seen: Any, rng: Rng, size: int) -> None:
+        """Do the same with a ``size`` x ``size`` matrix of disagreements."""
         policy.start(call, rng)
         policy.update_pairs(call, differences(call, seen, size), rng)
 
-    def scramble(self, row, call, rng):
-        """Another row that shows the same."""
+    def scramble(self, row: Any, call: np.ndarray, rng: Rng) -> Any:
+        """Return another row that looks the same to the policy."""
         other = rng.integers(0, 1000, size=row.size)
         other[1:][call] = row[1:][call]
         return other
 
 
-def differences(call, outputs, size):
+def differences(call: np.ndarray, outputs: np.ndarray, size: int) -> np.ndarray:
     """Return which pairs i < j of the models called differ, as a matrix by models.
 
     >>> differences(np.array([True, False, True]), [5, 6], 3).tolist()[0]

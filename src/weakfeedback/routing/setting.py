@@ -1,4 +1,4 @@
-"""The setting "routing": what the package must know of it."""
+"""Registration of the setting "routing"."""
 
 import math
 
@@ -13,7 +13,7 @@ def sample_problem() -> RoutingProblem:
 
 
 def describe_problem(problem: RoutingProblem) -> Words:
-    """What a reader should know of a problem."""
+    """Describe a problem for readers."""
     holds = "holds" if problem.weak_dominance else "fails: the optimal model cannot be learned"
     return [
         ("Models", f"{problem.arms}, counted from 0"),

@@ -20,7 +20,7 @@ class LawWorld(world.LawWorld):
 
 
 class TableWorld(world.TableWorld):
-    """Rows (y, y1, ..., yK) of a data set, shuffled once per replication and then served in turn, over and over.
+    """Rows (y, y1, ..., yK) of a data set, shuffled once per replication and then served cyclically.
 
     Draws: ``begin`` shuffles by Fisher and Yates from the end, ``int((k + 1) * rng.random())`` for k = n-1, ..., 1;
     nothing after that.

@@ -1,4 +1,4 @@
-"""The routes put together, and the gate that every request passes: names, sizes, origin, tokens, log lines."""
+"""The application: its routes, and the gate that every request passes: names, sizes, origin, tokens, log lines."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def send_problem(send: Any, problem: Problem, path: str = "") -> None:
 
 
 class Gate:
-    """What every request passes before its route, and every answer after it."""
+    """The middleware around every request and answer."""
 
     def __init__(self, app: Any, service: Service, auth: Auth, in_flight: int = IN_FLIGHT_LIMIT) -> None:
         self._app, self._service, self._auth, self._most = app, service, auth, in_flight
@@ -255,7 +255,7 @@ def make_app(
     table = [*busy, *routes_of([*OPERATIONS, *operations], service, auth), *others]
     app = Starlette(routes=table, lifespan=lifespan)
     app.router.redirect_slashes = False
-    # the gate answers for whatever is raised, so that Starlette's own layers would only cost time
+    # the gate handles all exceptions, so Starlette's own middleware would only cost time
     app.middleware_stack = Gate(app.router, service, auth, in_flight)
     app.state.service, app.state.auth = service, auth
     return app

@@ -1,4 +1,4 @@
-"""Who may do what: tokens and their scopes, the names of hosts, the origin of requests, the page's cookie."""
+"""Authorisation: tokens and their scopes, host names, the origin of requests, the page's cookie."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEVELS = {"none": 0, "read": 1, "use": 2, "admin": 3}
 SHORTEST = 16  # characters of a token
 COOKIE = "weakfeedback"
 SESSION = 12 * 3600  # seconds that a cookie lasts
-FAILURES, PERIOD, DELAY = 10, 60.0, 1.0  # so many failures within this time make the next ones slow
+FAILURES, PERIOD, DELAY = 10, 60.0, 1.0  # this many failures within this time make the next ones slow
 ADDRESSES = 10_000  # that are watched
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 SAFE = ("GET", "HEAD", "OPTIONS")
@@ -53,14 +53,14 @@ class Auth:
         self._failures: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def check_host(self, headers: dict[bytes, bytes]) -> None:
-        """Refuse names that are not this service's, so that no other site's name can lead here."""
+        """Reject host names that are not this service's (DNS rebinding)."""
         host = headers.get(b"host", b"").decode("latin-1").lower()
         name = host.rsplit(":", 1)[0] if host.rpartition(":")[2].isdigit() else host
         if name not in self.hosts:
             raise Problem("unknown_host", f"this service does not answer to the name {name!r:.80}")
 
     def check_origin(self, method: str, headers: dict[bytes, bytes]) -> None:
-        """Refuse changes that another site's page asks for."""
+        """Reject changes requested by another site's page."""
         origin = headers.get(b"origin")
         if origin is None or method in SAFE:
             return
@@ -84,7 +84,7 @@ class Auth:
 
     def _level_of(self, secret: bytes) -> int | None:
         digest, found = sha256(secret).digest(), None
-        for token in self.tokens:  # all of them, so that time tells nothing
+        for token in self.tokens:  # all of them, so that timing reveals nothing
             if hmac.compare_digest(digest, token.digest):
                 found = token.level
         return found

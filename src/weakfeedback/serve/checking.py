@@ -1,4 +1,4 @@
-"""A store is checked: everything is read, and every learner is made again from its events.
+"""Check a store: read everything, and rebuild every learner from its events.
 
 A learner is made again from the beginning and from every snapshot, all at once, so that the log is read once. Where a
 snapshot was taken, it must show what the events have led to; at the end, all that were made must be the same, field by
@@ -34,7 +34,7 @@ class Checked:
     first: int = 0  # the first event that is kept
     snapshots: int = 0
     problems: list[str] = field(default_factory=list)
-    differences: int = 0  # decisions that fall otherwise by this version, where another one wrote them
+    differences: int = 0  # decisions of another version that this version would make differently
 
     def __str__(self) -> str:
         """One line."""
@@ -55,7 +55,7 @@ class Fold(Protocol):
     """Something that events are folded into."""
 
     def apply(self, event: Event, same: bool, where: str) -> None:
-        """Do again what an event tells."""
+        """Apply an event."""
 
     def picture(self) -> dict[str, Any]:
         """Everything as plain data."""
@@ -68,7 +68,7 @@ class OwnJournal:
         self.live = made_again(_kind(body["kind"]), body, _code(body), store, learner)
 
     def apply(self, event: Event, same: bool, where: str) -> None:
-        """Do again what an event tells."""
+        """Apply an event."""
         self.live._apply(event, same, where)
 
     def picture(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def check_store(store: Store) -> Iterator[Checked | str]:
 
 
 def check_learner(store: Store, stored: Stored) -> Checked:
-    """Make a learner again in every way, and compare."""
+    """Rebuild a learner in every way, and compare."""
     floor = store.floor(stored.id).seq
     found = Checked(stored.name, first=floor)
     snapshots = sorted(store.snapshots(stored.id, found.problems), key=lambda one: one.seq)

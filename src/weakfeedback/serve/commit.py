@@ -1,4 +1,4 @@
-"""The queue of rows, and the thread that writes all that waits in one transaction.
+"""The queue of rows, and the thread that writes all waiting rows in one transaction.
 
 The disk is the pacemaker: while one transaction is under way the next one gathers, and nobody lingers. After a failure
 nothing is written any more: what waits fails, and so does whatever comes later. Who owns the committer then throws the
@@ -42,7 +42,7 @@ class Committer:
         self._error: BaseException | None = None
         self._stopping = False
         self._idle = True  # the thread waits
-        self._called = False  # it is about to be woken
+        self._called = False  # it is about to be notified
         self._thread = threading.Thread(target=self._work, name="weakfeedback commit", daemon=True)
         self._thread.start()
 
@@ -61,7 +61,7 @@ class Committer:
                 _refuse(future, self._error or StoreUnavailable(0, "the service is stopping"))
                 return future
             self._queue.append((item, future, stored))
-            if self._idle and not self._called:  # once for all that come in this turn of the loop
+            if self._idle and not self._called:  # once for all that arrive in this iteration of the loop
                 self._called = True
                 self._loop.call_soon(self._call)
         return future
@@ -72,7 +72,7 @@ class Committer:
             self._wake.notify()
 
     def stop(self) -> None:
-        """Write what waits, and end the thread; called from any thread but that."""
+        """Write all waiting rows, and end the thread; called from any other thread."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
@@ -125,7 +125,7 @@ class Committer:
 
     def _refuse(self, futures: list[asyncio.Future[Any]], error: BaseException) -> None:
         if self._failed is not None:
-            self._failed(error)  # first: nobody who is told may find the old memory
+            self._failed(error)  # first: nobody may read the old state after an acknowledgement
         for future in futures:
             _refuse(future, error)
 
@@ -145,4 +145,4 @@ def _resolve(done: Done) -> None:
 def _refuse(future: asyncio.Future[Any], error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)
-        future.exception()  # who has gone does not hear of the failure, and nobody must complain of that
+        future.exception()  # a client that has gone does not see the failure, which must not be logged as an error

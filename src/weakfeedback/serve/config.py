@@ -34,7 +34,7 @@ class ConfigError(ValueError):
 
 @dataclass
 class Settings:
-    """What a service is started with."""
+    """The settings of a service."""
 
     host: str = "127.0.0.1"
     port: int = PORT
@@ -50,7 +50,7 @@ class Settings:
     file: str = ""
 
     def check(self) -> None:
-        """Refuse an address that others can reach without a token."""
+        """Reject an address that others can reach without a token."""
         if self.host not in LOOPBACK and not self.tokens:
             raise ConfigError(
                 f"host = {self.host!r} can be reached by others: it needs a [[server.token]] in the configuration"
@@ -242,7 +242,7 @@ def is_name(name: Any) -> bool:
 
 
 def check_store(address: str) -> None:
-    """Refuse an address of a store that is of no known kind, or that holds a password."""
+    """Reject the address of a store of unknown kind, or with a password in it."""
     scheme, _, rest = address.partition("://")
     if not rest or scheme not in ("sqlite", "postgresql", "postgres"):
         raise ConfigError("a store must be sqlite:///FILE or postgresql://USER@HOST/DATABASE")

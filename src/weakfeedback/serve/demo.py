@@ -27,7 +27,7 @@ NEEDS = {"north": 0.5, "south": 0.7, "east": 0.4, "west": 0.9}  # patrols from w
 RISKS = {"north": 0.3, "south": 0.6, "east": 0.5, "west": 0.2}
 HISTORY = 60  # minutes that are played before the page is shown
 PER_MINUTE = 30  # questions to each learner
-SLOWER = 3  # so many times fewer for a learner that is asked after every answer
+SLOWER = 3  # this many times fewer for a learner that is asked after every answer
 PERIOD = 0.5  # seconds from one round of live questions to the next
 
 _priced = {"error_cost": ERROR_COST, "currency": "USD", "seed": 1}
@@ -42,7 +42,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
 
 
 class Clock:
-    """The clock of the service: behind, while the past is played, and then the true one."""
+    """The clock of the service: in the past while history is simulated, then the real one."""
 
     def __init__(self) -> None:
         self.behind = HISTORY * 60_000_000  # microseconds; 0 when the past is over
@@ -90,7 +90,7 @@ class Load:
                 await self.service.create(name, CONFIG.validate_python(config))
 
     async def ask(self, counts: dict[str, int], changed: bool, forgotten: float = 0.01) -> None:
-        """Play so many rounds with each learner; a few are never answered."""
+        """Play ``counts`` rounds with each learner; a few are never answered."""
         asked = [(name, count) for name, count in counts.items() if count]
         await asyncio.gather(*(self._ask_one(name, count, changed, forgotten) for name, count in asked))
 
@@ -147,7 +147,7 @@ class Load:
         await self.ask({name: 1 + int(seconds * PER_MINUTE / 60.0) for name in LEARNERS}, changed=True)
 
     async def go_on(self) -> None:
-        """Ask a handful of questions now and then, until the service ends."""
+        """Ask a handful of questions from time to time, until the service ends."""
         while self.service.state == "ready" and not self.service.draining:
             mean = PER_MINUTE * PERIOD / 60.0
             counts = {name: int(mean + self.world.dice.random()) for name in LEARNERS}
@@ -161,7 +161,7 @@ Part = Callable[[Service, Clock, Auth], Awaitable[dict[str, Any]]]
 
 
 async def questions(service: Service, clock: Clock, _: Auth) -> dict[str, Any]:
-    """The learners, an hour of their past, and a load that goes on."""
+    """The learners, an hour of history, and a continuous load."""
     load = Load(service)
     await load.create()
     await load.play_past(clock)

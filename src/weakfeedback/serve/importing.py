@@ -22,7 +22,7 @@ def import_state(
     parts: Sequence[str] | None = None,
     clock: Clock = now,
 ) -> Learner:
-    """Make a learner of the file that ``save`` of a live object wrote; it goes on where that object stood.
+    """Make a learner of the file that ``save`` of a live object wrote; it continues where that object stopped.
 
     Arguments:
         parts: the names of its stages, models or arms; numbers, or what the file says, by default.

@@ -54,13 +54,14 @@ class Kind:
         raise NotImplementedError
 
     def code(self) -> dict[str, Any]:
-        """What no state holds."""
+        """Return the arguments that a state does not contain."""
         return {}
 
     def again(self, state: dict[str, Any], compiled: bool) -> Live:
         """The live object that gave ``state``."""
         made: Any = self.live
-        return made.from_state(state, compiled=compiled, **self.code())
+        found: Live = made.from_state(state, compiled=compiled, **self.code())
+        return found
 
     def checked_context(self, live: Any, context: Sequence[float] | None) -> tuple[Any, ...]:
         """The arguments of ``decide``; a problem if the context does not fit."""
@@ -99,7 +100,7 @@ class Kind:
         return False
 
     def recost(self, live: Any, given: dict[str, Any]) -> None:
-        """Go on with new prices."""
+        """Continue with new prices."""
         raise Problem("not_offered", f"a {self.name} learner has no prices")
 
     def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
@@ -117,7 +118,7 @@ class Kind:
         }
 
     def refuse(self, given: FeedbackRequest, allowed: Sequence[str]) -> None:
-        """Refuse fields of a feedback that mean nothing here."""
+        """Reject fields of a feedback that do not apply here."""
         for field in given.model_fields_set - {*allowed, *ASIDE}:
             raise Problem("wrong_outputs", f"{field} must be left out for a {self.name} learner", field=field)
 
@@ -159,7 +160,7 @@ class Compared(Kind):
         return [tuple(pair) for pair in given.differ or ()], None, None
 
     def check_number(self, outputs: list[Any], numbers: Sequence[int]) -> None:
-        """Refuse more or fewer outputs than were asked for."""
+        """Reject a number of outputs other than the one requested."""
         if len(outputs) != len(numbers):
             which = (
                 f"the stages 0 to {numbers[-1]}" if self._parts == "stages" else f"the models {list(numbers)}"
@@ -226,7 +227,8 @@ class CascadeKind(Compared):
         return {"stage": stage, "name": self.names[stage], "call": self.names[: stage + 1]}
 
     def stage(self, body: dict[str, Any]) -> str:
-        return self.names[body["stage"]]
+        found: str = self.names[body["stage"]]
+        return found
 
     def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
         self.refuse(given, ("outputs", "differ", "distance", "costs", "label", "label_cost", "right"))
@@ -277,7 +279,8 @@ class CascadeKind(Compared):
             raise Problem(
                 "wrong_context", "contexts must be left out for a cascade learner", field="contexts"
             )
-        return live.warm_start(self.rows(outputs))
+        found: int = live.warm_start(self.rows(outputs))
+        return found
 
     def report(self, live: Any) -> dict[str, Any]:
         report = live.report()
@@ -344,7 +347,8 @@ class ContextualKind(CascadeKind):
             raise Problem(
                 "wrong_context", "contexts must be given, one for every row of outputs", field="contexts"
             )
-        return live.warm_start(contexts, self.rows(outputs))
+        found: int = live.warm_start(contexts, self.rows(outputs))
+        return found
 
 
 class AdaptiveKind(CascadeKind):
@@ -452,7 +456,8 @@ class RouterKind(Compared):
         return {"stage": answer, "name": self.names[answer], "call": [self.names[k] for k in body["call"]]}
 
     def stage(self, body: dict[str, Any]) -> str:
-        return self.names[body["answer"]]
+        found: str = self.names[body["answer"]]
+        return found
 
     def waits(self, body: dict[str, Any]) -> bool:
         return len(body["call"]) > 1
@@ -475,7 +480,8 @@ class RouterKind(Compared):
     def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
         if contexts is not None:
             raise Problem("wrong_context", "contexts must be left out for a router learner", field="contexts")
-        return live.warm_start(self.rows(outputs))
+        found: int = live.warm_start(self.rows(outputs))
+        return found
 
     def report(self, live: Any) -> dict[str, Any]:
         report = live.report()
@@ -530,12 +536,12 @@ class AllocationKind(Kind):
         return digest_of(seen)
 
     def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
-        from weakfeedback.live.allocator import Lesson, seen_values
-        from weakfeedback.live.labels import lent
+        from weakfeedback.live.allocator import AllocationRecord, seen_values
+        from weakfeedback.live.labels import freeze
 
         try:
-            seen = lent(seen_values(given.observed, len(self.names), live._names))
-            live._learn([Lesson(id, digest, seen)])
+            seen = freeze(seen_values(given.observed, len(self.names), live._names))
+            live._learn([AllocationRecord(id, digest, seen)])
         except ValueError as error:
             raise Problem("wrong_outputs", str(error), field="observed") from None
 

@@ -24,7 +24,7 @@ from weakfeedback.serve.models import CONFIG, CalibrateRequest, FeedbackRequest,
 from weakfeedback.serve.watch import RESULTS, Watch
 
 SNAPSHOT = 10_000  # events from one snapshot to the next
-SAMPLED = 32  # of so many light steps one is timed, and so many at the start
+SAMPLED = 32  # one in this many light steps is timed, and this many at the start
 HEAVY = 0.0005  # seconds of a step, on average, above which it is done in a thread
 WEIGHT = 0.1  # of the latest step that was timed in the moving average
 AUDITS = 100  # that are remembered
@@ -44,20 +44,20 @@ class Observer(Protocol):
     """Something that watches the events of a learner: minutes, detectors of drift."""
 
     def see(self, event: Event, learner: Learner) -> None:
-        """Take note of an event, just made or made again."""
+        """Observe an event, new or replayed."""
 
     def state(self) -> Any:
         """Everything as plain JSON data, for a snapshot."""
 
     def restore(self, state: Any) -> None:
-        """Go on from what ``state`` gave."""
+        """Continue from what ``state`` gave."""
 
 
 OBSERVERS: dict[str, Callable[[Learner], Observer]] = {"watch": Watch.of}  # by name, made for every learner
 
 
 class Outbox:
-    """What a live object takes for its journal: it numbers events and keeps their rows until somebody commits them."""
+    """The journal that a live object sees: it numbers events and keeps their rows until they are committed."""
 
     every = 1
     pending_ttl = None
@@ -90,7 +90,7 @@ class Outbox:
         return row
 
     def note(self, row: Row, _: str | None = None) -> None:
-        """Put an event into the queue; the second time nothing is done."""
+        """Queue an event; a repetition has no effect."""
         seq, at, kind, decision, key = row[1:6]
         if seq > self.last_seq:
             self._noted.append((row, Event(seq, at, kind, decision, key, self._bodies.pop(seq))))
@@ -107,7 +107,7 @@ class Outbox:
         return taken
 
     def flush(self) -> None:
-        """Nothing: the committer writes."""
+        """Do nothing: the committer writes."""
 
     def wants_snapshot(self) -> bool:
         """Never: the service takes them."""
@@ -163,7 +163,7 @@ class Learner:
         return self.steps <= SAMPLED or self.steps % SAMPLED == 0
 
     def timed(self, seconds: float) -> None:
-        """Take note of how long a step took; the first one counts in full."""
+        """Record how long a step took; the first one counts in full."""
         known = self.step_seconds
         self.step_seconds = known + WEIGHT * (seconds - known) if known else seconds
 
@@ -180,7 +180,7 @@ class Learner:
         self.live._journal = self.live._log = self.outbox
 
     def become(self, live: Live) -> None:
-        """Go on with another object of the same state, and what explains the last decisions."""
+        """Continue with another object of the same state, and the explanations of the last decisions."""
         live._seed, live._every = self.live._seed, self.live._every
         live._records = self.live._records
         self.live = live
@@ -222,7 +222,7 @@ class Learner:
         return learner
 
     def apply(self, event: Event, same: bool, where: str) -> None:
-        """Do again what an event tells; ``same`` if this version of the package wrote it."""
+        """Apply an event; ``same`` if this version of the package wrote it."""
         if event.kind not in OWN:
             told = event
             if event.kind == "feedback" and any(name in event.body for name in EXTRA):
@@ -233,7 +233,7 @@ class Learner:
         self.outbox._at = event.at
 
     def see(self, event: Event) -> None:
-        """Count an event, just made or made again."""
+        """Count an event, new or replayed."""
         kind, id = event.kind, event.decision
         if kind == "create":
             self.created = event.at
@@ -371,7 +371,7 @@ class Learner:
         return self._settle()
 
     def recost(self, given: dict[str, Any]) -> list[Event]:
-        """Go on with new prices."""
+        """Continue with new prices."""
         try:
             self.kind.recost(self.live, given)
         except ValueError as error:
@@ -465,12 +465,12 @@ class Learner:
         """Count a feedback that changed nothing: a duplicate, a conflict, or one that came late."""
         self.refused[result] += 1
         watch = self.observers.get("watch")
-        if isinstance(watch, Watch) and not self.lock.locked():  # a step under way may be in another thread
+        if isinstance(watch, Watch) and not self.lock.locked():  # a running step may be in another thread
             watch.note(self.outbox._clock(), result)
 
     def settings(self) -> dict[str, Any]:
-        """The configuration with the prices of now; the seed stays in the log."""
-        told = self.config.model_dump(mode="json", exclude={"seed"})
+        """The configuration with the current prices; the seed stays in the log."""
+        told: dict[str, Any] = self.config.model_dump(mode="json", exclude={"seed"})
         for field, own in (("stage_costs", "_prices"), ("prices", "_prices"), ("error_cost", "_error_cost")):
             if field in told:
                 told[field] = getattr(self.live, own)

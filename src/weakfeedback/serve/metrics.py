@@ -1,4 +1,4 @@
-"""What Prometheus reads. Counters of learners are read from them when somebody asks, so that rounds pay nothing."""
+"""Prometheus metrics. Counters of learners are read on request, so that rounds pay nothing."""
 
 from __future__ import annotations
 

@@ -101,7 +101,8 @@ class Comparator:
         """How far apart the pairs (0, 1), (0, 2), ..., (1, 2), ... are; with a metric."""
         assert self.metric is not None
         matrix = distances(labels, self.metric)
-        return matrix[np.triu_indices(len(labels), 1)].tolist()
+        found: list[float] = matrix[np.triu_indices(len(labels), 1)].tolist()
+        return found
 
     def _as_text(self, field: str, output: Any) -> str:
         if type(output) is not str:
@@ -112,7 +113,8 @@ class Comparator:
             output = output.strip()
         if self._text.collapse:
             output = " ".join(output.split())
-        return output.casefold() if self._text.casefold else output
+        found: str = output.casefold() if self._text.casefold else output
+        return found
 
 
 def _plain(_: str, output: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Learners as they were: the newest sound snapshot, and every later event made again and compared."""
+"""Recovery of learners: the newest valid snapshot, and every later event replayed and compared."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from weakfeedback.serve.learner import Clock, Learner, now
 
 @dataclass
 class Recovered:
-    """What recovery has found."""
+    """The result of recovery."""
 
     learners: list[Learner] = field(default_factory=list)
     empty: dict[str, int] = field(default_factory=dict)  # learners that were named and never made
     events: int = 0
-    warnings: list[str] = field(
-        default_factory=list
-    )  # one line each; decisions that fell otherwise are among them
+    warnings: list[str] = field(default_factory=list)  # one line each; includes decisions that differ now
     differences: int = 0
 
 
@@ -30,7 +28,7 @@ def recover_all(store: Store, *, trust: bool = False, clock: Clock = now) -> Rec
     """All learners of a store. JournalError names the first learner and event that cannot be made again."""
     found = Recovered()
     for stored in store.learners():
-        if store.last(stored.id)[0] < 0:  # it ended before it had begun
+        if store.last(stored.id)[0] < 0:  # the process ended before the learner was created
             found.empty[stored.name] = stored.id
             continue
         found.learners.append(recover(store, stored, found, trust=trust, clock=clock))
@@ -40,7 +38,7 @@ def recover_all(store: Store, *, trust: bool = False, clock: Clock = now) -> Rec
 def recover(
     store: Store, stored: Stored, found: Recovered, *, trust: bool = False, clock: Clock = now
 ) -> Learner:
-    """One learner; with ``trust`` the logged decisions stand where they would fall otherwise now."""
+    """Recover one learner; with ``trust`` logged decisions stand where they would differ now."""
     where = f"learner {stored.name}"
     damaged: list[str] = []
     start: tuple[dict[str, Any], int, str] | None = None
@@ -77,7 +75,7 @@ def recover(
 
 
 class _counted:
-    """Collects the warnings about decisions that fell otherwise."""
+    """Collects the warnings about decisions that differ now."""
 
     def __init__(self, found: Recovered) -> None:
         self._found = found

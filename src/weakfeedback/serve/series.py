@@ -69,7 +69,7 @@ class Series:
         if self._minute[0] >= 0.0:
             self._rows.extend(self._minute)
         self._minute = self._zeros(minute)
-        # now and then only, for it moves all that is kept
+        # only occasionally, because it moves everything that is kept
         if self._rows and self._rows[0] < minute - KEPT - 60:
             del self._rows[: self._find(minute - KEPT + 1) * self._width]
 

@@ -22,18 +22,18 @@ from weakfeedback.serve.page.routes import page_of
 from weakfeedback.serve.service import Options, Service
 
 log = logging.getLogger("weakfeedback.serve")
-SWITCH = 0.0005  # seconds after which a thread with a heavy step lets the loop have its turn
+SWITCH = 0.0005  # seconds after which a thread with a heavy step yields to the loop
 PATIENCE = 30.0  # seconds in which a request must have arrived, and in which the last ones are finished
 
 
 class Patient(HttpToolsProtocol):
     """A connection that must send its request in time, and no endless headers."""
 
-    began: float | None = None  # when the request under way began to arrive
+    began: float | None = None  # when the current request began to arrive
     _size = 0  # of what came before its headers were complete; -1 afterwards
 
     def data_received(self, data: bytes) -> None:
-        """Take note of when a request begins."""
+        """Record when a request begins."""
         if self.began is None:
             self.began, self._size = time.monotonic(), 0
         super().data_received(data)
@@ -78,7 +78,7 @@ class Server(uvicorn.Server):
             self.ready(self.servers[0].sockets[0].getsockname()[1])
 
     async def on_tick(self, counter: int) -> bool:
-        """Look for connections that take too long, once a second."""
+        """Check for connections that take too long, once a second."""
         if counter % 10 == 0:
             late = time.monotonic() - self.patience
             for connection in list(self.server_state.connections):
@@ -91,7 +91,7 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """Take no more requests, finish those under way."""
+        """Take no more requests, finish those in progress."""
         if self.service.state == "ready":
             self.service.draining = True
         await super().shutdown(sockets)
@@ -161,7 +161,7 @@ async def serve(
         with server.capture_signals():
             await server._serve()
             interrupted = signal.SIGINT in server._captured_signals
-            server._captured_signals.clear()  # the end was asked for, and is done
+            server._captured_signals.clear()  # shutdown was requested, and is complete
     finally:
         for close in closers:
             await close()

@@ -501,7 +501,8 @@ class Service:
         learner = self.learner(name)
         async with learner.lock:
             told = self.told(learner)
-        return await self._shown(learner, told)
+        found: dict[str, Any] = await self._shown(learner, told)
+        return found
 
     async def infos(self) -> dict[str, Any]:
         """What is told of all learners."""
@@ -516,7 +517,8 @@ class Service:
             raise Problem("invalid", "stage_costs, prices or error_cost must be given")
         settings = learner.settings()
         if all(settings.get(field) == value for field, value in wanted.items()):
-            return await self._shown(learner, self.told(learner))
+            found: dict[str, Any] = await self._shown(learner, self.told(learner))
+            return found
         await self._step(learner, learner.recost, wanted)
         return await self.info(name)
 
@@ -720,7 +722,8 @@ class Service:
             return {"result": "cancelled", "id": id}
         end = await self._end_of(learner, id)
         if end.kind == "cancel":
-            return await self._shown(learner, {"result": "duplicate", "id": id})
+            found: dict[str, Any] = await self._shown(learner, {"result": "duplicate", "id": id})
+            return found
         if end.kind == "expire":
             raise Problem("expired", f"decision {id} has expired at {moment(end.at)}")
         raise Problem("conflict", f"decision {id} was answered at {moment(end.at)}, and cannot be cancelled")
@@ -807,7 +810,8 @@ class Service:
     async def decision(self, name: str, id: int) -> dict[str, Any]:
         """Where a decision stands."""
         learner = self.learner(name)
-        return await self._shown(learner, await self._standing(learner, id))
+        found: dict[str, Any] = await self._shown(learner, await self._standing(learner, id))
+        return found
 
     async def _standing(self, learner: Learner, id: int) -> dict[str, Any]:
         made = await self._look(lambda store: store.decided(learner.id, id)) if 0 < id < 2**63 else None
@@ -855,7 +859,10 @@ class Service:
             if status in ("all", told["status"]):
                 found.append(told)
         more = seen + 1 < learner.live._ledger.next if status != "pending" else bool(ids) and ids[-1] > seen
-        return await self._shown(learner, {"decisions": found, "next": seen if more else None})
+        result: dict[str, Any] = await self._shown(
+            learner, {"decisions": found, "next": seen if more else None}
+        )
+        return result
 
     async def explain(self, name: str, id: int) -> dict[str, Any]:
         """Why a decision fell as it did."""
@@ -868,7 +875,8 @@ class Service:
                 text = explain(id)
             except UnknownDecision as error:
                 raise Problem("not_explained", str(error)) from None
-        return await self._shown(learner, {"id": id, "text": text})
+        found: dict[str, Any] = await self._shown(learner, {"id": id, "text": text})
+        return found
 
     # -- what was learned
 
@@ -877,7 +885,8 @@ class Service:
         learner = self.learner(name)
         async with learner.lock:
             told = self.report_now(learner)
-        return await self._shown(learner, told)
+        found: dict[str, Any] = await self._shown(learner, told)
+        return found
 
     def report_now(self, learner: Learner) -> dict[str, Any]:
         """The report of this moment, of a learner whose lock the caller holds; committed or not."""
@@ -911,7 +920,8 @@ class Service:
         learner = self.learner(name)
         async with learner.lock:
             text = str(learner.live.report())  # type: ignore[attr-defined]
-        return await self._shown(learner, text)
+        found: str = await self._shown(learner, text)
+        return found
 
     async def certificate(self, name: str, alpha: float) -> dict[str, Any]:
         """What the comparisons prove without labels."""
@@ -932,7 +942,8 @@ class Service:
             "alpha": found.alpha,
             "text": str(found),
         }
-        return await self._shown(learner, told)
+        result: dict[str, Any] = await self._shown(learner, told)
+        return result
 
     async def warm_start(self, name: str, given: WarmStartRequest, key: str | None = None) -> dict[str, Any]:
         """Learn rows in which all stages ran; with a key only once."""
@@ -1031,7 +1042,8 @@ class Service:
     async def audit_told(self, name: str, number: int) -> dict[str, Any]:
         """Where an audit stands."""
         learner = self.learner(name)
-        return await self._shown(learner, _audit_told(_audit_of(learner, number)))
+        found: dict[str, Any] = await self._shown(learner, _audit_told(_audit_of(learner, number)))
+        return found
 
     # -- the log
 

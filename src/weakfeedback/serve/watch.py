@@ -303,7 +303,7 @@ class Watch:
         self.apply(event)
 
     def restore(self, state: Any) -> None:
-        """Go on from what ``state`` gave."""
+        """Continue from what ``state`` gave."""
         self.__dict__.update(Watch.from_state(state).__dict__)
         self._steps = self._methods()
 

@@ -1,6 +1,6 @@
-"""What in the test of a claim is ours and not the thesis's, and what remains true of a claim that fails.
+"""What in a claim's test is our own choice, and what remains true of a claim that fails.
 
-One place for these sentences, so that they can be read and checked together. ``told`` gives them to the claims.
+These sentences are kept in one place so that they can be read and checked together. ``told`` adds them to the claims.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random cascades, on which what the thesis says of all cascades is checked, and random rows of a cascade."""
+"""Random cascades, on which statements about all cascades are checked, and random rows of a cascade."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def random_dominant(rng: np.random.Generator, most_arms: int = 4) -> CascadeProb
 def random_problems(
     count: int, seed: int, wanted: Callable[[CascadeProblem], bool] | None = None
 ) -> list[CascadeProblem]:
-    """The first ``count`` random cascades of a seed that are ``wanted``."""
+    """Return the first ``count`` random cascades of a seed that satisfy ``wanted``."""
     rng = np.random.default_rng(seed)
     found: list[CascadeProblem] = []
     while len(found) < count:
@@ -55,11 +55,11 @@ def law_of(problem: CascadeProblem) -> tuple[np.ndarray, np.ndarray]:
     >>> law_of(random_dominant(np.random.default_rng(1)))[1].sum().round(9).item()
     1.0
     """
-    return problem._rows, problem._probabilities  # kept from policies, not from checks of the theory
+    return problem._rows, problem._probabilities  # hidden from policies, not from checks of the theory
 
 
 def sampled_rows(problem: CascadeProblem, rounds: int, rng: np.random.Generator) -> np.ndarray:
-    """Rows (y, y1, ..., yK) of so many rounds: drawn from the law, or a data set shuffled and cycled."""
+    """Return rows (y, y1, ..., yK) of ``rounds`` rounds: drawn from the law, or a data set shuffled and cycled."""
     rows, law = law_of(problem)
     if problem._cycled:
         return rows[np.resize(rng.permutation(len(rows)), rounds)]

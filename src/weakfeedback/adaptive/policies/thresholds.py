@@ -7,7 +7,7 @@ from weakfeedback.adaptive.arguments import stage_costs, threshold_vector
 
 
 class Thresholds:
-    """Stops at the first stage whose score is not below its threshold: what tools ship.
+    """Stops at the first stage whose score is not below its threshold, as many tools do.
 
     A score that is missing counts as below every threshold but minus infinity. Draws: none.
 

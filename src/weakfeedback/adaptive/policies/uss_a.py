@@ -13,7 +13,7 @@ LAST, SCORE, CALIBRATED = 0, 1, 2
 JUDGES = ("last", "score", "calibrated")
 ANSWER = 5  # features of an answer
 SURE = -2.0  # the prior mean of the intercept of a fall
-MOST_LABELS = 1024  # that are told apart when they are counted
+MOST_LABELS = 1024  # that are distinguished when they are counted
 LEAST_FADE = 64  # rounds
 EDGE = 1e-6  # scores are cut to [EDGE, 1 - EDGE] before their logit is taken
 
@@ -30,11 +30,11 @@ class UssA(KeptRounds):
     |phi|^2 = phi' H^-1 phi, g and g' standard normal, n_k rounds that went on from stage k. Before the last but one
     stage both are drawn, there only the rise is.
 
-    What is believed of an answer is told by the *judge* once the last stage has spoken: "last" believes its answer and
+    The *judge* determines what is believed of an answer once the last stage has run: "last" believes its answer and
     no other; "score" believes it by its score, a probability, and others by the probabilities that it gives them, or
     what is left in equal parts; "calibrated" as ``calibrate`` has learned from labelled rows. Where a round stopped
     earlier, a regression on the answer's support stands in. The regressions are fitted backwards from the last stage,
-    to the values met along each round (Longstaff and Schwartz), anew whenever the rounds have grown by a quarter;
+    to the values met along each round (Longstaff and Schwartz), again whenever the rounds have grown by a quarter;
     between fits by one Newton step per round.
 
     The rule it aims at costs at most 2 kappa more per round than any rule, kappa the mean calibration error of the
@@ -63,8 +63,8 @@ class UssA(KeptRounds):
         The share of the decisions that go on whatever is known, so that a change of a later stage is seen. What is
         learned is not biased by it: the regressions are on what was seen before.
     fade : integer >= 64, or None
-        For stages that change: only the last so many rounds count, scores are ranked among theirs, and all is fitted
-        anew whenever a quarter of them is new. None: the last ``memory`` rounds, and fits that become rare.
+        For stages that change: only the last ``fade`` rounds count, scores are ranked among theirs, and everything is
+        refitted whenever a quarter of them is new. None: the last ``memory`` rounds, and fits that become rare.
 
     References
     ----------
@@ -139,7 +139,7 @@ class UssA(KeptRounds):
         return bool(self.gain(k, outputs, scores, rng) > self.c[k + 1])
 
     def gain(self, k, outputs, scores, rng):
-        """A draw of what going on after stage k brings, its price left out; in errors saved."""
+        """Draw the gain from going on after stage k, without its price, in errors saved."""
         if self.judging == CALIBRATED and not self.calibrated:
             raise ValueError("judge 'calibrated' needs calibrate() first")
         if self.probe > 0.0 and rng.random() < self.probe:
@@ -176,7 +176,7 @@ class UssA(KeptRounds):
             self.learn(r)
 
     def check_last(self, arm, scores, believed, chances):
-        """Refuse what the judge cannot judge."""
+        """Reject scores that the judge cannot use."""
         if self.judging == CALIBRATED and not self.calibrated:
             raise ValueError("judge 'calibrated' needs calibrate() first")
         if arm == self.K - 1:
@@ -334,7 +334,7 @@ class UssA(KeptRounds):
         return (1.0 - p) * self.eta / (last - agree)
 
     def learn(self, r):
-        """Take one step with a new round; beliefs wait for the next fit."""
+        """Update with a new round by one step; beliefs are updated at the next fit."""
         W = np.zeros(self.K)
         x = np.empty(FEATURES)
         v = np.empty(FEATURES)
@@ -351,7 +351,7 @@ class UssA(KeptRounds):
             V = self.value(k, arm, W[k], V, x, v)
 
     def value(self, k, arm, worth, onward, x, v):
-        """The value of a round after stage k: of stopping, or of what came of going on, or of what may come of it."""
+        """Return the value of a round after stage k: of stopping, or of the observed or expected continuation."""
         p = logistic(inner(x, self.rise[k]))
         g = p - self.c[k + 1]
         times(self.Qrise[k], x, v)
@@ -382,7 +382,7 @@ class UssA(KeptRounds):
             self.next_fit = min(self.next_fit, self.t + 1)
 
     def check_judge(self, scores):
-        """Refuse, before anything is played, last-stage scores that the judge cannot judge."""
+        """Reject, before anything is played, last-stage scores that the judge cannot use."""
         if self.judging == CALIBRATED and not self.calibrated:
             raise ValueError("judge 'calibrated' needs calibrate(outputs, scores, truth) first")
         if self.judging == SCORE and np.isnan(scores).any():

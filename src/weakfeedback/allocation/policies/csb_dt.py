@@ -131,7 +131,7 @@ class CsbDt:
             self.search(allocation, observed)
 
     def search(self, allocation, observed):
-        """Narrow the intervals of the unknown arms in index order, and share out the budget anew."""
+        """Narrow the intervals of the unknown arms in index order, and redistribute the budget."""
         for i in range(self.K):
             self.moved[i] = False
         self.found = True
@@ -191,7 +191,7 @@ class CsbDt:
                     self.moved[k] = True
 
     def keep_set(self, allocation):
-        """Note the set that was served, if this is feedback of a round after the search."""
+        """Record the set that was served, if this is feedback of a round after the search."""
         if all_or_nothing(allocation, self.theta_hat):
             self.phase += 1
             for i in range(self.K):

@@ -18,7 +18,7 @@ from weakfeedback.kernels.knapsack import pack_again
 from weakfeedback.validate import MOST_ARMS, brief, integer, limited, number
 
 CELLS = 100_000_000  # of all arms
-LEVELS = 4096  # at most so many amounts with waiting zeros are kept for each arm
+LEVELS = 4096  # maximum number of amounts with pending zeros kept per arm
 
 
 class CsbDu:
@@ -46,7 +46,7 @@ class CsbDu:
     gamma : number > 0
         The step. Safe up to ``problem.gamma``, which a learner does not know; the regret grows like 1 / gamma.
     every : integer >= 1
-        Solve the knapsack every so many rounds, and whenever the kept set no longer fits.
+        Solve the knapsack every this many rounds, and whenever the kept set no longer fits.
 
     References
     ----------

@@ -62,10 +62,10 @@ class CsbMk:
     wait : integer >= 1, optional
         W, instead of the formula.
     decimals : integer >= 0, optional
-        Round the estimates to so many decimals, as the program of 2019 does (after a search to one digit more).
+        Round the estimates to this many decimals, as the program of 2019 does (after a search to one digit more).
         Right only if the true thresholds have no more decimals.
     every : integer >= 1
-        Solve the knapsack in the first round after the search and every so many rounds; keep the set between.
+        Solve the knapsack in the first round after the search and then every this many rounds; keep the set in between.
 
     References
     ----------
@@ -242,7 +242,7 @@ class CsbMk:
         self.known += 1
 
     def keep_set(self, allocation):
-        """Note the set that was served, if this is feedback of a round after the search."""
+        """Record the set that was served, if this is feedback of a round after the search."""
         if self.found and all_or_nothing(allocation, self.theta_hat):
             self.phase += 1
             for i in range(self.K):

@@ -123,7 +123,7 @@ class CsbSk:
             self.next_candidate()
 
     def next_candidate(self):
-        """Go on in the middle of what is left."""
+        """Continue in the middle of the remaining candidates."""
         self.C = 0
         self.j = (self.l + self.u) // 2
         self.found = self.j == self.u

@@ -54,7 +54,7 @@ class CsbSu:
     def __init__(self, arms, budget):
         self.K = limited("arms", arms, 1, MOST_ARMS)
         self.Q = number("budget", budget, above=0.0)
-        self.L = self.K  # so many arms are served
+        self.L = self.K  # number of arms served
         self.S = np.ones(self.K)  # S[i] - 1 losses of arm i, where it was surely not served
         self.F = np.ones(self.K)  # F[i] - 1 rounds without a loss there
         self.Z = np.zeros(self.K)  # rounds without a loss at Q/L

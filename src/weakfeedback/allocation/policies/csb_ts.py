@@ -13,11 +13,9 @@ NODES = 3000  # of the knapsack's search tree, before dynamic programming over t
 LEAST = 1e-300  # a thousandth of this is still a number
 WORTH = 1e-6  # an arm is probed if it is expected to gain more
 REST = 0.001 * (1.0 + SLACK)  # what the .999-quantile leaves; the slack settles exact ties
-LEVELS = 256  # at most so many levels with zeros are kept for each arm
+LEVELS = 256  # maximum number of levels with zeros kept per arm
 MIDDLE = 0.5 * (1.0 + SLACK)  # of the median; the slack settles exact ties
-POOL = (
-    30  # real-valued outcomes: what all arms have shown weighs at most as much as so many outcomes of an arm
-)
+POOL = 30  # real-valued outcomes: the pooled prior weighs at most as much as this many outcomes of an arm
 
 
 class CsbTs:

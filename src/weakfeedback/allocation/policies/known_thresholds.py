@@ -38,7 +38,7 @@ class KnownThresholds:
     thresholds : K numbers >= 0
     setting : "loss" or "reward"
     every : integer >= 1
-        Solve the knapsack every so many rounds and keep the set between (different thresholds only).
+        Solve the knapsack every this many rounds and keep the set in between (different thresholds only).
 
     References
     ----------

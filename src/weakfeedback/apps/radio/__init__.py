@@ -1,4 +1,4 @@
-"""Players as processes of their own that share a simulated air over loopback sockets (thesis, chapter 5)."""
+"""Players as separate processes that share a simulated radio medium over loopback sockets (thesis, chapter 5)."""
 
 from weakfeedback.apps.radio.air import Air, PlayerLost
 from weakfeedback.apps.radio.run import RadioError, RadioReport, play_radio

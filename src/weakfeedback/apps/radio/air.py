@@ -1,4 +1,4 @@
-"""The air: K channels that N players reach over loopback connections, slot by slot."""
+"""The radio medium ("the air"): K channels that N players use over loopback connections, slot by slot."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from weakfeedback.apps.radio.wire import (
 from weakfeedback.engine.seeds import WORLD, generator
 
 PATIENCE = 30.0  # seconds that a player may keep all others waiting
-STRANGERS = 16  # connections that may be open at a time without having shown a token
-POLL = 0.1  # seconds between looks at whether the awaited players still live
+STRANGERS = 16  # open connections that may not have sent a token yet
+POLL = 0.1  # seconds between checks that the awaited players are still running
 
 
 class PlayerLost(Exception):
-    """A player left, fell silent or sent what may not be sent; the slot cannot be finished without her."""
+    """A player left, timed out or sent an invalid frame; the slot cannot be finished without it."""
 
     def __init__(self, player: int, slot: int, what: str, gone: bool = False) -> None:
         super().__init__(f"slot {slot}: player {player} {what}")
         self.player = player
         self.slot = slot
-        self.gone = gone  # closed the connection, so her process may tell more
+        self.gone = gone  # closed the connection, so its exit status may say why
 
 
 class Air:
-    """K channels and their rewards; tells each player of her own slot, and of nothing else.
+    """K channels and their rewards; sends each player the outcome of its own slot and nothing else.
 
     The rewards are those of replication 0 of ``simulate(problem, ..., seed=seed)``. Players connect to ``address``
-    and show their token, player n ``tokens[n]``. Then ``slot()`` plays one slot after the other.
+    and send their token, player n ``tokens[n]``. Then each call of ``slot()`` plays one slot.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Air:
         self.close()
 
     def close(self) -> None:
-        """Close all connections; the players hear that it is over."""
+        """Close all connections, which ends the players."""
         for connection in self._connections:
             connection.close()
         self._listener.close()
@@ -94,9 +94,9 @@ class Air:
     # -- joining
 
     def admit(self, check: Callable[[], None] = lambda: None, seconds: float = 60.0) -> None:
-        """Wait until every player has shown her token; whoever shows anything else is refused.
+        """Wait until every player has sent its token; connections that send anything else are refused.
 
-        ``check`` is called now and then, and raises if it is no use to wait any longer.
+        ``check`` is called regularly, and raises if waiting any longer is useless.
         """
         deadline = time.monotonic() + seconds
         seated: dict[int, socket.socket] = {}
@@ -109,7 +109,7 @@ class Air:
                     check()
                     if time.monotonic() > deadline:
                         absent = [n for n in range(self.problem.players) if n not in seated]
-                        raise TimeoutError(f"no word from player {absent[0]} within {seconds:g} s")
+                        raise TimeoutError(f"player {absent[0]} did not join within {seconds:g} s")
                     for key, _ in selector.select(POLL):
                         if key.fileobj is self._listener:
                             self._greet(selector, shown)
@@ -124,9 +124,9 @@ class Air:
     def _greet(self, selector: selectors.BaseSelector, shown: dict[socket.socket, bytes]) -> None:
         try:
             connection, _ = self._listener.accept()
-        except OSError:  # gone again
+        except OSError:  # already disconnected
             return
-        if len(shown) >= STRANGERS:  # the one that has kept silent longest makes room
+        if len(shown) >= STRANGERS:  # drop the connection that has been silent longest
             oldest = next(iter(shown))
             del shown[oldest]
             selector.unregister(oldest)
@@ -143,7 +143,7 @@ class Air:
         seated: dict[int, socket.socket],
     ) -> None:
         """Read a token, or the part of it that is there."""
-        if connection not in shown:  # made room in this very round
+        if connection not in shown:  # dropped in this same pass
             return
         try:
             part = connection.recv(TOKEN_SIZE - len(shown[connection]))
@@ -166,7 +166,7 @@ class Air:
     # -- slots
 
     def slot(self) -> None:
-        """Play one slot: every channel has a reward, every player chooses, each is told of her own."""
+        """Play one slot: draw all rewards, collect every player's choice, send each player its outcome."""
         if len(self._connections) < self.problem.players:
             raise ValueError("the players must join before a slot is played: call admit()")
         self._world.draw(self._rewards, self._rng)
@@ -212,5 +212,6 @@ class Air:
 
     @property
     def order(self) -> np.ndarray:
-        """Which of the problem's means each channel has."""
-        return self._world.order.copy()
+        """The index of each channel's mean among the problem's means."""
+        found: np.ndarray = self._world.order.copy()
+        return found

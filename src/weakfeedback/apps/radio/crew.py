@@ -1,4 +1,4 @@
-"""The players' processes: started together, watched by their displays, and never left behind."""
+"""The players' processes: started together, monitored by what they print, and always ended."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from weakfeedback.engine.seeds import POLICY, generator
 from weakfeedback.validate import integer
 
 LONGEST_LINE = 1000  # of a display
-GRACE = 5.0  # seconds to leave by herself before a player's process is ended
+GRACE = 5.0  # seconds for a player's process to exit by itself before it is killed
 
 
 @dataclass
 class Device:
-    """A player's process, and what her display has shown: (slots played, settled, channel if settled)."""
+    """A player's process, and what its display has shown: (slots played, settled, channel if settled)."""
 
     process: subprocess.Popen[bytes]
     phase: str = "starting"
     history: list[tuple[int, bool, int]] = field(default_factory=list)
-    complaint: str = ""  # her last words on standard error
+    complaint: str = ""  # its last words on standard error
     readers: list[threading.Thread] = field(default_factory=list)
 
     @property
     def settled(self) -> bool:
-        """Whether her display says that she has settled."""
+        """Whether its display says that it has settled."""
         return bool(self.history) and self.history[-1][1]
 
     def at(self, slots: int) -> tuple[bool, int]:
-        """Whether she had settled after so many slots, and where."""
+        """Return whether it had settled after ``slots`` slots, and where."""
         for slot, settled, arm in reversed(self.history):
             if slot <= slots:
                 return settled, arm
         return False, IDLE
 
     def settled_at(self) -> int | None:
-        """After how many slots she settled."""
+        """Return the number of slots after which it settled."""
         return next((slot for slot, settled, _ in self.history if settled), None)
 
 
@@ -68,7 +68,7 @@ class Crew:
                     "policy": policy,
                     "options": options,
                     "generator": generator(seed, 0, POLICY, n).bit_generator.state,
-                    # she waits longer than the air does, so that the air is the first to say who is missing
+                    # it waits longer than the air does, so that the air is the first to report who is missing
                     "patience": 2 * air.patience + 10,
                 }
                 self._start(orders)
@@ -83,7 +83,7 @@ class Crew:
         self.stop()
 
     def _start(self, orders: dict[str, Any]) -> None:
-        # A session of her own: Ctrl-C in the terminal reaches the air alone, which then ends the players.
+        # A session of its own: Ctrl-C in the terminal reaches the air alone, which then ends the players.
         apart: dict[str, Any] = {"start_new_session": True}
         if sys.platform == "win32":
             apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
@@ -102,11 +102,11 @@ class Crew:
             thread.start()
             device.readers.append(thread)
         assert process.stdin is not None
-        with contextlib.suppress(OSError), process.stdin as stdin:  # she may be gone; check() tells
+        with contextlib.suppress(OSError), process.stdin as stdin:  # it may have exited; check() reports that
             stdin.write(json.dumps(orders).encode())
 
     def _watch(self, device: Device) -> None:
-        """Follow a display until it goes dark."""
+        """Read a display until it is closed."""
         assert device.process.stdout is not None
         with device.process.stdout as lines:
             while line := lines.readline(LONGEST_LINE):
@@ -137,19 +137,19 @@ class Crew:
                 raise ChildProcessError(f"player {n} {self.fate(n)}")
 
     def fate(self, n: int) -> str:
-        """What became of a player who hung up, in words."""
+        """Describe what happened to a player that disconnected."""
         device = self.devices[n]
         try:
             status = device.process.wait(GRACE)
         except subprocess.TimeoutExpired:
-            return "hung up, but her process goes on"
+            return "disconnected, but its process is still running"
         device.readers[1].join(GRACE)
         if status < 0:
             return f"was killed by {_signal_name(-status)}"
         return f"ended with status {status}" + (f": {device.complaint}" if device.complaint else "")
 
     def finish(self) -> None:
-        """The air is closed: let the players leave, and read their displays to the end."""
+        """After the air is closed: let the players exit, and read their displays to the end."""
         deadline = time.monotonic() + self._air.patience
         for device in self.devices:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -157,10 +157,10 @@ class Crew:
             device.readers[0].join(max(0.0, deadline - time.monotonic()))
 
     def stop(self) -> None:
-        """End every process, whatever it is doing."""
+        """Kill every process."""
         running = [device.process for device in self.devices if device.process.poll() is None]
         for process in running:
-            process.kill()  # nothing of hers is worth saving, and a stopped process hears nothing else
+            process.kill()  # it has nothing to save, and a stopped process reacts to no other signal
         for device in self.devices:
             device.process.wait()
             for thread in device.readers:

@@ -1,8 +1,8 @@
-"""One player as a process: ``python -m weakfeedback.apps.radio.player`` with her orders on standard input.
+"""One player as a process: ``python -m weakfeedback.apps.radio.player`` with its settings on standard input.
 
-She is told where the air is, her token, the number of channels, her policy and the state of her own generator; not
-who or how many the others are. She hears nothing but the outcomes of her own slots. What she prints is her display:
-a line of JSON whenever she does something else than before. No player can read the display of another.
+It gets the address of the air, its token, the number of channels, its policy and the state of its own generator, but
+not the identity or number of the others. It receives only the outcomes of its own slots. What it prints is its
+display: a line of JSON whenever its state changes. No player can read the display of another.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def listen_and_play(
 
 
 def run(orders: dict[str, Any], display: Display) -> int:
-    """Join and play as told."""
+    """Join and play with these settings."""
     policy = make_policy("multiplayer", orders["policy"], orders["arms"], **orders["options"])
     bits = np.random.PCG64(0)
     bits.state = orders["generator"]
@@ -73,12 +73,12 @@ def show(line: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Run the process; one line on standard error and status 1 if she cannot go on."""
+    """Run the process; print one line on standard error and exit with status 1 if it cannot continue."""
     try:
         run(json.load(sys.stdin), show)
     except TimeoutError:
-        sys.exit("the air was silent for too long")
-    except BrokenPipeError:  # nobody looks at the display any more
+        sys.exit("the air did not answer in time")
+    except BrokenPipeError:  # nobody reads the display any more
         sys.stdout = None
     except Exception as error:
         sys.exit(f"{type(error).__name__}: {' '.join(str(error).split())}")

@@ -18,19 +18,19 @@ from weakfeedback.multiplayer.problem import MultiplayerProblem
 from weakfeedback.validate import integer, number
 
 MAX_PLAYERS, MAX_CHANNELS, MAX_SLOTS = 64, 1000, 10_000_000
-# What a player has unless told otherwise, where her policy takes it.
+# Default options of a player, where its policy accepts them.
 DEFAULTS = {"epsilon": 0.1, "delta": 0.05, "alarm": True, "learning_rounds": 3000, "horizon": 100_000}
 BATCH = 10_000  # slots counted at a time
-GLANCE = 32  # slots between looks at the clock
+GLANCE = 32  # slots between checks of the clock
 
 
 class RadioError(Exception):
-    """A run that could not be finished, in one line."""
+    """A run could not be finished; the message is one line."""
 
 
 @dataclass(frozen=True)
 class RadioReport:
-    """What came of a run.
+    """The outcome of a run.
 
     Attributes
     ----------
@@ -39,18 +39,18 @@ class RadioReport:
     ended : "settled", "max-slots" or "max-seconds"
         Why it ended.
     slots : int
-        How many are counted: up to the one in which the last player settled, if all did.
+        Number of slots counted: up to the one in which the last player settled, if all did.
     measures : dict
         Those of ``simulate`` with ``horizon=slots``: regret, collisions, settled_players, settled_at, optimal,
         shortfall.
     choices : integer array (slots, players)
         Who chose which channel, -1 for idling.
     seats, settled_at : lists
-        By player: the channel she settled on and after how many slots, None if she has not.
+        By player: the channel it settled on and after how many slots, None if it has not.
     collisions : list
         By player.
     order : integer array
-        Which of the problem's means each channel has.
+        The index of each channel's mean among the problem's means.
     seconds : float
         How long the slots took.
     """
@@ -74,7 +74,7 @@ class RadioReport:
         return float(self.problem.means[self.order[channel]])
 
     def as_json(self) -> dict[str, Any]:
-        """The report as plain data."""
+        """Return the report as plain data."""
         players = [
             {
                 "player": n,
@@ -102,7 +102,7 @@ class RadioReport:
 
 
 def full_options(policy: str, options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a policy with the defaults of the radio."""
+    """Return the options of a policy, completed with the defaults of the radio."""
     taken = option_names("multiplayer", policy)
     return {name: value for name, value in DEFAULTS.items() if name in taken} | options
 
@@ -117,10 +117,10 @@ def play_radio(
     patience: float = PATIENCE,
     **options: Any,
 ) -> RadioReport:
-    """Run each player of a problem as a process of her own until all have settled.
+    """Run each player of a problem as a separate process until all have settled.
 
     With the same seed and options the choices are those of replication 0 of ``simulate``. The alarm of DLC and
-    DLC-LIX is on unless told otherwise.
+    DLC-LIX is on by default.
 
     Parameters
     ----------
@@ -134,22 +134,20 @@ def play_radio(
     watch : callable, optional
         Takes the air and the crew of players; returns a context manager that is open while they play.
     patience : number > 0
-        Seconds that a player may keep the others waiting.
+        Maximum time in seconds that a player may take per slot.
     **options
         Of the policy: numbers, words and bools.
 
     Raises
     ------
     RadioError
-        A player died, fell silent or broke the rules. All processes have been ended.
+        A player died, timed out or broke the protocol. All processes have been ended.
     """
     if not isinstance(problem, MultiplayerProblem):
         raise ValueError(f"problem must be a MultiplayerProblem, got {problem!r}")
     name = canonical_name("multiplayer", policy)
     chosen = full_options(name, options)
-    make_policy(
-        "multiplayer", name, problem.arms, **chosen
-    )  # a wrong option is told here, not by N processes
+    make_policy("multiplayer", name, problem.arms, **chosen)  # report a wrong option here, not in N processes
     integer("players", problem.players, 1, MAX_PLAYERS)
     integer("channels", problem.arms, 2, MAX_CHANNELS)
     seed = integer("seed", seed, 0)
@@ -191,7 +189,7 @@ def _play(air: Air, crew: Crew, last: int, deadline: float) -> None:
 def _report(
     air: Air, crew: Crew, policy: str, options: dict[str, Any], seed: int, last: int, spent: float
 ) -> RadioReport:
-    """Count up to the slot in which the last player settled: the air may have played some more by then."""
+    """Count up to the slot in which the last player settled: the air may have played a few more."""
     moments = [device.settled_at() for device in crew.devices]
     done = [moment for moment in moments if moment is not None]
     everybody = len(done) == len(moments) and max(done) <= air.slots
@@ -221,7 +219,7 @@ def _report(
 def count(
     problem: Any, order: np.ndarray, choices: np.ndarray, seats: list[int | None], settled_at: int
 ) -> tuple[np.ndarray, list[int]]:
-    """The counts of the round loop of simulations, from all choices; and the collisions of each player."""
+    """Return the counts of the simulations' round loop, from all choices, and the collisions of each player."""
     K = problem.arms
     counts = np.zeros(FIXED + 2 * K, dtype=np.int64)
     hits = np.zeros(problem.players, dtype=np.int64)

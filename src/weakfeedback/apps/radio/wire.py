@@ -1,7 +1,7 @@
-"""What crosses the air: a player's choice one way, slot number, reward and collision flag the other way.
+"""The frames on the wire: a player's choice one way, slot number, reward and collision flag the other way.
 
-All frames have a fixed size, in network byte order. A player joins with her token, which only tells her connection
-from others; after it, exactly one choice and one outcome cross in each slot.
+All frames have a fixed size, in network byte order. A player joins with its token, which only distinguishes its
+connection from others; after that, exactly one choice and one outcome are sent in each slot.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ OUTCOME = struct.Struct("!IdB")  # the slot (the first is 0), the reward, 1 for 
 
 
 class BadFrame(Exception):
-    """What came over a connection is not what may come there."""
+    """An invalid frame was received."""
 
 
 class HungUp(Exception):
-    """The other side has closed the connection."""
+    """The peer has closed the connection."""
 
 
 class Outcome(NamedTuple):
-    """What a player is told of a slot."""
+    """What a player observes of a slot."""
 
     slot: int
     reward: float
@@ -34,7 +34,7 @@ class Outcome(NamedTuple):
 
 
 def pack_outcome(slot: int, reward: float, collided: bool) -> bytes:
-    """The frame that tells a player of her slot."""
+    """Return the frame with the outcome of a player's slot."""
     return OUTCOME.pack(slot, reward, collided)
 
 
@@ -50,14 +50,14 @@ def unpack_outcome(frame: bytes, slot: int, arm: int) -> Outcome:
     if (flag or arm == IDLE) and reward > 0.0:
         raise BadFrame(f"the air gave the reward {reward!r} for a slot without one, {slot}")
     if flag and arm == IDLE:
-        raise BadFrame(f"the air told of a collision in slot {slot}, which was one of idling")
+        raise BadFrame(f"the air reported a collision in slot {slot}, in which the player idled")
     return Outcome(told, reward, flag == 1)
 
 
 def unpack_choice(frame: bytes, arms: int) -> int:
     """Read a frame; refuse a channel that does not exist."""
     if len(frame) > CHOICE.size:
-        raise BadFrame("spoke out of turn: one choice is allowed in each slot")
+        raise BadFrame("sent more than one choice in a slot")
     (arm,) = CHOICE.unpack(frame)
     if not IDLE <= arm < arms:
         raise BadFrame(f"chose channel {arm}: must be 0 to {arms - 1}, or -1 to idle")
@@ -65,7 +65,7 @@ def unpack_choice(frame: bytes, arms: int) -> int:
 
 
 def receive(connection: socket.socket, size: int, spare: int = 0) -> bytes:
-    """Wait for ``size`` bytes; up to ``spare`` more are returned if they are there, to be refused."""
+    """Wait for ``size`` bytes; up to ``spare`` more are returned if available, so that the caller can refuse them."""
     frame = b""
     while len(frame) < size:
         try:
@@ -87,6 +87,6 @@ def send(connection: socket.socket, frame: bytes) -> None:
 
 
 def prepare(connection: socket.socket, patience: float) -> None:
-    """No frame waits to be sent with others, and nobody waits for ever."""
+    """Send every frame immediately, and set the timeout."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connection.settimeout(patience)

@@ -12,7 +12,7 @@ class UssTsJoint:
     """Thompson sampling for a cascade with two labels whose errors are never observed.
 
     `UssTs` draws the disagreement of every pair by itself, as if arms 1 and 3 could differ while neither of
-    them differs from arm 2. With two labels the outputs of arms 1, ..., k come to a pattern s: which of them
+    them differs from arm 2. With two labels the outputs of arms 1, ..., k form a pattern s: which of them
     differ from arm 1. Here the chance that the next arm differs from the last one is kept for every pattern,
 
         q_ks = P(Y^{k+1} != Y^k | s) ~ Beta(1/2 + d_ks, 3/2 + n_ks - d_ks),

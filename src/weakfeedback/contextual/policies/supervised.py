@@ -1,4 +1,4 @@
-"""The comparator of chapter 3 that is told the truth (thesis, section 3.5.1)."""
+"""The comparator of chapter 3 that sees the truth (thesis, section 3.5.1)."""
 
 from typing import ClassVar
 

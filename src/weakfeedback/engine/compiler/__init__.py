@@ -1,1 +1,1 @@
-"""From plain objects to compiled code: what an object's code and fields are, and how they are compiled and kept."""
+"""From plain objects to compiled code: analysis of code and fields, compilation, and the cache."""

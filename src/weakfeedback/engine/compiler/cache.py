@@ -1,4 +1,4 @@
-"""Where compiled code is kept on disk: in a folder of the user's own.
+"""The disk cache of compiled code, in a folder owned by the user.
 
 A user who can write into the folder can run code in every process that reads it: the digests in its files detect
 accidents only. No failure of the cache is an error.
@@ -13,11 +13,11 @@ from typing import Any
 
 VARIABLE = "WEAKFEEDBACK_CACHE"
 NAME = f"numba-{importlib.metadata.version('numba')}-numpy-{importlib.metadata.version('numpy')}"
-lost: list[str] = []  # why compiled code of this process could not be kept
+lost: list[str] = []  # why compiled code of this process could not be cached
 
 
 def keep(dispatcher: Any, function: Any, stamp: str) -> None:
-    """Let a dispatcher of a function keep its code on disk; ``stamp`` says what the function's name does not."""
+    """Make a function's dispatcher cache its code on disk; ``stamp`` holds what the function's name does not."""
     place = folder()
     if place is None:
         return
@@ -29,18 +29,18 @@ def keep(dispatcher: Any, function: Any, stamp: str) -> None:
         ImportError,
         AttributeError,
         TypeError,
-    ) as reason:  # of another Numba, whose cache is made otherwise
+    ) as reason:  # a Numba version whose cache works differently
         lost.append(str(reason))
 
 
 def folder() -> Path | None:
-    """Where compiled code is kept; None if there is no such place."""
+    """Return the folder of compiled code; None if there is none."""
     given = os.environ.get(VARIABLE) or os.environ.get("NUMBA_CACHE_DIR")
     return _make(Path(given) / f"weakfeedback-{NAME}", None) if given else _own_folder()
 
 
 def user_folder() -> Path | None:
-    """The user's folder for what can be made again, as the platform has it."""
+    """Return the user's cache folder on this platform."""
     try:
         if sys.platform == "win32":
             local = os.environ.get("LOCALAPPDATA", "")
@@ -60,7 +60,7 @@ def _own_folder() -> Path | None:
 
 @functools.lru_cache(maxsize=64)
 def _make(place: Path, private: Path | None) -> Path | None:
-    """Make the folder unless it exists; None if that fails, or if other users could write into ``private``."""
+    """Create the folder unless it exists; return None if that fails, or if other users could write into ``private``."""
     try:
         for part in (private, place):
             if part is not None:
@@ -68,7 +68,7 @@ def _make(place: Path, private: Path | None) -> Path | None:
                 part.mkdir(mode=0o700, exist_ok=True)
         return place if private is None or _is_private(private) else None
     except OSError:
-        return place if place.is_dir() else None  # it can be read, if not written
+        return place if place.is_dir() else None  # readable, even if not writeable
 
 
 def _is_private(place: Path) -> bool:

@@ -1,7 +1,7 @@
 """The methods of one compiled object, called from Python one by one: what a live object needs.
 
-A simulation compiles a whole loop. Here each method is a compiled function of its own, which takes the object's
-struct. The generator travels in a struct too: to unwrap NumPy's generator at every call would take longer than most
+A simulation compiles a whole loop. Here each method is a separate compiled function that takes the object's
+struct. The generator is passed in a struct too: unwrapping NumPy's generator at every call would take longer than most
 methods do.
 """
 
@@ -31,10 +31,10 @@ class Calls:
     ----------
     obj : object
         Its arrays are shared with the twin as long as no method replaces them. Numbers, and arrays that are replaced,
-        live in the twin: `write_back` brings them home.
+        live in the twin: `write_back` copies them back.
     methods : mapping of names to tuples
         For each method that will be called an example of its arguments, without the generator that comes last.
-        Later calls must have arguments of the same types: they are not looked at again.
+        Later calls must have arguments of the same types: they are not checked again.
     rng : Generator
         What the methods draw from.
     undrawn : names
@@ -67,7 +67,7 @@ class Calls:
                 raise CannotLower(reason(error, self._blueprint.methods, type(obj))) from None
 
     def method(self, name: str) -> Callable[..., Any]:
-        """Return a method as a function of the same arguments; the generator among them is not looked at."""
+        """Return a method as a function of the same arguments; the generator argument is ignored."""
         entry, source = self._entries[name], self._source
         last = None if name in self._undrawn else -1
 
@@ -78,8 +78,9 @@ class Calls:
 
     def fields(self) -> dict[str, Any]:
         """Return the state of the twin; its arrays are the twin's own."""
-        if not self._assigns:  # then its arrays are all that changes, and they are shared
-            return vars(self.obj)
+        if not self._assigns:  # then only its arrays change, and they are shared
+            found: dict[str, Any] = vars(self.obj)
+            return found
         return self._blueprint.read(self._twin)
 
     def write_back(self) -> None:
@@ -88,7 +89,7 @@ class Calls:
             vars(self.obj).update(self.fields())
 
     def restart(self) -> None:
-        """Go on from ``vars(obj)``."""
+        """Continue from ``vars(obj)``."""
         self._share()
 
     def _share(self) -> None:
@@ -104,4 +105,5 @@ def _caller(name: str, arguments: int, undrawn: bool) -> Callable[..., Any]:
     scope: dict[str, Any] = {"__name__": __name__}
     # under the name of this file, beside which the compiler's cache lies
     exec(compile(text, __file__, "exec"), scope)
-    return scope[name]
+    found: Callable[..., Any] = scope[name]
+    return found

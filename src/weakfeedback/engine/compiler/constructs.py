@@ -1,7 +1,7 @@
-"""What the compiler refuses, found by reading the source of a method: what stands there, in which line, and a remedy.
+"""Unsupported constructs, found in the source of a method: the construct, its line, and a remedy.
 
-Nothing is refused here: the compiler is asked first, and this is read when it has said no. So what compiles is never
-refused, and a remedy is given for the construct that the compiler stumbled over.
+Nothing is refused here: the compiler runs first, and the source is searched only if it fails. So what compiles is never
+refused, and the remedy is for the construct that the compiler rejected.
 """
 
 import ast
@@ -20,7 +20,7 @@ from weakfeedback.engine.compiler.fingerprint import constants_of, helper_of
 
 @dataclass(frozen=True)
 class Construct:
-    """What stands in a line of a function."""
+    """A construct in a line of a function."""
 
     line: int
     sign: str  # a regular expression: the compiler's message must have it
@@ -28,7 +28,7 @@ class Construct:
 
 
 def functions_of(methods: dict[str, types.FunctionType]) -> dict[str, types.FunctionType]:
-    """The methods and all plain functions that they call, by name."""
+    """Return the methods and all plain functions that they call, by name."""
     found: dict[str, types.FunctionType] = {}
     waiting = list(methods.items())
     while waiting:
@@ -74,10 +74,11 @@ def _of_node(node: ast.AST, function: types.FunctionType) -> Iterator[Construct]
 
 
 def _line(node: Any) -> int:
-    return node.lineno
+    found: int = node.lineno
+    return found
 
 
-# of these the kind of node says everything
+# for these the kind of node is enough
 PLAIN: tuple[tuple[Any, str, str], ...] = (
     (ast.NamedExpr, "cannot be determined", "':=' is not supported: assign in a statement of its own"),
     (ast.GeneratorExp, "yield in a closure", "a generator expression is not supported: write a loop"),
@@ -183,7 +184,7 @@ FINDERS: tuple[tuple[Any, Callable[[Any, Any], Iterator[Construct]]], ...] = (
 def _of_self(
     node: ast.Attribute, function: types.FunctionType, methods: set[str], cls: type | None
 ) -> Iterator[Construct]:
-    """What an attribute of ``self`` is that is neither a field nor a plain method, and calls in a circle."""
+    """Describe attributes of ``self`` that are neither fields nor plain methods, and recursive calls."""
     name = node.attr
     if name in methods:
         words = f"{function.__name__}() calls itself"
@@ -207,7 +208,7 @@ def _of_self(
 
 
 def _leads_back(cls: type | None, start: str, goal: str, methods: set[str]) -> bool:
-    """Whether the method ``start`` calls ``goal``, itself or by others."""
+    """Whether the method ``start`` calls ``goal``, directly or indirectly."""
     waiting, seen = [start], set()
     while waiting:
         name = waiting.pop()

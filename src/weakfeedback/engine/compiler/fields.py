@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.engine.compiler._numba.stream import stream_of
+from weakfeedback.engine.compiler._numba.stream import stream_of as stream_of
 from weakfeedback.engine.compiler.fingerprint import CannotLower, attributes, place
 
 PYTHON_KIND: dict[type, type] = {np.float64: float, np.int64: int, np.bool_: bool}
@@ -44,14 +44,14 @@ def _field(obj: Any, name: str, value: Any) -> Any:
 
 
 def _in_order(array: np.ndarray) -> np.ndarray:
-    """A copy in C order that can be written if the array can be."""
+    """Return a copy in C order, writeable if the array is."""
     made = np.ascontiguousarray(array)
     made.flags.writeable = array.flags.writeable
     return made
 
 
 def kind_of(value: Any) -> Any:
-    """What two values of a field must have in common to be the same to compiled code; a scalar's type is its kind."""
+    """Return what two values of a field must share to be interchangeable for compiled code; for a scalar its type."""
     if type(value) is np.ndarray:
         return value.dtype, value.ndim, value.flags.writeable
     return PYTHON_KIND.get(type(value), type(value))

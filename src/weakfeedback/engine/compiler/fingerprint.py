@@ -1,6 +1,6 @@
-"""A digest of the code that a method can run; what a digest cannot follow is refused by name.
+"""A digest of the code that a method can run; what cannot be followed is refused by name.
 
-A compiled loop is reused only while nothing it was made of has changed: the code of each method that
+A compiled loop is reused only while none of its sources has changed: the code of each method that
 it can reach, their helpers, and the constants these read from their modules or closures. Values that
 can change without a trace (a dict, a list, an object, a function reached through a module) are refused.
 """
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 OPEN_MODULES = ("math", "numpy", "cmath", "operator")  # their contents are the compiler's own
-# methods that Python calls by itself, but never between the first round and the last
+# methods that Python calls implicitly, but never between the first and the last round
 UNUSED_IN_ROUNDS = {
     *("__init__", "__new__", "__post_init__", "__init_subclass__", "__class_getitem__", "__eq__", "__hash__"),
     *(
@@ -55,7 +55,7 @@ def methods_of(cls: type) -> dict[str, types.FunctionType]:
 
 
 def _contents(cls: type) -> dict[str, Any]:
-    """What a class defines or inherits, ``object`` left out."""
+    """Return what a class defines or inherits, except from ``object``."""
     found: dict[str, Any] = {}
     for base in reversed(cls.__mro__[:-1]):
         found.update(vars(base))
@@ -203,7 +203,7 @@ def constants_of(function: types.FunctionType) -> Iterator[tuple[str, Any, bool]
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         try:
             yield name, cell.cell_contents, True
-        except ValueError:  # an empty cell: the name is not defined yet
+        except ValueError:  # an empty cell: the name is not bound yet
             yield name, None, True
 
 
@@ -271,7 +271,7 @@ def _default(key: Any, value: Any, method: str, function: types.FunctionType) ->
 
 
 def place(code: types.CodeType, name: str, method: str) -> str:
-    """In which line a function first uses a name: words for the end of a message."""
+    """Return the line in which a function first uses a name, as the end of a message."""
     line = line_of(code, name)
     if line is None:
         return ""
@@ -330,9 +330,7 @@ def _constant(name: str, value: Any, method: str, enclosed: bool) -> str:
         return f"{value.__module__}.{value.__qualname__}"
     if getattr(builtins, name, None) is value:
         return name
-    for (
-        module
-    ) in OPEN_MODULES:  # by its own name: the name it goes by here may stand for another one tomorrow
+    for module in OPEN_MODULES:  # by its own name: the name used here may be bound to another one later
         own = getattr(value, "__name__", None)
         if own is not None and getattr(sys.modules.get(module), own, None) is value:
             return f"{module}.{own}"

@@ -10,8 +10,8 @@
        |      compiled_loop     the setting's own play(policy, world, ...), for the structs of both
     loop      one function of machine code, kept on disk under a name made of all digests      cache.py
 
-``write_back`` brings replaced arrays and changed numbers home, so that ``vars(obj)`` is the whole state again. Nothing
-here knows any policy.
+``write_back`` copies replaced arrays and changed numbers back, so that ``vars(obj)`` is the whole state again. Nothing
+here depends on any policy.
 """
 
 import functools
@@ -24,7 +24,7 @@ from typing import Any
 
 from weakfeedback.engine.compiler._numba import functions, parts, stream, structs
 from weakfeedback.engine.compiler._numba.borrowed import borrow, unwrap
-from weakfeedback.engine.compiler._numba.functions import entry_point
+from weakfeedback.engine.compiler._numba.functions import entry_point as entry_point
 from weakfeedback.engine.compiler.cache import keep
 from weakfeedback.engine.compiler.fields import SCALARS, check_names, kind_of, values_of
 from weakfeedback.engine.compiler.fingerprint import (
@@ -47,7 +47,7 @@ _kept: list[Any] = []  # functions whose id is a key of _helpers stay alive
 
 
 class Blueprint:
-    """How objects like this one are compiled: made once, then ``twin`` and ``build`` compile each copy."""
+    """How objects like this one are compiled: created once, then ``twin`` and ``build`` convert each copy."""
 
     def __init__(self, obj: Any, entry: tuple[str, ...]) -> None:
         _refuse_if_disabled()
@@ -91,13 +91,13 @@ class Blueprint:
             setattr(obj, name, value)
 
 
-def compiled_loop(function: Callable, *blueprints: Blueprint) -> Any:
+def compiled_loop(function: Callable[..., Any], *blueprints: Blueprint) -> Any:
     """The loop compiled for these structs: one dispatcher, and so one file in the disk cache, per combination."""
     with _lock:
         return _named(function, "_".join(part.digest for part in blueprints))
 
 
-def compiled_function(function: Callable) -> Any:
+def compiled_function(function: Callable[..., Any]) -> Any:
     """A plain function compiled with its helpers, for calls from Python; kept on disk."""
     _refuse_if_disabled()
     with _lock:
@@ -134,7 +134,7 @@ def _struct_type(
     mode = f"{ENGINE}|{checked}|{fields}"
     digest = hashlib.sha256(f"{name}|{code}|{mode}".encode()).hexdigest()[:20]
 
-    def templates() -> dict[str, Callable]:
+    def templates() -> dict[str, Callable[..., Any]]:
         return {method: _template(method, _compilable(code, checked)) for method, code in methods.items()}
 
     return structs.struct_type(name, cls, digest, fields, templates, checked), digest
@@ -154,12 +154,12 @@ def _compilable(function: types.FunctionType, checked: bool = False) -> types.Fu
 
 
 def _helper(function: types.FunctionType, checked: bool) -> Any:
-    """The compiled helper, the same for all who call it as long as its code and all that it reads are the same."""
+    """Return the compiled helper, shared by all callers as long as its code and everything it reads are the same."""
     key = (id(function), fingerprint({function.__name__: function}), checked)
     if key not in _helpers:
         _kept.append(function)
         copy = _shell(function)
-        # known before its own helpers are: it may call itself, and is then not inlined
+        # registered before its own helpers: it may call itself, and is then not inlined
         small = (
             len(function.__code__.co_code) <= INLINE and function.__name__ not in function.__code__.co_names
         )
@@ -171,7 +171,7 @@ def _helper(function: types.FunctionType, checked: bool) -> Any:
 def _shell(function: types.FunctionType) -> types.FunctionType:
     """A copy of a function with globals and cells of its own."""
     cells = tuple(types.CellType(*_contents(cell)) for cell in function.__closure__ or ())
-    # a module that can always be imported: the cache looks for it when it loads, and notebooks have none
+    # a module that can always be imported: the cache needs one when it loads, and notebooks have none
     scope = {**function.__globals__, "__name__": __name__}
     copy = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, cells)
     copy.__kwdefaults__ = function.__kwdefaults__
@@ -186,7 +186,7 @@ def _contents(cell: Any) -> tuple[Any, ...]:
 
 
 def _equip(copy: types.FunctionType, checked: bool) -> None:
-    """Put compiled helpers in the place of plain ones."""
+    """Replace plain helpers by compiled ones."""
     cells = dict(zip(copy.__code__.co_freevars, copy.__closure__ or ()))
     for name, value, enclosed in list(constants_of(copy)):
         helper = helper_of(value)
@@ -196,7 +196,7 @@ def _equip(copy: types.FunctionType, checked: bool) -> None:
             copy.__globals__[name] = _helper(helper, checked)
 
 
-def _template(method: str, function: types.FunctionType) -> Callable:
+def _template(method: str, function: types.FunctionType) -> Callable[..., Any]:
     """A function of the same signature that returns ``function``, as ``overload_method`` wants it."""
     scope: dict[str, Any] = {"function": function}
     words = []
@@ -212,14 +212,15 @@ def _template(method: str, function: types.FunctionType) -> Callable:
             scope[f"default{k}"] = parameter.default
             words.append(f"{parameter.name}=default{k}")
     exec(f"def template({', '.join(words)}):\n    return function", scope)
-    return scope["template"]
+    found: Callable[..., Any] = scope["template"]
+    return found
 
 
 @functools.lru_cache(maxsize=4096)
-def _named(function: Callable, digest: str) -> Any:
-    """A compiled copy of a function under a name that says all that its code depends on.
+def _named(function: Callable[..., Any], digest: str) -> Any:
+    """Return a compiled copy of a function under a name that identifies everything its code depends on.
 
-    So a name in the disk cache never stands for two things, and processes that write it at once write the same.
+    So a name in the disk cache never means two things, and processes that write it at the same time write the same.
     """
     source: Any = function
     copy = types.FunctionType(source.__code__, source.__globals__, source.__name__, source.__defaults__)

@@ -1,7 +1,7 @@
-"""Why something cannot be compiled, in one line: the method, the line in it, what stands there, and a remedy.
+"""Why something cannot be compiled, in one line: the method, its line, the construct, and a remedy.
 
 The compiler's own messages fill pages. ``reason`` finds the line they are about, looks there for a construct that is
-known to be refused, and takes the compiler's first telling sentence only when there is none.
+known to be refused, and uses the compiler's first informative sentence only when there is none.
 """
 
 import re
@@ -127,7 +127,7 @@ def _sentences(text: str) -> list[str]:
 
 
 def _without_structs(text: str) -> str:
-    """The text with "the policy" in the place of every type of a struct, which lists all fields."""
+    """Return the text with "the policy" instead of every type of a struct, which lists all fields."""
     while True:
         start = re.search(r"(Borrowed\()?[\w.<>]+@[0-9a-f]{20}\(", text)
         if start is None:
@@ -158,7 +158,7 @@ def _plain(sentence: str) -> str:
 
 
 def _kind(text: str) -> str:
-    """A type of the compiler in the words of Python."""
+    """Return a compiler type in Python terms."""
     text = re.sub(r"Literal\[(\w+)\]\([^()]*\)", r"\1", text.strip())
     text = re.sub(r"<iv=[^>]*>", "", _plain(text))
     text = re.sub(r"array\((\w+), (\d)d, \w\)", r"a \2d array of \1", text)
@@ -166,13 +166,13 @@ def _kind(text: str) -> str:
 
 
 def _kinds(text: str) -> str:
-    """A list of types in the words of Python."""
+    """Return a list of compiler types in Python terms."""
     text = re.sub(r"Literal\[(\w+)\]\([^()]*\)", r"\1", text)
     parts = re.split(r",(?![^()\[\]]*[)\]])", text)
     return ", ".join(dict.fromkeys(_kind(part) for part in parts))
 
 
-def _no_attribute(match: re.Match) -> str:
+def _no_attribute(match: re.Match[str]) -> str:
     name, owner = match[1], match[2]
     if owner == "the policy":
         words = "it is no field made in __init__ and no plain method"
@@ -185,14 +185,14 @@ def _no_attribute(match: re.Match) -> str:
     return f"the attribute {name!r} of {_kind(owner)} is not supported: write it as a loop, or do without"
 
 
-def _no_function(match: re.Match) -> str:
+def _no_function(match: re.Match[str]) -> str:
     name, _, arguments = match[1].partition("(")
     name = WORDS.get(name, f"{name.removeprefix('array_')}()")
     return f"{name} is not supported for {_kinds(arguments[:-1])}: use other arguments, or write it as a loop"
 
 
 WORDS = {"getitem": "reading an item", "setitem": "writing an item", "static_getitem": "reading an item"}
-RULES: tuple[tuple[str, Callable[[re.Match], str]], ...] = (
+RULES: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"(the field .*: start it in __init__ as what it will be)", lambda m: m[1]),
     (r"name '(\w+)' is not defined", lambda m: f"the name {m[1]!r} is not defined"),
     (

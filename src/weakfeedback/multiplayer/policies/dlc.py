@@ -1,4 +1,4 @@
-"""DLC: distributed learning and coordination of players who cannot talk (thesis, section 5.3)."""
+"""DLC: distributed learning and coordination of players that cannot communicate (thesis, section 5.3)."""
 
 from typing import ClassVar
 
@@ -12,28 +12,28 @@ LEARN, SERVE, LISTEN, WAIT, DONE = 0, 1, 2, 3, 4
 
 
 class Dlc(Leading):
-    """One of N players who end on the N best of K arms, each on her own; the leader finds them alone.
+    """One of N players that end on the N best of K arms, each on its own; the leader finds them alone.
 
     Protocol
     --------
-    1. Orthogonalisation and player indexing (``Opening``). With N = K players everybody keeps her arm.
+    1. Orthogonalisation and player indexing (``Opening``). With N = K players everybody keeps its arm.
     2. The player with the smallest reserved arm leads and finds the N best arms by ``AdaptiveExplore``. The
-       others are silent, but for a poll: rank r plays her reserved arm in the slots m T_P + (r - 1) B, m >= 1,
+       others are silent, but for a poll: rank r plays its reserved arm in the slots m T_P + (r - 1) B, m >= 1,
        with B = ceil(log2 K) + 1 and T_P = (N - 1) B. The leader avoids polls.
     3. Having found the arms, the leader collides with each poll in turn (the signal) and then, in B - 1 slots,
-       tells the player the index of her arm, most significant bit first: a collision is 1.
+       tells the player the index of its arm, most significant bit first: a collision is 1.
 
     Rank r gets the r-th best arm and the leader the N-th.
 
     Deviations from the printed algorithm
     -------------------------------------
-    A player who moves to her arm at once jams a player who still listens on it. So a served player idles until
-    T_P slots after her signal (``served="wait"``), when all have been served; or those whose reserved arm is
-    among the best keep it and the others get best arms that nobody reserved, at once (``served="keep"``).
-    The first poll is that with m = 1. The leader chooses the order of a pair so that no play meets a poll,
-    plays her own arm while she waits and for a 0, and idles if that is the receiver's arm. See also ``KlLucb``.
-    A player who failed to sit (``failed``) goes on as printed, with her last arm, and such a run does not
-    recover; ``alarm=True`` repairs that. She who then hears a word that names no arm keeps hers (``garbled``).
+    A player that moved to its arm immediately would jam a player that still listens on it. So a served player idles
+    until T_P slots after its signal (``served="wait"``), when all have been served; or those whose reserved arm is
+    among the best keep it and the others get best arms that nobody reserved, at once (``served="keep"``). The first
+    poll is the one with m = 1. The leader chooses the order of a pair so that no play meets a poll, plays its own arm
+    while it waits and for a 0, and idles if that is the receiver's arm. See also ``KlLucb``. A player that failed to
+    sit (``failed``) goes on as printed, with its last arm, and such a run does not recover; ``alarm=True`` repairs
+    that. A player that receives a word that names no arm keeps its own (``garbled``).
 
     ``fair=True``: the word is the set of the N best arms, one bit per arm, and all players hop through it
     in turn: in slot c, counted from the end of indexing, rank r plays the arm (r + c) mod N of the set.
@@ -60,11 +60,11 @@ class Dlc(Leading):
     Attributes
     ----------
     settled : bool
-        Whether she plays ``arm`` from the next slot on (with ``fair``, ``arm`` moves on every slot).
+        Whether it plays ``arm`` from the next slot on (with ``fair``, ``arm`` moves on every slot).
     arm : int
-        The arm she sits on: reserved at first, then assigned. -1 before her first slot.
+        The arm it sits on: reserved at first, then assigned. -1 before its first slot.
     failed, restarts, N, rank
-        Whether orthogonalisation ended without a seat; repetitions by the alarm; what indexing told.
+        Whether orthogonalisation ended without a seat; repetitions by the alarm; the results of indexing.
 
     References
     ----------
@@ -74,7 +74,7 @@ class Dlc(Leading):
 
     Examples
     --------
-    A single player is her own leader and ends on the best arm:
+    A single player is its own leader and ends on the best arm:
 
     >>> rng = np.random.default_rng(1)
     >>> player, slots = Dlc(arms=3, epsilon=0.1, delta=0.1), 0
@@ -107,11 +107,11 @@ class Dlc(Leading):
         if self.fair and self.keep:
             raise ValueError("served must be 'wait' with fair=True, which rotates over all arms, got 'keep'")
         self.stage = LEARN
-        self.c = 0  # the coming slot, counted from the end of indexing; the first is 1
+        self.c = 0  # the next slot, counted from the end of indexing; the first is 1
         self.word_bits = K if self.fair else bits_for(K)
         self.B = self.word_bits + 1  # slots between polls
         self.period = 0  # T_P
-        self.signal = 0  # slot of the signal: the first one (leader), the own one (others)
+        self.signal = 0  # slot of the signal: the first one (leader), the player's own (others)
         self.word = 0
         self.garbled = False  # received a word that names no arm
         self.assigned = np.zeros(K, dtype=np.int64)  # leader: the arm of each rank
@@ -133,7 +133,7 @@ class Dlc(Leading):
         return self.arm if self.polled_rank(self.c) == self.rank else IDLE
 
     def observe(self, arm, reward, collided, rng):
-        """Learn what came of the slot: the own reward, and whether there was a collision."""
+        """Learn from the slot: the player's own reward, and whether it collided."""
         if self.phase != PLAYING:
             self.opening_observe(arm, collided)
             if self.phase == PLAYING:
@@ -159,7 +159,7 @@ class Dlc(Leading):
         self.rotate()
 
     def begin(self):
-        """The first slot after indexing is about to come."""
+        """Prepare the first slot after indexing."""
         self.c = 1
         self.period = (self.N - 1) * self.B
         if self.N == self.K:
@@ -173,13 +173,13 @@ class Dlc(Leading):
             self.explore_from(self.N, tolerance)
 
     def polled_rank(self, slot):
-        """The rank that polls in a slot, 0 if none does: rank r in m T_P + (r - 1) B, m >= 1."""
+        """Return the rank that polls in a slot, 0 if none does: rank r in m T_P + (r - 1) B, m >= 1."""
         if self.period == 0 or slot < self.period or slot % self.B != 0:
             return 0
         return (slot % self.period) // self.B + 1
 
     def polled(self, slot):
-        """The arm that is polled in a slot, -1 if none is."""
+        """Return the arm that is polled in a slot, -1 if none is."""
         rank = self.polled_rank(slot)
         return self.seats[rank] if rank > 0 else IDLE
 
@@ -207,7 +207,7 @@ class Dlc(Leading):
             self.arm = int(self.assigned[0])
 
     def assign_keeping(self, best):
-        """Reserved arms among the best stay; the other players get the best arms that nobody reserved."""
+        """Let players keep reserved arms among the best; give the others the best arms that nobody reserved."""
         free = 0
         for i in range(self.N):
             rank = (i + 1) % self.N
@@ -220,7 +220,7 @@ class Dlc(Leading):
                 free += 1
 
     def serving_choice(self):
-        """Signal, word or own arm: what the leader plays while she tells the others."""
+        """Return what the leader plays while it informs the others: signal, word or its own arm."""
         if self.c < self.signal:
             return self.arm
         receiver = self.polled_rank(self.c - self.c % self.B)
@@ -237,7 +237,7 @@ class Dlc(Leading):
         return IDLE if self.arm == seat else self.arm
 
     def listen(self, collided):
-        """One bit of the word; after the last one, the arm is known."""
+        """Receive one bit of the word; after the last one, the arm is known."""
         position = self.c - self.signal - 2
         if self.fair:
             if collided:
@@ -254,15 +254,15 @@ class Dlc(Leading):
                 self.settle()
 
     def starts_at_once(self):
-        """Whether a player who has just got her arm may play it in the coming slot."""
+        """Whether a player that has just received its arm may play it in the next slot."""
         return self.keep or self.c == self.signal + self.period
 
     def settle(self):
-        """From the coming slot on she plays her arm."""
+        """Start playing the assigned arm in the next slot."""
         self.stage = DONE
         self.settled = True
 
     def rotate(self):
-        """Fair: the arm of the coming slot."""
+        """Fair: return the arm of the next slot."""
         if self.fair and self.cycle_size > 0 and (self.stage == DONE or self.stage == SERVE):
             self.arm = int(self.cycle[(self.rank + self.c) % self.cycle_size])

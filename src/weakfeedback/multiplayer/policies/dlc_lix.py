@@ -13,8 +13,8 @@ from weakfeedback.multiplayer.leading import Leading
 from weakfeedback.multiplayer.opening import IDLE, PLAYING, bit_of, bits_for
 from weakfeedback.multiplayer.options import flag, one_of
 
-FINEST = 40  # at most so many binary digits after the point of a transferred sum
-# what a player does in a slot; words travel in the stages from COLLECT to HEAR
+FINEST = 40  # maximum number of binary digits after the point of a transferred sum
+# what a player does in a slot; words are sent in the stages from COLLECT to HEAR
 SIT, EXPLORE, SIGNAL, COLLECT, TELL, SEND, HEAR, DONE = 0, 1, 2, 3, 4, 5, 6, 7
 
 
@@ -35,17 +35,17 @@ def fineness(plays, epsilon, players):
 
 
 class DlcLix(Leading):
-    """One of N players who end on the N best of K arms; all of them earn while the leader explores.
+    """One of N players that end on the N best of K arms; all of them earn while the leader explores.
 
     Protocol
     --------
-    1. Orthogonalisation and player indexing (``Opening``). With N = K players everybody keeps her arm.
+    1. Orthogonalisation and player indexing (``Opening``). With N = K players everybody keeps its arm.
     2. All but the leader play their reserved arms. The leader explores the arms that nobody else reserved. For
-       each rank r = 1, ..., N - 1 she
+       each rank r = 1, ..., N - 1 it
 
        a. finds the best of them by ``AdaptiveExplore`` with m = 1,
-       b. collides with player r on her arm (the signal),
-       c. stays there while the player sends the sum of her rewards since indexing: she plays for a 1 and
+       b. collides with player r on its arm (the signal),
+       c. stays there while the player sends the sum of its rewards since indexing: it plays for a 1 and
           idles for a 0, most significant bit first. Both know the number of plays from the clock,
        d. tells the player, in ceil(log2 K) slots, by how many arms to move (modulo K): to the best arm found,
           if its empirical mean is larger than that of the player's arm, else by 0,
@@ -61,8 +61,8 @@ class DlcLix(Leading):
     move is sent, not the arm. Means rounded to epsilon / 2 lose the guarantee, because the errors of N players
     add up: by default (``transfer="exact"``) the sum is sent in units that make the mean right to
     epsilon / (2 N), and exact for 0/1 rewards, in ceil(log2(T_c + 1)) slots once T_c >= 2 N / epsilon
-    plays were made (the thesis's footnote is one bit short). ``transfer="eps/2"`` is the thesis's.
-    What the leader earns outside exploration is not used as a sample. See also ``KlLucb`` and, for
+    plays were made (the thesis's footnote is one bit short). ``transfer="eps/2"`` follows the thesis.
+    Rewards of the leader outside exploration are not used as samples. See also ``KlLucb`` and, for
     ``failed`` and ``alarm``, ``Dlc``.
 
     It looks for the single best free arm: where the top arms are close but the gap below the N-th is wide it
@@ -70,14 +70,14 @@ class DlcLix(Leading):
 
     Early moves
     -----------
-    That is mended by ``early_moves=True``, which is not in the thesis. In the first moment between two pairs after
-    slot 10 K 3^k, k = 0, 1, ..., the leader visits all players who have no final arm, in the order of their ranks. A
+    ``early_moves=True``, which is not in the thesis, removes this weakness. At the first pause between two pairs after
+    slot 10 K 3^k, k = 0, 1, ..., the leader visits all players without a final arm, in order of rank. A
     visit is b., c. and d. above with the arm that has the largest empirical mean, separated or not. One more bit, the
-    first, tells whether the word is final; if it is not, the player moves all the same, counts her plays and
+    first, says whether the word is final; if it is not, the player moves anyway, counts its plays and
     rewards from then on, and can be visited again. The samples add up.
 
     The word is final, as without early moves, if the best free arm is separated from the other free arms. If the player
-    keeps an arm of her own, that arm must be separated from them too (by U_u - L of her arm, with the same
+    keeps an arm of its own, that arm must be separated from them too (by U_u - L of its arm, with the same
     tolerance); if it is not, the next visit is after the next of those slots. No regret bound is known.
 
     Draws: as ``Dlc``: one ``rng.random()`` per slot of orthogonalisation until the first free play.
@@ -134,11 +134,11 @@ class DlcLix(Leading):
             raise ValueError("epsilon must be > 0 with transfer='eps/2', got 0")
         self.early = flag("early_moves", early_moves)
         self.stage = SIT
-        self.c = 0  # the coming slot, counted from the end of indexing; the first is 1
+        self.c = 0  # the next slot, counted from the end of indexing; the first is 1
         self.bits = bits_for(K)
         self.mean_bits = 0 if self.exact else max(1, bits_for(2.0 / self.epsilon))
-        self.gain = 0.0  # R, the rewards of the present arm
-        self.before = np.zeros(K, dtype=np.int64)  # by rank: slots gone by when the present arm was taken
+        self.gain = 0.0  # R, the rewards of the current arm
+        self.before = np.zeros(K, dtype=np.int64)  # by rank: elapsed slots when the current arm was taken
         self.served = 1  # leader: the first rank that has no final arm
         self.visited = 1  # leader: the rank that is visited
         self.visits_to = 1  # leader: the last rank of this round of visits
@@ -148,8 +148,8 @@ class DlcLix(Leading):
         self.best = 0  # leader: the best free arm
         self.plays = 0  # T_c
         self.fine = 0  # g
-        self.length = 0  # bits of the word under way
-        self.position = 0  # bits of it gone by
+        self.length = 0  # length of the current word
+        self.position = 0  # bits of it already sent
         self.word = 0
 
     def choose(self, rng):
@@ -168,7 +168,7 @@ class DlcLix(Leading):
         return self.arm
 
     def observe(self, arm, reward, collided, rng):
-        """Learn what came of the slot: the own reward, and whether there was a collision."""
+        """Learn from the slot: the player's own reward, and whether it collided."""
         if self.phase != PLAYING:
             self.opening_observe(arm, collided)
             if self.phase == PLAYING:
@@ -195,7 +195,7 @@ class DlcLix(Leading):
                 self.found()
 
     def begin(self):
-        """The first slot after indexing is about to come."""
+        """Prepare the first slot after indexing."""
         self.c = 1
         if self.N == self.K:
             self.settle(self.arm)
@@ -205,7 +205,7 @@ class DlcLix(Leading):
             self.explore()
 
     def explore(self):
-        """Leader: start to look for the best free arm."""
+        """Leader: start the search for the best free arm."""
         self.stage = EXPLORE
         self.explore_from(1, self.epsilon / self.N if self.shared else self.epsilon)
 
@@ -218,14 +218,14 @@ class DlcLix(Leading):
             self.settle(int(self.best_arms()[0]))
 
     def visit(self, rank, last):
-        """Leader: signal this player, to offer her the free arm with the largest mean; then those up to ``last``."""
+        """Leader: signal this player, to offer it the free arm with the largest mean; then those up to ``last``."""
         self.best = int(self.best_arms()[0])
         self.visited = rank
         self.visits_to = last
         self.stage = SIGNAL
 
     def found_or_not(self):
-        """Leader, with early moves: visit all if it is time, else go on until the best free arm is known."""
+        """Leader, with early moves: visit all if it is time, else continue until the best free arm is known."""
         if self.served < self.N and self.c > self.check and not self.fresh:
             self.hold = False
             self.sure = not self.exploring
@@ -238,7 +238,7 @@ class DlcLix(Leading):
             self.exploring = True
 
     def start_transfer(self):
-        """After the signal: how many bits will be sent and, for the sender, which."""
+        """After the signal: determine how many bits will be sent and, for the sender, which."""
         self.plays = self.c - 2 - int(self.before[self.visited if self.stage == SIGNAL else self.rank])
         self.fine = fineness(self.plays, self.epsilon, self.N)
         limit = self.plays << self.fine
@@ -256,7 +256,7 @@ class DlcLix(Leading):
             self.word = min(int(self.gain / self.plays * top), top - 1)
 
     def end_of_word(self):
-        """What follows a word."""
+        """Start what follows a word."""
         if self.stage == COLLECT:
             self.receive()
         elif self.stage == TELL:
@@ -267,7 +267,7 @@ class DlcLix(Leading):
             self.told()
 
     def told(self):
-        """Take the arm told; unless that was the final word, sit on it as on the reserved one."""
+        """Take the arm received; unless the word was final, treat it as the reserved arm."""
         final = not self.early or self.word >> self.bits == 1
         self.word %= 1 << self.bits
         if final:
@@ -279,20 +279,20 @@ class DlcLix(Leading):
             self.before[self.rank] = self.c - 1
 
     def start_word(self, stage, word):
-        """Begin the word that tells the move."""
+        """Begin the word that announces the move."""
         self.stage = stage
         self.word = word
         self.length = self.bits + 1 if self.early else self.bits
         self.position = 0
 
     def receive(self):
-        """Leader: take over the player's samples and decide which of the two arms she gets; tie: her own."""
+        """Leader: take over the player's samples and decide which of the two arms it gets; tie: its own."""
         seat = int(self.seats[self.visited])
         if self.exact:
             total = min(self.word / (1 << self.fine), float(self.plays))
         else:
             total = self.word / (1 << self.mean_bits) * self.plays
-        total += self.sums[seat]  # the samples of earlier visits, and her own
+        total += self.sums[seat]  # the samples of earlier visits, and its own
         self.pulls[seat] += self.plays
         self.sums[seat] = total
         self.means[seat] = total / self.pulls[seat]
@@ -303,10 +303,10 @@ class DlcLix(Leading):
         self.start_word(TELL, word)
 
     def is_final(self, new, seat):
-        """Leader: whether the arm told is one of the N best, with confidence: better than all free arms but one."""
+        """Leader: whether the arm assigned is one of the N best, with confidence: better than all free arms but one."""
         if not self.sure:
             return False
-        self.sure = False  # the free arms change: nobody else gets her final word in this round of visits
+        self.sure = False  # the free arms change: nobody else gets a final word in this round of visits
         level = exploration_rate(self.scale, max(1, self.pairs))
         u = self.first  # the free arm with the largest upper bound but for the best one
         final = new != seat or (
@@ -318,7 +318,7 @@ class DlcLix(Leading):
         return final
 
     def moved(self):
-        """Leader: the player has her arm; update the free arms and go on."""
+        """Leader: the player has its arm; update the free arms and continue."""
         seat = int(self.seats[self.visited])
         if self.word % (1 << self.bits) != 0:
             self.open_arms[self.best] = False
@@ -333,7 +333,7 @@ class DlcLix(Leading):
             self.explore()
 
     def settle(self, arm):
-        """From the coming slot on she plays this arm."""
+        """Play this arm from the next slot on."""
         self.arm = arm
         self.stage = DONE
         self.settled = True

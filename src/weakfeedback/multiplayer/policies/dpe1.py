@@ -1,4 +1,4 @@
-"""DPE1: one player explores, the others exploit what she found (Wang, Proutiere, Ariu, Jedra and Russo)."""
+"""DPE1: one player explores, the others exploit what it found (Wang, Proutiere, Ariu, Jedra and Russo)."""
 
 import math
 
@@ -12,35 +12,35 @@ NOBODY = -1  # no arm
 
 
 class Dpe1(Opening):
-    """One of N players who rotate over the N arms that look best to their leader, who alone explores.
+    """One of N players that rotate over the N arms that look best to their leader, the only one that explores.
 
     Protocol
     --------
     1. Opening: blocks of one slot of orthogonalisation and an alarm sweep of K slots until all sit, then player
-       indexing (``Opening``). Everybody knows N and her rank r; rank 0 leads. With N = K all stay on their arms.
+       indexing (``Opening``). Everybody knows N and its rank r; rank 0 leads. With N = K all stay on their arms.
     2. Rotation: the players hold a common set M of N arms, at first the arms 0, ..., N - 1. In slot t after the
        opening, rank r plays the arm of M with number (t + r) mod N, in ascending order: nobody collides.
-    3. Exploration: let l be the arm of M with the least empirical mean, to the leader. In her slot on l she plays, with
-       probability 1/2, an arm drawn from the arms k outside M whose index reaches it: b_k >= mean_l, with
+    3. Exploration: let l be the arm of M with the least empirical mean, as the leader sees it. In its slot on l it
+       plays, with probability 1/2, an arm drawn from the arms k outside M whose index reaches it: b_k >= mean_l, with
 
            b_k = max{ q : n_k d(mean_k, q) <= f(t) },   f(t) = log t + 4 log log t,
 
-       n_k her free plays of arm k and d the divergence of Bernoulli laws. If there is no such arm she plays l.
-    4. Communication: every N slots she looks whether the best arm h outside M has a larger mean than l. If so,
+       n_k its free plays of arm k and d the divergence of Bernoulli laws. If there is no such arm it plays l.
+    4. Communication: every N slots it looks whether the best arm h outside M has a larger mean than l. If so,
        in the coming 2 N - 1 + K slots
 
-       a. she stays on the arm of her last turn for N - 1 slots: each of the others meets her there once, and knows
-          from her rank when this began,
-       b. she stays on l for N slots, while the others rotate over M: each meets her once, on the arm to be dropped,
-       c. she stays on h for K slots, while rank r plays arm (t + r) mod K: each meets her once, on the arm to be
+       a. it stays on the arm of its last turn for N - 1 slots: each of the others meets it there once, and knows
+          from its rank when this began,
+       b. it stays on l for N slots, while the others rotate over M: each meets it once, on the arm to be dropped,
+       c. it stays on h for K slots, while rank r plays arm (t + r) mod K: each meets it once, on the arm to be
           taken in.
 
-       All replace l by h in M. She looks again, until M holds her N best arms.
+       All replace l by h in M. It looks again, until M holds its N best arms.
 
-    Every free play of the leader is a sample, also in the opening. An arm without a sample is not compared; one
+    Every free play of the leader is a sample, including the opening. An arm without a sample is not compared; one
     outside M is explored.
 
-    It never settles, because the leader explores for ever, and knows of no horizon: ``settled`` stays False unless
+    It never settles, because the leader explores for ever, and uses no horizon: ``settled`` stays False unless
     N = K.
 
     Deviations from the published algorithm: its opening lets nobody sit on arm K, which serves as the place to raise
@@ -50,8 +50,8 @@ class Dpe1(Opening):
     As T grows, the regret of the published algorithm is to first order the least that a centralised algorithm can
     have (theorem 1 of the paper).
 
-    Draws: one ``rng.random()`` per slot of orthogonalisation until the first free play. Leader, in her slot on l if
-    there are arms to explore: one u = ``rng.random()``; she plays l if u < 1/2, else the arm to explore with number
+    Draws: one ``rng.random()`` per slot of orthogonalisation until the first free play. Leader, in its slot on l if
+    there are arms to explore: one u = ``rng.random()``; it plays l if u < 1/2, else the arm to explore with number
     int(n (2 u - 1)), n of them in ascending order.
 
     Parameters
@@ -90,7 +90,7 @@ class Dpe1(Opening):
     def __init__(self, arms):
         K = limited("arms", arms, 2, MOST_ARMS)
         self.start_opening(K, 1, True)
-        self.c = 0  # t, slots after the opening gone by
+        self.c = 0  # t, elapsed slots after the opening
         self.pulls = np.zeros(K, dtype=np.int64)  # n_k, free plays
         self.sums = np.zeros(K)  # their rewards
         self.means = np.zeros(K)
@@ -99,7 +99,7 @@ class Dpe1(Opening):
         self.worst = NOBODY  # leader: l
         self.wanted = np.zeros(K, dtype=np.int64)  # leader: the arms to explore, ascending
         self.wanted_size = 0
-        self.talking = False  # whether a communication is under way
+        self.talking = False  # whether a communication is in progress
         self.begun = 0  # the slot before its first
         self.out = NOBODY  # the arm to be dropped
         self.into = NOBODY  # the arm to be taken in
@@ -125,13 +125,13 @@ class Dpe1(Opening):
         return arm
 
     def telling_choice(self, p):
-        """Leader: where she stays in slot p of a communication."""
+        """Leader: where it stays in slot p of a communication."""
         if p < self.N:
             return int(self.cycle[self.begun % self.N])  # a.
         return self.out if p < 2 * self.N else self.into  # b., c.
 
     def observe(self, arm, reward, collided, rng):
-        """Learn what came of the slot: the own reward, and whether there was a collision."""
+        """Learn from the slot: the player's own reward, and whether it collided."""
         if arm >= 0 and not collided:
             self.pulls[arm] += 1
             self.sums[arm] += reward
@@ -154,14 +154,14 @@ class Dpe1(Opening):
             self.look()
 
     def begin(self):
-        """The first slot after the opening is about to come."""
+        """Prepare the first slot after the opening."""
         self.settled = self.N == self.K
         for k in range(self.N):
             self.member[k] = True
         self.list_members()
 
     def list_members(self):
-        """Put M into ascending order."""
+        """List M in ascending order."""
         n = 0
         for k in range(self.K):
             if self.member[k]:
@@ -181,7 +181,7 @@ class Dpe1(Opening):
             self.out = arm
 
     def end_of_talk(self):
-        """Change M; after an opening that failed what was heard may make no sense, and M stays."""
+        """Change M; after a failed opening the message may be meaningless, and then M stays."""
         self.talking = False
         if self.out >= 0 and self.into >= 0 and self.member[self.out] and not self.member[self.into]:
             self.swap()
@@ -198,7 +198,7 @@ class Dpe1(Opening):
         """Leader: find out whether M must change and, if not, what to explore."""
         self.find_pair()
         while self.N == 1 and self.is_outdone():
-            self.swap()  # there is nobody to be told
+            self.swap()  # nobody else to inform
             self.find_pair()
         if self.is_outdone():
             self.talking = True
@@ -225,7 +225,7 @@ class Dpe1(Opening):
         return self.out >= 0 and self.into >= 0 and self.means[self.into] > self.means[self.out]
 
     def find_wanted(self):
-        """The arms outside M whose index reaches the mean of the worst arm inside."""
+        """Find the arms outside M whose index reaches the mean of the worst arm inside."""
         log_t = math.log(self.c)
         level = log_t + 4.0 * math.log(max(1.0, log_t))
         self.wanted_size = 0

@@ -11,7 +11,7 @@ from weakfeedback.validate import MOST_ARMS, integer, limited
 
 
 class MusicalChairs:
-    """One of N players who sit down on the best arms after a fixed time of random play.
+    """One of N players that sit down on the best arms after a fixed time of random play.
 
     Protocol
     --------
@@ -22,7 +22,7 @@ class MusicalChairs:
 
     Means of arms without a free play are 0; ties go to the smaller arm.
 
-    Draws: ``choose`` takes one ``rng.random()`` in every slot until she sits: ``int(K * u)`` in the first T_0
+    Draws: ``choose`` takes one ``rng.random()`` in every slot until it sits: ``int(K * u)`` in the first T_0
     slots, the arm of rank ``int(N* u)`` afterwards.
 
     Parameters
@@ -35,7 +35,7 @@ class MusicalChairs:
     Attributes
     ----------
     settled, arm
-        Whether she sits, and the arm she sits on (played last, before).
+        Whether it has settled, and its arm (before that, the arm played last).
     N : int
         The estimated number of players, 0 until then.
 
@@ -62,7 +62,7 @@ class MusicalChairs:
     def __init__(self, arms, learning_rounds):
         self.K = limited("arms", arms, 2, MOST_ARMS)
         self.T0 = integer("learning_rounds", learning_rounds, 1)
-        self.slot = 0  # slots gone by
+        self.slot = 0  # elapsed slots
         self.collisions = 0  # of the first T_0 slots
         self.pulls = np.zeros(self.K, dtype=np.int64)  # free plays
         self.sums = np.zeros(self.K)
@@ -80,7 +80,7 @@ class MusicalChairs:
         return int(self.ranking[int(self.N * rng.random())])
 
     def observe(self, arm, reward, collided, rng):
-        """Learn what came of the slot: the own reward, and whether there was a collision."""
+        """Learn from the slot: the player's own reward, and whether it collided."""
         if self.settled:
             return
         self.slot += 1
@@ -88,7 +88,7 @@ class MusicalChairs:
         if self.slot > self.T0:
             self.settled = not collided
             return
-        # three choices of a number instead of one branch, which a processor guesses wrong half of the time
+        # three conditional values instead of one branch, which would be mispredicted half of the time
         self.collisions += 1 if collided else 0
         self.pulls[arm] += 0 if collided else 1
         self.sums[arm] += 0.0 if collided else reward
@@ -96,7 +96,7 @@ class MusicalChairs:
             self.estimate()
 
     def estimate(self):
-        """The number of players and the ranking of the arms."""
+        """Estimate the number of players and rank the arms."""
         free = self.T0 - self.collisions
         self.N = self.K
         if free > 0:

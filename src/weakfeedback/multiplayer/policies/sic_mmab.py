@@ -1,4 +1,4 @@
-"""SIC-MMAB: players who explore together and tell each other all statistics by collisions (Boursier and Perchet)."""
+"""SIC-MMAB: players that explore together and send each other all statistics by collisions (Boursier and Perchet)."""
 
 import math
 from typing import ClassVar
@@ -12,7 +12,7 @@ EXPLORING, TALKING, DONE = 0, 1, 2
 
 
 class SicMmab(Opening):
-    """One of N players who explore in turn, exchange sums after each phase, and accept or reject arms.
+    """One of N players that explore in turn, exchange sums after each phase, and accept or reject arms.
 
     Protocol
     --------
@@ -22,8 +22,8 @@ class SicMmab(Opening):
 
        a. Exploration: K_p 2^p slots of hopping through the active arms, the j-th player one arm ahead of
           the (j-1)-th, so that nobody collides.
-       b. Communication: each player i tells each other player l, for every active arm, the sum of her rewards
-          of this phase in p + 1 bits, least significant first. For a 1 she plays the l-th active arm; all
+       b. Communication: each player i tells each other player l, for every active arm, the sum of its rewards
+          of this phase in p + 1 bits, least significant first. For a 1 it plays the l-th active arm; all
           others stay on the active arm of their rank.
        c. With s plays of each active arm by all players so far and B = sqrt(constant log T / s), an arm is
           accepted if mean - B >= mean' + B for at least K_p - M_p active arms, and rejected if at least M_p
@@ -31,9 +31,9 @@ class SicMmab(Opening):
           stay; the others go on with the arms left.
 
     Deviations from the published algorithm: indexing takes 2 K - 1 slots, as in the thesis. Sums are rounded down,
-    the own one too, so that all players compute the same means also for rewards that are not 0 or 1.
+    including a player's own, so that all players compute the same means even for rewards other than 0 and 1.
     Phases count from 1 as published; the authors' program starts with phase ceil(log2 M) + 1 (``first_phase``), which
-    talks less and is a stronger rival.
+    communicates less and is a stronger competitor.
 
     Draws: as ``Dlc``: one ``rng.random()`` per slot of orthogonalisation until the first free play.
 
@@ -41,9 +41,9 @@ class SicMmab(Opening):
     ----------
     arms : integer >= 2
     horizon : integer >= 2
-        T, the number of rounds the confidence is made for.
+        T, the number of rounds for which the confidence level is chosen.
     constant : number > 0
-        Of the width B. The thesis does not give it; 2 is that of the authors' program.
+        In the width B. The thesis does not give it; the authors' program uses 2.
     first_phase : integer from 1 to 30, optional
         p of the first phase, 1 if left out.
 
@@ -80,13 +80,13 @@ class SicMmab(Opening):
         self.width = number("constant", constant, above=0.0) * log_horizon  # B^2 s
         self.stage = EXPLORING
         self.p = 1 if first_phase is None else integer("first_phase", first_phase, 1, 30)
-        self.t = 0  # slots of the stage gone by
+        self.t = 0  # elapsed slots of the stage
         self.length = 0  # slots of the stage
-        # Where in the stage the slot is. Counters: they could be computed from t, with four divisions a slot.
+        # Position of the slot in the stage. Counters: computing them from t would take four divisions per slot.
         self.place = 0  # exploration: among the active arms
-        self.bit = 0  # communication: of the number told,
+        self.bit = 0  # communication: of the number sent,
         self.about = 0  # about this active arm,
-        self.listener = 0  # to the so manieth of the others,
+        self.listener = 0  # to this one of the others,
         self.sender = 0  # by the player of this rank
         self.active = np.arange(K)  # active arms, ascending, in the first ``arms_left`` places
         self.arms_left = K  # K_p
@@ -106,7 +106,7 @@ class SicMmab(Opening):
         return self.talking_choice()
 
     def observe(self, arm, reward, collided, rng):
-        """Learn what came of the slot: the own reward, and whether there was a collision."""
+        """Learn from the slot: the player's own reward, and whether it collided."""
         if self.phase != PLAYING:
             self.opening_observe(arm, collided)
             if self.phase == PLAYING:
@@ -122,7 +122,8 @@ class SicMmab(Opening):
             if self.place == self.arms_left:
                 self.place = 0
         else:
-            if collided and self.receiver() == self.rank:  # after a failed opening there are stray collisions
+            # after a failed opening, collisions can occur at random
+            if collided and self.receiver() == self.rank:
                 self.hear()
             self.next_bit()
         self.t += 1
@@ -145,15 +146,15 @@ class SicMmab(Opening):
             self.length = self.players_left * (self.players_left - 1) * self.arms_left * (self.p + 1)
             for k in range(self.K):
                 self.sums[k] += self.told(k)
-        if self.t == self.length:  # at once when she is alone
+        if self.t == self.length:  # immediately when it is alone
             self.decide()
 
     def told(self, arm):
-        """The own sum of this phase, as it is told."""
+        """Return the player's own sum of this phase, as sent."""
         return min(int(self.own[arm]), 1 << self.p)
 
     def next_bit(self):
-        """Each tells each other player of each active arm, bit by bit: count one slot up."""
+        """Advance by one slot: each player sends each other player its sum of each active arm, bit by bit."""
         self.bit += 1
         if self.bit <= self.p:
             return
@@ -169,23 +170,23 @@ class SicMmab(Opening):
         self.sender += 1
 
     def receiver(self):
-        """The rank that is talked to: all but the sender, in turn."""
+        """Return the rank of the receiver: all but the sender, in turn."""
         return self.listener + 1 if self.listener >= self.sender else self.listener
 
     def talking_choice(self):
-        """Play the receiver's arm for a 1, else the own."""
+        """Play the receiver's arm for a 1, else the player's own."""
         if self.sender == self.rank and (self.told(self.active[self.about]) >> self.bit) & 1 == 1:
             return int(self.active[self.receiver()])
         return int(self.active[self.rank])
 
     def hear(self):
-        """A 1 was sent to her."""
+        """Receive a 1."""
         self.sums[self.active[self.about]] += 1 << self.bit
 
     def decide(self):
-        """Accept and reject arms; take one, or go on without them."""
+        """Accept and reject arms; take one, or continue without them."""
         self.plays += self.players_left << self.p
-        margin = 2.0 * math.sqrt(self.width / self.plays) * self.plays  # 2 B, in units of sums
+        margin = 2.0 * math.sqrt(self.width / self.plays) * self.plays  # 2 B, in the units of the sums
         accepted = np.zeros(self.K, dtype=np.int64)
         n = 0
         left = np.zeros(self.K, dtype=np.int64)

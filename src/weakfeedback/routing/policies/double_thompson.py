@@ -87,7 +87,7 @@ class DoubleThompson:
         return self.K - 1
 
     def start(self, call, rng):
-        """Count nothing: what is under way does not matter here."""
+        """Do nothing: open comparisons do not matter here."""
 
     def update(self, call, outputs, rng):
         """Learn from the outputs of the models called, in their order."""
@@ -122,9 +122,9 @@ class DoubleThompson:
                 self.count(i, j, differ[i, j])
 
     def cancel(self, call):
-        """Nothing is kept of what is under way."""
+        """Do nothing: open comparisons are not tracked."""
 
     def reprice(self, prices):
-        """Go on with new prices; what was counted stays."""
+        """Continue with new prices; the counts stay."""
         for k in range(self.K):
             self.c[k] = prices[k]

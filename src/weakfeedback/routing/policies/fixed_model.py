@@ -59,9 +59,9 @@ class FixedModel:
         """Learn nothing."""
 
     def cancel(self, call):
-        """Nothing is under way."""
+        """Do nothing: there are no open comparisons."""
 
     def reprice(self, prices):
-        """Go on with new prices."""
+        """Continue with new prices."""
         for k in range(self.K):
             self.c[k] = prices[k]

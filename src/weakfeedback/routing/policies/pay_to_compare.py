@@ -45,7 +45,7 @@ class PayToCompare:
     horizon : integer >= 0 or None
         How many rounds there will be; None or 0 if that is not known.
     least : integer >= 1
-        Rounds ahead are at least so many if the horizon is not known.
+        Minimum number of rounds assumed to lie ahead if the horizon is not known.
     memory : integer >= 0 or None
         For how many rounds behaviour may be trusted to stay: older comparisons fade, and pairs are compared again.
         None or 0: nothing fades.
@@ -93,7 +93,7 @@ class PayToCompare:
         self.allowance = number("allowance", allowance, at_least=0.0)
         self.D = np.zeros((self.K, self.K))  # disagreements of models i < j
         self.N = np.zeros((self.K, self.K))  # their comparisons
-        self.asked = np.zeros((self.K, self.K))  # comparisons under way
+        self.asked = np.zeros((self.K, self.K))  # open comparisons
         self.cheap = np.zeros((self.K, self.K))  # of D and N: kept until these change
         self.low = np.zeros((self.K, self.K))
         self.t = 0  # rounds played
@@ -161,7 +161,7 @@ class PayToCompare:
         return self.ahead() * loss > self.kappa * max(price, LEAST_PRICE * self.c[self.K - 1]) * compared
 
     def quiet(self, most):
-        """Return for how many rounds, at most so many, the settled model will be called alone whatever comes."""
+        """Return for how many rounds, at most ``most``, the settled model will be called alone in any case."""
         a = self.settled()
         found = most
         if self.memory > 0:  # until counts fade
@@ -175,7 +175,7 @@ class PayToCompare:
         return found
 
     def quiet_on(self, i, j, loss, price, most):
-        """Return for how many rounds, at most so many, a pair does not pay; from then on it would until compared."""
+        """Return for how many rounds, at most ``most``, a pair does not pay; after that it does until compared."""
         begin = self.t
         least, beyond = 0, most + 1
         while beyond - least > 1:
@@ -189,7 +189,7 @@ class PayToCompare:
         return least
 
     def rest(self, rounds):
-        """Count so many rounds in which the settled model was called alone."""
+        """Count ``rounds`` rounds in which the settled model was called alone."""
         self.spent = added(self.spent, self.c[self.settled()], rounds)
         self.t += rounds
 
@@ -211,7 +211,7 @@ class PayToCompare:
         return several > 1 and self.spent + self.price_of(call) > bound
 
     def start(self, call, rng):
-        """Count a round that is really played: what is spent and what is under way."""
+        """Count a round that is actually played: its spending and its open comparisons."""
         self.t += 1
         self.spent += self.price_of(call)
         for i in range(self.K):
@@ -250,7 +250,7 @@ class PayToCompare:
                     self.count(i, j, differ[i, j])
 
     def count(self, i, j, differed):
-        """Add what was seen of one pair, which is no longer under way."""
+        """Add the outcome of one comparison, which is no longer open."""
         self.asked[i, j] -= 1.0
         self.add(i, j, differed)
 
@@ -268,14 +268,14 @@ class PayToCompare:
                 self.add(i, j, differ[i, j])
 
     def cancel(self, call):
-        """Free what a round that was not answered had under way; the round and its money stay counted."""
+        """Close the comparisons of a round that was not answered; the round and its spending stay counted."""
         for i in range(self.K):
             for j in range(i + 1, self.K):
                 if call[i] and call[j]:
                     self.asked[i, j] -= 1.0
 
     def weigh(self, i, j):
-        """Compute the losses of both verdicts on a pair anew."""
+        """Recompute the losses of both verdicts on a pair."""
         d = self.c[j] - self.c[i]
         s = 1.0 + self.D[i, j]
         f = 1.0 + self.N[i, j] - self.D[i, j]
@@ -283,13 +283,13 @@ class PayToCompare:
         self.low[i, j] = below(s, f, min(1.0, d))
 
     def weigh_all(self):
-        """Compute the losses of all verdicts anew."""
+        """Recompute the losses of all verdicts."""
         for i in range(self.K):
             for j in range(i + 1, self.K):
                 self.weigh(i, j)
 
     def reprice(self, prices):
-        """Go on with new prices: what was counted stays, the bound on the money begins anew."""
+        """Continue with new prices: the counts stay, the bound on spending starts again."""
         for k in range(self.K):
             self.c[k] = prices[k]
         self.since = self.t

@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -99,7 +99,7 @@ class Page:
         return self.service.options.clock()
 
     def row(self, learner: Learner) -> tuple[dict[str, Any], str]:
-        """The row of a learner, as data and as HTML; made anew only if something has changed."""
+        """Return the row of a learner, as data and as HTML; rebuilt only if something has changed."""
         now, watch = self.now(), watch_of(learner)
         # the object too: after a failed commit another one may have the same number of events
         key = learner, learner.seq, now // 60_000_000
@@ -120,14 +120,14 @@ class Page:
         return known[1], known[2]
 
     def _line(self, learner: Learner, watch: Watch, now: int) -> str:
-        """The small line of a learner, made anew every minute."""
+        """Return the sparkline of a learner, rebuilt every minute."""
         known, minute = self._lines.get(learner.name), now // 60_000_000
         if known is None or known[0] != (learner, minute):
             known = self._lines[learner.name] = (learner, minute), view.spark(watch, now)
         return known[1]
 
     def _settled_stage(self, learner: Learner) -> int | None:
-        """Where a learner stops; asked for now and then only, for some policies think about it."""
+        """Return where a learner stops; computed only occasionally, because some policies need time for it."""
         settled = getattr(learner.live, "settled", None)
         if settled is None:
             return None
@@ -424,7 +424,7 @@ class Page:
         )
 
     async def _updates(self, news: Callable[[], Awaitable[dict[str, Any]]]) -> AsyncIterator[bytes]:
-        """Server-sent events until the page or the service goes; a comment now and then shows who is still there."""
+        """Server-sent events until the page or the service ends; regular comments detect closed connections."""
         self._viewers += 1
         quiet = 0
         try:
@@ -433,7 +433,7 @@ class Page:
                 try:
                     found = await news() if self.service.state == "ready" else {}
                 except Problem:
-                    found = {}  # the store is away for a moment
+                    found = {}  # the store is temporarily unavailable
                 if found:
                     yield b"data: " + json.dumps(found, separators=(",", ":")).encode() + b"\n\n"
                     quiet = 0
@@ -513,8 +513,7 @@ async def series(call: Call) -> Answer:
 
 def watch_of(learner: Learner) -> Watch:
     """What is watched of a learner."""
-    watch: Any = learner.observers["watch"]
-    return watch
+    return cast(Watch, learner.observers["watch"])
 
 
 def packed(request: Request, content: bytes, kind: str, status: int = 200) -> Response:

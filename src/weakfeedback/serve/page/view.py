@@ -22,7 +22,7 @@ KINDS = {
     "allocation": ("allocation", "divides a budget over arms, and learns how much each of them needs"),
 }
 SPANS = {"15m": (900, 5), "1h": (3600, 60), "1d": (86_400, 1200), "7d": (604_800, 7200)}  # seconds, step
-FEW = 100  # rounds, below which nothing is said about trust
+LEARNING_ROUNDS = 100  # rounds, below which nothing is said about trust
 DRAWN = 6  # pairs in one chart
 RECENT_ALARM = 86_400_000_000  # microseconds for which an alarm is shown as news
 AGES = ((60, "under a minute"), (600, "1 to 10 min"), (3600, "10 min to 1 h"), (86_400, "1 h to 1 day"))
@@ -141,7 +141,7 @@ def state_of(watch: Watch) -> str:
     if not watch.decided:
         return "new"
     done = watch.decided if watch.kind == "router" else watch.ends["accepted"]
-    return "learning" if done < FEW else "settled"
+    return "learning" if done < LEARNING_ROUNDS else "settled"
 
 
 def alarm_words(watch: Watch, mark: tuple[int, tuple[int, int]], now: int) -> str:
@@ -264,7 +264,7 @@ def _trust(report: dict[str, Any], watch: Watch, now: int) -> list[dict[str, str
         found.append(
             {
                 "state": "open",
-                "text": f"Still learning: {counted(report['rounds'], 'round')}, wait for {FEW}.",
+                "text": f"Still learning: {counted(report['rounds'], 'round')}, wait for {LEARNING_ROUNDS}.",
             }
         )
     details = report.get("details") or {}

@@ -11,7 +11,7 @@ from weakfeedback.serve.proxy.settings import ProxySettings
 
 
 class Watch(Protocol):
-    """Hears of every upstream call, for metrics."""
+    """Receives every upstream call, for metrics."""
 
     def called(
         self,
@@ -27,7 +27,7 @@ class Watch(Protocol):
 
 @dataclass(slots=True)
 class StageAccount:
-    """What the calls of one stage came to."""
+    """The totals of the calls of one stage."""
 
     calls: int = 0
     answers: int = 0
@@ -73,7 +73,7 @@ class Account:
         tokens: Tokens | None,
         cost: float,
     ) -> None:
-        """Count one call of a stage, whatever came of it."""
+        """Count one call of a stage, whatever its outcome."""
         account = self.stages[stage]
         account.calls += 1
         account.outcomes[outcome] += 1

@@ -116,7 +116,7 @@ class ServiceDecider:
         await self._asked(self._service.served(learner, stage, spending.total))
 
     async def recost(self, learner: str, prices: list[float]) -> None:
-        """Go on with new prices."""
+        """Continue with new prices."""
         name = "prices" if self._settings[learner].kind == "router" else "stage_costs"
         await self._asked(self._service.recost(learner, CostsRequest(**{name: prices})))  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""One call of a stage for one request: what came of it, how long it took, what it cost."""
+"""One call of a stage for one request: its outcome, duration and cost."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Server(Protocol):
 
 
 class Books:
-    """Where the calls of one learner are written down."""
+    """Records the calls of one learner."""
 
     def __init__(self, account: Account, prices: PriceWatch, watch: Watch | None) -> None:
         self.account, self.prices, self.watch = account, prices, watch
 
 
 class Call:
-    """A call of a stage. It ends once, in the books, however it ends."""
+    """A call of a stage. It is recorded exactly once, however it ends."""
 
     def __init__(self, asked: Asked, stage: int, server: Server, books: Books, with_logprobs: bool) -> None:
         self.asked, self.stage = asked, stage
@@ -56,7 +56,7 @@ class Call:
 
     @property
     def ended(self) -> bool:
-        """Whether it is in the books."""
+        """Whether it has been recorded."""
         return self._seconds is not None
 
     async def plain(self) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class Call:
         return self.settings.price.of(tokens) + seconds * self.asked.settings.waiting_price
 
     def end(self, outcome: str, billed: bool = True) -> None:
-        """Write the call into the books, unless it is there; ``billed`` if the upstream will want money for it."""
+        """Record the call, unless it is recorded already; ``billed`` if the upstream will charge for it."""
         if self.ended:
             return
         self._seconds = seconds = monotonic() - self._started
@@ -152,7 +152,7 @@ class Call:
 
 
 async def stop(tasks: list[asyncio.Task[Any]]) -> None:
-    """Cancel tasks, and wait until they are gone."""
+    """Cancel tasks, and wait until they have ended."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -36,7 +36,7 @@ class StreamCut(Exception):
 
 
 class Round:
-    """One request on its way."""
+    """One request in progress."""
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
@@ -112,12 +112,12 @@ class Proxy:
         self._books[name].prices.accept(prices)
 
     async def drain(self) -> None:
-        """Wait for all comparisons and bookings under way."""
+        """Wait for all comparisons and bookings in progress."""
         while self._background:
             await asyncio.gather(*self._background, return_exceptions=True)
 
     async def close(self, seconds: float = 5.0) -> None:
-        """Finish what is under way, at most so long, and close all connections."""
+        """Finish what is in progress, within a time limit, and close all connections."""
         if self._background:
             await asyncio.wait(list(self._background), timeout=seconds)
         await stop(list(self._background))

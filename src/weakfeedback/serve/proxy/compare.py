@@ -159,7 +159,8 @@ def _pattern(where: str, value: Any) -> str:
         ) from None
     if not pattern.groups:
         raise ValueError(f"{where}.pattern must have a group around the answer, got {shown(value)}")
-    return pattern.pattern
+    found: str = pattern.pattern
+    return found
 
 
 @dataclass(slots=True)
@@ -271,7 +272,8 @@ class Partition:
         words = re.findall(r"[a-z]+", said.casefold())
         if not words or words[0] not in ("yes", "no"):
             raise ValueError("the judge said neither yes nor no")
-        return words[0] == "yes"
+        found: bool = words[0] == "yes"
+        return found
 
 
 def number_distances(values: Sequence[float | None], scale: float) -> tuple[float, ...]:

@@ -81,7 +81,7 @@ class Decider(Protocol):
         """Count a request that was answered without a decision of its own."""
 
     async def recost(self, learner: str, prices: list[float]) -> None:
-        """Go on with new prices."""
+        """Continue with new prices."""
 
     def settled(self, learner: str) -> int:
         """Return the stage that the learner trusts now."""

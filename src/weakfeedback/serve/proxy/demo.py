@@ -68,7 +68,7 @@ async def add_demo(service: Service, auth: Auth) -> dict[str, Any]:
 
 
 async def keep_asking(service: Service, proxy: Proxy) -> None:
-    """Ask a question now and then, every other one as a stream, until the service ends."""
+    """Ask questions at intervals, every other one as a stream, until the service ends."""
     dice, tasks = random.Random(7), set[asyncio.Task[bytes]]()
     while service.state == "ready" and not service.draining:
         question = f"What is {dice.randrange(1000)} * {dice.randrange(1000)}?"

@@ -11,10 +11,10 @@ from weakfeedback.serve.proxy.checks import known_keys, number_at, table_at
 MILLION = 1e6
 PER_TOKEN = 4  # characters, where an upstream gives no usage
 UNCOUNTED = ("role", "type", "image_url", "input_audio", "file")  # parts of messages without text
-EVERY = 500  # rounds between two looks at the prices
+EVERY = 500  # rounds between two checks of the prices
 MOVED = 0.05  # the least relative change of a mean that makes new prices
 FADING = 5000.0  # calls over which a mean forgets
-ENOUGH = 30  # calls before a mean is believed
+ENOUGH = 30  # calls before a mean is trusted
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Price:
     cached: float
 
     def of(self, tokens: Tokens) -> float:
-        """Return what so many tokens cost.
+        """Return the cost of these tokens.
 
         >>> Price(3.0, 12.0, 0.3).of(Tokens(1000, 400, 100))
         0.00312
@@ -75,7 +75,7 @@ def _count(value: Any) -> int | None:
 
 
 def estimated_tokens(given: int, made: int) -> Tokens:
-    """Return the tokens of so many characters, where an upstream does not tell.
+    """Estimate the tokens of this many characters, where an upstream does not report them.
 
     >>> estimated_tokens(10, 0)
     Tokens(input=3, cached=0, output=0, estimated=True)
@@ -150,5 +150,5 @@ class PriceWatch:
         return found if found[-1] > 0.0 and found != self.stated else None
 
     def accept(self, prices: list[float]) -> None:
-        """Take prices over that the learner has now."""
+        """Take over the learner's current prices."""
         self.stated = list(prices)

@@ -1,4 +1,4 @@
-"""The way back to the client: a whole answer, a stream, or an error in OpenAI's form."""
+"""Responses to the client: a whole answer, a stream, or an error in OpenAI's form."""
 
 from __future__ import annotations
 
@@ -73,6 +73,6 @@ async def read_body(receive: Receive, most: int = LARGEST) -> bytes:
 
 
 async def until_left(receive: Receive) -> None:
-    """Return when the client has closed the connection."""
+    """Wait until the client has closed the connection."""
     while (await receive())["type"] != "http.disconnect":
         pass

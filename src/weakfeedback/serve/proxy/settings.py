@@ -61,7 +61,7 @@ FIELDS = frozenset(
         "metadata",
     ]
 )
-# what no stage can allow: it could lead a call elsewhere, or is the proxy's own business
+# what no stage can allow: it could redirect a call, or is reserved for the proxy
 NEVER = frozenset(
     [
         "model",

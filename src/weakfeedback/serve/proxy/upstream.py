@@ -269,7 +269,7 @@ class Upstream:
         finally:
             await events.aclose()
             if not response.content.at_eof():
-                response.close()  # cut off what is under way; a connection at its end can serve again
+                response.close()  # abort what is in progress; a connection at its end can be reused
             response.release()
 
     async def _events(self, response: aiohttp.ClientResponse) -> Events:

@@ -44,11 +44,11 @@ NO_BOUND = "no regret bound is known for the new policies, DPE1 apart"
 PAID = "the regret of Q-USS contains what it paid for labels"
 LOOSE = "estimates of USS-PD are renewed less often on real data (tolerance 2)"
 
-DEAR = ("heart", "built-in")  # data with so many features that a round takes long
+DEAR = ("heart", "built-in")  # data with many features, where a round takes long
 
 
 def cascade_policies() -> Makers:
-    """USS-TS and USS-UCB, and what came after them."""
+    """USS-TS and USS-UCB, and later policies."""
     makers: Makers = {
         "USS-TS": lambda p: UssTs(p.costs),
         "USS-UCB": lambda p: UssUcb(p.costs),
@@ -89,7 +89,7 @@ def _contextual(name: str, replications: int, nanoseconds: float) -> Experiment:
     found = contexts.describe(name)
     real = found.data != ""
     policies = contextual_policies(2.0 if real else 0.5)
-    if real:  # a variant that never wins there, at a price of minutes
+    if real:  # a variant that never wins there and takes minutes
         del policies["USS-PD-lambdaI"]
     return Experiment(
         f"beyond-contextual-{name}",
@@ -108,7 +108,7 @@ def _contextual(name: str, replications: int, nanoseconds: float) -> Experiment:
 
 
 def routing_policies() -> Makers:
-    """Pay-to-compare, its rival, and what people do without it."""
+    """Pay-to-compare, its competitor, and common practice without it."""
     return {
         "Pay-to-compare": lambda p: PayToCompare(p.prices),
         "Double-Thompson": lambda p: DoubleThompson(p.prices),
@@ -161,7 +161,7 @@ def _allocation(name: str) -> Experiment:
 
 
 def player_policies(epsilon: float, delta: float, horizon: int) -> Makers:
-    """DLC, DLC-LIX and SIC-MMAB, and what came after them."""
+    """DLC, DLC-LIX and SIC-MMAB, and later policies."""
     return {
         "DLC, eps": lambda p: Dlc(p.arms, epsilon, delta, tolerance="eps"),
         "DLC-LIX, eps": lambda p: DlcLix(p.arms, epsilon, delta, tolerance="eps"),
@@ -174,7 +174,7 @@ def player_policies(epsilon: float, delta: float, horizon: int) -> Makers:
 
 
 def player_facts(horizon: int) -> Callable[[MultiplayerProblem], dict[str, Any]]:
-    """The sizes of a problem, and the least regret that even one who sees all could have."""
+    """The sizes of a problem, and the least possible regret even with full observation."""
 
     def facts(problem: MultiplayerProblem) -> dict[str, Any]:
         floor = theory.lower_bound(problem, horizon) if problem.players < problem.arms else 0.0

@@ -1,4 +1,4 @@
-"""Families of random problems, so that the picture does not rest on chosen instances.
+"""Families of random problems, so that the comparison does not depend on chosen instances.
 
 Each family is a stated distribution and a fixed seed; its members were not looked at before.
 """
@@ -21,7 +21,7 @@ from weakfeedback.thesis.random_cascades import random_problems
 
 SEED = 2021
 CASCADES, ALLOCATIONS, CONTEXTS, TEAMS = 25, 12, 8, 12  # members of each family
-FEW = 8  # of those that were added to find losses
+ADDED_MEMBERS = 8  # members of families added to find losses
 # In words, for the page.
 DISTRIBUTIONS = {
     "cascade-wd": (
@@ -41,7 +41,7 @@ DISTRIBUTIONS = {
     "players": (
         "4 to 10 arms, 1 to K - 1 players, means uniform in [0, 1]; 100,000 rounds, epsilon 0.05, delta 0.05"
     ),
-    # Made to find losses.
+    # Designed to find losses.
     "cascade-latent": (
         "3 to 6 arms that err where a difficulty uniform in [0, 1] exceeds their skill (a logistic function, and up to "
         "8 % noise), 400 items; steps of cost uniform in [0.005, 0.3]; only laws with weak dominance are kept"
@@ -206,8 +206,8 @@ def _all_families() -> list[Experiment]:
     rewards = _members("reward", ALLOCATIONS, lambda rng: _allocation(rng, "reward"))
     unusual = [name for name in DISTRIBUTIONS if name.startswith(("loss-", "reward-"))]
     latent, thresholded = (
-        _members("cascade-latent", FEW, _latent),
-        _members("contextual-thresholded", FEW, _thresholded),
+        _members("cascade-latent", ADDED_MEMBERS, _latent),
+        _members("contextual-thresholded", ADDED_MEMBERS, _thresholded),
     )
     return [
         *_family("cascade-wd", "cascade", with_wd, cascade, 10_000, 20, 500.0),
@@ -223,7 +223,7 @@ def _all_families() -> list[Experiment]:
             for experiment in _family(
                 name,
                 "allocation",
-                _members(name, FEW, lambda rng, name=name: _unusual(rng, name)),  # type: ignore[misc]
+                _members(name, ADDED_MEMBERS, lambda rng, name=name: _unusual(rng, name)),  # type: ignore[misc]
                 LOSSES if name.startswith("loss") else REWARDS,
                 10_000,
                 20,
@@ -242,7 +242,7 @@ def _all_families() -> list[Experiment]:
         *_family(
             "players-close",
             "multiplayer",
-            _members("players-close", FEW, _close),
+            _members("players-close", ADDED_MEMBERS, _close),
             players,
             100_000,
             10,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Run = Mapping[str, Results]
 
 LEVEL = 0.05
-LEAST = 1.0  # a ratio to less regret than this says nothing
+LEAST = 1.0  # a ratio to less regret than this is meaningless
 Row = list[float | str]
 PLACES = {
     "cascade": "Cascades: new policies against the best of USS-TS and USS-UCB",
@@ -57,7 +57,7 @@ class Compared:
 
 
 def _floor(results: Results, final: Mapping[str, np.ndarray]) -> float:
-    """The regret of who knows the thresholds, or the least that is possible; 0 where the best choice loses nothing."""
+    """Return the regret with known thresholds, or the least possible; 0 where the best choice loses nothing."""
     for label in FLOORS:
         if label in final:
             return float(final[label].mean())

@@ -1,4 +1,4 @@
-"""Claims of chapter 2 on how the policies did: who was lower, whose regret was linear, what a sweep shows."""
+"""Claims of chapter 2 on the policies' performance: lower regret, linear regret, trends over a sweep."""
 
 from __future__ import annotations
 
@@ -128,7 +128,8 @@ def every_dominant_one_sublinear(run: Run) -> Finding:
 
 def _wrong_gap(results: Results) -> float:
     facts = results.about["facts"]
-    return facts["gaps"][facts["settled_arm"]]
+    found: float = facts["gaps"][facts["settled_arm"]]
+    return found
 
 
 def linear_without_dominance(run: Run) -> Finding:
@@ -159,15 +160,16 @@ def wrong_arm_taken(run: Run) -> Finding:
 
 
 def resolved(results: Results) -> bool:
-    """Whether the horizon can tell the sign of xi: about log T / d(p, p + xi) comparisons fit in half of it.
+    """Whether the horizon is long enough to determine the sign of xi: half of it has log T / d(p, p + xi) comparisons.
 
-    The rule was set after a look at the sweep. What it leaves out is shown beside the verdict: counted, claim 10
+    The rule was set after looking at the sweep. What it leaves out is shown beside the verdict: counted, claim 10
     would not be reproduced and claims 9 and 12 would be inconclusive.
     """
     p, xi = results.about["facts"]["critical"], results.about["facts"]["xi"]
     rounds = int(results.about["horizon"])
     spread = 2.0 * p * (1.0 - p)  # d(p, p + x) is about x^2 / (2 p (1 - p))
-    return xi != 0.0 and math.log(rounds) * spread / xi**2 <= rounds / 2
+    found: bool = xi != 0.0 and math.log(rounds) * spread / xi**2 <= rounds / 2
+    return found
 
 
 def _steps(run: Run, ids: Iterable[str], grows: bool) -> list[Part]:
@@ -271,7 +273,9 @@ def order_not_needed(run: Run) -> Finding:
     return Finding(tuple(parts), summary="Error rates .25, .30, .05, .10 along the cascade, arm 3 optimal.")
 
 
-def _simulation(number: int, lines: str, words: str, test: Callable, ids: Iterable[str]) -> Claim:
+def _simulation(
+    number: int, lines: str, words: str, test: Callable[..., Finding], ids: Iterable[str]
+) -> Claim:
     return Claim(number, words, lines, "simulation", test, tuple(ids))
 
 

@@ -74,7 +74,7 @@ CORRECTED = "instance 5 as printed contradicts instance 2, so its last cost is 0
 
 
 def facts(problem: CascadeProblem) -> dict[str, Any]:
-    """What the claims must know of a cascade."""
+    """Return the facts of a cascade that the claims need."""
     best = problem.optimal_arm
     critical = min(range(best + 1, problem.arms), key=lambda j: problem.xis[j], default=best)
     return {

@@ -66,7 +66,7 @@ def _row(name: str, problem: CascadeProblem, near: float, printed: tuple[float, 
 
 
 def verified_from_estimates(run: Any) -> Finding:
-    """Claim 6: disagreement counted over 10 000 rounds tells weak dominance as the law does."""
+    """Claim 6: disagreement counted over 10 000 rounds decides weak dominance as the law does."""
     parts = []
     for name in ch2.TABLES:
         try:
@@ -115,7 +115,8 @@ def least_xi(_run: Any) -> Finding:
 
     def rule(problem: CascadeProblem) -> bool:
         # kappa_j = p_i*j - (gamma_i* - gamma_j) for j > i*
-        return problem.xi >= -problem.kappas[problem.optimal_arm + 1 :].max() - TIE
+        found: bool = problem.xi >= -problem.kappas[problem.optimal_arm + 1 :].max() - TIE
+        return found
 
     return Finding((_holds_on("cascades without weak dominance", without, rule),))
 
@@ -187,7 +188,9 @@ def _ranges(problem: CascadeProblem, which: int) -> bool:
     return True
 
 
-def _computed(number: int, lines: str, words: str, test: Callable[[Mapping], Finding], how: str) -> Claim:
+def _computed(
+    number: int, lines: str, words: str, test: Callable[[Mapping[str, Any]], Finding], how: str
+) -> Claim:
     return Claim(number, words, lines, how, test)
 
 

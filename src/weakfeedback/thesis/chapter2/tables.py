@@ -1,4 +1,4 @@
-"""The two tables of chapter 2, made again: what is printed, and what we find, side by side."""
+"""The two tables of chapter 2, reproduced: printed values and ours side by side."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -185,7 +185,7 @@ def ucb_dependent_bound(run: Run) -> Finding:
 def ucb_uniform_bounds(run: Run) -> Finding:
     """Claim 22."""
 
-    def against(key: str):
+    def against(key: str) -> Callable[[str, Results], Part]:
         def part(name: str, r: Results) -> Part:
             regret, bound = r.values(UCB)[:, -1], r.about["facts"][key]
             words = "weak" if key == "ucb_uniform" else "strong"
@@ -359,7 +359,7 @@ PROVED = (
         "We thus conclude that the regret bound of USS-UCB is near-optimal in T",
         "626, 998, 1192",
         "argued only",
-        why="it rests on the classification of partial monitoring games into rates, which no run can show, and on "
+        why="it relies on the classification of partial monitoring games into rates, which no run can show, and on "
         "the uniform bounds of claims 22 and 24, which do not hold.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Claims of chapter 3 on how the policies did: whose regret was linear, who was lower, what a sweep shows."""
+"""Claims of chapter 3 on the policies' performance: linear regret, lower regret, trends over a sweep."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def decomposition(run: Run) -> Finding:
 
     return Finding(
         tuple(each(run, (*PRINTED, *cost_ids("pima")[:3]), part)),
-        summary="The second term of the bound alone is above the regret met.",
+        summary="The second term of the bound alone exceeds the observed regret.",
     )
 
 
@@ -238,7 +238,9 @@ def earlier_arms(run: Run) -> Finding:
     )
 
 
-def _simulation(number: int, lines: str, words: str, test: Callable, ids: Iterable[str]) -> Claim:
+def _simulation(
+    number: int, lines: str, words: str, test: Callable[..., Finding], ids: Iterable[str]
+) -> Claim:
     return Claim(number, words, lines, "simulation", test, tuple(ids))
 
 

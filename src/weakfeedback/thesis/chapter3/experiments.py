@@ -41,7 +41,7 @@ TRAINED = (
     "the thesis does not print the five regularisation strengths; these give its fractions for the best arm"
 )
 LOOSE = "estimates are renewed less often (tolerance 2), which moves final regret by about 1 %"
-FEWER = "fewer than 100 replications: they differ by less than 1 % here, and a round is dear with so many features"
+FEWER = "fewer than 100 replications: they differ by less than 1 % here, and a round is expensive with so many features"
 BOTH = "the first classifier, which the thesis leaves out, is added to the baselines"
 UNPRINTED = "the thesis does not print the parameters theta_ij of its realizable cases"
 OURS = "not an experiment of the thesis: made to test what it proves or remarks"
@@ -57,7 +57,7 @@ def settled_arms(problem: Any) -> np.ndarray:
 
 
 def facts(problem: Any) -> dict[str, Any]:
-    """What the claims must know of a contextual problem."""
+    """Return the facts of a contextual problem that the claims need."""
     rows = np.arange(len(problem.contexts))
     served = np.arange(HORIZON) % rows.size
     best, measured = problem.best_fixed_arm, assess(problem)
@@ -70,7 +70,7 @@ def facts(problem: Any) -> dict[str, Any]:
         "xi": problem.xi,
         "xi_fixed": float(margin.min(initial=math.inf)),
         "largest_regret": theory.largest_regret(problem),
-        # what a round costs for ever once disagreements are known
+        # cost per round in the long run, once disagreements are known
         "limit": float(problem.gaps[rows, settled_arms(problem)].mean()),
         "misfit": measured.misfit,
         "mean_misfit": measured.mean_misfit,

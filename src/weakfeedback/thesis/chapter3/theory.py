@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 RANDOM_PROBLEMS, ROWS = 200, 12
 ROUNDING = 0.0005  # of the synthetic table, which has three digits
-# Of the real table: fractions move strongly with the scale of the parameters. Set after a look at the differences; the
+# Of the real table: fractions move strongly with the scale of the parameters. Set after looking at the differences; the
 # verdict is the same down to 0, and changes from .061 on.
 NEAR = 0.02
-# The logistic model "fits" if it is off by at most .05 in the mean and .1 at worst. The thesis gives no measure; these
-# were set after a look at the misfits.
+# The logistic model "fits" if it is off by at most .05 on average and .1 at worst. The thesis gives no measure; these
+# were set after looking at the misfits.
 MEAN_MISFIT, WORST_MISFIT = 0.05, 0.1
 # Regret like log T adds as much from T/2 to T as from T/4 to T/2; like sqrt(T), 1.41 times as much.
 # Only the family with a xi of .08 counts: a pilot run showed that with .05 and less 5000 rounds are not enough.
@@ -86,7 +86,7 @@ def _near(name: str, ours: float, stated: float, allowed: float) -> Part:
 
 
 def xi_by_case(_run: Run) -> Finding:
-    """Claim 38: with parameters of ours, which can support a caption on the thesis's but not contradict it."""
+    """Claim 38: with our own parameters, which can support the thesis's caption but not contradict it."""
     parts = []
     for arms in (4, 5):
         cases = [instances.load(f"realizable-{arms}-{case}") for case in ch3.CASES]
@@ -111,7 +111,7 @@ def _falls(name: str, xis: list[float]) -> Part:
 
 
 def _moving_optimum(costs: np.ndarray) -> RealizableProblem:
-    """Four contexts; in the k-th, arm 1 beats arm 2 from case k on, and ever more narrowly."""
+    """Four contexts; in the k-th, arm 1 beats arm 2 from case k on, by an ever smaller margin."""
     arms = len(costs)
     shares = np.full((arms * (arms - 1) // 2, 4), 0.01)
     shares[: arms - 1] = (0.05, 0.0975, 0.1096, 0.1199) if arms == 4 else (0.02, 0.0675, 0.0796, 0.0899)
@@ -299,7 +299,9 @@ def below_the_bound(run: Run) -> Finding:
     )
 
 
-def _claim(number: int, lines: str, how: str, words: str, test: Callable, ids: Iterable[str] = ()) -> Claim:
+def _claim(
+    number: int, lines: str, how: str, words: str, test: Callable[..., Finding], ids: Iterable[str] = ()
+) -> Claim:
     return Claim(number, words, lines, how, test, tuple(ids))
 
 

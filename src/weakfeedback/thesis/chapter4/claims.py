@@ -1,4 +1,4 @@
-"""Claims of chapter 4 on how the policies did with losses: who was lower, what a sweep of Q or theta shows."""
+"""Claims of chapter 4 on the policies' performance with losses: lower regret, trends over Q or theta."""
 
 from __future__ import annotations
 
@@ -230,7 +230,9 @@ def sets_kept(run: Run) -> Finding:
     )
 
 
-def _simulation(number: int, lines: str, words: str, test: Callable, ids: Iterable[str]) -> Claim:
+def _simulation(
+    number: int, lines: str, words: str, test: Callable[..., Finding], ids: Iterable[str]
+) -> Claim:
     return Claim(number, words, lines, "simulation", test, tuple(dict.fromkeys(ids)))
 
 

@@ -47,7 +47,7 @@ def each(run: Run, ids: Iterable[str], part: Callable[[str, Results], Part]) -> 
 def more(name: str, first: np.ndarray, second: np.ndarray) -> Part:
     """Claim: the second has the larger mean, paired by replication.
 
-    Contradicted if it can be told not to be larger by a margin: 5 % of the larger mean, at least 1. So equal values
+    Contradicted if it is significantly not larger by a margin: 5 % of the larger mean, at least 1. So equal values
     contradict the claim too, once the test is sharp enough to see it.
     """
     n = min(first.size, second.size)
@@ -106,7 +106,8 @@ def log_ratio(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Values whose mean is log(mean(first) / mean(second)) and whose spread is its own (delta method), paired."""
     n = min(first.size, second.size)
     a, b = first[:n], second[:n]
-    return math.log(a.mean() / b.mean()) + (a / a.mean() - 1.0) - (b / b.mean() - 1.0)
+    found: np.ndarray = math.log(a.mean() / b.mean()) + (a / a.mean() - 1.0) - (b / b.mean() - 1.0)
+    return found
 
 
 def no_later(name: str, values: np.ndarray, bound: float) -> Part:

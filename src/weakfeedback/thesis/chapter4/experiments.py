@@ -48,7 +48,7 @@ THRESHOLDS = {"II": (0.75, 0.6, 0.5, 0.4, 0.35), "NUM1": (0.5, 0.6, 0.7, 0.8, 0.
 LAWS = ("bernoulli", "uniform")
 EPSILONS = (0.1, 0.05, 0.025)
 GAMMAS = (0.01, 0.005, 0.002, 0.001)
-# Chosen after a first look: 20 runs of a million rounds could not tell the slope from that of the lower bound.
+# Chosen after a pilot run: 20 runs of a million rounds could not distinguish the slope from that of the lower bound.
 LONG, REPEATED = 100_000, 300
 ANYTIME, ANYTIME_RUNS = 50_000, 20
 ALPHA = 0.5  # of delta = T^(-(log T)^-alpha)
@@ -87,7 +87,7 @@ Maker = Callable[[Any], Any]
 
 
 def facts(problem: AllocationProblem) -> dict[str, Any]:
-    """What claims and tables must know of a problem."""
+    """Return the facts of a problem that claims and tables need."""
     same = problem.same_threshold
     return {
         "Q": problem.budget,

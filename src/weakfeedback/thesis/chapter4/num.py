@@ -24,7 +24,7 @@ STATED = {"NUM1": "20", "NUM2": "2", "NUM3": "3"}
 DIFFERENT = ("NUM2", "NUM3")
 ANYTIME = {f"ch4-anytime-{name.lower()}": ch4.TS_SAME if name == "NUM1" else ch4.TS for name in STATED}
 HORIZONS = (2_000, 10_000, ch4.ANYTIME)
-FEW = 100  # replications after which the thesis saw its intervals overlap
+THESIS_REPLICATIONS = 100  # replications after which the thesis saw its intervals overlap
 
 
 def anytime_impossible(run: Run) -> Finding:
@@ -40,12 +40,12 @@ def anytime_impossible(run: Run) -> Finding:
             parts.append(reverse(sublinear(label, run[experiment], policy, marks)))
     return Finding(
         tuple(parts),
-        reading="not possible would mean that no policy that is not told T has sub-linear regret; one is enough to "
+        reading="not possible would mean that no policy that does not know T has sub-linear regret; one is enough to "
         "contradict it",
         summary="For one threshold there is a proof: restart NUM-SK in episodes of 2^m rounds with delta = 2^-m. Each "
         "episode has regret O(m), so T rounds have O(log^2 T), and T is not known; with epsilon_m = 1 / m, where "
         "epsilon is not known either, O(log^3 T). Thompson sampling of thresholds and means together needs no "
-        "restarts: it goes on testing smaller amounts as often as they may still be right. It is not the thesis's, and "
+        "restarts: it keeps testing smaller amounts as often as they may still be right. It is not the thesis's, and "
         "no bound of its regret is known; the runs show it. The thesis gives an example of one difficulty, which is "
         "real.",
     )
@@ -164,10 +164,10 @@ def _overlap(run: Run, ids: Sequence[str], policy: str) -> Part:
     if any(name not in run for name in ids):
         return skipped(label)
     values = [regret(run[name], policy) for name in ids]
-    if min(v.size for v in values) < FEW:
-        return Part(label, outcome="inconclusive", note=f"fewer than {FEW} replications")
-    early, late = (_touching([v[:n] for v in values]) for n in (FEW, None))
-    note = f"{early} of 10 pairs overlap at {FEW} runs, {late} at {values[0].size}"
+    if min(v.size for v in values) < THESIS_REPLICATIONS:
+        return Part(label, outcome="inconclusive", note=f"fewer than {THESIS_REPLICATIONS} replications")
+    early, late = (_touching([v[:n] for v in values]) for n in (THESIS_REPLICATIONS, None))
+    note = f"{early} of 10 pairs overlap at {THESIS_REPLICATIONS} runs, {late} at {values[0].size}"
     return decided(label, early > 0, early, values[0].size, note)
 
 
@@ -177,7 +177,9 @@ def _touching(values: Sequence[np.ndarray]) -> int:
     return sum(bool(a[0] <= b[1] and b[0] <= a[1]) for a, b in itertools.combinations(ends, 2))
 
 
-def _simulation(number: int, lines: str, words: str, test: Callable, ids: Iterable[str]) -> Claim:
+def _simulation(
+    number: int, lines: str, words: str, test: Callable[..., Finding], ids: Iterable[str]
+) -> Claim:
     return Claim(number, words, lines, "simulation", test, tuple(ids))
 
 

@@ -1,4 +1,4 @@
-"""A policy that chapter 4 passes over: confidence bounds where CTS-Beta and MP-TS sample. Made to be compared with."""
+"""A policy that chapter 4 omits: confidence bounds where CTS-Beta and MP-TS sample. For comparison only."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The tables of chapter 4 made again, and those that its text needs: rounds of the search, W, both conventions."""
+"""The tables of chapter 4 reproduced, and those that its text needs: rounds of the search, W, both conventions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOT_RUN = math.nan
 
 
 def _found(run: Run, experiment: str, policy: str) -> Row:
-    """Mean rounds of the search, share of runs that ended it, share with a really equivalent estimate."""
+    """Mean rounds of the search, share of runs that ended it, share with an equivalent estimate."""
     if experiment not in run:
         return [NOT_RUN, NOT_RUN, NOT_RUN]
     results = run[experiment]

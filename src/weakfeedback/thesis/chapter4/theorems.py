@@ -51,9 +51,9 @@ def whole_rounds(name: str, policy: str) -> float:
     wait = math.ceil(theory.wait_multiple(K, ch4.EPSILON, ch4.DELTA, problem.budget, ch4.GAMMA))
     halvings = math.ceil(math.log2(grid(problem.budget, ch4.GAMMA)))
     if policy == DK:
-        return K * wait * halvings
+        return float(K * wait * halvings)
     n = problem.distinct(ch4.GAMMA)
-    return wait * (n * halvings + K * math.ceil(math.log2(n + 1)))
+    return float(wait * (n * halvings + K * math.ceil(math.log2(n + 1))))
 
 
 def _within(policy: str, name: str, results: Results) -> Part:
@@ -105,7 +105,7 @@ def asymptotically_optimal(run: Run) -> Finding:
         "1, because the search must test the candidate just below the right one. Means near epsilon only make it "
         "visible early; where they are well above epsilon, as in the simulation, such runs are rare, and 100 000 "
         "rounds are few for an asymptotic statement: the slope of the bound is not exceeded, but not reached either. "
-        "Nothing is said against CSB-SU, the second half of the claim: it goes on testing.",
+        "This says nothing against CSB-SU, the second half of the claim: it continues to test.",
     )
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
     from weakfeedback.thesis.chapter5.evidence import Run
 
-TOLERANCE = (
+TOLERANCE_READING = (
     "AdaptiveExplore stops at eps, as it must have for the thesis's figures. At eps/N, which alone has the "
     "guarantee, the parts shown beside are found."
 )
@@ -107,7 +107,7 @@ def below_chairs(run: Run) -> Finding:
             beside(lower_on(run, E1, DLC_N, MC), "most runs are unfinished"),
             beside(lower_on(run, E1, LIX_N, MC)),
         ),
-        reading=TOLERANCE,
+        reading=TOLERANCE_READING,
     )
 
 

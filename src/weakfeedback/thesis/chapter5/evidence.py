@@ -1,4 +1,4 @@
-"""What the tests of chapter 5 share: final values, shares of runs, trends over a sweep."""
+"""Shared helpers of chapter 5's tests: final values, shares of runs, trends over a sweep."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from weakfeedback.experiments.evidence import FEWEST, above, below, lower, skipped
-from weakfeedback.experiments.model import Claim, Part
+from weakfeedback.experiments.model import Claim, Finding, Part
 from weakfeedback.thesis.chapter5 import experiments as ch5
 
 if TYPE_CHECKING:
@@ -35,19 +35,22 @@ def last(results: Results, policy: str, measure: str = "regret") -> np.ndarray:
 
 
 def since(results: Results, policy: str, measure: str, part: float) -> np.ndarray:
-    """What the rest of the run after this part of its marks adds."""
+    """Return what the run adds after this fraction of its marks."""
     values = results.values(policy, measure)
-    return values[:, -1] - values[:, int(part * values.shape[1]) - 1]
+    found: np.ndarray = values[:, -1] - values[:, int(part * values.shape[1]) - 1]
+    return found
 
 
 def ended(results: Results, policy: str) -> np.ndarray:
     """Whether all players have settled."""
-    return last(results, policy, "settled_players") == results.about["facts"]["N"]
+    found: np.ndarray = last(results, policy, "settled_players") == results.about["facts"]["N"]
+    return found
 
 
 def missed(results: Results, policy: str) -> np.ndarray:
     """Whether all have settled, but not on the best arms."""
-    return ended(results, policy) & (last(results, policy, "optimal") == 0)
+    found: np.ndarray = ended(results, policy) & (last(results, policy, "optimal") == 0)
+    return found
 
 
 def short(name: str) -> str:
@@ -123,6 +126,8 @@ def lower_on(
     return lower(name, run[experiment], first, second, factor, measure)
 
 
-def simulation(number: int, lines: str, words: str, test: Callable, ids: Iterable[str]) -> Claim:
+def simulation(
+    number: int, lines: str, words: str, test: Callable[..., Finding], ids: Iterable[str]
+) -> Claim:
     """A claim that is tested by experiments."""
     return Claim(number, words, lines, "simulation", test, tuple(ids))

@@ -45,7 +45,7 @@ Makers = Mapping[str, Callable[[MultiplayerProblem], Any]]
 
 
 def sic_mmab(problem: MultiplayerProblem, horizon: int) -> SicMmab:
-    """SIC-MMAB as its authors' program has it: it starts with a later phase, and so talks less."""
+    """SIC-MMAB as in its authors' program: it starts with a later phase, and so communicates less."""
     return SicMmab(problem.arms, horizon, first_phase=math.ceil(math.log2(problem.players)) + 1)
 
 
@@ -71,7 +71,7 @@ def _chosen(epsilon: float, delta: float, horizon: int, labels: tuple[str, ...])
 
 
 def facts_of(epsilon: float, delta: float) -> Callable[[MultiplayerProblem], dict[str, Any]]:
-    """What the claims must know of a problem: its sizes, and the bounds of the theorems."""
+    """Return the facts of a problem that the claims need: its sizes, and the bounds of the theorems."""
 
     def facts(problem: MultiplayerProblem) -> dict[str, Any]:
         ordered = np.sort(problem.means)[::-1]

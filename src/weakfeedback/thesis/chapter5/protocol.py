@@ -121,7 +121,7 @@ def traces() -> tuple[tuple[MultiplayerProblem, Trace, Trace], ...]:
 
 
 def unseated(arms: int, players: int, rounds: int) -> float:
-    """Return the exact probability that somebody has no seat after so many slots of orthogonalisation.
+    """Return the exact probability that some player has no seat after ``rounds`` slots of orthogonalisation.
 
     The number of seated players is a Markov chain: a free play is that of a player alone on an arm nobody holds.
 
@@ -135,7 +135,7 @@ def unseated(arms: int, players: int, rounds: int) -> float:
         after = np.zeros(players + 1)
         for s in range(players):
             after[s:] += law[s] * steps[s, : players + 1 - s]
-        law = after  # those who all sit are left out, so that a small rest stays exact
+        law = after  # the state in which all sit is left out, so that a small remainder stays exact
     return float(law[:players].sum())
 
 
@@ -146,7 +146,8 @@ def _new_seats(arms: int, players: int, seated: int, new: int) -> float:
     for i in range(new, n + 1):
         ways = math.comb(free, i) * math.perm(n, i) * (arms - i) ** (n - i)
         total += (-1) ** (i - new) * math.comb(i, new) * ways
-    return total / arms**n
+    found: float = total / arms**n
+    return found
 
 
 def orthogonal_in_time(_run: Any) -> Finding:
@@ -212,7 +213,7 @@ def indexed(_run: Any) -> Finding:
             decided("meetings", met, note="N(N-1)/2"),
             beside(decided("collisions counted per player", counted), note),
         ),
-        reading="arms are counted from 1, the last player stops after 2K-1 rounds (she would need -1 rounds at the "
+        reading="arms are counted from 1, the last player stops after 2K-1 rounds (it would need -1 rounds at the "
         "end), and C_IP counts meetings; collisions as the chapter defines them are twice as many.",
     )
 
@@ -233,7 +234,7 @@ def told_in_time(_run: Any) -> Finding:
             beside(_exceptions("collisions counted per player", printed)),
         ),
         reading="until the last word is told, and with meetings for collisions: a meeting is two collisions. Served "
-        "players must then wait until all are served, or they jam those who still listen.",
+        "players must then wait until all are served, or they jam players that still listen.",
     )
 
 
@@ -246,7 +247,7 @@ def quiet_learning(_run: Any) -> Finding:
     broken = sum(trace.collisions.get("learning", 0) > 0 for _, trace, _ in traces())
     return Finding(
         (_exceptions("DLC", broken),),
-        reading="the leader chooses the order of her two plays so that neither meets a poll; the first play of each "
+        reading="the leader chooses the order of its two plays so that neither meets a poll; the first play of each "
         "arm waits for a poll, too. As printed, the other arm may be polled next.",
     )
 

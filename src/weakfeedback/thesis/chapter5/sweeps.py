@@ -108,10 +108,12 @@ def gain_with_arms(run: Run) -> Finding:
     """Claim 110."""
 
     def gain(r: Results, policy: str) -> np.ndarray:
-        return last(r, SIC) - last(r, policy)
+        found: np.ndarray = last(r, SIC) - last(r, policy)
+        return found
 
     def ratio(r: Results, policy: str) -> np.ndarray:
-        return last(r, SIC) / last(r, policy)
+        found: np.ndarray = last(r, SIC) / last(r, policy)
+        return found
 
     return Finding(
         (
@@ -177,7 +179,7 @@ def fewer_than_sic(run: Run) -> Finding:
 
 
 def linear_in_sizes(run: Run) -> Finding:
-    """Claim 94: the sentence follows the corollary and speaks of its bound; the regret that was met is beside."""
+    """Claim 94: the sentence follows the corollary and is about its bound; the observed regret is shown beside."""
 
     def doubled(policy: str, first: str, second: str) -> Part:
         name = f"{policy}: {short(first)} to {short(second)}"

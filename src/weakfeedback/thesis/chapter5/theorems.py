@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from weakfeedback.thesis.chapter5.evidence import Run
 
 ONCE, TWICE = 0.95, 0.90  # 1 - delta and 1 - 2 delta at the thesis's delta = .05
-BOUNDED = (*DISTINCT, E2, LONG)  # where the tolerance eps/N comes to an end
+BOUNDED = (*DISTINCT, E2, LONG)  # where the tolerance eps/N lets the search finish
 SHARED = (*ARMS, *LEARNED[1:], *GAPS)  # with more than one player, and fewer than arms
 
 
@@ -49,7 +49,10 @@ def constant(run: Run) -> Finding:
     """Claim 84."""
 
     def still(policy: str, r: Results) -> np.ndarray:
-        return ended(r, policy) & (np.abs(since(r, policy, "regret", 0.75)) < SLACK * r.about["horizon"])
+        found: np.ndarray = ended(r, policy) & (
+            np.abs(since(r, policy, "regret", 0.75)) < SLACK * r.about["horizon"]
+        )
+        return found
 
     return Finding(
         (
@@ -69,14 +72,15 @@ def constant(run: Run) -> Finding:
 
 
 def _optimal(policy: str, results: Results) -> np.ndarray:
-    return last(results, policy, "optimal") == 1
+    found: np.ndarray = last(results, policy, "optimal") == 1
+    return found
 
 
 def without_the_gap(run: Run) -> Finding:
     """Claim 85."""
     return Finding(
         tuple(pooled(policy, run, GAPS, partial(_optimal, policy), TWICE) for policy in (DLC_N, LIX_N)),
-        summary="The same players, told nothing of the gap, end on the best arms at gaps from .02 to .1.",
+        summary="The same players, without knowing the gap, end on the best arms at gaps from .02 to .1.",
     )
 
 
@@ -85,7 +89,8 @@ def explored_in_time(run: Run) -> Finding:
 
     def within(fact: str, r: Results) -> np.ndarray:
         rounds = last(r, DLC_N, "settled_at") - r.about["facts"]["opening"]
-        return ended(r, DLC_N) & (rounds <= r.about["facts"][fact])
+        found: np.ndarray = ended(r, DLC_N) & (rounds <= r.about["facts"][fact])
+        return found
 
     ids = tuple(name for name in BOUNDED if not name.endswith("-10") or name.startswith("ch5-arms"))
     return Finding(
@@ -106,18 +111,21 @@ def dlc_bounds(run: Run) -> Finding:
     def rounds(r: Results) -> np.ndarray:
         facts = r.about["facts"]
         waiting = max(facts["dlc_regret"] / facts["N"] - facts["dlc_rounds"], 0.0)
-        return ended(r, DLC_N) & (last(r, DLC_N, "settled_at") <= facts["dlc_rounds"] + waiting)
+        found: np.ndarray = ended(r, DLC_N) & (last(r, DLC_N, "settled_at") <= facts["dlc_rounds"] + waiting)
+        return found
 
     def collisions(r: Results) -> np.ndarray:
         return last(r, DLC_N, "collisions") <= _printed_collisions(r)
 
     def regret(r: Results) -> np.ndarray:
-        return last(r, DLC_N) <= r.about["facts"]["dlc_regret"]
+        found: np.ndarray = last(r, DLC_N) <= r.about["facts"]["dlc_regret"]
+        return found
 
     def printed(r: Results) -> np.ndarray:
         facts = r.about["facts"]
         bound = facts["opening"] + facts["explored_printed"] + facts["telling"]
-        return ended(r, DLC_N) & (last(r, DLC_N, "settled_at") <= bound)
+        found: np.ndarray = ended(r, DLC_N) & (last(r, DLC_N, "settled_at") <= bound)
+        return found
 
     return Finding(
         (
@@ -135,7 +143,8 @@ def dlc_bounds(run: Run) -> Finding:
 def _printed_collisions(results: Results) -> float:
     facts = results.about["facts"]
     n, k = facts["N"], facts["K"]
-    return n * (facts["opening"] - 2 * k + 1) + (n - 1) * (n / 2 + math.ceil(math.log2(k)) + 1)
+    found: float = n * (facts["opening"] - 2 * k + 1) + (n - 1) * (n / 2 + math.ceil(math.log2(k)) + 1)
+    return found
 
 
 def fair_rotation(run: Run) -> Finding:
@@ -197,17 +206,22 @@ def lix_bounds(run: Run) -> Finding:
     """Claim 101."""
 
     def rounds(policy: str, r: Results) -> np.ndarray:
-        return ended(r, policy) & (last(r, policy, "settled_at") <= r.about["facts"]["lix_rounds"])
+        found: np.ndarray = ended(r, policy) & (
+            last(r, policy, "settled_at") <= r.about["facts"]["lix_rounds"]
+        )
+        return found
 
     def regret(policy: str, r: Results) -> np.ndarray:
-        return last(r, policy) <= r.about["facts"]["lix_regret"]
+        found: np.ndarray = last(r, policy) <= r.about["facts"]["lix_regret"]
+        return found
 
     def collisions(r: Results) -> np.ndarray:
         facts = r.about["facts"]
         n, k = facts["N"], facts["K"]
         word = math.ceil(math.log2(2 / facts["epsilon"])) + math.ceil(math.log2(k))
         bound = n * (facts["opening"] - 2 * k + 1) + n * (n - 1) / 2 + (n - 1) * word
-        return last(r, ROUNDED, "collisions") <= bound
+        found: np.ndarray = last(r, ROUNDED, "collisions") <= bound
+        return found
 
     ours = (E2, LONG, ROUNDING)
     return Finding(
@@ -227,7 +241,10 @@ def nearly_optimal(run: Run) -> Finding:
     """Claim 102."""
 
     def near(policy: str, r: Results) -> np.ndarray:
-        return ended(r, policy) & (last(r, policy, "shortfall") <= r.about["facts"]["epsilon"] + SLACK)
+        found: np.ndarray = ended(r, policy) & (
+            last(r, policy, "shortfall") <= r.about["facts"]["epsilon"] + SLACK
+        )
+        return found
 
     return Finding(
         (

@@ -1,9 +1,9 @@
-"""The only place that imports Numba and llvmlite, and the only one with inner names of them and of NumPy.
+"""The only place that imports Numba and llvmlite, and the only one that uses private names of them and of NumPy.
 
-What stands here may be gone in the next version of any of them. Nothing outside this folder knows it. Where one part
-is missing, another takes its place: methods are compiled as Numba does it (``parts``), numbers are drawn by calls of
+These names may disappear in the next version of any of them. Nothing outside this folder uses them. Where one part
+is missing, there is a fallback: methods are compiled by Numba's own pipeline (``parts``), numbers are drawn by calls of
 NumPy (``stream``), references are counted (``borrowed``), nothing is kept on disk (``diskcache``). Where more is
-missing, nothing is compiled: to import this package raises ``CannotLower``, and policies run in the interpreter.
+missing, nothing is compiled: importing this package raises ``CannotLower``, and policies run in the interpreter.
 """
 
 import importlib

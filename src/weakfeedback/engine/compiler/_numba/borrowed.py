@@ -1,9 +1,9 @@
 """Structs that compiled code only borrows: no reference to them, or to their arrays, is counted.
 
-A player is fetched from its team in every round, and its methods read its arrays. To count references there, up and
-down and in a way that other threads may see, took half of the time of a round. A team outlives the loop that plays
-with it, and so do its structs; their arrays do as long as no method puts others in their place. Then a struct can be
-borrowed: the address of its fields, and arrays without an owner, which the counting of references passes over.
+A player is fetched from its team in every round, and its methods read its arrays. Counting references there, up and
+down and atomically, took half of the time of a round. A team outlives the loop that plays
+with it, and so do its structs; their arrays do as long as no method replaces them. Then a struct can be
+borrowed: the address of its fields, and arrays without an owner, which reference counting ignores.
 """
 
 import threading
@@ -36,7 +36,7 @@ _lendable: dict[type, bool] = {}  # struct class -> whether its structs can be b
 
 
 def _is_known() -> bool:
-    """Whether a struct says in Python where its fields are; if not, none is borrowed."""
+    """Whether a struct exposes the address of its fields in Python; if not, nothing is borrowed."""
     return hasattr(structref.StructRefProxy, "_meminfo")
 
 
@@ -44,7 +44,7 @@ KNOWN = _is_known()
 
 
 class Borrowed(types.StructRef):
-    """The base of the types of borrowed structs; each has the fields and methods of ``struct``."""
+    """Base class of the types of borrowed structs; each has the fields and methods of ``struct``."""
 
     def __init__(self, struct: Any) -> None:
         super().__init__(struct._fields)
@@ -65,7 +65,7 @@ class _Model(models.StructModel):
 def borrowed(struct: Any) -> Any:
     """The type of structs of this type when they are borrowed."""
     templates = getattr(struct, "templates", None)
-    if templates is None:  # the type of a class that is not loaded here, out of an index of the disk cache
+    if templates is None:  # the type of a class that is not loaded here, from an index of the disk cache
         return struct
     cls = type(struct)
     with _lock:
@@ -79,7 +79,7 @@ def borrowed(struct: Any) -> Any:
 
 
 class Loan:
-    """A struct passed to compiled code that borrows it; the loan keeps the struct alive."""
+    """A struct passed to compiled code that borrows it; this object keeps the struct alive."""
 
     def __init__(self, struct: Any) -> None:
         self.struct = struct
@@ -89,16 +89,17 @@ class Loan:
 
 def place_of_fields(struct: Any) -> int:
     """The address of the fields of a struct."""
-    return struct._meminfo.data
+    found: int = struct._meminfo.data
+    return found
 
 
 def borrow(struct: Any, methods: Iterable[pytypes.FunctionType]) -> Any:
-    """A loan of the struct if it can be borrowed, else the struct itself."""
+    """Return the struct wrapped for borrowing if it can be borrowed, else the struct itself."""
     return Loan(struct) if KNOWN and can_be_borrowed(struct._numba_type_, methods) else struct
 
 
 def unwrap(twin: Any) -> Any:
-    """The struct that ``borrow`` was given."""
+    """Return the struct that was passed to ``borrow``."""
     return twin.struct if isinstance(twin, Loan) else twin
 
 
@@ -119,7 +120,7 @@ def _unbox_loan(kind, obj, c):
 
 def can_be_borrowed(struct: Any, methods: Iterable[pytypes.FunctionType]) -> bool:
     """Whether none of the methods of a struct, or of their helpers, can replace a field that owns memory."""
-    cls = type(struct)  # made for these methods and these fields
+    cls = type(struct)  # created for these methods and these fields
     if cls not in _lendable:
         _lendable[cls] = not _replaces(struct, methods)
     return _lendable[cls]
@@ -171,4 +172,5 @@ def _set(context, builder, signature, arguments, name):
 
 
 def _owns_memory(context: Any, field: Any) -> bool:
-    return context.data_model_manager[field].contains_nrt_meminfo()
+    found: bool = context.data_model_manager[field].contains_nrt_meminfo()
+    return found

@@ -1,7 +1,7 @@
-"""Numba's cache on disk, in a folder of our choice and with a checksum before anything is loaded.
+"""Numba's disk cache, in a folder of our choice, with a checksum that is verified before anything is loaded.
 
-Numba keeps pickles and machine code. A damaged one would end in any error or in a crash, so every file begins with a
-digest of its name and contents; what does not match is removed and compiled again.
+Numba stores pickles and machine code. A damaged file could cause any error or a crash, so every file begins with a
+digest of its name and contents; a file that does not match is removed, and its function compiled again.
 """
 
 import contextlib
@@ -23,12 +23,12 @@ OLD = 3600.0  # seconds after which a half-written file is removed
 
 
 def attach(dispatcher: Any, function: Any, place: Path, stamp: str) -> None:
-    """Let a dispatcher keep its code in a folder."""
+    """Make a dispatcher cache its code in a folder."""
     dispatcher._cache = Kept(function, place, stamp)
 
 
 class _Locator(caching._CacheLocator):
-    """Says where a function is kept."""
+    """Locates the cache files of a function."""
 
     def __init__(self, function: Any, place: Path, stamp: str) -> None:
         self._py_file = function.__code__.co_filename
@@ -55,14 +55,14 @@ class _Contents(caching.CompileResultCacheImpl):
 class _Files(caching.IndexDataCacheFile):
     """The index and the code of one function, each behind a digest."""
 
-    def _load_index(self) -> dict:
+    def _load_index(self) -> dict[Any, Any]:
         try:
             stamp, overloads = self._load_data(self._index_name)
         except FileNotFoundError:
             return {}
         return overloads if stamp == self._source_stamp else {}
 
-    def _save_index(self, overloads: dict) -> None:
+    def _save_index(self, overloads: dict[Any, Any]) -> None:
         self._save_data(self._index_name, (self._source_stamp, overloads))
 
     def _load_data(self, name: str) -> Any:
@@ -86,7 +86,7 @@ class _Files(caching.IndexDataCacheFile):
 
 
 class Kept(caching.FunctionCache):
-    """The cache of one function; whatever is wrong with it, the function is compiled."""
+    """The cache of one function; on any error the function is compiled instead."""
 
     def __init__(self, function: Any, place: Path, stamp: str) -> None:
         locator = _Locator(function, place, stamp)
@@ -98,15 +98,15 @@ class Kept(caching.FunctionCache):
         self.enable()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The code for some types, or None."""
+        """Return the code for a signature, or None."""
         try:
             return super().load_overload(sig, target_context)
-        except Exception:  # a pickle of what is no longer there, or a damaged file
+        except Exception:  # a pickle of something that no longer exists, or a damaged file
             self._cache_file.remove()
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the code for some types, if the disk lets us."""
+        """Store the code for a signature, if the disk allows it."""
         _sweep(Path(self._cache_path))
         try:
             try:
@@ -116,7 +116,7 @@ class Kept(caching.FunctionCache):
                 super().save_overload(sig, data)
         except Warning:
             raise
-        except Exception as reason:  # a full or forbidden disk
+        except Exception as reason:  # disk full, or no permission
             lost.append(str(reason))
             self.disable()
 
@@ -127,7 +127,7 @@ def _digest(name: str, content: bytes) -> bytes:
 
 @functools.lru_cache(maxsize=64)
 def _sweep(place: Path) -> None:
-    """Remove what killed writers left, once in a process."""
+    """Remove files left by killed writers, once per process."""
     with contextlib.suppress(OSError):
         for part in place.glob("*.tmp.*"):
             if time.time() - part.stat().st_mtime > OLD:

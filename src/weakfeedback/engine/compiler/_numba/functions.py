@@ -1,4 +1,4 @@
-"""Compiled functions: helpers, the way into a function for arguments of known types, and what they depend on."""
+"""Compiled functions: helpers, entry points for arguments of known types, and what they depend on."""
 
 from typing import Any
 
@@ -12,19 +12,19 @@ VERSION: str = numba.__version__
 
 
 def helper(function: Any, inline: bool, checked: bool) -> Any:
-    """A plain function compiled as a part of those that call it, with or without checks of indices."""
+    """Compile a plain function as a part of its callers, with or without bounds checks."""
     return njit(forceinline=inline, boundscheck=checked, **pipelines.HELPER)(function)
 
 
 def loop(function: Any) -> Any:
-    """A function compiled as a whole, for calls from Python."""
+    """Compile a function as a whole, for calls from Python."""
     return njit(**pipelines.LOOP)(function)
 
 
 def entry_point(dispatcher: Any, *arguments: Any) -> Any:
-    """The compiled function behind a dispatcher for arguments like these, compiled or loaded but not called.
+    """Return the compiled function behind a dispatcher for arguments like these, compiled or loaded but not called.
 
-    It skips the search for the types of its arguments, a few microseconds each, and trusts that they are the same.
+    It skips type dispatch, a few microseconds per argument, and trusts that the types are the same.
     """
     kinds = tuple(numba.typeof(argument) for argument in arguments)
     if kinds not in dispatcher.overloads:
@@ -33,18 +33,18 @@ def entry_point(dispatcher: Any, *arguments: Any) -> Any:
 
 
 def machine() -> str:
-    """The processor that code is compiled for, with its features."""
+    """Return the target processor, with its features."""
     context: Any = cpu_target.target_context
     return str(context.codegen().magic_tuple())
 
 
 def is_disabled() -> bool:
-    """Whether the user has asked that nothing be compiled."""
+    """Whether the user has disabled compilation."""
     settings: Any = config
     return bool(settings.DISABLE_JIT)
 
 
 def checks_bounds() -> bool | None:
-    """Whether the user has asked for checks of indices, or for none; None for neither."""
+    """Whether the user has switched bounds checks on or off; None if neither."""
     settings: Any = config
     return None if settings.BOUNDSCHECK is None else bool(settings.BOUNDSCHECK)

@@ -1,4 +1,4 @@
-"""A check inside the compiler: a field keeps the kind of number it started as.
+"""A compiler pass that checks that a field keeps the kind of number it started as.
 
 Interpreted, ``self.x = 1.5`` makes an int field a float; compiled, it would silently become 1. Here it is an error.
 """
@@ -13,7 +13,7 @@ from numba.core.errors import TypingError
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class FieldKinds(AnalysisPass):
-    """Refuse assignments that would change the kind of a field."""
+    """Reject assignments that would change the kind of a field."""
 
     _name = "weakfeedback_field_kinds"
 

@@ -1,11 +1,11 @@
 """Compile methods and helpers as parts of the loop that calls them, and optimise the loop alone.
 
-Numba optimises every function and turns it into machine code, with all functions it calls inside it, so that the
-bottom of a chain of calls is compiled again at every link of it. Methods and helpers are never called but from a
-loop: here they stay unoptimised until the loop has them all. The loop's code is as fast, and comes in about
+Numba optimises every function and turns it into machine code together with all functions it calls, so that the
+innermost function of a call chain is compiled again at every level. Methods and helpers are called only from a
+loop: here they stay unoptimised until they are linked into it. The loop is as fast, and compiles in about
 60 % of the time.
 
-If Numba lacks one of the inner parts that this takes, functions are compiled as Numba does it.
+If Numba lacks one of the internals that this needs, functions are compiled by Numba's own pipeline.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ METHODS = ("_optimize_final_module", "_finalize_final_module", "_get_module_for_
 
 
 def _is_known() -> bool:
-    """Whether Numba has all inner parts that are used here."""
+    """Whether Numba has all internals that are used here."""
     functions = [getattr(LIBRARY, name, None) for name in METHODS]
     functions.append(getattr(getattr(numba, "_dynfunc", None), "make_function", None))
     functions.append(getattr(environment, "lookup_environment", None))
@@ -32,7 +32,7 @@ KNOWN = _is_known()
 
 
 class Part(LIBRARY):
-    """Code that is linked into that of its callers, and is not code of its own."""
+    """Code that is linked into its callers and is not compiled on its own."""
 
     def _optimize_final_module(self) -> None:
         pass
@@ -54,7 +54,7 @@ class PartLowering(NativeLowering):
         lowered = state["cr"]
         described = lowered.fndesc
         inner: Any = numba
-        # what stands for the function among the compiler's functions; it has no address and cannot be called
+        # placeholder for the function among the compiler's functions; it has no address and cannot be called
         handle = inner._dynfunc.make_function(
             described.lookup_module(), described.qualname, "", 0, lowered.env, (state.library,)
         )
@@ -65,13 +65,13 @@ class PartLowering(NativeLowering):
 
 
 def reload_of(library: Any) -> Any:
-    """What must be done again when the code of a library is loaded from disk; older compilers have no such thing."""
+    """Return what must be repeated when the code of a library is loaded from disk; older versions have none."""
     return getattr(library, "_reload_init", ())
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class WholeLowering(NativeLowering):
-    """The last stage of the compilation of a loop, which hands its parts their environments.
+    """The last stage of the compilation of a loop, which gives its parts their environments.
 
     Code needs its environment to print and to raise errors with values in them; the compiler gives it to machine
     code only.

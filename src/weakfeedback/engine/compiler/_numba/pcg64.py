@@ -1,4 +1,4 @@
-"""The generator PCG64 as a part of compiled code: its words, and the numbers that NumPy makes of them."""
+"""The generator PCG64 inside compiled code: its words, and the numbers that NumPy derives from them."""
 
 import functools
 from typing import Any
@@ -84,7 +84,7 @@ def uniform(_typing, bits):
 
 
 def uniform_of(builder, word):
-    """Yes, and the number that a word makes."""
+    """Return True and the number that a word gives."""
     number = builder.uitofp(builder.lshr(word, ir.Constant(WORD, 11)), FLOAT)
     return cgutils.true_bit, builder.fmul(number, ir.Constant(FLOAT, 2.0**-53))
 
@@ -112,7 +112,7 @@ def _in_layer(builder, name, layer, steps, widths, limits):
 
 
 def _entry(builder, name, kind, values, index):
-    """An entry of a table of constants."""
+    """Return an entry of a table of constants."""
     table = builder.module.globals.get(name)
     if table is None:
         table = ir.GlobalVariable(builder.module, ir.ArrayType(kind, len(values)), name)
@@ -122,7 +122,7 @@ def _entry(builder, name, kind, values, index):
 
 
 def foreseen(*kinds):
-    """Two functions of the bits: the numbers of these kinds that come next if each takes one word; and to go on then.
+    """Two functions of the bits: the next numbers of these kinds if each takes one word; and a commit.
 
     The first returns whether each does, and the numbers, and consumes nothing. After it the second costs nothing: the
     compiler has the state already.

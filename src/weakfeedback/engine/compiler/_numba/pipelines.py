@@ -1,4 +1,4 @@
-"""Numba's compiler with stages of our own, and the options with which functions are compiled.
+"""Numba's compiler with our own stages, and the options with which functions are compiled.
 
 A loop is compiled as a whole. Methods, helpers and draws are parts of it, and are never called from Python.
 """
@@ -13,7 +13,7 @@ from weakfeedback.engine.compiler._numba.kinds import FieldKinds
 
 
 def _with_lowering(pipelines: Any, lowering: type) -> Any:
-    """Put another last stage into the pipelines of a compiler, if the compiler is one that we know."""
+    """Replace the last stage of a compiler's pipelines, if the compiler is a known one."""
     for pipeline in pipelines if parts.KNOWN else ():
         pipeline.passes = [
             (lowering, words) if stage is NativeLowering else (stage, words)

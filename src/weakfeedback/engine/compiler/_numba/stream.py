@@ -1,8 +1,8 @@
 """Random numbers in compiled loops without a call for each: the generator PCG64 as a part of the loop.
 
 Numba draws from a NumPy generator through pointers to NumPy's functions. A ``Stream`` is a generator over PCG64 whose
-next number is computed in place, on NumPy's own state, so that it goes on where NumPy stopped and leaves off where
-NumPy can go on. Every number is the same to the last bit. All methods of a generator that Numba knows work on it.
+next number is computed in place, on NumPy's own state, so that it continues where NumPy stopped and stops where
+NumPy can continue. Every number is the same to the last bit. All generator methods that Numba supports work on it.
 """
 
 import ctypes
@@ -45,12 +45,12 @@ class Stream:
 
 
 def stream_of(generator: Any) -> Any:
-    """The stream of a generator over PCG64; any other as it is."""
+    """Return the stream of a generator over PCG64, and any other generator unchanged."""
     return Stream(generator) if KNOWN and type(generator.bit_generator) is np.random.PCG64 else generator
 
 
 def _is_known() -> bool:
-    """Whether the state of PCG64 lies in memory as here believed: two numbers of 128 bits, the lower half first.
+    """Whether the state of PCG64 has the expected memory layout: two numbers of 128 bits, the lower half first.
 
     NumPy has an address of an address of them, both inside the object. Nothing outside of it is read to find out.
     """
@@ -142,7 +142,7 @@ def _next_uint32(bitgen):
 
 
 TINY = 3e-103  # NumPy's limit: of two parameters below it the draw is 0 or 1
-TWELFTH = (1.0 + 1e-9) / 12.0  # rather more than less
+TWELFTH = (1.0 + 1e-9) / 12.0  # a safe overestimate
 SLACK = 1e-10
 # The scales c of whole shapes 1, 2, ..., such as counts: dividing by a root takes longer than anything else in a draw.
 SCALES = 1.0 / np.sqrt(9 * (np.arange(1.0, 1025.0) - 1.0 / 3.0))
@@ -164,7 +164,7 @@ def quick_gamma(bits, shape):
     while True:
         x = normal(bits)
         v = 1.0 + c * x
-        if not v <= 0.0:  # of NaN NumPy makes NaN
+        if not v <= 0.0:  # NumPy returns NaN for NaN
             u = next_double(bits)
             if surely_accepted(x, c, v, u, b) or accepted(x, v * v * v, u, b):
                 return b * (v * v * v)
@@ -232,8 +232,8 @@ def small_gamma(bits, shape):
 def quick_beta(bits, a, b):
     """One number of the beta law, as NumPy draws it: a gamma draw of shape a against one of shape b.
 
-    Mostly both succeed at once. Then all their words are known beforehand, and no part waits for the decision about
-    another; if not, nothing was consumed.
+    Usually both are accepted at the first try. Then all their words are known beforehand, and neither waits for the
+    decision about the other; if not, nothing was consumed.
     """
     if a > 1.0 and b > 1.0:
         good, x, u, z, w = two_gammas(bits)
@@ -249,9 +249,8 @@ def quick_beta(bits, a, b):
             after_exponential_and_gamma(bits)
             return first / (first + second)
     elif a <= 0.0 or b <= 0.0:
-        return (
-            np.nan
-        )  # NumPy refuses: but a draw that may raise takes a quarter longer, and to try may never end
+        # NumPy raises here; a draw that can raise takes a quarter longer, and rejection might never end
+        return np.nan
     elif a <= 1.0 and b <= 1.0:
         return small_beta(bits, a, b)
     first = quick_gamma(bits, a)
@@ -280,9 +279,7 @@ def small_beta(bits, a, b):
         if x + y <= 1.0 and u + v > 0.0:
             if x > 0.0 and y > 0.0:
                 return x / (x + y)
-            more = (
-                np.log(u) / a - np.log(v) / b
-            )  # of the logarithms of x and y, which are too small for numbers
+            more = np.log(u) / a - np.log(v) / b  # logarithms, because x and y underflow
             if more > 0.0:
                 return np.exp(-np.log1p(np.exp(-more)))
             return np.exp(more - np.log1p(np.exp(more)))

@@ -1,4 +1,4 @@
-"""The compiler's structs: a type for each class of objects, how one is made, and how its fields are read."""
+"""The compiler's structs: a type for each class of objects, construction, and reading of fields."""
 
 import functools
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class _Absent(types.Opaque):
         return _rebuild, self.parts
 
 
-def _rebuild(name: str, digest: str, fields: tuple) -> Any:
+def _rebuild(name: str, digest: str, fields: tuple[Any, ...]) -> Any:
     struct = _structs.get((name, digest))
     return struct(fields) if struct else _Absent(name, digest, fields)
 
@@ -51,10 +51,10 @@ def struct_type(
     cls: type,
     digest: str,
     fields: tuple[tuple[str, Any], ...],
-    templates: Callable[[], dict[str, Callable]],
+    templates: Callable[[], dict[str, Callable[..., Any]]],
     checked: bool,
 ) -> Any:
-    """The type of structs of a class; ``templates`` are called for only if it is new, and its methods then attached.
+    """The type of structs of a class; ``templates`` is called only if it is new, to attach its methods.
 
     ``checked`` says whether indices are checked in its methods.
     """
@@ -63,11 +63,13 @@ def struct_type(
     return _structs[name, digest](fields)
 
 
-def _struct_class(name: str, cls: type, digest: str, templates: dict[str, Callable], checked: bool) -> type:
+def _struct_class(
+    name: str, cls: type, digest: str, templates: dict[str, Callable[..., Any]], checked: bool
+) -> type:
     how = {**pipelines.METHOD, "boundscheck": checked}
 
     class Struct(types.StructRef):
-        def __init__(self, fields: tuple) -> None:
+        def __init__(self, fields: tuple[Any, ...]) -> None:
             super().__init__(fields)
             self.name = f"{name}@{digest}{self._fields}"
             self.templates = templates
@@ -84,7 +86,7 @@ def _struct_class(name: str, cls: type, digest: str, templates: dict[str, Callab
     return Struct
 
 
-# Both go over the fields in one piece: statement by statement they took a sixth of a cold compile of many fields.
+# Both handle all fields in one intrinsic: statement by statement they took a sixth of a cold compile of many fields.
 @_intrinsic
 def _fill(typing, struct, values):  # noqa: ARG001
     """Set every field of a new struct (compiled only)."""

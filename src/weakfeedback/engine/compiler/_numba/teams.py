@@ -26,7 +26,7 @@ _pointer_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char
 
 
 class Addresses:
-    """The base of what compiled code takes for a list: ``address`` is an array, ``item`` the type of what is there."""
+    """Base class of what compiled code treats as a list: ``address`` is an array, ``item`` the type of the items."""
 
     item: Any
     address: np.ndarray
@@ -34,7 +34,8 @@ class Addresses:
 
 def place_of_bits(generator: np.random.Generator) -> int:
     """The address at which NumPy keeps the bits of a generator."""
-    return _pointer_in(generator.bit_generator.capsule, b"BitGenerator")
+    found: int = _pointer_in(generator.bit_generator.capsule, b"BitGenerator")
+    return found
 
 
 class TeamType(types.Type):
@@ -113,7 +114,7 @@ def _at(_typing, team, n):
 def _generator_at(_typing, team, n):
     """The generator with the bits at ``address[n]``, without a reference: the team keeps it alive.
 
-    Its meminfo is null, which the counting of references passes over.
+    Its meminfo is null, which reference counting ignores.
     """
     item = team.item
 

@@ -1,4 +1,4 @@
-"""Arrays lent to a policy for a call: read-only, and who writes to one is named with method, argument and line."""
+"""Arrays that a policy borrows for a call: read-only; a write is reported with method, argument and line."""
 
 import inspect
 import linecache
@@ -10,11 +10,11 @@ import numpy as np
 
 
 class WritesToLoan(Exception):
-    """A policy wrote to an array that it was lent."""
+    """A policy wrote to an array that it had borrowed."""
 
 
 class Lender:
-    """Stands before a policy and lends it copies, which cannot be written, of the arrays that it is given."""
+    """Wraps a policy and passes it read-only copies of its array arguments."""
 
     def __init__(self, policy: Any) -> None:
         self._policy = policy
@@ -51,14 +51,14 @@ class Lender:
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """A copy that cannot be written, and cannot be made writeable by its holder."""
+    """Return a copy that is read-only and cannot be made writeable again."""
     kept = array.copy()
     kept.flags.writeable = False
     return kept.view()
 
 
 def writes_to_loan(error: ValueError, policy: Any) -> str | None:
-    """Who wrote to what, if the error comes from a method of the policy that wrote to an array it was lent."""
+    """Describe the write, if the error comes from a method of the policy that wrote to a borrowed array."""
     if "read-only" not in str(error):  # as NumPy says it
         return None
     trace = error.__traceback__
@@ -79,7 +79,7 @@ def writes_to_loan(error: ValueError, policy: Any) -> str | None:
 
 
 def frames_of(cls: type, trace: TracebackType | None) -> list[tuple[FrameType, int]]:
-    """The methods of a class that a traceback went through, and their lines, the innermost last."""
+    """Return the methods of a class in a traceback, with their lines, innermost last."""
     codes = {
         getattr(value, "__code__", None)
         for base in cls.__mro__
@@ -94,7 +94,7 @@ def frames_of(cls: type, trace: TracebackType | None) -> list[tuple[FrameType, i
 
 
 def _words(cls: type, name: str, loans: dict[str, np.ndarray], trace: TracebackType | None) -> str:
-    """Who wrote to what: the innermost method, the argument as it is called there, and the line."""
+    """Describe a write: the innermost method, the name of the argument there, and the line."""
     written = next((word for word in loans if _is_written(trace, loans[word])), next(iter(loans)))
     where, line = name, 0
     argument = written
@@ -106,7 +106,7 @@ def _words(cls: type, name: str, loans: dict[str, np.ndarray], trace: TracebackT
 
 
 def _is_written(trace: TracebackType | None, array: np.ndarray) -> bool:
-    """Whether the line in which a traceback ends looks as if it wrote to an array."""
+    """Whether the last line of a traceback appears to write to an array."""
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     if trace is None:
