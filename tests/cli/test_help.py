@@ -34,7 +34,9 @@ def test_every_option_is_told(call, command):
 
 def test_paragraphs_are_set_anew_and_examples_stay_in_their_lines(call):
     shown = call("reproduce", "--help").stdout
-    assert "\nagain, and a run with nothing to do only writes the page. Without the medical\ndata sets," in shown
+    assert (
+        "\nagain, and a run with nothing to do only writes the page. Without the medical\ndata sets," in shown
+    )
     assert "\nExamples:\n  weakfeedback reproduce --quick\n  weakfeedback reproduce --list\n" in shown
     assert "Usage: weakfeedback reproduce [OPTIONS]\n" in shown
     assert "  --out DIR            Where to write. [default: results/reproduction]\n" in shown

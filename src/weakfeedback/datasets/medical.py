@@ -15,9 +15,7 @@ from weakfeedback.datasets import files, openml
 from weakfeedback.datasets.dataset import DataMissing, Dataset
 
 ENVIRONMENT = "WEAKFEEDBACK_DATA"
-NOWHERE: Any = type(
-    "Nowhere", (), {"__repr__": lambda _: "nowhere"}
-)()  # in the place of a path: look in no folder
+NOWHERE: Any = object()  # in the place of a path: look in no folder
 
 
 @dataclass(frozen=True)
