@@ -107,6 +107,7 @@ def test_a_full_or_forbidden_disk_is_one_line(error, small, call, monkeypatch):
     assert not (small.parent / "out" / "results.parquet").exists()
 
 
+@pytest.mark.slow
 def test_warm_up_names_every_policy(folder):
     result = start("warm-up", "--workers", "1")
     assert result.returncode == 0, result.stderr

@@ -33,6 +33,7 @@ def test_sentences_belong_to_claims_and_are_sentences():
         assert "  " not in words
 
 
+@pytest.mark.slow
 def test_computed_claims_that_fail_say_what_remains():
     computed = [claim for claim in CLAIMS.values() if claim.test and not claim.experiments]
     failing = [claim for claim, verdict in judge(computed, {}) if verdict.outcome == "not-reproduced"]
