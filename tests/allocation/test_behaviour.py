@@ -38,13 +38,16 @@ FACTORIES = {
 
 
 @pytest.mark.parametrize("name", FACTORIES)
-@pytest.mark.parametrize(("setting", "rewards"), [("loss", "bernoulli"), ("reward", "uniform")])
+@pytest.mark.parametrize(
+    ("setting", "rewards"), [("loss", "bernoulli"), pytest.param("reward", "uniform", marks=pytest.mark.slow)]
+)
 def test_conformance(name, setting, rewards):
     thresholds = SAME if name.endswith(("SK", "ST", "SU")) else THRESHOLDS
     problem = AllocationProblem(MEANS, thresholds, 1.2, setting, rewards)
     check_policy(FACTORIES[name], problem)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FACTORIES)
 def test_conformance_of_the_other_laws(name):
     setting = "reward" if name.startswith("NUM") else "loss"

@@ -54,7 +54,10 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("policy", "problem"), CASES)
+@pytest.mark.parametrize(
+    ("policy", "problem"),
+    [pytest.param(*case, marks=[pytest.mark.slow] * (case[1] != "random")) for case in CASES],
+)
 def test_conformance(policy, problem):
     # interpreted rounds of the quadratic map are slow: fewer of them
     rounds = 60 if problem == "quadratic" else 120

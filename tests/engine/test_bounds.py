@@ -47,14 +47,14 @@ PROGRAM = textwrap.dedent(
 )
 
 
-# one of each setting, with the most to index
+# one of each setting, quick to compile
 SOME = {
     "cascade": ["USS-TS-joint"],
-    "contextual": ["USS-PD-TS"],
-    "adaptive": ["USS-next"],
+    "contextual": ["Fixed"],
+    "adaptive": ["Agreement"],
     "routing": ["Pay-to-compare"],
     "allocation": ["CSB-TS"],
-    "multiplayer": ["DLC-LIX"],
+    "multiplayer": ["Musical-Chairs"],
 }
 
 

@@ -31,7 +31,7 @@ def resident() -> int:
         "rounds",
         "filled",
     ),  # by then every learner has its last 1000 decisions, which can be explained
-    [(3, 12_000, 0.5), pytest.param(20, 1_000_000, 0.1, marks=pytest.mark.slow)],
+    [(3, 8_000, 0.5), pytest.param(20, 1_000_000, 0.1, marks=pytest.mark.slow)],
 )
 def test_memory_and_times_stay_flat(learners: int, rounds: int, filled: float, tmp_path: Path) -> None:
     sizes, times = run(live_through(tmp_path / "day.db", learners, rounds))

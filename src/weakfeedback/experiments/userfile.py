@@ -306,6 +306,8 @@ def _missing(place: str) -> str:
 def _policies(
     setting: Setting, problem: Any, entries: list[PolicyEntry], allow_code: bool, place: Place | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
+    from weakfeedback.engine.loop import loop_for
+
     policies: dict[str, Any] = {}
     parameters: dict[str, dict[str, Any]] = {}
     for k, entry in enumerate(entries):
@@ -314,6 +316,7 @@ def _policies(
                 name, policy, known = _own_policy(entry, problem, allow_code)
             else:
                 name, policy, known = _known_policy(setting, entry, problem)
+            loop_for(problem, policy).fits(problem, policy)
             label = entry.label or _automatic_label(name, k, entries, place)
         except ValueError as error:
             raise ValueError(f"policies[{k}]: {_line(error)}") from None

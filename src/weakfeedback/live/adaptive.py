@@ -191,6 +191,8 @@ class AdaptiveCascade(Cascade):
 
     def _advanced(self, id: int, output: Any, wanted: int | None, content: str) -> Progress | None:
         """Return the round after this output, None if it is a repetition and nothing is left to do."""
+        if self._is_told(id, wanted, content):
+            return None
         while True:
             with self._ledger.lock:
                 self._recover()
@@ -211,6 +213,18 @@ class AdaptiveCascade(Cascade):
             after = self._shown(int(id), before, output)
             if after is not None:
                 return after
+
+    def _is_told(self, id: int, wanted: int | None, content: str) -> bool:
+        """Whether a stage before the last of a round that is over was told this; FeedbackConflict if another output."""
+        with self._ledger.lock:
+            self._recover()
+            over = type(id) is int and id not in self._ledger.waiting
+            asks: Any = self._records.get(id, ()) if over else ()
+        if wanted is None or not 0 <= wanted < len(asks) - 1 or asks[-1].more:
+            return False
+        if asks[wanted].told.content() != content:
+            raise FeedbackConflict(f"stage {wanted} of decision {id} was told already, with other content")
+        return True
 
     def _step_of(self, id: int, output: Any, wanted: int | None) -> Step:
         """Return the next step after an output."""

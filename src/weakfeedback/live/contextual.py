@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from weakfeedback.catalog import make_policy, option_names, policy_class
+from weakfeedback.contextual.features import QuadraticFeatures
 from weakfeedback.decisions import checked_arm
 from weakfeedback.live import storage
 from weakfeedback.live.base import Change, Step
@@ -267,7 +268,13 @@ class ContextualCascade(Staged):
     @classmethod
     def _check_code(cls, body: dict[str, Any], code: dict[str, Any], where: str) -> None:
         super()._check_code(body, code, where)
-        if (code["features"] is not None) != isinstance(body["contexts"].get("map"), str):
+        form, given = body["contexts"].get("map"), code["features"]
+        if isinstance(form, dict) and isinstance(given, QuadraticFeatures):
+            if given.bound != form["bound"]:
+                raise ValueError(
+                    f"features must have the bound {form['bound']:g}, as in {where}, or be left out, got {brief(given)}"
+                )
+        elif (given is not None) != isinstance(form, str):
             raise ValueError(f"features must be given if and only if it was a map of your own: see {where}")
 
     @classmethod

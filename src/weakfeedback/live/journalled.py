@@ -342,8 +342,9 @@ def _check_given(
 def _check_free(given: dict[str, Any]) -> None:
     """Reject invalid values; `recost` checks the rest of the prices."""
     named = {name: value for name, value in given.items() if value is not None}
-    if "stage_costs" in named:
-        vector("stage_costs", named["stage_costs"], at_least=0.0)
+    for name in ("stage_costs", "prices"):
+        if name in named:
+            vector(name, named[name], at_least=0.0)
     if "error_cost" in given:
         number("error_cost", given["error_cost"], above=0.0)
     if "timeout" in named:
@@ -355,6 +356,7 @@ def _check_free(given: dict[str, Any]) -> None:
 
 
 def _is_same(value: Any, known: Any) -> bool:
+    value, known = (one.tolist() if isinstance(one, np.ndarray) else one for one in (value, known))
     try:
         return bool(storage.encode(value) == storage.encode(known))
     except ValueError:  # not storable in a journal

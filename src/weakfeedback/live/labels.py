@@ -154,6 +154,22 @@ def differences(answers: Sequence[Any], compare: Compare | None) -> np.ndarray:
     return freeze(differ)
 
 
+def sorted_pairs(differ: Any) -> list[Any]:
+    """Return pairs in one order, each once, as tuples of integers, so that the same pairs have the same digest.
+
+    >>> sorted_pairs([(0, 2), [0, 1], (0, 2)])
+    [(0, 1), (0, 2)]
+    """
+    if isinstance(differ, np.ndarray):
+        differ = differ.tolist()
+    pairs = output_list("differ", differ)
+    plain = [tuple(pair) if isinstance(pair, list) else pair for pair in pairs]
+    try:
+        return sorted(set(plain))
+    except TypeError:  # what is no pair is refused later
+        return list(pairs)
+
+
 def pairs_of(differ: Any, arm: int) -> np.ndarray:
     """Return the boolean matrix of these pairs (i, j), i < j <= arm.
 

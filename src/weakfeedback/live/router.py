@@ -34,9 +34,11 @@ from weakfeedback.live.labels import (
     costs_of,
     differences,
     freeze,
+    is_nan,
     labels_of,
     output_list,
     short,
+    sorted_pairs,
 )
 from weakfeedback.live.ledger import (
     Content,
@@ -358,6 +360,7 @@ class Router(Live):
                         failed[p][model.index] = output.error
             records = []
             for (id, call), seen, errors in zip(decisions, outputs, failed):
+                self._note_nan(call, seen, errors)
                 if len(call) > 1 and not errors:
                     given = [seen[k] for k in call]
                     records.append(self._compared(id, call, given, content_of(given)))
@@ -385,11 +388,18 @@ class Router(Live):
     ) -> None:
         if len(call) == 1:
             return
+        self._note_nan(call, outputs, failed)
         if failed:
             self._close([id], self._paid(outputs), reason="a model failed")
             return
         given = [outputs[k] for k in call]
         self._learn([self._compared(id, call, given, content_of(given))])
+
+    def _note_nan(self, call: tuple[int, ...], outputs: dict[int, Any], failed: dict[int, Exception]) -> None:
+        """Count a model that does not answer and gave NaN, which is no label, as failed: the answer stands."""
+        for k in call[:-1]:
+            if k in outputs and k not in failed and is_nan(labels_of([outputs[k]])[0], self._compare):
+                failed[k] = ValueError(f"models[{k}] gave NaN, which is no label")
 
     def _made_answer(
         self, id: int, call: tuple[int, ...], outputs: dict[int, Any], failed: dict[int, Exception]
@@ -474,7 +484,8 @@ class Router(Live):
         """
         if digest is not None and not isinstance(digest, str):
             raise ValueError(f"digest must be a string or None, got {brief(digest)}")
-        content = fingerprint(["pairs", output_list("differ", differ), far]) if digest is None else digest
+        differ = sorted_pairs(differ)
+        content = fingerprint(["pairs", differ, far]) if digest is None else digest
         call = self._awaited(id, content)
         if call is None:
             return "duplicate"

@@ -30,6 +30,7 @@ from weakfeedback.live.labels import (
     output_list,
     pairs_of,
     short,
+    sorted_pairs,
 )
 from weakfeedback.live.ledger import (
     PENDING_LIMIT,
@@ -288,8 +289,9 @@ class Staged(Live):
         The same draws, counts and result as `feedback` with such outputs. Return "accepted" or "duplicate", or raise as
         `feedback` does.
         """
+        differ = sorted_pairs(differ)
         if digest is None:
-            content: Content = fingerprint(["pairs", output_list("differ", differ), far, costs, label])
+            content: Content = fingerprint(["pairs", differ, far, costs, label])
         elif isinstance(digest, str):
             content = digest
         else:
@@ -509,7 +511,9 @@ class Staged(Live):
 
     def _take_costs(self, stage_costs: np.ndarray, error_cost: float) -> None:
         """Give the policy other costs."""
-        self._driver.fields()["C"][:] = policy_costs(stage_costs, error_cost)
+        fields = self._driver.fields()
+        if "C" in fields:  # a policy that learns nothing may keep none
+            fields["C"][:] = policy_costs(stage_costs, error_cost)
 
     def settled(self) -> int:
         """Return the stage at which the policy would stop now if its means were the truth."""

@@ -29,6 +29,7 @@ class FixedArm:
     explained = "Fixed always stops at the same stage, whatever was seen."
     sample_options: ClassVar = {"arm": 0}
     delay_safe = True
+    recostable = True  # nothing is learned
 
     def __init__(self, costs, arm):
         self.K = cumulative_costs(costs).size
@@ -67,6 +68,7 @@ class RandomArm:
     in_short = "stops at an arm drawn at random"
     explained = "Random stops at a stage drawn by lot, whatever was seen."
     delay_safe = True
+    recostable = True  # nothing is learned
 
     def __init__(self, costs):
         self.K = cumulative_costs(costs).size
