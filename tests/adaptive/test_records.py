@@ -128,6 +128,8 @@ def test_an_experiment_file_with_recorded_stages(recorded, tmp_path, monkeypatch
         ('file = "log.csv"', "file = 3", "problem: file must be a path that ends in .csv or .parquet"),
         ("[problem]", '[problem]\nfiel = "x"', "problem.fiel is not a known key"),
         ('judge = "score"', 'judge = "best"', r"policies\[0\]: judge must be one of"),
+        ('judge = "score"', 'judge = "calibrated"', r"policies\[0\]: .*calibrate"),
+        ('scores = ["s", "m", "l"]', "", r"policies\[0\]: judge 'score' needs a score of the last stage"),
     ],
 )
 def test_bad_experiment_files(recorded, tmp_path, monkeypatch, old, new, message):
