@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from weakfeedback import Cascade, ContextualCascade, FeedbackConflict, Router, Scored
+from weakfeedback import Cascade, ContextualCascade, FeedbackConflict, Router, Scored, StateError, simulate
+from weakfeedback.cascade import CascadeProblem, UssTs
 from weakfeedback.contextual import QuadraticFeatures
 
 
@@ -77,3 +78,20 @@ def test_options_may_be_given_as_arrays(tmp_path):
     Cascade.open(
         tmp_path / "t.db", 3, [1, 1, 1], 100, policy="Thresholds", thresholds=np.array([0.5, 0.6])
     ).close()
+
+
+def test_a_state_without_its_prices_is_refused():
+    state = Cascade(3, [1, 1, 1], 100, seed=0).state()
+    assert Cascade.from_state(state).rounds == 0
+    with pytest.raises(StateError, match="stage_costs of the state is of the wrong type: 5"):
+        Cascade.from_state({**state, "stage_costs": 5})
+
+
+def test_a_simulation_draws_its_seed_once():
+    problem = CascadeProblem.bsc([0.4, 0.2], [0.1, 0.2])
+    runs = [
+        simulate(problem, {"a": UssTs(problem.costs)}, 20, 2, seed=None, compiled=False) for _ in range(2)
+    ]
+    assert runs[0].about["seed"] != runs[1].about["seed"]
+    again = simulate(problem, {"a": UssTs(problem.costs)}, 20, 2, seed=runs[0].about["seed"], compiled=False)
+    assert again.frame.equals(runs[0].frame)

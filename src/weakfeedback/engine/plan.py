@@ -77,7 +77,7 @@ class Plan:
         policies: Mapping[str, Any],
         horizon: int = 10_000,
         replications: int = 100,
-        seed: int = 0,
+        seed: int | None = 0,
         marks: Any = 200,
         compiled: bool = True,
         store: str | Path | None = None,
@@ -101,7 +101,8 @@ class Plan:
                 f"replications must be at most {most} for {len(policies)} policies, {self.rounds.size} marks and "
                 f"horizon {self.horizon}, got {brief(replications)}"
             )
-        self.seed = integer("seed", seed, 0)
+        # fresh entropy is drawn once, and kept with the results
+        self.seed = int.from_bytes(os.urandom(8)) if seed is None else integer("seed", seed, 0)
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, got {brief(method)}")
         self.method = method

@@ -25,7 +25,7 @@ def simulate(
     policies: Mapping[str, AnyPolicy],
     horizon: int = 10_000,
     replications: int = 100,
-    seed: int = 0,
+    seed: int | None = 0,
     marks: Any = 200,
     executor: Executor | None = None,
     compiled: bool = True,
@@ -41,7 +41,8 @@ def simulate(
     policies : mapping of labels to policies
         Each policy is a prototype: every replication plays with a copy of its own.
     horizon, replications : integers >= 1
-    seed : integer >= 0
+    seed : integer >= 0, or None
+        None draws one, which ``results.about["seed"]`` tells.
         Replication r takes its world from ``SeedSequence(seed, spawn_key=(r, 0))`` and the policy's draws
         from ``(r, 1)``, so results do not depend on the executor, the workers or the chunks.
     marks : integer, or increasing rounds

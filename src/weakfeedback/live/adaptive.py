@@ -461,7 +461,7 @@ class AdaptiveCascade(Cascade):
     # -- what was learned
 
     def settled(self) -> int:
-        """Return the stage at which most of the last rounds stopped."""
+        """Return the stage at which most rounds stopped."""
         if callable(getattr(self._driver.policy, "best_guess", None)):
             return super().settled()
         with self._ledger.lock:

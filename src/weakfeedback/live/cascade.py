@@ -441,7 +441,7 @@ class Cascade(Staged):
         """Return the cascade that gave ``state``; without ``stages`` they run elsewhere. See `load`."""
         body = storage.checked_copy(state)
         if stages is None:
-            stages = len(body.get("stage_costs", ()))
+            stages = storage.count_of(body, "stage_costs")
         code = {"stages": stages, "combine": combine, "compare": compare, "metric": metric, "label": label}
         found: Cascade = cls._made_again(body, code, policy, compiled, "the state")
         return found

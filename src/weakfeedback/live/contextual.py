@@ -261,7 +261,7 @@ class ContextualCascade(Staged):
         """Return the cascade that gave ``state``; without ``stages`` they run elsewhere. See `load`."""
         body = storage.checked_copy(state)
         if stages is None:
-            stages = len(body.get("stage_costs", ()))
+            stages = storage.count_of(body, "stage_costs")
         code = {"stages": stages, "features": features, "combine": combine, "compare": compare}
         return cls._made_again(body, code, policy, compiled, "the state")
 

@@ -922,7 +922,7 @@ class Router(Live):
         """Return the router that gave ``state``; without ``models`` they run elsewhere. See `load`."""
         body = storage.checked_copy(state)
         if models is None:
-            models = len(body.get("prices", ()))
+            models = storage.count_of(body, "prices")
         code = {"models": models, "compare": compare, "metric": metric}
         return cls._made_again(body, code, policy, compiled, "the state")
 

@@ -438,7 +438,7 @@ class Staged(Live):
 
     def _warm_start(self, outputs: Any, contexts: Sequence[Any] | None) -> int:
         """Learn from logs in which all stages ran; ``contexts`` as `_decide` takes them, one per row."""
-        table, K = Rows(outputs), len(self._stages)
+        table, K = Rows(outputs, "outputs"), len(self._stages)
         if contexts is not None and len(contexts) != table.size:
             raise ValueError(f"outputs must have {len(contexts)} rows, one per context, got {table.size}")
         found: list[tuple[np.ndarray | None, np.ndarray | None]] = []

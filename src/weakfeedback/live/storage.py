@@ -142,6 +142,14 @@ def require(what: str, value: Any, keys: Mapping[str, type | tuple[type, ...]]) 
             raise StateError(f"{key} of the {what} is of the wrong type: {value[key]!r:.60}")
 
 
+def count_of(body: Any, key: str) -> int:
+    """Return how long a list in a state is; `StateError` if there is no such list."""
+    value = body.get(key) if isinstance(body, dict) else None
+    if not isinstance(value, list):
+        raise StateError(f"{key} of the state is of the wrong type: {value!r:.60}")
+    return len(value)
+
+
 def encode(value: Any) -> Any:
     """Return None, a bool, a number, a string, an array or a list of these as JSON data."""
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
