@@ -390,6 +390,7 @@ class AdaptiveCascade(Cascade):
         """
         samples = Rows(items, "items")
         self._refuse_calibration()
+        self._refuse_elsewhere("calibrate_outputs()")
         self._refuse_asynchronous()
         return self.calibrate_outputs(run_stages(samples, self._stages, alone=True), None, truth)
 
@@ -498,6 +499,7 @@ class AdaptiveCascade(Cascade):
             For fixed stages only.
         """
         samples = Rows(items, "items")
+        self._refuse_elsewhere("audit_outputs()")
         self._refuse_asynchronous()
         rows = run_stages(samples, self._stages, alone=True)
         found = self._examine(rows, teller(samples, truth), alpha, arm)
@@ -592,9 +594,9 @@ class AdaptiveCascade(Cascade):
         self._refuse_elsewhere()
         super()._refuse_asynchronous()
 
-    def _refuse_elsewhere(self) -> None:
+    def _refuse_elsewhere(self, instead: str = "begin() and tell(), not a call") -> None:
         if self._stages[0].elsewhere:
-            raise ValueError("the stages run elsewhere: use begin() and tell(), not a call")
+            raise ValueError(f"the stages run elsewhere: use {instead}")
 
 
 def with_scores(rows: list[list[Any]], scores: Any) -> list[list[Any]]:
