@@ -665,12 +665,14 @@ class Service:
             if end.body.get("digest") == digest:
                 learner.note_refused("duplicate")
                 return {"result": "duplicate", "id": id}
+            await self._shown(learner, None)
             learner.note_refused("conflict")
             raise Problem(
                 "conflict",
                 f"decision {id} was answered at {moment(end.at)} with other content",
                 title=f"Decision {id} was answered with other content",
             )
+        await self._shown(learner, None)
         learner.note_refused("late")
         code = "expired" if end.kind == "expire" else "cancelled"
         word = "has expired" if end.kind == "expire" else "was cancelled"
@@ -721,9 +723,9 @@ class Service:
         if events:
             return {"result": "cancelled", "id": id}
         end = await self._end_of(learner, id)
+        await self._shown(learner, None)
         if end.kind == "cancel":
-            found: dict[str, Any] = await self._shown(learner, {"result": "duplicate", "id": id})
-            return found
+            return {"result": "duplicate", "id": id}
         if end.kind == "expire":
             raise Problem("expired", f"decision {id} has expired at {moment(end.at)}")
         raise Problem("conflict", f"decision {id} was answered at {moment(end.at)}, and cannot be cancelled")
@@ -776,11 +778,11 @@ class Service:
     ) -> tuple[int | None, int | None]:
         """What came after an output of a round that has ended, from the log."""
         end = await self._end_of(learner, id)
+        await self._shown(learner, None)
         if end.kind != "feedback":
             learner.note_refused("late")
             code = "expired" if end.kind == "expire" else "cancelled"
             raise Problem(code, f"decision {id} has ended at {moment(end.at)}; nothing is learned from it")
-        await self._shown(learner, None)
         told = await self._look(lambda store: _tells(store, learner.id, id, end.seq))
         stage = len(told) - 1 if given.stage is None else given.stage
         kind: Any = learner.kind
