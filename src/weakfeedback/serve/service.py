@@ -634,6 +634,9 @@ class Service:
         """Learn, and return what is told once the future is done."""
         digest = digest or learner.kind.digest(given)
         if id not in learner.live._ledger.waiting:
+            if learner.heavy:  # a thread may be about to end it, and has not said yet how
+                async with learner.lock:
+                    pass
             return await self._ended(learner, id, digest), learner.last
         if given.dry_run:
             wants, _ = await self._taken(learner, self._wants, learner, id, given)
@@ -846,7 +849,7 @@ class Service:
         """Decisions of a status, or all, in the order of their ids."""
         learner = self.learner(name)
         if status == "pending":
-            ids = [id for id in learner.opened if id > after]
+            ids = [id for id in list(learner.opened) if id > after]
         else:
             ids = list(range(after + 1, min(learner.live._ledger.next, after + 1 + 10 * limit)))
         found: list[dict[str, Any]] = []
