@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import re
+import time
 
 import numpy as np
 import pytest
@@ -85,6 +86,13 @@ def test_patterns_see_the_last_10000_characters():
     # whole texts are compared as wholes
     long = "x" * (2 * CUT)
     assert classes(comparator(type="text"), "a" + long, "b" + long) == (0, 1)
+
+
+@pytest.mark.parametrize("text", ["```" + " " * 50_000, "```" + "a" * 50_000, "```\n" + "``" * 50_000])
+def test_no_answer_takes_long_to_parse(text):
+    made, began = comparator(type="json"), time.thread_time()
+    assert made.label(Answer(text)) == UNPARSABLE
+    assert time.thread_time() - began < 0.5
 
 
 @pytest.mark.parametrize(

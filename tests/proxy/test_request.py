@@ -1,13 +1,14 @@
 """Whatever a client sends is served or refused in one line; nothing of it can lead a call elsewhere."""
 
 import json
+import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.proxy.world import learner
 
-from weakfeedback.serve.proxy.request import Refused, read_request
+from weakfeedback.serve.proxy.request import CODE, Refused, read_request
 from weakfeedback.serve.proxy.settings import FIELDS, NEVER, read_proxied
 
 table = learner()
@@ -74,3 +75,15 @@ def test_a_body_that_is_nested_too_deeply_is_refused():
     raw = f'{{"model": "support", "messages": [{{"role": "user", "content": {deep}}}]}}'.encode()
     with pytest.raises(Refused, match="nested too deeply"):
         read_request(raw, {}, PROXIED)
+
+
+@pytest.mark.parametrize("text", ["SELECT " * 2850, "SELECT FRO " * 1800, ";" + "\n" * 19_990, ";\n" * 9_990])
+def test_no_text_takes_long_to_be_searched_for_code(text):
+    began = time.thread_time()
+    assert CODE.search(text) is None
+    assert time.thread_time() - began < 0.25
+
+
+@pytest.mark.parametrize("text", ["SELECT a, b FROM c", "x = 1;\n}", "x = 1; \n\n  }", "#include <a>"])
+def test_code_is_found(text):
+    assert CODE.search(text) is not None

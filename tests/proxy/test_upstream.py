@@ -1,13 +1,20 @@
 """Upstream calls go where the configuration says, and nowhere else."""
 
 import asyncio
+import json
+from types import SimpleNamespace
 
 import pytest
 from aiohttp.abc import ResolveResult
-from tests.proxy.raw import ask
-from tests.proxy.world import free_port, world
+from tests.proxy.raw import ask, body_of
+from tests.proxy.world import free_port, learner, world
 
+from weakfeedback.serve.proxy.accounts import Account
+from weakfeedback.serve.proxy.calls import Books, Call
 from weakfeedback.serve.proxy.fake import FakeModel
+from weakfeedback.serve.proxy.prices import PriceWatch
+from weakfeedback.serve.proxy.request import read_request
+from weakfeedback.serve.proxy.settings import read_proxied
 from weakfeedback.serve.proxy.stream import BrokenStream, EventReader
 from weakfeedback.serve.proxy.upstream import PrivateResolver, Upstream, UpstreamFailed, UpstreamSettings
 
@@ -91,3 +98,49 @@ def test_an_event_that_never_ends_is_refused(piece):
         assert list(reader.feed(piece)) == []
     with pytest.raises(BrokenStream, match="too long"):
         list(reader.feed(piece))
+
+
+class Opened:
+    """A response whose stream has begun and never ends."""
+
+    status, headers = 200, {"Content-Type": "text/event-stream"}
+
+    def __init__(self):
+        self.closed, self._pieces = False, [b'data: {"choices": []}\n\n']
+        self.content = SimpleNamespace(readany=self._readany, at_eof=lambda: False)
+
+    async def _readany(self):
+        if not self._pieces:
+            await asyncio.sleep(3600)
+        return self._pieces.pop()
+
+    def close(self):
+        self.closed = True
+
+    def release(self):
+        """Nothing to do."""
+
+
+def test_a_stream_that_nobody_reads_is_closed():
+    """Between its opening and its first chunk, too: of the response, and of the call that is paid for it."""
+    settings = read_proxied("learner[0]", learner(), ["fake"])
+    asked = read_request(json.dumps(body_of(stream=True)).encode(), {}, {"support": settings})
+
+    async def work():
+        responses = []
+        upstream = Upstream(UpstreamSettings("u", "http://127.0.0.1:9/v1", retries=0))
+
+        async def post(*_):
+            responses.append(Opened())
+            return responses[-1]
+
+        upstream._post = post
+        events = await upstream.open("/chat/completions", {}, print)
+        await events.aclose()
+        books = Books(Account(settings), PriceWatch(settings.prices(), True), None)
+        call = Call(asked, 0, upstream, books, False)
+        chunks = await call.open()
+        await chunks.aclose()
+        return [response.closed for response in responses], call.ended
+
+    assert asyncio.run(work()) == ([True, True], True)

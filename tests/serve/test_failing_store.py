@@ -86,6 +86,32 @@ def test_all_who_wait_get_503_and_nothing_acknowledged_is_lost(tmp_path: Path, w
     run(play())
 
 
+def test_a_refusal_is_told_only_of_an_end_that_is_stored(tmp_path: Path) -> None:
+    plan = {"fail": ""}
+
+    async def play(first: str) -> None:
+        async with serving(tmp_path / f"{first}.db", wrap=lambda store: Broken(store, plan)) as (
+            service,
+            call,
+        ):
+            await call("PUT", PLACE, CASCADE)
+            made = (await call("POST", PLACE + "/decide", {})).data
+            outputs = {"outputs": ["x"] * (made["stage"] + 1)}
+            plan["fail"] = "before"
+            replies = await asyncio.gather(
+                call("POST", f"{PLACE}/decisions/1/{first}", outputs if first == "feedback" else {}),
+                call("POST", f"{PLACE}/decisions/1/feedback", {"outputs": ["y"] * (made["stage"] + 1)}),
+                call("POST", f"{PLACE}/decisions/1/cancel", {}),
+            )
+            assert [reply.status for reply in replies] == [503] * 3
+            plan["fail"] = ""
+            await until(lambda: service.state == "ready")
+            assert (await call("GET", PLACE + "/decisions/1")).data["status"] == "pending"
+
+    for first in ("feedback", "cancel"):
+        run(play(first))
+
+
 def test_a_failed_making_leaves_a_name_that_can_be_used(tmp_path: Path) -> None:
     plan = {"fail": "before"}
 

@@ -1,7 +1,9 @@
 """One learner of each kind through its routes."""
 
+import asyncio
 from pathlib import Path
 
+import pytest
 from tests.serve.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, run, serving
 
 
@@ -60,5 +62,40 @@ def test_the_other_kinds_are_made_asked_and_taught(tmp_path: Path) -> None:
             for name in "rca":
                 report = await call("GET", f"/v1/learners/{name}/report")
                 assert report.data["rounds"] == 1, report.data
+
+    run(play())
+
+
+def test_a_page_of_decisions_lets_others_be_served(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with serving(tmp_path / "s.db") as (_, call):
+            await call("PUT", "/v1/learners/t", CASCADE)
+            await call("POST", "/v1/learners/t/decide", {"count": 300})
+            page = asyncio.create_task(call("GET", "/v1/learners/t/decisions?limit=300&status=all"))
+            turns = 0
+            while not page.done():
+                await asyncio.sleep(0)
+                turns += 1
+            assert len(page.result().data["decisions"]) == 300
+            assert turns >= 300
+
+    run(play())
+
+
+def test_ids_that_were_never_given_are_not_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        async with serving(tmp_path / "s.db") as (service, call):
+            await call("PUT", "/v1/learners/t", CASCADE)
+            await call("POST", "/v1/learners/t/decide", {})
+            looked: list[int] = []
+            decided = service.reader.decided  # type: ignore[union-attr]
+            monkeypatch.setattr(
+                service.reader, "decided", lambda learner, id: looked.append(id) or decided(learner, id)
+            )
+            for id in (0, 1, 2, 10**17):
+                await call("GET", f"/v1/learners/t/decisions/{id}")
+            assert looked == [1]
 
     run(play())

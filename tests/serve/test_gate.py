@@ -13,8 +13,9 @@ from tests.serve.processes import Process
 from weakfeedback.serve import auth as auth_module
 from weakfeedback.serve import service as service_module
 from weakfeedback.serve.api import OPERATIONS
+from weakfeedback.serve.app import read_body
 from weakfeedback.serve.auth import Auth, Token
-from weakfeedback.serve.models import BODY_LIMIT, HEADER_LIMIT
+from weakfeedback.serve.models import BODY_LIMIT, HEADER_LIMIT, Problem
 
 SECRETS = {scope: f"{scope}-token-0123456789" for scope in ("read", "use", "admin")}
 ORDER = ["none", "read", "use", "admin"]
@@ -256,5 +257,21 @@ def test_nothing_of_users_is_in_problems(tmp_path: Path) -> None:
                 assert reply.status == 422
                 if "secret" not in sent:
                     assert b"secret" not in reply.body, reply.body
+
+    run(play())
+
+
+@pytest.mark.parametrize("parts", [[], [b"{"]], ids=["at once", "in the middle"])
+def test_a_body_that_never_came_is_not_an_empty_one(parts: list[bytes]) -> None:
+    async def play() -> None:
+        messages: list[Any] = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+        messages.append({"type": "http.disconnect"})
+
+        async def receive() -> Any:
+            return messages.pop(0)
+
+        with pytest.raises(Problem, match="ended before the body") as caught:
+            await read_body(receive, {}, 100)
+        assert caught.value.status == 400
 
     run(play())

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -91,5 +92,35 @@ def test_a_batch_is_refused_item_by_item_and_stored_at_once(tmp_path: Path) -> N
             many = {"items": [{"id": 1, "outputs": [1]}] * 1001}
             refused = await call("POST", "/v1/learners/t/feedback", many)
             assert (refused.status, refused.data["code"]) == (422, "too_many_items")
+
+    run(play())
+
+
+def test_a_repetition_waits_for_a_thread_that_learns_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learner_module, "HEAVY", -1.0)
+
+    async def play() -> None:
+        async with serving(tmp_path / "s.db") as (service, call):
+            await call("PUT", "/v1/learners/t", CASCADE)
+            made = (await call("POST", "/v1/learners/t/decide", {})).data
+            learner, go = service.learners["t"], threading.Event()
+            settle = learner._settle
+
+            def slowly() -> Any:
+                assert go.wait(20)
+                return settle()
+
+            monkeypatch.setattr(learner, "_settle", slowly)
+            sent = {"outputs": [1] * (made["stage"] + 1)}
+            path = "/v1/learners/t/decisions/1/feedback"
+            first = asyncio.create_task(call("POST", path, sent))
+            while 1 in learner.live._ledger.waiting:
+                await asyncio.sleep(0.001)
+            second = asyncio.create_task(call("POST", path, sent))
+            await asyncio.sleep(0.05)
+            go.set()
+            assert [(await one).data.get("result") for one in (first, second)] == ["accepted", "duplicate"]
 
     run(play())

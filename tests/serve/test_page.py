@@ -223,6 +223,23 @@ def test_a_token_is_asked_for_and_remembered(tmp_path):
     run(look())
 
 
+def test_addresses_and_forms_that_nobody_links_to(tmp_path):
+    async def look():
+        async with serving(tmp_path / "s.db") as (service, _):
+            call = paged(service, Auth([Token.of("people", SECRET, "read")]))
+            await service.create("triage", CONFIG.validate_python(CASCADE))
+            known = {"authorization": f"Bearer {SECRET}"}
+            ids = ("0", "7", "-1", "x", "\u0663", "9" * 19, "9" * 5000)
+            found = [await call("GET", f"/learners/triage/decisions/{id}", **known) for id in ids]
+            kind = {"content-type": "application/x-www-form-urlencoded"}
+            form = await call.raw("POST", "/login", b"a=1&b=2&c=3&d=4&e=5", kind)
+            return [reply.status for reply in found], form
+
+    found, form = run(look())
+    assert found == [404] * 7
+    assert (form.status, form.data["detail"]) == (400, "the form has too many fields")
+
+
 def test_the_cookie_is_secure_beyond_this_machine(tmp_path):
     auth = Auth([Token.of("people", SECRET, "read")], hosts=["decide.internal"])
 

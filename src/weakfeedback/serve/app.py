@@ -62,17 +62,15 @@ async def read_body(receive: Any, headers: dict[bytes, bytes], limit: int) -> by
     declared = headers.get(b"content-length", b"")
     if declared and (not declared.isdigit() or len(declared) > 15 or int(declared) > limit):
         raise Problem("too_large", f"the body must have at most {limit} bytes")
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    while message.get("more_body"):
+    body, more = b"", True
+    while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise Problem("bad_request", "the connection ended before the body did")
         body += message.get("body", b"")
+        more = message.get("more_body", False)
         if len(body) > limit:
-            break
-    if len(body) > limit:
-        raise Problem("too_large", f"the body must have at most {limit} bytes")
+            raise Problem("too_large", f"the body must have at most {limit} bytes")
     return body
 
 

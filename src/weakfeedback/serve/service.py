@@ -634,6 +634,9 @@ class Service:
         """Learn, and return what is told once the future is done."""
         digest = digest or learner.kind.digest(given)
         if id not in learner.live._ledger.waiting:
+            if learner.heavy:  # a thread may be about to end it, and has not said yet how
+                async with learner.lock:
+                    pass
             return await self._ended(learner, id, digest), learner.last
         if given.dry_run:
             wants, _ = await self._taken(learner, self._wants, learner, id, given)
@@ -665,12 +668,14 @@ class Service:
             if end.body.get("digest") == digest:
                 learner.note_refused("duplicate")
                 return {"result": "duplicate", "id": id}
+            await self._shown(learner, None)
             learner.note_refused("conflict")
             raise Problem(
                 "conflict",
                 f"decision {id} was answered at {moment(end.at)} with other content",
                 title=f"Decision {id} was answered with other content",
             )
+        await self._shown(learner, None)
         learner.note_refused("late")
         code = "expired" if end.kind == "expire" else "cancelled"
         word = "has expired" if end.kind == "expire" else "was cancelled"
@@ -721,9 +726,9 @@ class Service:
         if events:
             return {"result": "cancelled", "id": id}
         end = await self._end_of(learner, id)
+        await self._shown(learner, None)
         if end.kind == "cancel":
-            found: dict[str, Any] = await self._shown(learner, {"result": "duplicate", "id": id})
-            return found
+            return {"result": "duplicate", "id": id}
         if end.kind == "expire":
             raise Problem("expired", f"decision {id} has expired at {moment(end.at)}")
         raise Problem("conflict", f"decision {id} was answered at {moment(end.at)}, and cannot be cancelled")
@@ -776,11 +781,11 @@ class Service:
     ) -> tuple[int | None, int | None]:
         """What came after an output of a round that has ended, from the log."""
         end = await self._end_of(learner, id)
+        await self._shown(learner, None)
         if end.kind != "feedback":
             learner.note_refused("late")
             code = "expired" if end.kind == "expire" else "cancelled"
             raise Problem(code, f"decision {id} has ended at {moment(end.at)}; nothing is learned from it")
-        await self._shown(learner, None)
         told = await self._look(lambda store: _tells(store, learner.id, id, end.seq))
         stage = len(told) - 1 if given.stage is None else given.stage
         kind: Any = learner.kind
@@ -814,7 +819,10 @@ class Service:
         return found
 
     async def _standing(self, learner: Learner, id: int) -> dict[str, Any]:
-        made = await self._look(lambda store: store.decided(learner.id, id)) if 0 < id < 2**63 else None
+        await asyncio.sleep(0)  # many are looked up one after the other, and others want to be served
+        made = None
+        if 0 < id < learner.live._ledger.next:
+            made = await self._look(lambda store: store.decided(learner.id, id))
         if made is None and id in learner.opened:
             await self._shown(learner, None)
             made = await self._look(lambda store: store.decided(learner.id, id))
@@ -841,7 +849,7 @@ class Service:
         """Decisions of a status, or all, in the order of their ids."""
         learner = self.learner(name)
         if status == "pending":
-            ids = [id for id in learner.opened if id > after]
+            ids = [id for id in list(learner.opened) if id > after]
         else:
             ids = list(range(after + 1, min(learner.live._ledger.next, after + 1 + 10 * limit)))
         found: list[dict[str, Any]] = []

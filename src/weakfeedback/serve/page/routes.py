@@ -310,7 +310,7 @@ class Page:
         """Why a decision fell as it did."""
         if (elsewhere := await self.allowed(request)) is not None:
             return elsewhere
-        name, id = request.path_params["name"], request.path_params["id"]
+        name, id = request.path_params["name"], _number(request.path_params["id"])
         try:
             text = (await self.service.explain(name, id))["text"]
             state = await self.service.decision(name, id)
@@ -339,7 +339,10 @@ class Page:
             after = _inside(request.query_params.get("next", "/"))
             return self.render(request, "login.html", wrong=False, next=after)
         body = await read_body(request.receive, request.scope["weakfeedback.headers"], 4096)
-        form = parse_qs(body.decode("latin-1"), max_num_fields=4, keep_blank_values=True)
+        try:
+            form = parse_qs(body.decode("latin-1"), max_num_fields=4, keep_blank_values=True)
+        except ValueError:
+            raise Problem("bad_request", "the form has too many fields") from None
         token = form.get("token", [""])[0].strip()
         after = _inside(form.get("next", ["/"])[0])
         value = self.auth.session(token) if token else None
@@ -453,7 +456,7 @@ class Page:
             Route("/", self.overview, name="page"),
             Route("/live", self.live, name="page live"),
             Route("/learners/{name}", self.one, name="page of a learner"),
-            Route("/learners/{name}/decisions/{id:int}", self.why, name="page of a decision"),
+            Route("/learners/{name}/decisions/{id}", self.why, name="page of a decision"),
             Route("/v1/learners/{name}/live", self.live_learner, name="live"),
             Route("/docs", self.docs, name="page of the API"),
             Route("/login", self.login, methods=["GET", "POST"], name="login"),
@@ -534,6 +537,11 @@ def _chosen(request: Request) -> tuple[str, int]:
 def _span(request: Request) -> str:
     span = request.query_params.get("span", "")
     return span if span in view.SPANS else ""
+
+
+def _number(text: str) -> int:
+    """The id that a text is, or 0, which no decision has."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
 
 
 def _inside(target: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 UNPARSABLE = "unparsable"
 CUT = 10_000  # characters, from the end, that patterns, judges and embeddings get to see
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
-FENCED = re.compile(r"```[ \t]*[\w.+-]*[ \t]*\r?\n(.*?)```", re.DOTALL)
+FENCED = re.compile(r"```[ \t]*+[\w.+-]*+[ \t]*+\r?\n(.*?)```", re.DOTALL)
 LETTERS = ("A", "B", "C", "D", "E")
 
 
@@ -136,7 +136,7 @@ def json_label(answer: Answer, fields: Sequence[str]) -> str:
 
 def json_in(text: str) -> tuple[Any] | None:
     """Return the JSON document of a text, or of its last fenced block that is one."""
-    for candidate in (text, *reversed(FENCED.findall(text))):
+    for candidate in (text, *reversed(FENCED.findall(ending(text)))):
         try:
             return (json.loads(candidate, parse_constant=_refuse_constant),)
         except (ValueError, RecursionError):

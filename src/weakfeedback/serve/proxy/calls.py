@@ -95,10 +95,13 @@ class Call:
             raise
         self._first = monotonic() - self._started
         self._assembly = Assembly()
-        return self._chunks(events, self._assembly)
+        chunks = self._chunks(events, self._assembly)
+        await anext(chunks)  # only a generator that has begun ends the call when it is closed
+        return chunks
 
     async def _chunks(self, events: Events, assembly: Assembly) -> Events:
         try:
+            yield b"", None  # to open
             async for data, chunk in events:
                 if chunk is not None:
                     assembly.take(chunk)

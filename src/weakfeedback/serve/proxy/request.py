@@ -15,7 +15,7 @@ from weakfeedback.serve.proxy.prices import PER_TOKEN, characters_of
 from weakfeedback.serve.proxy.settings import FIELDS, NEVER, Feature, ProxySettings
 
 LONGEST_KEY = 128
-CODE = re.compile(r"```|\bdef \w+\(|\bfunction \w+\(|#include\b|\bSELECT\b.+\bFROM\b|;\s*\n\s*\}")
+CODE = re.compile(r"```|\bdef \w+\(|\bfunction \w+\(|#include\b|\bSELECT\b.{1,500}?\bFROM\b|;[^\S\n]*\n\s*\}")
 
 
 class Refused(Exception):

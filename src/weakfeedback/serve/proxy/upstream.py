@@ -238,7 +238,9 @@ class Upstream:
             if isinstance(error, BrokenStream):
                 raise UpstreamFailed("malformed", again=True) from None
             raise
-        return self._rest(response, first, events)
+        rest = self._rest(response, first, events)
+        await anext(rest)  # only a generator that has begun closes the response when it is closed
+        return rest
 
     def _told(self, error: Any) -> UpstreamFailed:
         """What an error event at the start of a stream means: the same as its status would."""
@@ -254,6 +256,7 @@ class Upstream:
     ) -> Events:
         """Yield data and chunk of every event; the last is ``[DONE]`` with None, else BrokenStream is raised."""
         try:
+            yield first  # to the opener
             yield first
             async for found in events:
                 if found[1] is not None and "error" in found[1]:
