@@ -105,7 +105,7 @@ class Service:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._was_owner = False
         self._leaving = threading.Event()  # for the thread in which a standby waits
-        self._then: Callable[[], Awaitable[Any]] | None = None  # when the store is owned for the first time
+        self._then: list[Callable[[], Awaitable[Any]]] = []  # when the store is owned for the first time
 
     # -- beginning and end
 
@@ -115,7 +115,7 @@ class Service:
         JournalError if it cannot be trusted, OSError if it cannot be read. If another process owns it and
         ``options.standby`` is set, all that happens later, when that one has let it go.
         """
-        self._then = then
+        self._then = [] if then is None else [then]
         try:
             await self._own()
         except OwnedElsewhere as error:
@@ -126,6 +126,13 @@ class Service:
         self._spawn(self._tick())
         if self.options.compiled:
             self._spawn(self._compile(list(self.learners.values())))
+
+    async def when_owned(self, work: Callable[[], Awaitable[Any]]) -> None:
+        """Do some work now if the store is owned, else when it is, after what comes then."""
+        if self.state == "ready":
+            await work()
+        else:
+            self._then.append(work)
 
     def _stand_by(self, error: BaseException) -> None:
         self.state = "standby"
@@ -161,10 +168,16 @@ class Service:
         self.learners = {learner.name: learner for learner in found.learners}
         sync = DURABILITY[self.options.durability]
         self.committer = Committer(store, loop, sync=sync, failed=self._lost, watch=self._committed)
-        self.state = "ready"
-        if self._then is not None:
-            await self._then()
-            self._then = None
+        before, self.state = self.state, "ready"
+        then, self._then = self._then, []
+        try:
+            for work in then:
+                await work()
+        except BaseException:
+            self._then = then + self._then
+            if self.state == "ready":
+                self.state = before
+            raise
 
     def _held(self) -> tuple[Store, Committer]:
         """The store and its committer, while this process owns it."""
