@@ -173,6 +173,31 @@ def test_a_client_that_leaves_cancels_the_decision_with_its_cost(tmp_path, warm)
     asyncio.run(work())
 
 
+@pytest.mark.parametrize("mode", ["adaptive", "router"])
+def test_a_client_that_leaves_while_it_is_decided_leaves_nothing_open(tmp_path, mode, monkeypatch):
+    table = learner(mode=mode, compare={"type": "text"})
+    monkeypatch.setattr("weakfeedback.serve.learner.HEAVY", -1.0)
+
+    async def work():
+        async with chatting(tmp_path / "s.db", table) as chat:
+            made = chat.service.learners["support"]
+            name = "begin_round" if mode == "adaptive" else "decide"
+            decide = getattr(made, name)
+
+            def slowly(*given):
+                time.sleep(0.3)
+                return decide(*given)
+
+            monkeypatch.setattr(made, name, slowly)
+            await chat.post(body_of(), leave=0.1)
+            events = await chat.service.events("support", 0, 1000)
+            assert [event.kind for event in events][1:] == ["cancel"]
+            assert events[-1].body["reason"] == "the client left"
+            assert (await chat.service.report("support"))["pending"] == 0
+
+    asyncio.run(work())
+
+
 def test_prices_of_the_file_are_taken_and_measured_ones_stay(tmp_path):
     async def prices(table=None, measured=None):
         async with chatting(tmp_path / "s.db", table) as chat:
