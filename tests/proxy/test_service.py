@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from types import SimpleNamespace
 
@@ -14,16 +15,24 @@ import openai
 import pytest
 from prometheus_client import CollectorRegistry
 from tests.proxy.raw import RIGHT, ask, body_of
-from tests.proxy.world import MODELS, Running, learner, until
+from tests.proxy.world import MODELS, Running, free_port, learner, until
 from tests.serve.harness import opener, quick
 
+from weakfeedback.journal import OwnedElsewhere
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth, Token
 from weakfeedback.serve.models import ReportAnswer, WarmStartRequest
-from weakfeedback.serve.proxy.attach import UpstreamMetrics, make_proxy, prepare_learners, proxy_routes
+from weakfeedback.serve.proxy.attach import (
+    UpstreamMetrics,
+    extend,
+    make_proxy,
+    prepare_learners,
+    proxy_routes,
+)
 from weakfeedback.serve.proxy.fake import FakeModel, FakeServer, FakeUpstream
 from weakfeedback.serve.proxy.prices import Tokens
 from weakfeedback.serve.proxy.settings import read_proxied
+from weakfeedback.serve.proxy.upstream import UpstreamSettings
 from weakfeedback.serve.service import Service
 
 SECRET = "a-token-that-is-long-enough"
@@ -159,6 +168,31 @@ def test_a_client_that_leaves_cancels_the_decision_with_its_cost(tmp_path, warm)
             assert (ended.kind, ended.decision) == ("cancel", decided.decision)
             assert ended.body["reason"] == "the client left"
             assert 0.01 < ended.body["cost"] < 10 * 0.5
+            assert (await chat.service.report("support"))["pending"] == 0
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("mode", ["adaptive", "router"])
+def test_a_client_that_leaves_while_it_is_decided_leaves_nothing_open(tmp_path, mode, monkeypatch):
+    table = learner(mode=mode, compare={"type": "text"})
+    monkeypatch.setattr("weakfeedback.serve.learner.HEAVY", -1.0)
+
+    async def work():
+        async with chatting(tmp_path / "s.db", table) as chat:
+            made = chat.service.learners["support"]
+            name = "begin_round" if mode == "adaptive" else "decide"
+            decide = getattr(made, name)
+
+            def slowly(*given):
+                time.sleep(0.3)
+                return decide(*given)
+
+            monkeypatch.setattr(made, name, slowly)
+            await chat.post(body_of(), leave=0.1)
+            events = await chat.service.events("support", 0, 1000)
+            assert [event.kind for event in events][1:] == ["cancel"]
+            assert events[-1].body["reason"] == "the client left"
             assert (await chat.service.report("support"))["pending"] == 0
 
     asyncio.run(work())
@@ -455,3 +489,48 @@ def test_a_key_that_is_not_there_ends_the_command_in_one_line(tmp_path):
         assert process.returncode == 2
         assert errors.strip().count("\n") == 0
         assert "TEST_KEY must hold the key" in errors
+
+
+def test_a_standby_starts_refuses_and_serves_its_models_when_it_owns(tmp_path):
+    settings = SimpleNamespace(
+        upstreams={"fake": UpstreamSettings("fake", f"http://127.0.0.1:{free_port()}/v1", retries=0)},
+        proxied=[read_proxied("learner[0]", learner(), {"fake": None})],
+        file="f.toml",
+    )
+    free, plain = threading.Event(), opener(tmp_path / "s.db")
+
+    def owned_elsewhere(wait=False, stop=None, **more):
+        if wait:
+            assert free.wait(20)
+        elif not free.is_set():
+            raise OwnedElsewhere("s.db: another process owns it")
+        return plain(**more)
+
+    async def work():
+        service = Service(owned_elsewhere, quick(standby=True))
+        done = []
+
+        async def then():
+            done.append(list(service.learners))
+
+        await service.start(then)
+        made = await extend(service, Auth(), settings)
+        chat = Chat(service, None, make_app(service, Auth(), routes=made["routes"]))
+        try:
+            for headers in ({}, {"x_weakfeedback_stage": "small"}):
+                status, names, body = await chat.post(body_of(), **headers)
+                assert (status, names["retry-after"]) == (503, "1")
+                assert json.loads(body)["error"]["code"] == "standby"
+            free.set()
+            for _ in range(1000):
+                if "support" in service.learners:
+                    break
+                await asyncio.sleep(0.01)
+            assert done == [[]]  # what comes then is first
+            status, _, body = await chat.post(body_of())
+            assert (status, json.loads(body)["error"]["code"]) == (502, "upstream_failed")
+        finally:
+            await made["close"]()
+            await service.stop()
+
+    asyncio.run(work())

@@ -4,15 +4,19 @@ import asyncio
 import errno
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.harness import CASCADE, Caller, quick, run, serving
+from tests.serve.harness import CASCADE, Caller, opener, quick, run, serving
 
-from weakfeedback.journal.events import StoreUnavailable
+from weakfeedback.journal.events import OwnedElsewhere, StoreUnavailable
 from weakfeedback.serve import service as serving_module
+from weakfeedback.serve.config import settle
+from weakfeedback.serve.models import CONFIG
+from weakfeedback.serve.service import Service
 
 PLACE = "/v1/learners/t"
 
@@ -126,6 +130,54 @@ def test_a_failed_making_leaves_a_name_that_can_be_used(tmp_path: Path) -> None:
     run(play())
 
 
+def test_a_store_that_fails_when_a_standby_takes_over_ends_nothing(tmp_path: Path) -> None:
+    """What comes then is done again, by one task, when the store can be written."""
+    plan, free, opened = {"fail": "before"}, threading.Event(), []
+    plain = opener(tmp_path / "s.db", lambda store: Broken(store, plan))
+
+    def owned_elsewhere(wait: bool = False, stop: Any = None, **more: Any) -> Any:
+        if wait:
+            assert free.wait(20)
+        elif not free.is_set():
+            raise OwnedElsewhere("s.db: another process owns it")
+        opened.append(more.get("read_only", False))
+        return plain(**more)
+
+    async def play() -> None:
+        service = Service(owned_elsewhere, quick(standby=True))
+        try:
+            await service.start(lambda: settle(service, [("t", CONFIG.validate_python(CASCADE))], "f.toml"))
+            free.set()
+            await until(lambda: opened.count(False) >= 3 or service.fatal is not None)
+            assert service.fatal is None
+            plan["fail"] = ""
+            await until(lambda: service.state == "ready" and "t" in service.learners)
+            count = len(opened)
+            await asyncio.sleep(0.1)
+            assert (service.state, len(opened)) == ("ready", count)
+        finally:
+            await service.stop()
+
+    run(play())
+
+
+def test_a_store_that_fails_at_the_start_is_no_mistake_of_the_configuration(tmp_path: Path) -> None:
+    async def play() -> None:
+        service = Service(opener(tmp_path / "s.db", lambda store: Broken(store, {"fail": "before"})), quick())
+        with pytest.raises(StoreUnavailable, match="could not be written"):
+            await service.start(lambda: settle(service, [("t", CONFIG.validate_python(CASCADE))], "f.toml"))
+        await service.stop()
+        service = Service(opener(tmp_path / "s.db", lambda store: Broken(store, {"fail": "before"})), quick())
+        await service.start()
+        with pytest.raises(StoreUnavailable, match="could not be written"):
+            await service.when_owned(
+                lambda: settle(service, [("t", CONFIG.validate_python(CASCADE))], "f.toml")
+            )
+        await service.stop()
+
+    run(play())
+
+
 def test_a_file_that_is_moved_away_and_back(tmp_path: Path) -> None:
     async def play() -> None:
         file = tmp_path / "s.db"
@@ -186,7 +238,6 @@ def test_a_full_disk_is_survived_by_the_real_server(tmp_path: Path) -> None:
 def test_a_store_that_cannot_be_written_is_refused_in_one_line(tmp_path: Path) -> None:
     async def play() -> None:
         from weakfeedback.serve.app import make_app
-        from weakfeedback.serve.service import Service
 
         def refuse(**_: Any) -> Any:
             raise StoreUnavailable(errno.EROFS, "s.db: it cannot be written")

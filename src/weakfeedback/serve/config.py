@@ -279,7 +279,7 @@ async def settle(service: Any, learners: Iterable[tuple[str, Any]], file: str) -
             try:
                 await service.create(name, config)
             except Problem as problem:
-                raise ConfigError(f"{file}: learner {name}: {problem.detail}") from None
+                raise _wrong(problem, file, name) from None
             continue
         await _compare(service, known, name, config, file)
 
@@ -302,7 +302,14 @@ async def _compare(service: Any, known: Any, name: str, config: Any, file: str) 
         try:
             await service.recost(name, CostsRequest(**changed))
         except Problem as problem:
-            raise ConfigError(f"{file}: learner {name}: {problem.detail}") from None
+            raise _wrong(problem, file, name) from None
+
+
+def _wrong(problem: Problem, file: str, name: str) -> Exception:
+    """A mistake of the configuration, unless the store is at fault, which passes."""
+    if problem.status == 503:
+        return problem
+    return ConfigError(f"{file}: learner {name}: {problem.detail}")
 
 
 def _shown(value: Any) -> str:

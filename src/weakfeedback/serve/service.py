@@ -104,8 +104,9 @@ class Service:
         self._pool = ThreadPoolExecutor(THREADS, "weakfeedback step")
         self._tasks: set[asyncio.Task[Any]] = set()
         self._was_owner = False
+        self._returning: asyncio.Task[Any] | None = None  # who opens the store again
         self._leaving = threading.Event()  # for the thread in which a standby waits
-        self._then: Callable[[], Awaitable[Any]] | None = None  # when the store is owned for the first time
+        self._then: list[Callable[[], Awaitable[Any]]] = []  # when the store is owned for the first time
 
     # -- beginning and end
 
@@ -115,17 +116,29 @@ class Service:
         JournalError if it cannot be trusted, OSError if it cannot be read. If another process owns it and
         ``options.standby`` is set, all that happens later, when that one has let it go.
         """
-        self._then = then
+        self._then = [] if then is None else [then]
         try:
             await self._own()
         except OwnedElsewhere as error:
             if not self.options.standby:
                 raise
             self._stand_by(error)
-            self._spawn(self._return())
+            self._returning = self._spawn(self._return())
+        except Problem as problem:  # of what comes then
+            raise StoreUnavailable(0, problem.detail) from None
         self._spawn(self._tick())
         if self.options.compiled:
             self._spawn(self._compile(list(self.learners.values())))
+
+    async def when_owned(self, work: Callable[[], Awaitable[Any]]) -> None:
+        """Do some work now if the store is owned, else when it is, after what comes then."""
+        if self.state != "ready":
+            self._then.append(work)
+            return
+        try:
+            await work()
+        except Problem as problem:
+            raise StoreUnavailable(0, problem.detail) from None
 
     def _stand_by(self, error: BaseException) -> None:
         self.state = "standby"
@@ -161,10 +174,16 @@ class Service:
         self.learners = {learner.name: learner for learner in found.learners}
         sync = DURABILITY[self.options.durability]
         self.committer = Committer(store, loop, sync=sync, failed=self._lost, watch=self._committed)
-        self.state = "ready"
-        if self._then is not None:
-            await self._then()
-            self._then = None
+        before, self.state = self.state, "ready"
+        then, self._then = self._then, []
+        try:
+            for work in then:
+                await work()
+        except BaseException:
+            self._then = then + self._then
+            if self.state == "ready":
+                self.state = before
+            raise
 
     def _held(self) -> tuple[Store, Committer]:
         """The store and its committer, while this process owns it."""
@@ -183,7 +202,8 @@ class Service:
         log.error("a commit failed, and the store is read again: %s", error)
         self.state = "replaying"
         self.learners = {}
-        self._spawn(self._return())
+        if self._returning is None or self._returning.done():
+            self._returning = self._spawn(self._return())
 
     async def _return(self) -> None:
         """Open the store again, or for the first time, as often as it takes."""

@@ -232,12 +232,21 @@ class UpstreamMetrics:
 
 
 class Guarded:
-    """A route of the proxy: checks the token, and answers problems in OpenAI's form."""
+    """A route of the proxy: checks the token, and answers problems in OpenAI's form.
+
+    While another process owns the store it refuses: that one serves.
+    """
 
     def __init__(
-        self, serve: Callable[[Any, Any, Any], Awaitable[None]], auth: Auth, path: str, scope: str
+        self,
+        serve: Callable[[Any, Any, Any], Awaitable[None]],
+        auth: Auth,
+        path: str,
+        scope: str,
+        service: Service | None = None,
     ) -> None:
         self._serve, self._auth, self._path, self._scope = serve, auth, path, scope
+        self._service = service
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request."""
@@ -248,10 +257,16 @@ class Guarded:
         except Problem as problem:
             await Reply(send).error(Refused(problem.status, problem.detail, problem.code))
             return
+        if self._service is not None and self._service.state in ("starting", "standby"):
+            words = f"the service is {self._service.state}"
+            refused = Refused(503, words, self._service.state, kind="server_error")
+            refused.headers["retry-after"] = "1"
+            await Reply(send).error(refused)
+            return
         await self._serve(scope, receive, send)
 
 
-def proxy_routes(proxy: Proxy, auth: Auth) -> list[BaseRoute]:
+def proxy_routes(proxy: Proxy, auth: Auth, service: Service | None = None) -> list[BaseRoute]:
     """Return the routes of the proxy, for `weakfeedback.serve.app.make_app`."""
     table = (
         ("/v1/chat/completions", proxy.chat, "POST", "use"),
@@ -259,7 +274,7 @@ def proxy_routes(proxy: Proxy, auth: Auth) -> list[BaseRoute]:
         ("/v1/models/{name}", proxy.models, "GET", "read"),
     )
     return [
-        Route(path, Guarded(serve, auth, path, scope), methods=[method], name=path)
+        Route(path, Guarded(serve, auth, path, scope, service), methods=[method], name=path)
         for path, serve, method, scope in table
     ]
 
@@ -305,5 +320,9 @@ async def extend(service: Service, auth: Auth, settings: Settings) -> dict[str, 
         proxy = make_proxy(service, settings.upstreams, settings.proxied)
     except ValueError as error:
         raise ConfigError(f"{settings.file}: {error}") from None
-    await prepare_learners(service, proxy, settings.file)
-    return {"routes": proxy_routes(proxy, auth), "close": proxy.close, "models": list(proxy.learners)}
+    await service.when_owned(lambda: prepare_learners(service, proxy, settings.file))
+    return {
+        "routes": proxy_routes(proxy, auth, service),
+        "close": proxy.close,
+        "models": list(proxy.learners),
+    }

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping, MutableMapping
 from time import time
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -29,6 +29,7 @@ from weakfeedback.serve.proxy.upstream import UpstreamFailed
 
 log = logging.getLogger("weakfeedback.serve")
 WAITING = 1000  # comparisons that may wait at a time
+Made = TypeVar("Made", Ruling, Step)
 
 
 class StreamCut(Exception):
@@ -212,11 +213,12 @@ class Proxy:
             return None
         try:
             if settings.kind == "adaptive":
-                step = await self._decider.begin(settings.name)
+                step = await self._to_the_end(round, self._decider.begin(settings.name))
                 round.partition = Partition(self._comparators[settings.name])
                 round.ruling = Ruling(step.id, (0,), 0)
                 return step
-            ruling = await self._decider.decide(settings.name, asked.context, asked.key)
+            work = self._decider.decide(settings.name, asked.context, asked.key)
+            ruling = await self._to_the_end(round, work)
         except Unavailable as error:
             if not settings.fail_open:
                 raise Refused(503, str(error), "store_unavailable", kind="server_error") from None
@@ -225,6 +227,24 @@ class Proxy:
         round.ruling, round.chosen = ruling, ruling.answer
         round.compared = len(ruling.call) > 1 and not ruling.repeated
         return None
+
+    async def _to_the_end(self, round: Round, work: Coroutine[Any, Any, Made]) -> Made:
+        """Decide to the end, even if the client leaves meanwhile: what is decided then is taken back."""
+        task = asyncio.create_task(work)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            self._spawn(self._take_back(round, task))
+            raise
+
+    async def _take_back(self, round: Round, task: asyncio.Task[Made]) -> None:
+        try:
+            made = await task
+            if not (isinstance(made, Ruling) and made.repeated):
+                name = round.asked.settings.name
+                await self._decider.cancel(name, made.id, round.spending(), "the client left")
+        except (Unavailable, Refused):
+            return
 
     def _settled(self, settings: ProxySettings) -> int:
         try:
