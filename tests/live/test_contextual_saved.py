@@ -52,7 +52,7 @@ def test_stopping_in_the_middle_makes_no_difference(tmp_path, name, options):
         assert through.report().let_go > 0
 
 
-def test_code_is_given_again_and_the_quadratic_map_is_not(tmp_path):
+def test_code_is_given_again_and_the_quadratic_map_need_not_be(tmp_path):
     path = tmp_path / "c.json"
     fitted = QuadraticFeatures(2.0).fit([[0.0, 0.1], [1.0, 0.0], [0.0, 0.5], [0.0, 0.9]])
     cascade = make(RIDGE, features=fitted)
@@ -60,8 +60,9 @@ def test_code_is_given_again_and_the_quadratic_map_is_not(tmp_path):
     cascade.save(path)
     loaded = ContextualCascade.load(path, STAGES)
     assert [loaded(x) for x in CONTEXTS[1:20]] == [cascade(x) for x in CONTEXTS[1:20]]
+    assert ContextualCascade.load(path, STAGES, features=fitted).rounds == 1  # the same may be given again
     with pytest.raises(ValueError, match="features must be given if and only if"):
-        ContextualCascade.load(path, STAGES, features=fitted)
+        ContextualCascade.load(path, STAGES, features=lambda X: X)
 
     def own(X):
         return X / 2
