@@ -294,7 +294,7 @@ def test_new_prices_for_cascades_with_contexts(policy):
 
 @pytest.mark.parametrize(
     ("policy", "options"),
-    [("Hanawal", {}), ("Random", {}), ("Fixed", {"arm": 1}), ("Q-USS", {"label_price": 1})],
+    [("Hanawal", {}), ("Q-USS", {"label_price": 1})],
 )
 def test_prices_of_other_policies_stay(policy, options):
     cascade = Cascade(3, **COSTS, policy=policy, seed=1, **options)
