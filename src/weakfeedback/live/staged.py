@@ -485,7 +485,8 @@ class Staged(Live):
         """Continue with new prices; the counts stay.
 
         Only for policies whose statistics do not depend on the costs: USS-TS, USS-UCB, USS-TS-drift, USS-TS-joint,
-        USS-PD, USS-PD-TS, Fixed, Random, and for those that decide after every answer, which keep what they need to learn anew.
+        USS-PD, USS-PD-TS, Fixed, Random, and for those that decide after every answer, which keep what they need to
+        learn anew.
         ValueError otherwise, and then nothing has changed.
         """
         prices = vector("stage_costs", stage_costs, at_least=0.0, size=len(self._stages))
