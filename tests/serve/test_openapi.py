@@ -172,7 +172,7 @@ def test_every_route_and_every_error_is_in_it(made, tmp_path):
     inner = {
         "/live",
         "/learners/{name}",
-        "/learners/{name}/decisions/{id:int}",
+        "/learners/{name}/decisions/{id}",
         "/login",
         "/logout",
         "/static/{file}",
