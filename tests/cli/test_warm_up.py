@@ -78,6 +78,7 @@ def test_a_second_process_finds_what_the_first_has_compiled_for_any_size(tmp_pat
     assert files(tmp_path) == before  # found, not made again
 
 
+@pytest.mark.slow
 def test_two_may_warm_up_at_once(tmp_path):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     started = [subprocess.Popen(WARM_UP, env=environment(tmp_path), **pipes) for _ in range(2)]
