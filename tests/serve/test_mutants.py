@@ -157,7 +157,9 @@ MUTANTS = {
     "count what was cancelled as fed": (learner, '"cancel": "cancelled"', '"cancel": "feedback"'),
     "keep the memory after a failed commit": (
         service,
-        '        self.state = "replaying"\n        self.learners = {}\n        self._spawn(self._return())\n',
+        '        self.state = "replaying"\n        self.learners = {}\n'
+        "        if self._returning is None or self._returning.done():\n"
+        "            self._returning = self._spawn(self._return())\n",
         "        self.committer = Committer(self.store, asyncio.get_running_loop(), failed=self._lost)\n",
     ),
     "show what is not stored": (
