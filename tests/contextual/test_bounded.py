@@ -353,6 +353,7 @@ def linear(x):
     return np.column_stack([np.ones(len(x)), x]) / 2
 
 
+@pytest.mark.slow  # unbounded ones are compared in tests/test_checks.py
 @pytest.mark.parametrize("kind", KINDS)
 def test_compiled_rounds_leave_the_bits_of_interpreted_ones(kind):
     rng = np.random.default_rng(0)
