@@ -47,14 +47,14 @@ PROGRAM = textwrap.dedent(
 )
 
 
-# one of each setting, quick to compile
+# one of each setting, with the most to index
 SOME = {
     "cascade": ["USS-TS-joint"],
-    "contextual": ["Fixed"],
-    "adaptive": ["Agreement"],
+    "contextual": ["USS-PD-TS"],
+    "adaptive": ["USS-next"],
     "routing": ["Pay-to-compare"],
     "allocation": ["CSB-TS"],
-    "multiplayer": ["Musical-Chairs"],
+    "multiplayer": ["DLC-LIX"],
 }
 
 

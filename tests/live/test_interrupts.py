@@ -437,11 +437,11 @@ def test_a_second_exception_during_the_recovery_does_no_harm(name, gesture, tmp_
     twice, luck = 0, random.Random(1)
     for after in sorted(luck.sample(range(watch.calls), min(150, watch.calls))):
         recovery = attempt(GESTURES[gesture], case.again(body), after=after).lines
-        for at in luck.sample(range(recovery), min(3, recovery)):
+        for at in luck.sample(range(recovery), min(6, recovery)):
             thing = case.again(body)
             twice += attempt(GESTURES[gesture], thing, at, after).raised == 2
             is_whole(case, thing, states, tmp_path / "state.json" if at % 3 == 0 else None)
-    assert twice > 5  # or nothing was tested
+    assert twice > 10
 
 
 def left_open(case, gesture):
@@ -546,7 +546,7 @@ def test_signals_at_random_times_leave_nothing_inconsistent(name, count, tmp_pat
 
     thing.save(path)
     for n in range(count):
-        until_interrupted(operate, delays.uniform(1e-4, 6e-3))
+        until_interrupted(operate, delays.uniform(1e-4, 2e-2 if name == "Adaptive" else 6e-3))
         rounds = thing.rounds
         assert accepted <= rounds <= accepted + 1  # the round under way may have been learned
         accepted = rounds
@@ -561,4 +561,4 @@ def test_signals_at_random_times_leave_nothing_inconsistent(name, count, tmp_pat
             assert thing.pending == [] or len(thing.pending) == 1
     thing.save(path)
     assert play(kind, kind.load(path), 5) == play(kind, thing, 5)
-    assert accepted > count // 2  # or nothing was learned between signals
+    assert accepted > count
