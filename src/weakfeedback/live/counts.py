@@ -43,6 +43,11 @@ class Counts(NamedTuple):
         """The number of rounds."""
         return sum(self.stops)
 
+    @property
+    def learned(self) -> int:
+        """The number of feedbacks: one for every round."""
+        return self.rounds
+
     def after_round(self, arm: int, differ: np.ndarray, cost: float, saved: float, alone: float) -> Counts:
         """Count a round that stopped at this stage; ``differ`` has the pairs i < j <= arm."""
         differed, seen = self._compared(arm, differ)

@@ -45,6 +45,11 @@ class RouterCounts(NamedTuple):
         """All decisions, cancelled or not."""
         return sum(self.answers)
 
+    @property
+    def rounds(self) -> int:
+        """The decisions that were not cancelled."""
+        return self.decided - self.cancelled
+
     def after_decision(self, call: tuple[int, ...], prices: list[float]) -> RouterCounts:
         """Count a decision to call these models."""
         calls = tuple(n + (k in call) for k, n in enumerate(self.calls))
@@ -232,7 +237,7 @@ def make_router_report(
         policy=label,
         prices=np.array(prices),
         error_cost=error_cost,
-        rounds=tally.decided - tally.cancelled,
+        rounds=tally.rounds,
         comparisons=tally.learned,
         pending=pending,
         settled=settled,
