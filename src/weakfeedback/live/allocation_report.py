@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from weakfeedback.live import storage
-from weakfeedback.live.report import counted, percent, plain
+from weakfeedback.live.report import Report, between, counted, percent
 from weakfeedback.live.storage import StateError
 from weakfeedback.validate import vector
 
@@ -82,7 +82,7 @@ class AllocationCounts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AllocationReport:
+class AllocationReport(Report):
     """What an allocator has given, seen and learned. ``print`` it for a table.
 
     Attributes
@@ -190,12 +190,7 @@ class AllocationReport:
     def _mean(self, i: int) -> str:
         if math.isnan(self.means[i]):
             return "-"
-        low, high = self.intervals[i]
-        return f"{percent(self.means[i])} ({percent(low)} to {percent(high)})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON data: arrays are lists, NaN and infinity are None."""
-        return {item.name: plain(getattr(self, item.name)) for item in fields(self)}
+        return f"{percent(self.means[i])} {between(self.intervals[i])}"
 
 
 def make_allocation_report(

@@ -16,6 +16,7 @@ from weakfeedback.live import storage
 from weakfeedback.live.auditing import Audited
 from weakfeedback.live.base import EXPLAINED
 from weakfeedback.live.buying import NO_LABEL, Bought, LabelSource, label_price_of, labels_from_state
+from weakfeedback.live.cascade_report import CascadeReport, explanation, make_report
 from weakfeedback.live.driver import Examples
 from weakfeedback.live.labels import (
     Costed,
@@ -29,7 +30,6 @@ from weakfeedback.live.labels import (
 )
 from weakfeedback.live.ledger import Content
 from weakfeedback.live.metrics import Metric, far_matrix, refuse_tolerance
-from weakfeedback.live.report import CascadeReport, explanation, make_report
 from weakfeedback.live.rounds import Answer, Decision, RoundRecord
 from weakfeedback.live.staged import STATE as COMMON
 from weakfeedback.live.staged import Staged, arm_of, check_number, warn_of_prices

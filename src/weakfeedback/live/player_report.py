@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from weakfeedback.live import storage
 from weakfeedback.live.player_words import description_of, phase_of
-from weakfeedback.live.report import percent, plain, wilson
+from weakfeedback.live.report import Report, between, percent, wilson
 from weakfeedback.live.storage import StateError
 
 IDLE = -1
@@ -76,7 +76,7 @@ def _plus(array: np.ndarray, place: int, amount: float) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class PlayerReport:
+class PlayerReport(Report):
     """What a player has played, observed and earned. ``print`` it for a table.
 
     Attributes
@@ -127,14 +127,9 @@ class PlayerReport:
         return "\n".join(lines + [self._line(arm) for arm in range(len(self.plays))])
 
     def _line(self, arm: int) -> str:
-        low, high = self.intervals[arm]
-        mean = f"{percent(self.means[arm])} ({percent(low)} to {percent(high)})" if self.free[arm] else "-"
+        mean = f"{percent(self.means[arm])} {between(self.intervals[arm])}" if self.free[arm] else "-"
         here = "  <- settled" if self.settled and arm == self.arm else ""
         return f"{arm:>4}  {self.plays[arm]:>8}  {self.plays[arm] - self.free[arm]:>8}  {mean:>28}{here}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON data: arrays are lists, NaN and infinity are None."""
-        return {item.name: plain(getattr(self, item.name)) for item in fields(self)}
 
 
 def make_player_report(label: str, policy: Any, slot: int, tally: PlayerCounts) -> PlayerReport:

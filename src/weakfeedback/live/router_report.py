@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from weakfeedback.live import storage
-from weakfeedback.live.report import counted, money, percent, plain, wilson
+from weakfeedback.live.report import Report, against_last, between, counted, disagreements, money, percent
 from weakfeedback.live.storage import StateError
 from weakfeedback.routing.tails import below, mean_excess
 
@@ -120,7 +120,7 @@ class RouterCounts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RouterReport:
+class RouterReport(Report):
     """What a router has seen and spent. ``print`` it for a table.
 
     Attributes
@@ -190,27 +190,17 @@ class RouterReport:
                 if not self.compared[i, j]:
                     lines.append(f"models {i} and {j}: never compared")
                     continue
-                low, high = self.intervals[i, j]
                 lines.append(
                     f"models {i} and {j} differed in {percent(self.disagreement[i, j])} of "
-                    f"{counted(int(self.compared[i, j]), 'comparison')} ({percent(low)} to {percent(high)})"
+                    f"{counted(int(self.compared[i, j]), 'comparison')} {between(self.intervals[i, j])}"
                 )
         return lines or ["one model: nothing to compare"]
 
     def _money(self) -> list[str]:
-        share = f" ({percent(abs(self.saved_alone) / self.last_alone)})" if self.last_alone > 0.0 else ""
-        word = "saved" if self.saved_alone >= 0.0 else "lost"
-        lines = [
-            f"spent {money(self.spent)}; the last model alone would have cost {money(self.last_alone)}: "
-            f"{word} {money(abs(self.saved_alone))}{share} against it"
-        ]
+        lines = [against_last("model", self.spent, self.last_alone, self.saved_alone)]
         if self.wasted > 0.0:
             lines.append(f"spent on cancelled decisions: {money(self.wasted)}")
         return lines
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON data: arrays are lists, NaN and infinity are None."""
-        return {item.name: plain(getattr(self, item.name)) for item in fields(self)}
 
 
 def make_router_report(
@@ -223,13 +213,7 @@ def make_router_report(
     tally: RouterCounts,
 ) -> RouterReport:
     """Return the report on what was counted."""
-    size = len(prices)
-    disagreement, intervals = np.zeros((size, size)), np.zeros((size, size, 2))
-    for i in range(size):
-        for j in range(i + 1, size):
-            count, tries = int(tally.differed[i, j]), int(tally.compared[i, j])
-            disagreement[i, j] = disagreement[j, i] = count / tries if tries else math.nan
-            intervals[i, j] = intervals[j, i] = wilson(count, tries)
+    disagreement, intervals = disagreements(tally.differed, tally.compared)
     bound = math.inf
     if hasattr(policy, "overspend") and hasattr(policy, "allowance"):
         bound = (1.0 + policy.overspend) * tally.alone + policy.allowance * tally.allowed
