@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weakfeedback.problem import FrozenProblem, counts_table, fingerprint
 from weakfeedback.validate import brief, cumulative_costs, number, plain, vector
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ TIE = 1e-12
 BSC_ARMS = 16
 
 
-class CascadeProblem:
+class CascadeProblem(FrozenProblem):
     """A cascade of K tests of rising cost whose errors are never revealed.
 
     Setting
@@ -212,28 +212,6 @@ class CascadeProblem:
         )
         self._freeze()
 
-    def _freeze(self) -> None:
-        for value in self.__dict__.values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"a CascadeProblem cannot be changed, so {name} cannot be set")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a CascadeProblem cannot be changed, so {name} cannot be deleted")
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # NumPy does not pickle the read-only flag.
-        self.__dict__.update(state)
-        self._freeze()
-
-    def __copy__(self) -> CascadeProblem:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> CascadeProblem:
-        return self
-
     def __repr__(self) -> str:
         return (
             f"CascadeProblem(arms={self.arms}, optimal_arm={self.optimal_arm}, "
@@ -259,11 +237,7 @@ class CascadeProblem:
         >>> problem.measures([3, 5])["regret"].item(), problem.measures([3, 5])["cost"].item()
         (0.75, 3.25)
         """
-        counts = np.asarray(pulls)
-        if counts.ndim < 1 or counts.shape[-1] != self.arms or counts.dtype.kind not in "iu":
-            raise ValueError(
-                f"pulls must be integers of shape (..., {self.arms}), got {counts.dtype} {counts.shape}"
-            )
+        counts = counts_table("pulls", pulls, self.arms)
         regret = np.zeros(counts.shape[:-1])
         cost = np.zeros(counts.shape[:-1])
         # in index order, so that the result does not depend on how the counts are batched
@@ -276,10 +250,7 @@ class CascadeProblem:
     def digest(self) -> str:
         """Return a hexadecimal fingerprint of everything that determines a simulation of this problem."""
         head = f"{type(self).__name__} {self._rows.shape} {self._cycled}"
-        digest = hashlib.sha256(head.encode())
-        for array, kind in ((self._rows, "<i8"), (self._probabilities, "<f8"), (self.costs, "<f8")):
-            digest.update(array.astype(kind).tobytes())
-        return digest.hexdigest()
+        return fingerprint(head, self._rows, self._probabilities, self.costs)
 
 
 def _weighted_costs(costs: Any, tradeoff: Any, arms: int) -> np.ndarray:
