@@ -21,7 +21,33 @@ TIE = 1e-12
 BSC_ARMS = 16
 
 
-class CascadeProblem(FrozenProblem):
+class RowsProblem(FrozenProblem):
+    """A problem whose rounds are rows (y, y1, ..., yK), drawn from a law or served in turn from a data set."""
+
+    arms: int
+    errors: np.ndarray
+    disagreement: np.ndarray
+    total_costs: np.ndarray
+    optimal_arm: int
+    gaps: np.ndarray
+    xi: float
+    weak_dominance: bool
+    _rows: np.ndarray
+    _probabilities: np.ndarray
+    _cycled: bool
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(arms={self.arms}, optimal_arm={self.optimal_arm}, "
+            f"weak_dominance={self.weak_dominance}, xi={self.xi:.6g})"
+        )
+
+    def _fingerprint(self, costs: np.ndarray) -> str:
+        head = f"{type(self).__name__} {self._rows.shape} {self._cycled}"
+        return fingerprint(head, self._rows, self._probabilities, costs)
+
+
+class CascadeProblem(RowsProblem):
     """A cascade of K tests of rising cost whose errors are never revealed.
 
     Setting
@@ -92,24 +118,13 @@ class CascadeProblem(FrozenProblem):
 
     setting = "cascade"
 
-    arms: int
     costs: np.ndarray
-    errors: np.ndarray
-    disagreement: np.ndarray
-    total_costs: np.ndarray
-    optimal_arm: int
-    gaps: np.ndarray
     kappas: np.ndarray
     xis: np.ndarray
     rho: float
-    xi: float
     strong_dominance: bool
-    weak_dominance: bool
     lower_set: tuple[int, ...]
     upper_set: tuple[int, ...]
-    _rows: np.ndarray
-    _probabilities: np.ndarray
-    _cycled: bool
 
     def __init__(self, outcomes: Any, probabilities: Any, costs: Any, tradeoff: Any = 1.0):
         rows = _integers("outcomes", outcomes, "integer labels")
@@ -212,12 +227,6 @@ class CascadeProblem(FrozenProblem):
         )
         self._freeze()
 
-    def __repr__(self) -> str:
-        return (
-            f"CascadeProblem(arms={self.arms}, optimal_arm={self.optimal_arm}, "
-            f"weak_dominance={self.weak_dominance}, xi={self.xi:.6g})"
-        )
-
     def world(self) -> LawWorld | TableWorld:
         """Return the hidden part of the simulation, which draws the rows."""
         from weakfeedback.cascade.world import LawWorld, TableWorld
@@ -249,8 +258,7 @@ class CascadeProblem(FrozenProblem):
 
     def digest(self) -> str:
         """Return a hexadecimal fingerprint of everything that determines a simulation of this problem."""
-        head = f"{type(self).__name__} {self._rows.shape} {self._cycled}"
-        return fingerprint(head, self._rows, self._probabilities, self.costs)
+        return self._fingerprint(self.costs)
 
 
 def _weighted_costs(costs: Any, tradeoff: Any, arms: int) -> np.ndarray:

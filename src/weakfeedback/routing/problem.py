@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.cascade.problem import CascadeProblem
-from weakfeedback.problem import FrozenProblem, counts_table, fingerprint
+from weakfeedback.cascade.problem import CascadeProblem, RowsProblem
+from weakfeedback.problem import counts_table
 from weakfeedback.routing.prices import model_prices
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from weakfeedback.routing.world import LawWorld, TableWorld
 
 
-class RoutingProblem(FrozenProblem):
+class RoutingProblem(RowsProblem):
     """K models of rising price, each of which can be called alone, whose errors are never revealed.
 
     Setting
@@ -75,19 +75,8 @@ class RoutingProblem(FrozenProblem):
 
     setting = "routing"
 
-    arms: int
     prices: np.ndarray
-    errors: np.ndarray
-    disagreement: np.ndarray
-    total_costs: np.ndarray
-    optimal_arm: int
-    gaps: np.ndarray
-    xi: float
-    weak_dominance: bool
     margin: float
-    _rows: np.ndarray
-    _probabilities: np.ndarray
-    _cycled: bool
 
     def __init__(self, outcomes: Any, probabilities: Any, prices: Any):
         found = model_prices(prices)
@@ -111,31 +100,10 @@ class RoutingProblem(FrozenProblem):
 
     def _settle(self, law: CascadeProblem, prices: np.ndarray) -> None:
         """Take over what a cascade with these costs has in common with routing, and freeze the problem."""
-        names = (
-            "arms",
-            "errors",
-            "disagreement",
-            "total_costs",
-            "optimal_arm",
-            "gaps",
-            "xi",
-            "weak_dominance",
-        )
-        self.__dict__.update({name: getattr(law, name) for name in names})
-        self.__dict__.update(
-            prices=prices,
-            margin=_margin(law.optimal_arm, law.disagreement, prices),
-            _rows=law._rows,
-            _probabilities=law._probabilities,
-            _cycled=law._cycled,
-        )
+        shared = {name: getattr(law, name) for name in RowsProblem.__annotations__}
+        margin = _margin(law.optimal_arm, law.disagreement, prices)
+        self.__dict__.update(shared, prices=prices, margin=margin)
         self._freeze()
-
-    def __repr__(self) -> str:
-        return (
-            f"RoutingProblem(arms={self.arms}, optimal_arm={self.optimal_arm}, "
-            f"weak_dominance={self.weak_dominance}, xi={self.xi:.6g})"
-        )
 
     def world(self) -> LawWorld | TableWorld:
         """Return the hidden part of the simulation, which draws the rows."""
@@ -173,8 +141,7 @@ class RoutingProblem(FrozenProblem):
 
     def digest(self) -> str:
         """Return a hexadecimal fingerprint of everything that determines a simulation of this problem."""
-        head = f"{type(self).__name__} {self._rows.shape} {self._cycled}"
-        return fingerprint(head, self._rows, self._probabilities, self.prices)
+        return self._fingerprint(self.prices)
 
 
 def _priced(make: Any, *arguments: Any) -> CascadeProblem:
