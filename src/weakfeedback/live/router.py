@@ -26,6 +26,7 @@ from weakfeedback.live.comparing import (
     content_of_pairs,
     stop_by_means,
 )
+from weakfeedback.live.counts import RouterCounts
 from weakfeedback.live.driver import Examples
 from weakfeedback.live.labels import (
     Costed,
@@ -40,7 +41,7 @@ from weakfeedback.live.labels import (
 )
 from weakfeedback.live.ledger import Content, UnknownDecision, content_of
 from weakfeedback.live.metrics import Metric, far_matrix, refuse_tolerance, sample_disagreements
-from weakfeedback.live.router_report import Known, RouterCounts, RouterReport, explanation, make_router_report
+from weakfeedback.live.router_report import Known, RouterReport, explanation, make_router_report
 from weakfeedback.live.stages import Rows, Stage, make_stages
 from weakfeedback.live.storage import StateError
 from weakfeedback.routing.policies.pay_to_compare import PayToCompare
