@@ -12,7 +12,7 @@ from weakfeedback.contextual.rehearsal import PairProtocol, Protocol
 from weakfeedback.decisions import arm_words, checked_arm
 from weakfeedback.engine.loop import Loop
 
-HIDDEN = -1_000_000_007  # placeholder where a policy must not look
+HIDDEN = -1_000_000_007  # placeholder in outputs that a policy must not read
 
 
 def play(policy, world, world_rng, rng, marks, counts, table):
