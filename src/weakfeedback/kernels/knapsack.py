@@ -15,17 +15,17 @@ __all__ = ["CAPACITY_SLACK", "NODES", "pack", "pack_again", "pack_levels", "pack
 CAPACITY_SLACK = 1e-9  # relative tolerance on the capacity: six times 0.7 must fit into 4.2
 NODES = 1_000_000  # limit on the nodes of the search tree
 FEW_ITEMS = 40  # items: with more, a guess can rarely be proved optimal
-CELLS = 100_000_000  # of the table of the dynamic programme
+CELLS = 100_000_000  # maximum number of cells in the table of the dynamic programme
 BETTER = 1.0 + 1e-12  # a set must be better by more than rounding errors
 
 
 def pack(values, weights, capacity):
     """Return which items to take: the largest total value whose weight fits into the capacity.
 
-    Items with a value <= 0 are never taken. The search tries items by decreasing value per weight (ties to the
-    smaller index) and leaves a branch when its continuous relaxation, Dantzig's bound, is no better than the best
-    set found. The same bound settles most items before the search. A second rule keeps (nearly) equal items cheap:
-    an item is not taken while an earlier one that weighs no more and is worth no less was left out.
+    Items with a value <= 0 are never taken. The search tries items by decreasing value per weight (ties to the smaller
+    index) and leaves a branch when its continuous relaxation, Dantzig's bound, is no better than the best set found.
+    The same bound decides most items before the search. A second rule speeds up the search among (nearly) equal items:
+    an item is not taken if an earlier one that weighs no more and is worth no less was left out.
 
     S. Martello, P. Toth, Knapsack Problems, Wiley 1990, chapter 2.
 
@@ -80,9 +80,9 @@ def pack_lightest(values, weights, capacity):
 
 
 def pack_levels(values, weights, capacity, nodes=NODES):
-    """Return which items to take, like ``pack``; integer weights cannot exhaust it.
+    """Return which items to take, like ``pack``; with small integer weights it never gives up.
 
-    When the search exceeds ``nodes`` nodes, dynamic programming over the levels 0, ..., capacity answers.
+    When the search exceeds ``nodes`` nodes, dynamic programming over the levels 0, ..., capacity takes over.
 
     >>> pack_levels(np.array([3.0, 4.0, 5.0]), np.array([2.0, 3.0, 4.0]), 5.5, nodes=0)
     array([ True,  True, False])
@@ -106,7 +106,7 @@ def pack_levels(values, weights, capacity, nodes=NODES):
 def branch_and_bound(values, weights, room, nodes, floor):
     """Return the best set of items, and whether the search finished within ``nodes`` nodes.
 
-    Only sets worth more than ``floor`` are looked for; if there is none, the set returned is worth no more.
+    It looks only for sets worth more than ``floor``; if there is none, the set returned is not worth more.
     """
     chosen = np.zeros(values.size, dtype=np.bool_)
     if alike(weights) and take_worthiest(values, weights[0], room, chosen):
@@ -270,7 +270,7 @@ def candidates(values, weights, room):
 
 
 def dominators(v, w, n):
-    """Return for each item a near earlier one that weighs no more and is worth no less, -1 if there is none."""
+    """Return for each item a nearby earlier one that weighs no more and is worth no less, -1 if there is none."""
     better = np.empty(n + 1, dtype=np.int64)
     better[n] = -1
     for j in range(n):

@@ -1,7 +1,7 @@
 """Knapsacks that need no search: all weights are equal, or a guess is the answer.
 
-The answers are those of the search, to the last bit. So they answer only if no other set comes so close
-that rounding errors decide. Plain loops, as in ``knapsack``.
+The answers are those of the search, to the last bit. So there is an answer only if no other set comes so close that
+rounding errors decide. Plain loops, as in ``knapsack``.
 """
 
 import math
@@ -62,7 +62,7 @@ def count_near(values, weights, room, price, bound, enough):
         n += bound - abs(values[i] - price * weights[i]) >= enough
     if n > OPEN:
         return -1
-    total = np.empty(1 << n)  # of all sets of open items
+    total = np.empty(1 << n)  # sums over all sets of undecided items
     load = np.empty(1 << n)
     total[0] = 0.0
     load[0] = 0.0
@@ -94,9 +94,10 @@ def alike(weights):
 
 
 def take_worthiest(values, weight, room, chosen):
-    """Choose as many items of one weight as fit, the worthiest; return False if other sets are as good, or nearly.
+    """Choose as many items of equal weight as fit, the most valuable ones; return False if other sets are about as
+    good.
 
-    The items chosen are worth more than a price, which bisection finds. There must be no value so near that rounding
+    The items chosen are worth more than a price, which bisection finds. No other value may be so close that rounding
     errors of a sum could outweigh the difference.
     """
     fit = 0

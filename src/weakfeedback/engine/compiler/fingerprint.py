@@ -43,13 +43,13 @@ class CannotLower(Exception):
 
 
 def name_of(cls: type) -> str:
-    """The full name of a class, the same in a script and in the processes that a script starts."""
+    """Return the full name of a class, the same in a script and in the processes that a script starts."""
     module = "__main__" if cls.__module__ == "__mp_main__" else cls.__module__
     return f"{module}.{cls.__qualname__}"
 
 
 def methods_of(cls: type) -> dict[str, types.FunctionType]:
-    """All plain methods of a class, inherited ones included unless something else took their name."""
+    """Return all plain methods of a class, including inherited ones unless something else took their name."""
     found = _contents(cls).items()
     return {k: v for k, v in found if isinstance(v, types.FunctionType) and not k.startswith("__")}
 
@@ -63,7 +63,7 @@ def _contents(cls: type) -> dict[str, Any]:
 
 
 def reachable(cls: type, entry: tuple[str, ...]) -> dict[str, types.FunctionType]:
-    """The methods that can be called from the methods named in ``entry``."""
+    """Return the methods that can be called from the methods named in ``entry``."""
     methods = methods_of(cls)
     wanted, found = list(entry), {}
     while wanted:
@@ -76,15 +76,15 @@ def reachable(cls: type, entry: tuple[str, ...]) -> dict[str, types.FunctionType
 
 
 def fingerprint(functions: dict[str, types.FunctionType]) -> str:
-    """A digest of what these functions compile to; raise ``CannotLower`` for what cannot be followed."""
+    """Return a digest of what these functions compile to; raise ``CannotLower`` for what cannot be followed."""
     return _hashed(_all_parts(functions, {}))
 
 
 def class_fingerprint(cls: type, entry: tuple[str, ...], fields: Iterable[str]) -> str:
-    """A digest of all the code that the methods named in ``entry`` can run in the interpreter.
+    """Return a digest of all the code that the methods named in ``entry`` can run in the interpreter.
 
-    Beside what compiles these are static methods, class methods, properties and constants of the class, and what
-    Python calls by itself (``__len__``). Raise ``CannotLower`` for what cannot be followed.
+    Besides the code that compiles, this includes static methods, class methods, properties and constants of the class,
+    and methods that Python calls implicitly (``__len__``). Raise ``CannotLower`` for what cannot be followed.
     """
     methods = reachable(cls, entry)
     stores = any(stored for function in methods.values() for stored, _ in attributes(function.__code__))
@@ -126,7 +126,7 @@ def _functions_behind(name: str, value: Any, parts: list[str]) -> dict[str, type
 
 @functools.cache
 def package_digest(name: str) -> str:
-    """A digest of the text of all modules of a package, those of its subpackages too."""
+    """Return a digest of the text of all modules of a package and of its subpackages."""
     return _hashed(_texts(importlib.resources.files(name), ""))
 
 
@@ -154,7 +154,7 @@ def _all_parts(functions: dict[str, types.FunctionType], seen: dict[int, int]) -
 
 
 def _names_in(functions: list[types.FunctionType]) -> set[str]:
-    """All names that these functions and their helpers mention."""
+    """Return all names that these functions and their helpers mention."""
     names: set[str] = set()
     waiting, seen = list(functions), set()
     while waiting:
@@ -171,7 +171,7 @@ def _names_in(functions: list[types.FunctionType]) -> set[str]:
 
 @functools.lru_cache(maxsize=4096)
 def attributes(code: types.CodeType) -> list[tuple[bool, str]]:
-    """Attribute names a function stores (True) or loads (False)."""
+    """Return the attribute names that a function stores (True) or loads (False)."""
     return [
         (instruction.opname == "STORE_ATTR", instruction.argval)
         for instruction in dis.get_instructions(code)
@@ -196,7 +196,7 @@ def assigned(functions: Iterable[types.FunctionType]) -> set[str]:
 
 
 def constants_of(function: types.FunctionType) -> Iterator[tuple[str, Any, bool]]:
-    """Names a function reads from outside itself, with their values and whether they come by its closure."""
+    """Yield the names that a function reads from outside, with their values and whether they are in its closure."""
     for name in _global_names(function.__code__):
         if name in function.__globals__:
             yield name, function.__globals__[name], False
@@ -215,7 +215,7 @@ def _global_names(code: types.CodeType) -> tuple[str, ...]:
 
 
 def helper_of(value: Any) -> types.FunctionType | None:
-    """The plain function behind a helper, whether or not somebody has compiled it already."""
+    """Return the plain function behind a helper, whether or not it is compiled already."""
     value = getattr(value, "py_func", value)
     if not isinstance(value, types.FunctionType) or value.__module__ in OPEN_MODULES:
         return None
@@ -236,7 +236,7 @@ def _parts(function: types.FunctionType, method: str, seen: dict[int, int]) -> I
     seen[id(function)] = len(seen)
     for code in _codes(function.__code__):
         plain = tuple(c for c in code.co_consts if not isinstance(c, types.CodeType))
-        # the first constant is the docstring, when there is one: it compiles to nothing
+        # the first constant is the docstring, if there is one: it compiles to nothing
         if code is function.__code__ and function.__doc__ is not None and plain[:1] == (function.__doc__,):
             plain = plain[1:]
         counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
@@ -344,7 +344,7 @@ def _constant(name: str, value: Any, method: str, enclosed: bool) -> str:
 
 
 def _text(constant: Any) -> str:
-    """``repr``, but the same in every process: the order of a set is not."""
+    """Return ``repr``, made the same in every process: the order of a set is not."""
     if isinstance(constant, (tuple, frozenset)):
         words = [_text(part) for part in constant]
         return (

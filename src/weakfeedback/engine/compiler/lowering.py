@@ -1,6 +1,6 @@
 """Turn a plain Python object into a compiled struct whose methods are the class's own methods.
 
-    object    policy.S, policy.C, policy.select(rng)           plain Python: what one reads is what runs
+    object    policy.S, policy.C, policy.select(rng)           plain Python: what you read is what runs
        |      fields.py         vars(policy): numbers, arrays, generators; anything else is refused by name
     fields    (("S", float64 2d), ("C", float64 1d), ...)
        |      fingerprint.py    a digest of all code that the methods reach; what it cannot follow is refused
@@ -141,7 +141,7 @@ def _struct_type(
 
 
 def checks_bounds(cls: type) -> bool:
-    """Whether indices are checked in a class: NUMBA_BOUNDSCHECK says it, else those of the user's own are."""
+    """Whether indices are checked in a class: as NUMBA_BOUNDSCHECK says, otherwise in the user's own classes."""
     told = functions.checks_bounds()
     return not cls.__module__.startswith(OWN) if told is None else bool(told)
 

@@ -12,7 +12,7 @@ from typing import Any
 from weakfeedback.engine.compiler.constructs import Construct, functions_of, read
 from weakfeedback.engine.compiler.fingerprint import line_of
 
-LONGEST = 300  # characters of a reason
+LONGEST = 300  # maximum number of characters of a reason
 PLACES = re.compile(r'File "([^"]+)", line (\d+)|(?:at|from) (\S+) \((\d+)\)')
 # the compiler quotes the source: from "File" to the mark under the line
 QUOTED = re.compile(r'File "[^"]*", line \d+:\n.*?\n *\^ *(?=\n|$)', re.DOTALL)
@@ -25,7 +25,7 @@ SIMPLE = {"int64": "int", "float64": "float", "bool": "bool", "unicode_type": "s
 
 
 def reason(error: BaseException, methods: dict[str, types.FunctionType], cls: type | None = None) -> str:
-    """One line out of a compiler's error.
+    """Return one line that explains a compiler's error.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def reason(error: BaseException, methods: dict[str, types.FunctionType], cls: ty
         name, construct = found
         return _bounded(f"{name}() line {construct.line}: {construct.words}")
     sentences = _sentences(text) or [f"{type(error).__name__} inside the compiler"]
-    # no method was refused: the loop of the rounds was
+    # the round loop was refused, not a method
     in_loop = "the loop cannot use what a method returns: " if _is_of_loop(text) else ""
     for pattern, words in RULES:
         for match in filter(None, (re.search(pattern, sentence) for sentence in sentences)):
@@ -175,7 +175,7 @@ def _kinds(text: str) -> str:
 def _no_attribute(match: re.Match[str]) -> str:
     name, owner = match[1], match[2]
     if owner == "the policy":
-        words = "it is no field made in __init__ and no plain method"
+        words = "it is neither a field made in __init__ nor a plain method"
         return f"Unknown attribute {name!r} of the policy: {words}"
     module = re.match(r"Module\(<module '([\w.]+)'", owner)
     if module:
