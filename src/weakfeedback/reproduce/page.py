@@ -331,7 +331,7 @@ def _tally(claims: Iterable[dict[str, Any]]) -> list[tuple[str, str, int]]:
 
 def _part_view(part: Part) -> dict[str, Any]:
     label = VERDICTS[part.outcome].replace("reproduced", "holds").replace("not holds", "fails")
-    return {**dataclasses.asdict(part), "label": label if part.counts else f"{label}, beside"}
+    return {**dataclasses.asdict(part), "label": label if part.counts else f"{label}, not counted"}
 
 
 def _deciding(verdict: Verdict, family: int) -> str:
@@ -403,22 +403,23 @@ def _how(verdicts: Sequence[tuple[Claim, Verdict]]) -> list[str]:
         not math.isnan(p) for _, v in verdicts for part in v.parts for p in (part.p_for, part.p_against)
     )
     return [
-        "A claim is taken apart into tests, one for each instance or step it speaks of. In a simulated claim the "
-        "value of every replication is one observation. Policies meet the same worlds, so they are compared by paired "
+        "A claim is split into tests, one for each instance or step that it is about. In a simulated claim the value "
+        "of every replication is one observation. All policies play on the same worlds, so they are compared by paired "
         "differences, with one-sided t-tests; the intervals shown are Student's, 95 %, two-sided and not corrected.",
         "Each test asks two questions: is the claim supported, and is it contradicted? So equal regret contradicts "
-        '"lower" only once the sample is large enough to exclude a difference of 5 %. If neither is answered the '
-        'part is "inconclusive"; absence of evidence is never counted as a failure.',
+        '"lower" only once the sample is large enough to exclude a difference of 5 %. If neither question is answered, '
+        'the part is "inconclusive"; missing evidence never counts as a failure.',
         f"The p-values of all questions of all claims on this page, {tests} of them, are one family, corrected by "
-        "Holm's method: with probability at least 95 % not one of them is rejected wrongly.",
-        "A claim about every instance is not reproduced if one part fails, inconclusive if one part is, and else "
-        'reproduced. "As interpreted": it holds if its words are read as the reading says. Computed claims and '
-        'properties need no test: they hold, or there is a counterexample. Parts marked "beside" are shown without '
-        "counting.",
-        "Some readings and margins were fixed after a first look at the numbers, among them those of claims 3, 9, 10, "
-        "12, 23, 37, 40, 44, 69, 83, 94, 100 and 102: their verdicts are weaker evidence. The code says more.",
-        'The line "Ours" says what in a test is not the thesis\'s: values that it does not print, classifiers, '
-        'instances. A verdict that rests on these is about them, too. Where a claim is not reproduced, the line "What '
-        'remains" says what of it is true. The theorems of chapter 2 are also in papers with co-authors (AISTATS 2019, '
-        "ACML 2020).",
+        "Holm's method: with probability at least 95 % none of them is rejected wrongly.",
+        "A claim about every instance is not reproduced if one part fails, inconclusive if one part is inconclusive, "
+        'and otherwise reproduced. "As interpreted" means that it holds if its words are read as stated. Computed claims '
+        "and properties need no test: they hold, or there is a counterexample. Parts marked "
+        '"not counted" are shown for comparison and do not change the verdict.',
+        "Some interpretations and margins were fixed after a first look at the numbers, among them those of claims 3, "
+        "9, 10, 12, 23, 37, 40, 44, 69, 83, 94, 100 and 102: their verdicts are weaker evidence. Comments in the code "
+        "give the details.",
+        'The line "Ours" says what in a test is not from the thesis: values that it does not print, classifiers, '
+        "instances. A verdict that rests on these is also about them. Where a claim is not reproduced, the line "
+        '"What remains" says which part of it is true. The theorems of chapter 2 are also in papers with co-authors '
+        "(AISTATS 2019, ACML 2020).",
     ]

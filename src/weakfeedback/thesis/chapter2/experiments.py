@@ -63,10 +63,8 @@ RANDOM, DOMINANT = 12, 4
 UNIFORM_HORIZONS = (1_000, 10_000, 100_000)
 EPSILONS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.2)
 
-SHUFFLED = (
-    "the rows of a data set are shuffled once per replication and then cycled, or USS-UCB would not vary"
-)
-GENERATOR = "another generator than the text's, which does not give the error rates of its own table"
+SHUFFLED = "the rows of a data set are shuffled once per replication and then cycled; otherwise USS-UCB would not vary"
+GENERATOR = "not the generator of the text, which does not give the error rates of its own table"
 RECONSTRUCTED = (
     "Algorithm 2 of Hanawal et al. (2017) is not printed: upper bounds with alpha = 1.5, one-sided test"
 )
@@ -288,7 +286,7 @@ def _theory_experiments() -> list[Experiment]:
         ),
         _made(
             "two-arms",
-            "Two arms, whose samples are transitive by themselves",
+            "Two arms, whose samples are always transitive",
             "section 2.5, problem dependent bound",
             lambda: theory.uniform_counterexample(0.1),
             {TS: _ts},

@@ -30,8 +30,8 @@ def bsc_table(_run: Any) -> Finding:
     return Finding(
         tuple(parts),
         reading="the generator of the text (arms right with probability .6, .7, .8) does not give the error rates "
-        "of the table. Arms 2 and 3 err with probability .05 where arm 1 is right, and where it errs as often as "
-        "the printed rates need; any slip up to the text's 10 % gives the same table.",
+        "of the table. Here arms 2 and 3 err with probability .05 where arm 1 is right, and where it errs with the "
+        "probability that gives the printed rates; any probability up to the text's 10 % gives the same table.",
     )
 
 
@@ -48,8 +48,8 @@ def real_table(run: Any) -> Finding:
         parts.append(beside(part, "corrected") if name == "heart-5" else part)
     return Finding(
         tuple(parts),
-        summary="Error rates within one and a half in a thousand. Heart instance 5 as printed has the optimal arm of "
-        "instance 2 and a dearer last arm, so it cannot be without weak dominance where instance 2 has it: probably a "
+        summary="Error rates agree to within 0.0015. Heart instance 5 as printed has the optimal arm of instance 2 "
+        "and a more expensive last arm, so it cannot lack weak dominance if instance 2 has it: probably a "
         "misprinted cost.",
     )
 
@@ -157,8 +157,8 @@ def identity_and_ranges(_run: Any) -> Finding:
             _holds_on("second cost range", problems, lambda p: _ranges(p, 2)),
             beside(_holds_on("second cost range as printed", problems, lambda p: _ranges(p, 3))),
         ),
-        reading="in the proposition on the second cost range C_i - C_j <= P, where C_j - C_i <= P is printed, which "
-        "is true of any costs.",
+        reading="in the proposition on the second cost range we read C_i - C_j <= P; printed is C_j - C_i <= P, "
+        "which is true for any costs.",
     )
 
 

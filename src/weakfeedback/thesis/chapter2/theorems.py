@@ -43,12 +43,12 @@ def boundary_not_learnable(run: Run) -> Finding:
     return Finding(
         tuple(each(run, RHO_ONE, part)),
         rule="any",
-        summary="One policy, forced comparison, learns the whole set: on every instance with rho >= 1 its regret is at "
-        "most Delta_max (T^(2/3) + 2 + K^2 (1 + log T)) + 3 T^(2/3) sqrt(log T), which is proved in the code and kept "
-        "by the pair of the proof at every epsilon tried. At epsilon = .01 and .03 a million rounds are still too few "
-        "to see the regret bend; the bound covers them. An arm i that ties, C_j - C_i = p_ij, loses nothing to j; if "
-        "p_ij is larger by epsilon, taking i loses at most epsilon a round. So it need not be decided which of the two "
-        "is met.",
+        summary="One policy, forced comparison, learns the whole set: on every instance with rho >= 1 its regret is "
+        "at most Delta_max (T^(2/3) + 2 + K^2 (1 + log T)) + 3 T^(2/3) sqrt(log T). This is proved in the code, and "
+        "the pair of the proof satisfies it at every epsilon tried. At epsilon = .01 and .03 a million rounds are "
+        "still too few to see the regret flatten; the bound covers them. An arm i that ties, C_j - C_i = p_ij, "
+        "loses nothing to j; if p_ij is larger by epsilon, choosing i loses at most epsilon per round. So a policy "
+        "need not decide which of the two cases it faces.",
     )
 
 
@@ -82,13 +82,14 @@ def maximal(_run: Run) -> Finding:
         parts.append(decided(f"{arms} arms, B empty", lonely == 0, lonely, len(some), words))
     return Finding(
         tuple(parts),
-        summary="Learnable is said of sets, as we read Hanawal et al. (2017), from whom the thesis takes this over: "
-        "one policy has sub-linear regret on every instance; maximal: and on no larger set. The exact rule, ties "
-        "apart: a cascade without weak dominance can be added if and only if no arm passes both tests (B is empty). If "
-        "B = {i}, the same outputs with Y = Y^i are a twin that has weak dominance and shares no optimal arm, so no "
-        "policy is sub-linear on both. If B is empty, no cascade with weak dominance has these disagreements (claim "
-        "26), and a policy can see that. With 2 arms B is never empty, but ties, rho = 1, can be added (claim 16), for "
-        "any number of arms. From 3 arms on there are many maximal sets, none of them canonical.",
+        summary="Learnable is a property of sets, as we read Hanawal et al. (2017), from whom the thesis takes it: "
+        "one policy has sub-linear regret on every instance of the set. Maximal means that this holds for no larger "
+        "set. The exact rule, apart from ties: a cascade without weak dominance can be added if and only if no arm "
+        "passes both tests (B is empty). If B = {i}, the same outputs with Y = Y^i are a twin that has weak "
+        "dominance and shares no optimal arm, so no policy is sub-linear on both. If B is empty, no cascade with "
+        "weak dominance has these disagreements (claim 26), and a policy can see that. With 2 arms B is never "
+        "empty, but ties, rho = 1, can be added (claim 16), for any number of arms. From 3 arms on there are many "
+        "maximal sets, none of them canonical.",
     )
 
 
@@ -175,10 +176,10 @@ def ucb_dependent_bound(run: Run) -> Finding:
         parts.append(beside(below(f"regret on {short}, repaired bound", regret - repaired, note=note)))
     return Finding(
         tuple(parts),
-        summary="With three or more arms the last is also played when no arm passes its tests, which says nothing "
-        "of its own disagreement with the optimal arm; the bound leaves these rounds out. Only the theorem with each "
-        "arm's own xi_j fails: with the smallest xi the regret is logarithmic in T, as its corollary says, and the "
-        "repaired bound, shown beside, is proved.",
+        summary="With three or more arms the last arm is also played when no arm passes its tests, which says "
+        "nothing about its own disagreement with the optimal arm; the bound leaves these rounds out. Only the "
+        "theorem with each arm's own xi_j fails. With the smallest xi the regret is logarithmic in T, as its "
+        "corollary says, and the repaired bound (a part that does not count) is proved.",
     )
 
 
@@ -199,9 +200,9 @@ def ucb_uniform_bounds(run: Run) -> Finding:
     parts += each(run, (*DOMINANT, "ch2-four-copies"), against("ucb_strong"))
     return Finding(
         tuple(parts),
-        summary="The weak-dominance bound does not hold uniformly: for a tiny xi the proof balances against a xi it "
-        "may not choose. The strong-dominance bound fails from four arms on, with regret linear in T; for three arms "
-        "its order holds.",
+        summary="The weak-dominance bound does not hold uniformly: for a tiny xi the proof optimises over a xi that "
+        "it may not choose. The strong-dominance bound fails from four arms on, with regret linear in T; for three "
+        "arms its order holds.",
     )
 
 
@@ -216,7 +217,7 @@ def ts_dependent_bound(run: Run) -> Finding:
         note = f"last tenfold of rounds adds {growth.mean():.4g}, leading term {decade:.4g}"
         found = below(name, growth - SUPPORTS * decade - 1.0, growth - CONTRADICTS * decade - 1.0, note)
         arms = len(known["gaps"])
-        return found if arms == 2 else beside(found, f"{arms} arms: the theorem says nothing of it")
+        return found if arms == 2 else beside(found, f"{arms} arms: the theorem says nothing about it")
 
     parts = each(run, ("ch2-two-arms", *RANDOM, "ch2-intransitive"), part)
     rate = prior_intransitivity([0.05, 0.10, 0.53])
@@ -227,10 +228,11 @@ def ts_dependent_bound(run: Run) -> Finding:
     parts.append(beside(decided("transitive samples on bsc-2", rate < INTRANSITIVE, rate, note=measured)))
     return Finding(
         tuple(parts),
-        summary="The theorem is not refuted. With three or more arms and independent draws its condition never holds "
-        f"of USS-TS ({measured}), so there it says nothing. Without the condition the bound does fail: where a skipped "
-        "arm leads to a worse one (intransitive, beside), regret grows several times faster than the leading term.",
-        reading="with two arms, where the samples are transitive by themselves.",
+        summary="The theorem is not refuted. With three or more arms and independent draws USS-TS never satisfies its "
+        f"condition ({measured}), so there it says nothing. Without the condition the bound does fail: where a skipped "
+        "arm leads to a worse one (the part intransitive, which does not count), regret grows several times faster "
+        "than the leading term.",
+        reading="with two arms, where the samples are always transitive.",
     )
 
 
@@ -359,7 +361,7 @@ PROVED = (
         "We thus conclude that the regret bound of USS-UCB is near-optimal in T",
         "626, 998, 1192",
         "argued only",
-        why="it relies on the classification of partial monitoring games into rates, which no run can show, and on "
-        "the uniform bounds of claims 22 and 24, which do not hold.",
+        why="it relies on the classification of partial monitoring games by their rates, which no run can show, and "
+        "on the uniform bounds of claims 22 and 24, which do not hold.",
     ),
 )

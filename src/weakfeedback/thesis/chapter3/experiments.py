@@ -40,7 +40,7 @@ FORCED = "the forced phase ends when all eigenvalues of V reach 1, or after 500 
 TRAINED = (
     "the thesis does not print the five regularisation strengths; these give its fractions for the best arm"
 )
-LOOSE = "estimates are renewed less often (tolerance 2), which moves final regret by about 1 %"
+LOOSE = "estimates are updated less often (tolerance 2), which changes the final regret by about 1 %"
 FEWER = "fewer than 100 replications: they differ by less than 1 % here, and a round is expensive with so many features"
 BOTH = "the first classifier, which the thesis leaves out, is added to the baselines"
 UNPRINTED = "the thesis does not print the parameters theta_ij of its realizable cases"
