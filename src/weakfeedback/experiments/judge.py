@@ -135,5 +135,5 @@ def _reason(
     if any("stand-in" in part.note for part in parts):
         sentences.append("Breast-cancer stand-ins were played where the medical data are missing.")
     if finding.reading:
-        sentences.append(f"Reading: {finding.reading}")
+        sentences.append(f"Interpretation: {finding.reading}")
     return " ".join(sentences)

@@ -412,8 +412,8 @@ def _how(verdicts: Sequence[tuple[Claim, Verdict]]) -> list[str]:
         f"The p-values of all questions of all claims on this page, {tests} of them, are one family, corrected by "
         "Holm's method: with probability at least 95 % none of them is rejected wrongly.",
         "A claim about every instance is not reproduced if one part fails, inconclusive if one part is inconclusive, "
-        'and otherwise reproduced. "As interpreted" means that it holds if its words are read as stated. Computed claims '
-        "and properties need no test: they hold, or there is a counterexample. Parts marked "
+        'and otherwise reproduced. "As interpreted" means that it holds if its words are read as stated. Computed '
+        "claims and properties need no test: they hold, or there is a counterexample. Parts marked "
         '"not counted" are shown for comparison and do not change the verdict.',
         "Some interpretations and margins were fixed after a first look at the numbers, among them those of claims 3, "
         "9, 10, 12, 23, 37, 40, 44, 69, 83, 94, 100 and 102: their verdicts are weaker evidence. Comments in the code "

@@ -88,5 +88,6 @@ TABLE = Table(
     ("Policy, price of all stages in errors", "Instances", "Below 1", "Mean ratio", "Worst ratio"),
     tally,
     tuple(ADAPTIVE),
-    "The mean is geometric. The best thresholds were chosen with labels on the same rows: a floor, not a competitor.",
+    "The mean is geometric. The best thresholds were chosen with labels on the same rows: a reference, not a "
+    "competitor.",
 )

@@ -41,8 +41,8 @@ FLOORS = (KNOWN,)
 
 OURS = "not an experiment of the thesis: its policies beside newer ones"
 NO_BOUND = "no regret bound is known for the new policies, DPE1 apart"
-PAID = "the regret of Q-USS contains what it paid for labels"
-LOOSE = "estimates of USS-PD are renewed less often on real data (tolerance 2)"
+PAID = "the regret of Q-USS includes what it paid for labels"
+LOOSE = "estimates of USS-PD are updated less often on real data (tolerance 2)"
 
 DEAR = ("heart", "built-in")  # data with many features, where a round takes long
 

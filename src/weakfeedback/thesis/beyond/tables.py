@@ -136,11 +136,12 @@ TALLY = (
 )
 PAIRED = (
     "Paired t-tests of final regret against the thesis's policy with the lowest mean on that problem, corrected by "
-    f"Holm's method over the table; a tie is what they cannot tell apart at {LEVEL:g}."
+    f"Holm's method over the table; a tie is a difference that is not significant at {LEVEL:g}."
 )
 RATIOS = (
-    "The mean ratio is geometric; below 1 the new policy lost less. Ratios are over problems where the thesis's best "
-    f"lost at least {LEAST:g}; the worst excess, new regret minus its, is over all."
+    "The mean ratio is geometric; below 1 the new policy has less regret. Ratios are over problems where the "
+    f"thesis's best has a regret of at least {LEAST:g}; the worst excess, the new regret minus that of the thesis's "
+    "best, is over all."
 )
 TABLES = (
     Table(

@@ -112,5 +112,5 @@ def log_ratio(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 def no_later(name: str, values: np.ndarray, bound: float) -> Part:
     """Claim: the mean is at most the bound. For it, at most a hundredth above; against it, above."""
-    note = f"{values.mean():.4g} in the mean, bound {bound:.4g}"
+    note = f"{values.mean():.4g} on average, bound {bound:.4g}"
     return below(name, values - 1.01 * bound, values - bound, note)

@@ -76,8 +76,8 @@ def depends_on_distinct(_run: Any) -> Finding:
                 f"for n = 9 of 10 the bound {bounds[-2]:.0f} exceeds that of CSB-DK, {general:.0f}",
             ),
         ),
-        summary="The bound on the rounds of the search, at the parameters of instance IV. That the algorithms do "
-        "better is another claim.",
+        summary="This is about the bound on the rounds of the search, at the parameters of instance IV. Whether the "
+        "algorithms do better is another claim.",
     )
 
 
@@ -99,10 +99,10 @@ def hopeless(_run: Any) -> Finding:
             _holds_on("no other vector is equivalent", others),
             beside(_holds_on("no arm of the optimum may be over-estimated", strict), "ties allow some"),
         ),
-        summary="An arm outside the optimum may be over-estimated as much as one likes: it is not served anyway. "
-        "Inside, nothing may be over-estimated unless another set is as good, nor under-estimated: the conclusion "
-        "stands, such an instance is hopeless for estimates that are a little off. Where the optimum serves all arms "
-        "the sentence is right as it is.",
+        summary="An arm outside the optimum may be over-estimated by any amount: it is not served anyway. Inside "
+        "the optimum nothing may be under-estimated, or over-estimated unless another set is as good. So the "
+        "conclusion holds: such an instance is hopeless for estimates that are a little off. Where the optimum "
+        "serves all arms, the sentence is right as printed.",
     )
 
 
@@ -132,8 +132,9 @@ def lemmas(_run: Any) -> Finding:
             _holds_on("Q/M is equivalent to theta_s", candidates),
             _holds_on("estimates in [theta_i, ceil(theta_i / gamma) gamma] are equivalent", inflated),
         ),
-        reading="the definition of equivalence for losses is read with 1[a < theta]; as printed, with 1[a >= theta], "
-        "all vectors are equivalent. Both estimates also lead to a really optimal allocation.",
+        reading="the definition of equivalence for losses is read with 1[a < theta]; as printed, with 1[a >= "
+        "theta], all vectors are equivalent. Both estimates also lead to an allocation that is optimal for the true "
+        "thresholds.",
     )
 
 
@@ -216,8 +217,8 @@ def waiting_times(_run: Any) -> Finding:
         parts.append(beside(decided(f"{name}, rounded down", math.floor(real) == printed, real, note=note)))
     return Finding(
         tuple(parts),
-        summary="NUM1 is right up to rounding: 38.28 is printed as 38, though a count of rounds that must reach W is "
-        "39. Those of NUM2 and NUM3 appear with gamma = 1e-4, where 1e-3 is stated, and rounded down.",
+        summary="NUM1 is right up to rounding: 38.28 is printed as 38, although a count of rounds that must reach W "
+        "is 39. Those of NUM2 and NUM3 follow with gamma = 1e-4, rounded down; 1e-3 is stated.",
     )
 
 
@@ -246,9 +247,9 @@ COMPUTED = (
         "the regret of CSB-MK matches to the lower bound up to a logarithmic term",
         "3385",
         "argued only",
-        why="both bounds are orders with unknown constants, so no run can contradict them. The argument also leaves "
-        "out the runs, of probability delta, whose estimate is wrong: with the delta of the theorem their share of the "
-        "regret is not logarithmic (shown for CSB-SK with the claim on asymptotic optimality).",
+        why="both bounds are orders with unknown constants, so no run can contradict them. The argument also "
+        "ignores the runs whose estimate is wrong, which have probability delta: with the delta of the theorem "
+        "their part of the regret is not logarithmic (shown for CSB-SK under the claim on asymptotic optimality).",
     ),
     _computed(
         71,

@@ -26,14 +26,16 @@ PLAYERS = tuple(range(1, 11))
 GAPS = (0.02, 0.03, 0.04, 0.05, 0.07, 0.1)
 REPLICATIONS = 20
 
-SHUFFLED = "the means are put on the arms in a random order in each replication; the thesis does not say"
+SHUFFLED = (
+    "the means are assigned to the arms in a random order in each replication; the thesis does not say how"
+)
 BOTH = (
     "AdaptiveExplore stops at eps/N, as the text says, and at eps, as it must have for the figures: "
     "both are shown"
 )
 MENDED = (
-    "served players of DLC wait until all are served, and players of DLC-LIX send exact sums: "
-    "as printed, the one jams and the other loses its guarantee"
+    "served players of DLC wait until all are served, and players of DLC-LIX send exact sums: as printed, players of "
+    "DLC jam each other and DLC-LIX loses its guarantee"
 )
 WIDTH = (
     "the constant of SIC-MMAB's confidence width is not given; 2 is that of its authors' program, as is the first "

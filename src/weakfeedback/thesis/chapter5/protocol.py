@@ -213,8 +213,8 @@ def indexed(_run: Any) -> Finding:
             decided("meetings", met, note="N(N-1)/2"),
             beside(decided("collisions counted per player", counted), note),
         ),
-        reading="arms are counted from 1, the last player stops after 2K-1 rounds (it would need -1 rounds at the "
-        "end), and C_IP counts meetings; collisions as the chapter defines them are twice as many.",
+        reading="arms are counted from 1, the last player stops after 2K-1 rounds (as printed it would need -1 "
+        "rounds at the end), and C_IP counts meetings; collisions as the chapter defines them are twice as many.",
     )
 
 
@@ -233,8 +233,9 @@ def told_in_time(_run: Any) -> Finding:
             _exceptions("meetings", many),
             beside(_exceptions("collisions counted per player", printed)),
         ),
-        reading="until the last word is told, and with meetings for collisions: a meeting is two collisions. Served "
-        "players must then wait until all are served, or they jam players that still listen.",
+        reading="until the last word is sent, and with meetings counted instead of collisions: a meeting is two "
+        "collisions. Served players must then wait until all are served, or they jam players that are still "
+        "listening.",
     )
 
 
@@ -295,8 +296,9 @@ def by_a_factor(_run: Any) -> Finding:
                 note=note,
             ),
         ),
-        summary="The theorem of Musical Chairs bounds the regret by N T_0 + 2 e^2 N^2, of order N K log(K/delta) / "
-        "gap^2 + N^2 and not N^2 K: from N = 2 to N = 8 the ratio of the bounds should grow fourfold.",
+        summary="The theorem of Musical Chairs bounds the regret by N T_0 + 2 e^2 N^2, which is of order N K "
+        "log(K/delta) / gap^2 + N^2, not N^2 K. If the claim were true, the ratio of the bounds would grow fourfold "
+        "from N = 2 to N = 8.",
     )
 
 

@@ -70,9 +70,9 @@ def misses_and_never(run: Run) -> Finding:
             parts.append(beside(part, "sums sent exactly, unlike in the thesis") if policy == LIX else part)
     return Finding(
         tuple(parts),
-        summary="DLC-LIX as in the thesis's experiments sends means rounded down to eps/2, and then misses the top N "
-        "more often than DLC on e1, where eps is six times the gap. On the sweep over K, of which the thesis speaks, "
-        "neither ever misses.",
+        summary="As in the thesis's experiments, DLC-LIX sends means rounded down to eps/2, and then misses the top "
+        "N more often than DLC on e1, where eps is six times the gap. On the sweep over K, which the thesis is "
+        "about, neither ever misses.",
     )
 
 
@@ -98,7 +98,7 @@ def _wrong_ends_cost(name: str, results: Results) -> Part:
     late = since(results, DLC, "regret", 0.5) / (int(results.about["horizon"]) / 2)
     wrong = missed(results, DLC)
     right = np.allclose(late, np.where(wrong, last(results, DLC, "shortfall"), 0.0), atol=1e-6)
-    note = f"a wrong end ({int(wrong.sum())} of {wrong.size} runs) costs what it falls short, in every round"
+    note = f"a wrong end ({int(wrong.sum())} of {wrong.size} runs) costs its shortfall in every round"
     return decided(
         f"constant regret per round after a wrong end on {name}", bool(right and wrong.any()), note=note
     )
@@ -199,11 +199,11 @@ def linear_in_sizes(run: Run) -> Finding:
     met = [doubled(policy, *pair) for policy in (DLC_N, DLC) for pair in sizes]
     return Finding(
         (*_linear_bound(), *met),
-        reading="of the bound, after whose corollary the sentence stands, N K log(K/delta) / gap^2: it is linear in N, "
-        "and in K up to its logarithm.",
-        summary="The regret met, beside, is not linear (twice the players, or twice the arms, would make 1.5 to 2.5 "
-        "times the regret of DLC): the tolerance eps/N makes learning longer with N, and arms far from the gap are "
-        "easy.",
+        reading="a statement about the bound in the corollary before it, N K log(K/delta) / gap^2: it is "
+        "linear in N, and in K up to its logarithm.",
+        summary="The observed regret (parts that do not count) is not linear (for that, twice the players, or twice "
+        "the arms, would have to give 1.5 to 2.5 times the regret of DLC): the tolerance eps/N makes learning "
+        "longer with N, and arms far from the gap are easy.",
     )
 
 
