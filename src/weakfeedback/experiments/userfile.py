@@ -59,7 +59,7 @@ class PolicyEntry(BaseModel):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options given."""
+        """Return the options given."""
         return dict(self.model_extra or {})
 
 
@@ -117,8 +117,8 @@ class Sweep:
 def read_experiment(path: str | Path, allow_code: bool = False) -> UserExperiment:
     """Read and check an experiment file; raise ``BadFile`` with one line if anything is wrong with it.
 
-    A policy called MODULE:NAME is imported, and so run, with ``allow_code`` only. For a sweep the experiment with the
-    first value is returned; its ``sweep`` has all.
+    A policy called MODULE:NAME is imported, and therefore run, only with ``allow_code``. For a sweep the experiment
+    with the first value is returned; its ``sweep`` has all values.
     """
     path = Path(path)
     try:
@@ -196,7 +196,7 @@ def _experiment(
 
 
 def _swept(name: str, text: str, content: dict[str, Any], allow_code: bool) -> UserExperiment:
-    """The experiments of a file with a sweep."""
+    """Return the experiment of a file with a sweep."""
     plain = {word: value for word, value in content.items() if word != "sweep"}
     table = content["sweep"]
     if not isinstance(table, dict) or len(table) != 1:
@@ -231,7 +231,7 @@ class Place:
 
 
 def _place_of(key: str, content: dict[str, Any], allow_code: bool) -> Place:
-    """The place of a key: the horizon, an argument of the problem, or an option of policies."""
+    """Return the place of a key: the horizon, an argument of the problem, or an option of policies."""
     if key in SWEPT:
         return Place(key, lambda value: {**content, key: value})
     file = ExperimentFile.model_validate(content)

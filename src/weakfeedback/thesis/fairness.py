@@ -1,4 +1,4 @@
-"""What in a claim's test is our own choice, and what remains true of a claim that fails.
+"""What in the test of a claim is our own choice, and what remains true of a claim that fails.
 
 These sentences are kept in one place so that they can be read and checked together. ``told`` adds them to the claims.
 """
@@ -127,7 +127,7 @@ REMAINS = {
 
 
 def told(claims: Iterable[Claim]) -> tuple[Claim, ...]:
-    """The claims in the order of their numbers, each with its sentences."""
+    """Return the claims in the order of their numbers, each with its sentences."""
     ordered = sorted(claims, key=lambda claim: claim.number)
     return tuple(
         dataclasses.replace(claim, ours=OURS.get(claim.number, ""), remains=REMAINS.get(claim.number, ""))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Run = Mapping[str, Results]
 
-# "Large margins": at least a quarter less regret than the other policy; less than a tenth is no large margin.
+# "Large margins": at least a quarter less regret than the other policy; less than a tenth is not a large margin.
 LARGE, NOT_LARGE = 0.75, 0.9
 WITHOUT_DOMINANCE = ("bsc-5", "pima-5", "heart-5")
 HEART_5 = (
@@ -46,7 +46,7 @@ SWEEP = tuple(f"ch2-xi-{step:g}" for step in ch2.STEPS)
 
 
 def each(run: Run, ids: Iterable[str], part: Callable[[str, Results], Part | None]) -> list[Part]:
-    """The parts of all experiments; a skipped one where an experiment was not run."""
+    """Return the parts of all experiments; a skipped one where an experiment was not run."""
     parts = []
     for name in ids:
         short = name.removeprefix("ch2-").removeprefix("compare-")
@@ -161,9 +161,9 @@ def wrong_arm_taken(run: Run) -> Finding:
 
 
 def resolved(results: Results) -> bool:
-    """Whether the horizon is long enough to determine the sign of xi: half of it has log T / d(p, p + xi) comparisons.
+    """Whether half of the horizon is enough to determine the sign of xi: log T / d(p, p + xi) comparisons.
 
-    The rule was set after looking at the sweep. What it leaves out is shown beside the verdict: counted, claim 10
+    The rule was set after looking at the sweep. What it leaves out is shown with the verdict. If it counted, claim 10
     would not be reproduced and claims 9 and 12 would be inconclusive.
     """
     p, xi = results.about["facts"]["critical"], results.about["facts"]["xi"]
@@ -174,7 +174,7 @@ def resolved(results: Results) -> bool:
 
 
 def _steps(run: Run, ids: Iterable[str], grows: bool) -> list[Part]:
-    """Regret of USS-TS from each experiment to the next: the worlds are the same, so paired."""
+    """Compare the regret of USS-TS between neighbouring experiments, paired because the worlds are the same."""
     parts = []
     for first, second in itertools.pairwise(ids):
         name = f"{first.removeprefix('ch2-')} to {second.removeprefix('ch2-xi-')}"
@@ -192,7 +192,7 @@ def _steps(run: Run, ids: Iterable[str], grows: bool) -> list[Part]:
 
 
 def _swept(dominant: bool) -> list[str]:
-    """The experiments of the sweep with, or without, weak dominance."""
+    """Return the experiments of the sweep with, or without, weak dominance."""
     return [name for name in SWEEP if ch2.EXPERIMENTS[name].problem()[0].weak_dominance == dominant]
 
 

@@ -1,4 +1,4 @@
-"""Claims of chapter 2 that are computed: its tables, and what it says of all cascades, on random ones."""
+"""Claims of chapter 2 that are computed: its tables, and statements about all cascades, checked on random ones."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _row(name: str, problem: CascadeProblem, near: float, printed: tuple[float, 
 
 
 def verified_from_estimates(run: Any) -> Finding:
-    """Claim 6: disagreement counted over 10 000 rounds decides weak dominance as the law does."""
+    """Claim 6: disagreement counted over 10 000 rounds gives the same answer on weak dominance as the law."""
     parts = []
     for name in ch2.TABLES:
         try:
@@ -172,7 +172,7 @@ def _identity(problem: CascadeProblem) -> bool:
 
 
 def _ranges(problem: CascadeProblem, which: int) -> bool:
-    """Both cost-range propositions, on every pair whose extra cost lies outside the doubtful range."""
+    """Check the cost-range propositions on every pair whose extra cost lies outside the doubtful range."""
     costs, errors, p = problem.costs, problem.errors, problem.disagreement
     for early in range(problem.arms):
         for late in range(early + 1, problem.arms):

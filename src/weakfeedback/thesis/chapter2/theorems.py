@@ -25,16 +25,16 @@ RANDOM = tuple(f"ch2-random-{k}" for k in range(ch2.RANDOM))
 DOMINANT = tuple(f"ch2-dominant-{k}" for k in range(ch2.DOMINANT))
 RHO_ONE = ("ch2-rho-one", *(f"ch2-rho-one-{epsilon:g}" for epsilon in ch2.EPSILONS))
 UNIFORM_TS = tuple(f"ch2-uniform-ts-{horizon}" for horizon in ch2.UNIFORM_HORIZONS)
-# The bound on USS-TS has no constants, only a leading term in log T: its growth over the last tenfold of
-# rounds may be half as much again (epsilon = 1/2) and still support it, but not more than twice. Both factors were
-# set after a pilot run; the verdict is the same with 1.5 for both.
+# The bound on USS-TS has no constants, only a leading term in log T. Growth over the last decade of rounds of up to 1.5
+# times that term (epsilon = 1/2) supports it, more than twice contradicts it. Both factors were set after a pilot run;
+# the verdict is the same with 1.5 for both.
 SUPPORTS, CONTRADICTS = 1.5, 2.0
 INTRANSITIVE = 0.2
 TWINS = 300
 
 
 def boundary_not_learnable(run: Run) -> Finding:
-    """Claim 16: contradicted if one policy stays below one bound on all instances of the proof."""
+    """Claim 16: contradicted if one policy stays below its bound on all instances of the proof."""
 
     def part(name: str, r: Results) -> Part:
         regret, bound = r.values(FORCED)[:, -1], r.about["facts"]["forced"]
@@ -55,8 +55,8 @@ def boundary_not_learnable(run: Run) -> Finding:
 def maximal(_run: Run) -> Finding:
     """Claims 17 and 46: an instance without weak dominance can be added if and only if B is empty, ties apart.
 
-    Not if it has a twin with weak dominance, the same outputs and no optimal arm in common. B never has two arms, and
-    is not empty under weak dominance: so where it is empty there is no twin.
+    It cannot be added if it has a twin with weak dominance, the same outputs and no optimal arm in common. B never has
+    two arms, and is not empty under weak dominance. So where it is empty there is no twin.
     """
     two, tied = _clearly_without(2), _tied()
     found = sum(_has_twin(problem) for problem in two)
@@ -94,7 +94,7 @@ def maximal(_run: Run) -> Finding:
 
 
 def _tied() -> list[CascadeProblem]:
-    """Random cascades of 2 arms whose extra cost is their disagreement, the first arm better than the second."""
+    """Return random cascades of 2 arms whose extra cost equals their disagreement, the first arm being better."""
     tied = []
     for problem in random_problems(4 * TWINS, 170, lambda p: p.arms == 2 and p.disagreement[0, 1] > 0.01):
         outcomes, law = law_of(problem)
@@ -105,7 +105,7 @@ def _tied() -> list[CascadeProblem]:
 
 
 def _clearly_without(arms: int) -> list[CascadeProblem]:
-    """Random cascades with rho < 1 and one optimal arm, no comparison of which is nearly a tie."""
+    """Return random cascades with rho < 1 and one optimal arm, in which no comparison is nearly a tie."""
 
     def wanted(problem: CascadeProblem) -> bool:
         if problem.arms != arms or problem.xi > -0.01 or np.sort(problem.gaps)[1] < 0.01:
@@ -117,7 +117,7 @@ def _clearly_without(arms: int) -> list[CascadeProblem]:
 
 
 def _as_truth(problem: CascadeProblem, arm: int) -> CascadeProblem:
-    """The same outputs and costs, with one of the arms as the truth."""
+    """Return the same outputs and costs, with one of the arms as the truth."""
     outcomes, law = law_of(problem)
     rows = outcomes.copy()
     rows[:, 0] = rows[:, arm + 1]
@@ -207,7 +207,7 @@ def ucb_uniform_bounds(run: Run) -> Finding:
 
 
 def ts_dependent_bound(run: Run) -> Finding:
-    """Claim 23: it counts where its condition holds, which is with two arms."""
+    """Claim 23: only two arms count, where its condition holds."""
 
     def part(name: str, r: Results) -> Part:
         regret, known = r.values(TS), r.about["facts"]
@@ -237,7 +237,7 @@ def ts_dependent_bound(run: Run) -> Finding:
 
 
 def prior_intransitivity(costs: Iterable[float]) -> float:
-    """The exact share of prior draws (uniform, independent) in which the preferences of three arms form a cycle.
+    """Return the exact share of prior draws (uniform, independent) in which the preferences of three arms form a cycle.
 
     >>> round(prior_intransitivity([0.05, 0.10, 0.53]), 3)
     0.271
@@ -248,9 +248,9 @@ def prior_intransitivity(costs: Iterable[float]) -> float:
 
 
 def intransitive_rounds(problem: CascadeProblem, horizon: int, replications: int, seed: int = 0) -> float:
-    """The share of rounds of USS-TS in which one draw for each pair of arms gives preferences with a cycle.
+    """Return the share of rounds of USS-TS in which one draw for each pair of arms gives preferences with a cycle.
 
-    The policy plays as ever; its posteriors are sampled a second time, for all pairs, by another generator.
+    The policy plays as usual; another generator samples its posteriors a second time, for all pairs.
     """
     from weakfeedback.cascade import UssTs
     from weakfeedback.engine.seeds import generator

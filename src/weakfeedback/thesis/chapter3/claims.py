@@ -39,18 +39,18 @@ BASELINES = (ch3.THIRD, ch3.SECOND, ch3.RANDOM)
 
 
 def cost_ids(data: str) -> tuple[str, ...]:
-    """The experiments on one real data set, with both kinds of labels."""
+    """Return the ids of the experiments on one real data set, with both kinds of labels."""
     return tuple(ch3.cost_id(data, labels, k) for labels in ("random", "thresholded") for k in (1, 2, 3))
 
 
 def each(run: Run, ids: Iterable[str], part: Callable[[str, Results], Part]) -> list[Part]:
-    """The parts of all experiments; a skipped one where an experiment was not run."""
+    """Return the parts of all experiments; a skipped one where an experiment was not run."""
     short = [name.removeprefix("ch3-") for name in ids]
     return [part(s, run[f"ch3-{s}"]) if f"ch3-{s}" in run else skipped(s) for s in short]
 
 
 def falling(run: Run, ids: Iterable[str]) -> list[Part]:
-    """Regret of USS-PD falls from each experiment to the next: the contexts are the same, so paired."""
+    """Test that the regret of USS-PD falls from each experiment to the next, paired: the contexts are the same."""
     parts = []
     for first, second in itertools.pairwise(ids):
         name = f"{first.removeprefix('ch3-')} to {second.removeprefix('ch3-')}"

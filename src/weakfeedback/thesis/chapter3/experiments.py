@@ -48,7 +48,7 @@ OURS = "not an experiment of the thesis: made to test what it proves or remarks"
 
 
 def settled_arms(problem: Any) -> np.ndarray:
-    """By context, the arm that the true disagreements point to: min B of the thesis's lemma BContx."""
+    """Return, by context, the arm that the true disagreements point to: min B of the thesis's lemma BContx."""
     costs, found = problem.costs, np.full(len(problem.contexts), problem.arms - 1)
     for i in range(problem.arms - 2, -1, -1):
         extra = costs[i + 1 :] - costs[i]
@@ -80,7 +80,7 @@ def facts(problem: Any) -> dict[str, Any]:
 
 
 def facts_and_bound(problem: Any) -> dict[str, Any]:
-    """The same with the bound on regret, its unknown constants set to 1."""
+    """Return the same with the bound on regret, its unknown constants set to 1."""
     known = facts(problem)
     size = float(np.linalg.norm(problem.pair_parameters, axis=1).max())
     options = {"sigma": SUB_GAUSSIAN, "kappa": known["kappa"]}
@@ -189,7 +189,7 @@ def _realizable(arms: int, case: int) -> Experiment:
 
 
 def more_arms(arms: int) -> ContextualProblem:
-    """The thesis's example of an arm that destroys weak dominance: two contexts, costs .1, .2, .3, and then .4.
+    """Return the thesis's example of an arm that destroys weak dominance: two contexts, costs .1, .2, .3, then .4.
 
     Arm 2 is optimal in the first context and arm 3 in the second. The fourth arm is wrong with probability .3 in
     both, so it changes no optimal arm but disagrees too much with both.
@@ -204,9 +204,9 @@ def more_arms(arms: int) -> ContextualProblem:
 
 
 def last_optimal() -> RealizableProblem:
-    """The contexts of the varying family in which the last arm is optimal: every stop before it is too early.
+    """Return the contexts of the varying family in which the last arm is optimal: every stop before it is too early.
 
-    Its costs are raised so far that the last arm is only just worth them where contexts are nearest to the others.
+    Its costs are raised until the last arm is only just worth them in the contexts closest to the other ones.
     """
     whole = families.varying((0.1, 0.4, 0.77))
     chosen = whole.contexts[whole.optimal_arms == 2]

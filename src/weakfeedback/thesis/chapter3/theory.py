@@ -112,7 +112,7 @@ def _falls(name: str, xis: list[float]) -> Part:
 
 
 def _moving_optimum(costs: np.ndarray) -> RealizableProblem:
-    """Four contexts; in the k-th, arm 1 beats arm 2 from case k on, by an ever smaller margin."""
+    """Return four contexts; in the k-th, arm 1 beats arm 2 from case k on, by a smaller margin each time."""
     arms = len(costs)
     shares = np.full((arms * (arms - 1) // 2, 4), 0.01)
     shares[: arms - 1] = (0.05, 0.0975, 0.1096, 0.1199) if arms == 4 else (0.02, 0.0675, 0.0796, 0.0899)
@@ -137,7 +137,7 @@ def pseudo_regret_above(_run: Run) -> Finding:
 
 
 def random_problem(rng: np.random.Generator, strong: bool = False) -> ContextualProblem:
-    """A contextual cascade with any probability of being right in every context and arm.
+    """Return a contextual cascade with a random probability of being right for every context and arm.
 
     With ``strong``, an arm that is right makes all later ones right: surely wrong, then one at random, then surely
     right. The contexts are unit vectors, so a parameter belongs to one context.
@@ -260,7 +260,7 @@ def covered(_run: Run) -> Finding:
 
 
 def ridge_coverage(problem: RealizableProblem, kappa: float) -> tuple[float, float]:
-    """How often |theta_hat - theta| in V + lambda I stayed within beta, and the largest ratio met."""
+    """Return how often |theta_hat - theta| in V + lambda I stayed within beta, and the largest ratio."""
     rng, n = np.random.default_rng(47), COVERED_ROUNDS
     size = float(np.linalg.norm(problem.pair_parameters, axis=1).max())
     radius = theory.beta(n, problem.dimension, problem.arms, RIDGE, size, sigma=SUB_GAUSSIAN, kappa=kappa)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def sweep(name: str, kind: str = "resource", law: str = "") -> tuple[str, ...]:
-    """The ids of a sweep, in the order of the values."""
+    """Return the ids of a sweep, in the order of the values."""
     values = (ch4.RESOURCES if kind == "resource" else ch4.THRESHOLDS)[name]
     return tuple(f"ch4-{kind}-{name.lower()}-{value:g}{'-' + law if law else ''}" for value in values)
 
@@ -45,12 +45,12 @@ ROUNDING = (
 
 
 def lower_on(run: Run, ids: Iterable[str], first: str, second: str) -> list[Part]:
-    """The first policy has less regret than the second, on every instance."""
+    """Test that the first policy has less regret than the second, on every instance."""
     return each(run, ids, lambda name, r: lower(f"{first} below {second} on {name}", r, first, second))
 
 
 def fewer_on(run: Run, ids: Iterable[str], first: str, second: str) -> list[Part]:
-    """The first policy needs fewer rounds than the second to find the thresholds, on every instance."""
+    """Test that the first policy finds the thresholds in fewer rounds than the second, on every instance."""
 
     def part(name: str, r: Results) -> Part:
         a, b = rounds(r, first), rounds(r, second)

@@ -103,43 +103,43 @@ def _arms(problem: AllocationProblem) -> tuple[int, float]:
 
 
 def sk(problem: AllocationProblem) -> CsbSk:
-    """CSB-SK as the thesis ran it."""
+    """Return CSB-SK as the thesis ran it."""
     return CsbSk(*_arms(problem), EPSILON, DELTA)
 
 
 def su(problem: AllocationProblem) -> CsbSu:
-    """CSB-SU."""
+    """Return CSB-SU."""
     return CsbSu(*_arms(problem))
 
 
 def mk(problem: AllocationProblem, every: int = EVERY, epsilon: float = EPSILON) -> CsbMk:
-    """CSB-MK as the thesis ran it."""
+    """Return CSB-MK as the thesis ran it."""
     distinct = problem.distinct(GAMMA)
     return CsbMk(*_arms(problem), epsilon, DELTA, GAMMA, distinct=distinct, every=every)
 
 
 def dk(problem: AllocationProblem, gamma: float = GAMMA) -> CsbMk:
-    """CSB-DK as the thesis ran it."""
+    """Return CSB-DK as the thesis ran it."""
     return CsbMk(*_arms(problem), EPSILON, DELTA, gamma, every=EVERY)
 
 
 def dt(problem: AllocationProblem, epsilon: float = EPSILON) -> CsbDt:
-    """CSB-DT with the published waiting time."""
+    """Return CSB-DT with the published waiting time."""
     return CsbDt(*_arms(problem), epsilon, DELTA, GAMMA, every=EVERY)
 
 
 def du(problem: AllocationProblem, gamma: float = GAMMA, every: int = EVERY) -> CsbDu:
-    """CSB-DU."""
+    """Return CSB-DU."""
     return CsbDu(*_arms(problem), gamma, every=every)
 
 
 def known(problem: AllocationProblem, every: int = EVERY) -> KnownThresholds:
-    """MP-TS or CTS-Beta: the floor."""
+    """Return MP-TS or CTS-Beta with known thresholds: the reference."""
     return KnownThresholds(*_arms(problem), problem.thresholds, problem.outcome, every=every)
 
 
 def _program(kind: type, problem: AllocationProblem, distinct: bool = False) -> Any:
-    """CSB-MK, CSB-DK or CSB-DT with the conventions of 2019."""
+    """Return CSB-MK, CSB-DK or CSB-DT with the conventions of 2019."""
     arms, budget = _arms(problem)
     wait = math.ceil(theory.wait_multiple(arms, EPSILON, DELTA, 1.0, FINER) / published_share(budget))
     options: dict[str, Any] = {"distinct": problem.distinct(GAMMA)} if distinct else {}
@@ -238,12 +238,12 @@ def _loss_sweep(name: str, kind: str, value: float) -> Experiment:
 
 
 def num_sk(problem: AllocationProblem) -> NumSk:
-    """NUM-SK as the thesis ran it."""
+    """Return NUM-SK as the thesis ran it."""
     return NumSk(*_arms(problem), EPSILON, 0.1, wait=1 if problem.law == "uniform" else None)
 
 
 def num_mk(problem: AllocationProblem, gamma: float = 0.001, decimals: int | None = None) -> NumMk:
-    """NUM-MK as printed, or searching finer and rounding."""
+    """Return NUM-MK as printed, or with a finer search and rounding."""
     wait = 1 if problem.law == "uniform" else None
     options: dict[str, Any] = {"distinct": problem.distinct(0.001), "wait": wait, "decimals": decimals}
     return NumMk(*_arms(problem), EPSILON, 0.1, gamma, every=EVERY, **options)

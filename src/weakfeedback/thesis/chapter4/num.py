@@ -117,7 +117,7 @@ def faster_with_smaller_thresholds(run: Run) -> Finding:
 
 
 def _groups(find: Callable[[Sequence[str], str], Sequence[Part]]) -> list[Part]:
-    """The parts of both instances and laws: those of the rounding policy count, the printed one is beside."""
+    """Return the parts of both instances and laws: those of the rounding policy count, those as printed do not."""
     parts: list[Part] = []
     for name, law in itertools.product(DIFFERENT, ch4.LAWS):
         parts += find(sweep(name, law=law), ROUNDED)
@@ -172,7 +172,7 @@ def _overlap(run: Run, ids: Sequence[str], policy: str) -> Part:
 
 
 def _touching(values: Sequence[np.ndarray]) -> int:
-    """How many pairs of 95 % intervals have a point in common."""
+    """Return how many pairs of 95 % intervals overlap."""
     ends = [student_interval(v) for v in values]
     return sum(bool(a[0] <= b[1] and b[0] <= a[1]) for a, b in itertools.combinations(ends, 2))
 

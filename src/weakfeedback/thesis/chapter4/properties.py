@@ -21,7 +21,7 @@ PRINTED_W = {"NUM1": 38, "NUM2": 62, "NUM3": 69}
 
 
 def random_problem(rng: np.random.Generator, same: bool = False) -> AllocationProblem:
-    """Two to eight arms; a third each with one, two and twelve digits, so with ties and exact fits."""
+    """Return two to eight arms; a third each with one, two and twelve digits, so with ties and exact fits."""
     K = int(rng.integers(2, 9))
     digits = int(rng.choice([1, 2, 12]))
     budget = round(rng.uniform(0.6, 3.0), digits)
@@ -34,7 +34,7 @@ def random_problem(rng: np.random.Generator, same: bool = False) -> AllocationPr
 def random_problems(
     seed: int, wanted: Callable[[AllocationProblem], bool] = lambda _: True, same: bool = False
 ) -> Iterator[AllocationProblem]:
-    """``COUNT`` random problems of a kind."""
+    """Return ``COUNT`` random problems of a kind."""
     rng, found = np.random.default_rng(seed), 0
     while found < COUNT:
         problem = random_problem(rng, same)
@@ -139,7 +139,7 @@ def lemmas(_run: Any) -> Finding:
 
 
 class SemiBandit:
-    """Thompson sampling that plays a superarm and sees the loss of each arm in it; it knows nothing of thresholds."""
+    """Thompson sampling that plays a superarm and sees the loss of each arm in it; it knows no thresholds."""
 
     def __init__(self, arms: int, superarm: Callable[[np.ndarray], np.ndarray]) -> None:
         self.S, self.F, self.superarm = np.ones(arms), np.ones(arms), superarm
@@ -149,7 +149,7 @@ class SemiBandit:
         return self.superarm(np.array([rng.beta(s, f) for s, f in zip(self.S, self.F)]))
 
     def learn(self, arms: np.ndarray, losses: np.ndarray) -> None:
-        """Take in the losses of the arms played."""
+        """Learn from the losses of the arms played."""
         self.S[arms] += losses[arms]
         self.F[arms] += 1.0 - losses[arms]
 

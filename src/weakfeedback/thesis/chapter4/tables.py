@@ -33,7 +33,7 @@ NOT_RUN = math.nan
 
 
 def _found(run: Run, experiment: str, policy: str) -> Row:
-    """Mean rounds of the search, share of runs that ended it, share with an equivalent estimate."""
+    """Return the mean rounds of the search, the share of runs that ended it, and that with an equivalent estimate."""
     if experiment not in run:
         return [NOT_RUN, NOT_RUN, NOT_RUN]
     results = run[experiment]

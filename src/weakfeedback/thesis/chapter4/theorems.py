@@ -1,4 +1,4 @@
-"""Claims of chapter 4 that need runs and formulas: the table of rounds, asymptotic optimality, the best floor."""
+"""Claims of chapter 4 that need runs and formulas: the table of rounds, asymptotic optimality, known thresholds."""
 
 from __future__ import annotations
 
@@ -118,9 +118,9 @@ def _slope(name: str, results: Results, policy: str) -> Part:
 
 
 def share_of_wrong_runs(horizon: float, alpha: float = ch4.ALPHA) -> float:
-    """Return a lower bound of CSB-SK's expected regret on two arms of means near epsilon, over log T.
+    """Return a lower bound on the expected regret of CSB-SK, over log T, on two arms with means near epsilon.
 
-    The first candidate, Q/2 < theta, is taken for good if no arm has a loss in W rounds. Nothing is ever served then.
+    The first candidate, Q/2 < theta, is accepted for good if no arm has a loss in W rounds. Then no arm is ever served.
     """
     delta = math.exp(-(math.log(horizon) ** (1.0 - alpha)))
     wait = max(1, math.ceil(theory.wait_same(2, ch4.EPSILON, delta)))

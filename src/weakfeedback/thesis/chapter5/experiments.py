@@ -47,12 +47,12 @@ Makers = Mapping[str, Callable[[MultiplayerProblem], Any]]
 
 
 def sic_mmab(problem: MultiplayerProblem, horizon: int) -> SicMmab:
-    """SIC-MMAB as in its authors' program: it starts with a later phase, and so communicates less."""
+    """Return SIC-MMAB as in its authors' program: it starts with a later phase and so communicates less."""
     return SicMmab(problem.arms, horizon, first_phase=math.ceil(math.log2(problem.players)) + 1)
 
 
 def makers(epsilon: float, delta: float, horizon: int) -> dict[str, Callable[[MultiplayerProblem], Any]]:
-    """All policies of the chapter by label."""
+    """Return all policies of the chapter by label."""
     return {
         DLC: lambda p: Dlc(p.arms, epsilon, delta, tolerance="eps"),
         LIX: lambda p: DlcLix(p.arms, epsilon, delta, tolerance="eps"),
@@ -207,7 +207,7 @@ def _sweeps() -> list[Experiment]:
 
 
 def biased() -> MultiplayerProblem:
-    """Ten good arms that rounding down to quarters makes look worse than ten others."""
+    """Return ten good arms that look worse than ten others once means are rounded down to quarters."""
     good, others = 0.998, 0.84
     means = [round(top - 0.0005 * k, 4) for top in (good, others) for k in range(10)]
     return MultiplayerProblem(means, players=10)

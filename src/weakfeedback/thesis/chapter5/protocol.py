@@ -28,7 +28,7 @@ PHASES = {SEATING: "seating", INDEXING: "indexing"}
 
 @dataclass
 class Trace:
-    """One run slot by slot: slots and collisions of each phase, and what was earned after the opening."""
+    """One run, slot by slot: slots and collisions of each phase, and the means earned after the opening."""
 
     slots: dict[str, int] = field(default_factory=dict)
     collisions: dict[str, int] = field(default_factory=dict)
@@ -101,7 +101,7 @@ def _listens(player: Any) -> bool:
 
 
 def _random(k: int) -> tuple[MultiplayerProblem, float]:
-    """The k-th random problem, with more arms than players, and its epsilon."""
+    """Return the k-th random problem, with more arms than players, and its epsilon."""
     rng = np.random.default_rng(np.random.SeedSequence(505, spawn_key=(k,)))
     arms = int(rng.integers(3, 10))
     problem = MultiplayerProblem(rng.uniform(0.1, 0.95, arms).round(3), int(rng.integers(2, arms)))
@@ -110,7 +110,7 @@ def _random(k: int) -> tuple[MultiplayerProblem, float]:
 
 @functools.cache
 def traces() -> tuple[tuple[MultiplayerProblem, Trace, Trace], ...]:
-    """DLC and DLC-LIX on the random problems, with the same worlds and the same seats."""
+    """Return traces of DLC and DLC-LIX on the random problems, with the same worlds and the same seats."""
     found = []
     for k in range(COUNT):
         problem, epsilon = _random(k)
@@ -123,7 +123,7 @@ def traces() -> tuple[tuple[MultiplayerProblem, Trace, Trace], ...]:
 def unseated(arms: int, players: int, rounds: int) -> float:
     """Return the exact probability that some player has no seat after ``rounds`` slots of orthogonalisation.
 
-    The number of seated players is a Markov chain: a free play is that of a player alone on an arm nobody holds.
+    The number of seated players is a Markov chain: a play is free if the player is alone on an arm that nobody holds.
 
     >>> unseated(2, 2, 3)  # two players on two arms meet with probability 1/2
     0.125
@@ -140,7 +140,7 @@ def unseated(arms: int, players: int, rounds: int) -> float:
 
 
 def _new_seats(arms: int, players: int, seated: int, new: int) -> float:
-    """The probability that exactly ``new`` players are alone on free arms, by inclusion and exclusion."""
+    """Return the probability that exactly ``new`` players are alone on free arms, by inclusion and exclusion."""
     n, free = players - seated, arms - seated
     total = 0
     for i in range(new, n + 1):
@@ -170,7 +170,7 @@ def orthogonal_in_time(_run: Any) -> Finding:
 
 
 def _index(arms: int, seats: tuple[int, ...]) -> tuple[bool, int, int]:
-    """Whether all learn all seats and ranks; collisions per player; meetings."""
+    """Return whether all learn all seats and ranks, the collisions per player, and the meetings."""
     players = []
     for seat in seats:
         player = Opening()

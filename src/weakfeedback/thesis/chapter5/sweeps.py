@@ -179,7 +179,7 @@ def fewer_than_sic(run: Run) -> Finding:
 
 
 def linear_in_sizes(run: Run) -> Finding:
-    """Claim 94: the sentence follows the corollary and is about its bound; the observed regret is shown beside."""
+    """Claim 94: the sentence follows the corollary and is about its bound; the observed regret does not count."""
 
     def doubled(policy: str, first: str, second: str) -> Part:
         name = f"{policy}: {short(first)} to {short(second)}"
@@ -208,7 +208,7 @@ def linear_in_sizes(run: Run) -> Finding:
 
 
 def _linear_bound() -> list[Part]:
-    """How the bound of the corollary grows with N and K, and that it covers the complexity of random problems."""
+    """Test how the bound of the corollary grows with N and K, and that it covers the complexity of random problems."""
 
     def order(arms: int, players: int, gap: float = 0.1, delta: float = 0.05) -> float:
         return players * arms * math.log(arms / delta) / gap**2

@@ -162,7 +162,7 @@ def fair_rotation(run: Run) -> Finding:
 
 
 def _equal_turns() -> Part:
-    """Four players over a hundred turns: how often each has each arm."""
+    """Count how often each of four players has each arm in a hundred turns."""
     problem = MultiplayerProblem([0.9, 0.8, 0.85, 0.95, 0.2, 0.1], 4)
     trace = follow(lambda: Dlc(6, 0.4, 0.05, "eps", fair=True), problem, 99, after=399)
     played = np.array(trace.plays)
@@ -190,7 +190,7 @@ def better_use(run: Run) -> Finding:
 
 
 def _inequality(name: str, earned: Callable[[Trace], list[float]]) -> Part:
-    """Whether DLC-LIX saves as much as the theorem says while both explore, on the same seats."""
+    """Test whether DLC-LIX saves as much as the theorem says while both explore, from the same seats."""
     lacks = []
     for problem, one, two in traces():
         rounds = min(one.slots["learning"], two.slots["learning"])
