@@ -353,7 +353,7 @@ def test_without_data_claims_are_judged_on_stand_ins_or_skipped(monkeypatch):
     (_, three), (_, five) = judge(some(3, 5), results)
     notes = {part.name: part.note for part in three.parts}
     assert "stand-in bc4-1 for heart-1" in notes["heart-1"]
-    assert "stand-ins were played" in three.reason
+    assert "instead of the missing medical data" in three.reason
     assert five.outcome == "skipped"
 
 

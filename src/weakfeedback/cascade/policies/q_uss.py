@@ -119,7 +119,7 @@ class QUss:
                 if self.E[i, j] > 0.0:
                     m = rng.beta(1.0 + A + B, self.E[i, j])
                 if self.C[j] - self.C[i] <= p[i, j] * m * (2.0 * theta - 1.0):
-                    best = False  # no early exit: all pairs are drawn
+                    best = False  # all pairs are drawn: no early exit
             if best:
                 return i
         return self.K - 1
