@@ -1,4 +1,4 @@
-"""What a reader should know of the reproduction before anything else, each sentence tied to the verdict it rests on."""
+"""What a reader should know first about the reproduction, each sentence tied to the verdicts that it rests on."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ FAILS = ("not-reproduced",)
 
 @dataclass(frozen=True)
 class Headline:
-    """A sentence that may be said only of a run in which each of its claims has one of these outcomes."""
+    """A sentence that is shown only for a run in which each of its claims has one of these outcomes."""
 
     words: str
     claims: tuple[int, ...]
     outcomes: tuple[str, ...]
 
     def true_of(self, outcomes: Mapping[int, str]) -> bool:
-        """Whether a run with these outcomes, by number of the claim, shows what the sentence says."""
+        """Whether a run with these outcomes, by claim number, supports the sentence."""
         return all(outcomes.get(number) in self.outcomes for number in self.claims)
 
 

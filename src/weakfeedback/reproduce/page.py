@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 THESIS = "Sequential decision problems with weak feedback"
 INDEX = "index.html"
-POINTS, FEWEST = 100, 12  # of a curve on these pages, which have many
-LARGEST = 2_000_000  # bytes of a page
+POINTS, FEWEST = 100, 12  # points of a curve on these pages, which have many curves
+LARGEST = 2_000_000  # maximum size of a page in bytes
 ARGUED = "argued only"
 
 
@@ -103,7 +103,7 @@ def write_reproduction(
 
 
 def _fitting(figures: Sequence[dict[str, Any]], template: str, **words: Any) -> str:
-    """A page of at most ``LARGEST`` bytes: with fewer points in its curves where there are very many."""
+    """Return a page of at most ``LARGEST`` bytes; very large pages get fewer points per curve."""
     points = POINTS
     content = render(template, **words)
     while len(content.encode()) > LARGEST and points > FEWEST:
@@ -125,7 +125,7 @@ def _remove_others(folder: Path, kept: set[str]) -> None:
 
 
 def _title(claims: Iterable[dict[str, Any]]) -> str:
-    """What the page is about, without promising more than was found."""
+    """Return the title of the page, which promises no more than was found."""
     outcomes = [claim["outcome"] for claim in claims]
     if not outcomes:
         return f"{THESIS}: experiments without claims"
@@ -134,7 +134,7 @@ def _title(claims: Iterable[dict[str, Any]]) -> str:
 
 
 def _summary(claims: Mapping[int, dict[str, Any]]) -> list[tuple[str, str, list[dict[str, Any]]]]:
-    """Half a page: what holds, what does not, what surprised; only what this run shows."""
+    """Return half a page: what holds, what does not, what was unexpected; only what this run shows."""
     outcomes = {number: claim["outcome"] for number, claim in claims.items()}
     counts = Counter(outcomes.values())
     read = f", {counts['with-reading']} of them as interpreted" if counts["with-reading"] else ""
@@ -165,7 +165,7 @@ def _claims(count: int) -> str:
 
 
 def _columns(views: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """The verdicts that occur, as columns of a table."""
+    """Return the verdicts that occur, as columns of a table."""
     found = {(word, label) for view in views for word, label, _ in view["tally"]}
     return [pair for pair in [*VERDICTS.items(), ("skipped", ARGUED)] if pair in found]
 
@@ -176,7 +176,7 @@ def _counts(view: dict[str, Any], columns: Sequence[tuple[str, str]]) -> list[in
 
 
 class _Maker:
-    """Makes what the template shows, chapter by chapter."""
+    """Makes the data for the templates, chapter by chapter."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class _Maker:
         self.claims = {claim.number: _claim_view(claim, verdict, family) for claim, verdict in verdicts}
 
     def chapter(self, chapter: Chapter) -> dict[str, Any]:
-        """A chapter with its tables, claims and experiments."""
+        """Return a chapter with its tables, claims and experiments."""
         first = len(self.gallery.figures)
         claims = [self.claims[claim.number] for claim in self.choice.claims(chapter)]
         chosen = [
@@ -228,7 +228,7 @@ class _Maker:
     def _group(
         self, chapter: Chapter, place: str, some: list[Experiment], claims: list[dict[str, Any]]
     ) -> dict[str, Any]:
-        """The experiments of one figure or passage."""
+        """Return the experiments of one figure or passage."""
         played = [experiment for experiment in some if experiment.id in self.results]
         common = [note for note in some[0].deviations if all(note in e.deviations for e in some)]
         sweeps: dict[tuple[str, str], list[Experiment]] = {}
@@ -253,7 +253,7 @@ class _Maker:
         return {**section_view(section, self.gallery, POINTS), "code": self._code([experiment])}
 
     def _sweep(self, swept: tuple[str, str], some: list[Experiment]) -> dict[str, Any]:
-        """Experiments that differ in one number, in one figure."""
+        """Return one figure for experiments that differ in one number."""
         fact, axis = swept
         by_value = {float(self.results[e.id].about["facts"][fact]): self.results[e.id] for e in some}
         key = (
@@ -284,7 +284,7 @@ class _Maker:
         }
 
     def _code(self, some: Sequence[Experiment]) -> list[tuple[str, str]]:
-        """Where the code stands: the policies, then the experiments."""
+        """Return links to the code: the policies, then the experiments."""
         policies = [link for e in some for link in self.sources.stored(self.results[e.id].about)]
         makers = [make for e in some for make in e.policies.values()]
         return list(dict.fromkeys([*policies, *self.sources.loaded(map(module_of, makers))]))
@@ -316,14 +316,14 @@ def _claim_view(claim: Claim, verdict: Verdict, family: int) -> dict[str, Any]:
 
 
 def _searched(claim: Claim, verdict: Verdict) -> str:
-    """What a search looks through: the words as they are written, not as they are set."""
+    """Return the text that a search looks through: as written, not as typeset."""
     label = ARGUED if claim.how == ARGUED else VERDICTS[verdict.outcome]
     words = f"{claim.number} {claim.words} {label} {claim.how} {verdict.reason} {claim.remains} {claim.ours}"
     return visible(" ".join(words.lower().split()))
 
 
 def _tally(claims: Iterable[dict[str, Any]]) -> list[tuple[str, str, int]]:
-    """How many claims there are of each verdict; those that are only argued apart from those without data."""
+    """Count the claims by verdict; claims that are only argued are separate from those without data."""
     counts = Counter((claim["outcome"], claim["label"]) for claim in claims)
     labels = [*VERDICTS.items(), ("skipped", ARGUED)]
     return [(word, label, counts[word, label]) for word, label in labels if counts[word, label]]
@@ -335,7 +335,7 @@ def _part_view(part: Part) -> dict[str, Any]:
 
 
 def _deciding(verdict: Verdict, family: int) -> str:
-    """The test that decided, in a line."""
+    """Describe the deciding test in one line."""
     if math.isnan(verdict.p_value):
         return ""
     words = f"The deciding test: estimate {tables.number(verdict.effect)}"
