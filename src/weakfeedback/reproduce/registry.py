@@ -51,7 +51,7 @@ class Choice:
         return len(self.experiments) == len(experiments())
 
     def claims(self, chapter: Chapter) -> list[Claim]:
-        """Return the claims of a chapter whose tests read one of the experiments; all if the chapter is chosen whole."""
+        """Return the claims of a chapter whose tests read one of the experiments; all if all of it is chosen."""
         whole = set(chapter.experiments) <= self.ids
         return [claim for claim in chapter.claims if whole or self.ids.intersection(claim.experiments)]
 
