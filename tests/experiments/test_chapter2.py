@@ -272,14 +272,14 @@ def test_an_empty_b_by_hand_with_falling_error_rates():
 
 def test_the_exact_rule_on_random_cascades():
     """Weak dominance implies one arm in B, the optimal one; B never has two; a twin exists unless B is empty."""
-    from weakfeedback.thesis.chapter2.theorems import _clearly_without, _has_twin
+    from weakfeedback.thesis.chapter2.theorems import _has_twin, _make_clearly_without
     from weakfeedback.thesis.random_cascades import random_problems
 
     for problem in random_problems(400, 5):
         both = set(problem.lower_set) & set(problem.upper_set)
         assert len(both) <= 1
         assert not problem.weak_dominance or both == {problem.optimal_arm}
-    for problem in _clearly_without(4)[:100]:
+    for problem in _make_clearly_without(4)[:100]:
         assert _has_twin(problem) == bool(set(problem.lower_set) & set(problem.upper_set))
 
 

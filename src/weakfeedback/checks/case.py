@@ -92,12 +92,12 @@ def trace(
         yield table[0].copy(), frozen(state)
         restore(policy, state)
         if t == rebuild_at:
-            policy = _rebuilt(policy)
+            policy = _rebuild(policy)
 
 
-def _rebuilt(policy: Any) -> Any:
+def _rebuild(policy: Any) -> Any:
     if isinstance(policy, list):
-        return [_rebuilt(player) for player in policy]
+        return [_rebuild(player) for player in policy]
     made = object.__new__(type(policy))
     vars(made).update(pickle.loads(pickle.dumps(vars(policy))))
     return made

@@ -95,7 +95,7 @@ def check_policy(
         try:
             check(case)
         except (Exception, SystemExit) as error:
-            text, cause = _told(error, case)
+            text, cause = _describe_failure(error, case)
             name = _name(CAUSES.get(type(error), check))
             if cause not in causes:
                 report.failed.append(f"{name}: {text}")
@@ -111,7 +111,7 @@ def _name(check: Callable[[Case], None]) -> str:
     return check.__name__.replace("_", " ")
 
 
-def _told(error: BaseException, case: Case) -> tuple[str, str]:
+def _describe_failure(error: BaseException, case: Case) -> tuple[str, str]:
     """Return what a check found, with method and line, and a key that identifies the cause."""
     text, cls = _words_of(error), type(case.make())
     if isinstance(error, WritesToLoan):

@@ -14,12 +14,12 @@ def settings(incomplete: str) -> list[str]:
     """Names of settings."""
     from weakfeedback.catalog import SETTINGS
 
-    return _starting(SETTINGS, incomplete)
+    return _filter_prefix(SETTINGS, incomplete)
 
 
 def kinds(incomplete: str) -> list[str]:
     """What `list` can list."""
-    return _starting(KINDS, incomplete)
+    return _filter_prefix(KINDS, incomplete)
 
 
 def listed(context: Context, incomplete: str) -> list[str]:
@@ -36,19 +36,19 @@ def listed(context: Context, incomplete: str) -> list[str]:
         names = [name for setting in settings for name in POLICIES[setting.name]]
     else:
         names = [name for setting in settings for name in setting.instance_names()]
-    return _starting(dict.fromkeys(names), incomplete)
+    return _filter_prefix(dict.fromkeys(names), incomplete)
 
 
 def players(incomplete: str) -> list[str]:
     """Names of the policies of players, in small letters as the examples have them."""
     from weakfeedback.catalog import POLICIES
 
-    return _starting((name.lower() for name in POLICIES["multiplayer"]), incomplete.lower())
+    return _filter_prefix((name.lower() for name in POLICIES["multiplayer"]), incomplete.lower())
 
 
 def rewards(incomplete: str) -> list[str]:
     """Laws of rewards."""
-    return _starting(REWARDS, incomplete)
+    return _filter_prefix(REWARDS, incomplete)
 
 
 def experiments(incomplete: str) -> list[str]:
@@ -58,8 +58,8 @@ def experiments(incomplete: str) -> list[str]:
 
     before, comma, word = incomplete.rpartition(",")
     names = [*(chapter.names[0] for chapter in chapters()), *known()]
-    return [before + comma + name for name in _starting(names, word.lower())]
+    return [before + comma + name for name in _filter_prefix(names, word.lower())]
 
 
-def _starting(names: Iterable[str], incomplete: str) -> list[str]:
+def _filter_prefix(names: Iterable[str], incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]

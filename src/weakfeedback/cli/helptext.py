@@ -36,7 +36,7 @@ def _usage(path: str, arguments: list[Any], command: Any) -> str:
     words += [_argument(p) if p.required else f"[{_argument(p)}]" for p in arguments]
     if hasattr(command, "list_commands"):
         words.append("COMMAND ...")
-    return f"{_bright('Usage:')} {' '.join(words)}"
+    return f"{_highlight('Usage:')} {' '.join(words)}"
 
 
 def _paragraphs(text: str) -> Iterator[str]:
@@ -92,14 +92,14 @@ def _table(title: str, rows: Rows) -> str:
     if not rows:
         return ""
     column = min(max(len(name) for name, _ in rows), COLUMN)
-    lines = [_bright(title)]
+    lines = [_highlight(title)]
     for name, words in rows:
         wrapped = textwrap.wrap(words, _width() - column - 4, **BREAKS) or [""]  # type: ignore[arg-type]
         if len(name) > column:
-            lines.append(f"  {_bright(name)}")
+            lines.append(f"  {_highlight(name)}")
         else:
             gap = " " * (column - len(name))
-            lines.append(f"  {_bright(name)}{gap}  {wrapped.pop(0)}".rstrip())
+            lines.append(f"  {_highlight(name)}{gap}  {wrapped.pop(0)}".rstrip())
         lines += [f"{'':<{column + 4}}{line}" for line in wrapped]
     return "\n".join(lines)
 
@@ -108,7 +108,7 @@ def _width() -> int:
     return min(shutil.get_terminal_size((WIDTH, 24)).columns, WIDEST) if sys.stdout.isatty() else WIDTH
 
 
-def _bright(words: str) -> str:
+def _highlight(words: str) -> str:
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return words
     return typer.style(words, fg=typer.colors.CYAN)

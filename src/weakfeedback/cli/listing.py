@@ -119,7 +119,7 @@ def overview() -> Iterator[str]:
     yield "Settings"
     width = max(map(len, SETTINGS))
     for setting in SETTINGS.values():
-        yield from _wrapped(f"  {setting.name:<{width}}  ", setting.summary.partition(" (")[0])
+        yield from _wrap_words(f"  {setting.name:<{width}}  ", setting.summary.partition(" (")[0])
     yield from _policies_in_short()
     yield "\nMore"
     yield from MORE.splitlines()[1:]
@@ -130,7 +130,7 @@ def _policies_in_short() -> Iterator[str]:
     for setting in SETTINGS.values():
         yield f"\nPolicies: {setting.name}"
         for name in setting.policies:
-            yield from _wrapped(f"  {name:<{width}}  ", setting.words_of(name))
+            yield from _wrap_words(f"  {name:<{width}}  ", setting.words_of(name))
 
 
 def in_words(found: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
@@ -151,26 +151,26 @@ def in_words(found: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
 
 
 def _setting_lines(row: dict[str, Any], width: int) -> Iterator[str]:
-    yield from _wrapped(f"  {row['name']:<{width}}  ", row["summary"])
+    yield from _wrap_words(f"  {row['name']:<{width}}  ", row["summary"])
 
 
 def _policy_lines(row: dict[str, Any], width: int) -> Iterator[str]:
-    yield from _wrapped(f"  {row['name']:<{width}}  ", row["summary"])
+    yield from _wrap_words(f"  {row['name']:<{width}}  ", row["summary"])
     if row["options"]:
-        yield from _wrapped(f"{'':<{width + 4}}options: ", _options(row))
+        yield from _wrap_words(f"{'':<{width + 4}}options: ", _options(row))
 
 
 def _instance_lines(row: dict[str, Any], width: int) -> Iterator[str]:
-    yield from _wrapped(f"  {row['name']:<{width}}  {_dominance(row)}", row["summary"])
+    yield from _wrap_words(f"  {row['name']:<{width}}  {_dominance(row)}", row["summary"])
 
 
 def _experiment_lines(row: dict[str, Any], width: int) -> Iterator[str]:
     place = f"({row['place']})" if row["place"] else ""
     if width > WIDTH // 3:
         yield f"  {row['id']}"
-        yield from _wrapped("      ", f"{row['title']} {place}")
+        yield from _wrap_words("      ", f"{row['title']} {place}")
     else:
-        yield from _wrapped(f"  {row['id']:<{width}}  ", f"{row['title']} {place}")
+        yield from _wrap_words(f"  {row['id']:<{width}}  ", f"{row['title']} {place}")
 
 
 _LINES: dict[str, Callable[[dict[str, Any], int], Iterator[str]]] = {
@@ -181,7 +181,7 @@ _LINES: dict[str, Callable[[dict[str, Any], int], Iterator[str]]] = {
 }
 
 
-def _wrapped(start: str, words: str) -> list[str]:
+def _wrap_words(start: str, words: str) -> list[str]:
     """The words after ``start``, in as many lines as they need, each beginning where the first does."""
     width = max(WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else WIDTH
     lines = textwrap.wrap(
@@ -215,8 +215,8 @@ def _dominance(row: dict[str, Any]) -> str:
 def outcome(results: Results, rows: Path, paths: list[Path]) -> dict[str, Any]:
     """What a run measured and wrote; ``paths`` has the page first, then the figures."""
     return {
-        **_said(results),
-        **_measured(results),
+        **_describe_results(results),
+        **_summarise_results(results),
         "results": rows,
         "page": paths[0],
         "figures": paths[1:],
@@ -225,9 +225,9 @@ def outcome(results: Results, rows: Path, paths: list[Path]) -> dict[str, Any]:
 
 def sweep_outcome(swept: Swept, rows: Path, paths: list[Path]) -> dict[str, Any]:
     """What a run with a sweep measured and wrote: ``runs`` has what ``outcome`` tells, for each value."""
-    said = _said(swept.results[0])
+    said = _describe_results(swept.results[0])
     runs = [
-        {"value": value, "horizon": found.about.get("horizon"), **_measured(found)}
+        {"value": value, "horizon": found.about.get("horizon"), **_summarise_results(found)}
         for value, found in zip(swept.values, swept.results, strict=True)
     ]
     return {
@@ -240,12 +240,12 @@ def sweep_outcome(swept: Swept, rows: Path, paths: list[Path]) -> dict[str, Any]
     }
 
 
-def _said(results: Results) -> dict[str, Any]:
+def _describe_results(results: Results) -> dict[str, Any]:
     words = ("experiment", "title", "setting", "instance", "horizon", "seed", "command", "versions")
     return {word: results.about.get(word) for word in words}
 
 
-def _measured(results: Results) -> dict[str, Any]:
+def _summarise_results(results: Results) -> dict[str, Any]:
     from weakfeedback.report.tables import comparison_rows, final_rows
 
     about = results.about

@@ -90,7 +90,7 @@ class Commands(TyperGroup):
             show_traceback()
             words = _words_of(error)
             _complain(f"{type(error).__name__}: {words}" if words else type(error).__name__)
-            if not _debugging():
+            if not _is_debugging():
                 _complain("internal error; set WEAKFEEDBACK_DEBUG=1 to see the traceback")
             return FAILED
         if status == INTERRUPTED:
@@ -133,13 +133,13 @@ def say(text: str, error: bool = False) -> None:
     print(visible(text, keep="\n"), file=sys.stderr if error else sys.stdout, flush=True)
 
 
-def _debugging() -> bool:
+def _is_debugging() -> bool:
     return os.environ.get("WEAKFEEDBACK_DEBUG", "") not in ("", "0")
 
 
 def show_traceback() -> None:
     """Print the traceback if it was asked for."""
-    if _debugging():
+    if _is_debugging():
         say(traceback.format_exc(), error=True)
 
 
@@ -180,27 +180,29 @@ def console() -> Console:
 
     class Plain(Console):
         def print(self, *things: Any, **options: Any) -> None:
-            super().print(*map(_shown, things), **options)
+            super().print(*map(_make_visible, things), **options)
 
     width = None if sys.stdout.isatty() else 160
     return Plain(highlight=False, markup=False, emoji=False, soft_wrap=True, width=width)
 
 
-def _shown(thing: Any) -> Any:
+def _make_visible(thing: Any) -> Any:
     return visible(thing, keep="\n") if isinstance(thing, str) else thing
 
 
 def print_json(value: Any) -> None:
     """Print machine-readable JSON; infinity and NaN are null."""
-    text = json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False)
-    print(text if visible(text, keep="\n") == text else json.dumps(_plain(value), indent=2, allow_nan=False))
+    text = json.dumps(_to_plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    print(
+        text if visible(text, keep="\n") == text else json.dumps(_to_plain(value), indent=2, allow_nan=False)
+    )
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _to_plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_to_plain(item) for item in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Path):

@@ -122,7 +122,7 @@ def tell(found: Reproduction, folder: Path, json: bool) -> None:
     from weakfeedback.report.page import VERDICTS
 
     if json:
-        print_json(_plain(found, folder))
+        print_json(_to_plain(found, folder))
         return
     shown = table("Claims", "claim", "verdict", "in the words of the thesis")
     for claim, verdict in found.verdicts:
@@ -137,7 +137,7 @@ def tell(found: Reproduction, folder: Path, json: bool) -> None:
     console().print(f"  page    {found.paths[0]}", markup=False)
 
 
-def _plain(found: Reproduction, folder: Path) -> dict[str, Any]:
+def _to_plain(found: Reproduction, folder: Path) -> dict[str, Any]:
     from weakfeedback.report.tables import final_rows
     from weakfeedback.reproduce.kept import rows_of
 

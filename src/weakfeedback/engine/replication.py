@@ -148,14 +148,16 @@ class Compiled:
             np.zeros((1, width), dtype=np.int64),
         )
         one, rng = fresh(policy), generator(0, 0, WORLD)
-        twins = self._twins(one if self.alone else [one], problem.world(), rng, rng if self.alone else [rng])
+        twins = self._make_twins(
+            one if self.alone else [one], problem.world(), rng, rng if self.alone else [rng]
+        )
         try:
             self.run = entry_point(self.loop, *twins, *no_rounds)
         # the compiler raises many kinds of errors; in any case the interpreter can play
         except Exception as error:
             raise CannotLower(reason(error, self.policy.methods, self.policy.cls)) from None
 
-    def _twins(self, policy: Any, world: Any, world_rng: Any, rng: Any) -> tuple[Any, Any, Any, Any]:
+    def _make_twins(self, policy: Any, world: Any, world_rng: Any, rng: Any) -> tuple[Any, Any, Any, Any]:
         """Return the first four arguments of the loop, as compiled code takes them."""
         from weakfeedback.engine.compiler.fields import stream_of
 
@@ -177,7 +179,7 @@ class Compiled:
         table: np.ndarray,
     ) -> tuple[int, dict[str, Any]]:
         """Return the round of a refused decision or 0, and the policy's state afterwards; the world advances."""
-        twin, world_twin, *generators = self._twins(policy, world, world_rng, rng)
+        twin, world_twin, *generators = self._make_twins(policy, world, world_rng, rng)
         refused = 0
         for first, last in _stretches(marks):
             if self.stopped:

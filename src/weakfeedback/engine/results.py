@@ -230,18 +230,18 @@ def read_results(path: Path) -> tuple[pd.DataFrame, dict[str, bool], dict[str, A
         compiled, about, reasons = kept["compiled"], kept["about"], kept["reasons"]
         frame = table.replace_schema_metadata(None).to_pandas()
     except OSError as error:
-        raise _refused(path, error.strerror or "cannot be read") from None
+        raise _loading_error(path, error.strerror or "cannot be read") from None
     except Damaged as error:
-        raise _refused(path, f"damaged, or not a file written by Results.save: {error}") from None
+        raise _loading_error(path, f"damaged, or not a file written by Results.save: {error}") from None
     except (KeyError, TypeError, ValueError, NotImplementedError, RecursionError):
-        raise _refused(path, "not a file written by Results.save") from None
+        raise _loading_error(path, "not a file written by Results.save") from None
     wrong = _wrong_words(compiled, reasons, about) or _wrong_rows(frame, compiled)
     if wrong:
-        raise _refused(path, f"not a file written by Results.save: {wrong}")
+        raise _loading_error(path, f"not a file written by Results.save: {wrong}")
     return frame, compiled, about, reasons
 
 
-def _refused(path: Path, reason: str) -> ValueError:
+def _loading_error(path: Path, reason: str) -> ValueError:
     return ValueError(f"cannot load results from {path}: {reason}")
 
 

@@ -46,11 +46,11 @@ def conclude(
             continue
         parts = tuple(_decide(part, next(corrected), next(corrected), claim.level) for part in finding.parts)
         left_out = 0 if asked is None else sum(name not in asked for name in claim.experiments)
-        verdicts.append((claim, _by_part(claim, finding, _conclude(finding, parts), left_out)))
+        verdicts.append((claim, _limit_verdict(claim, finding, _conclude(finding, parts), left_out)))
     return verdicts
 
 
-def _by_part(claim: Claim, finding: Finding, verdict: Verdict, left_out: int) -> Verdict:
+def _limit_verdict(claim: Claim, finding: Finding, verdict: Verdict, left_out: int) -> Verdict:
     """Return the verdict when ``left_out`` of the claim's experiments were not requested."""
     final = ("not-reproduced",) if finding.rule == "every" else ("reproduced", "with-reading")
     if not left_out or verdict.outcome in ("skipped", "inconclusive", *final):
@@ -99,7 +99,7 @@ def _conclude(finding: Finding, parts: tuple[Part, ...]) -> Verdict:
         outcome = "with-reading" if read else "reproduced"
     else:
         outcome = "not-reproduced" if deciding is fails else "inconclusive"
-    shown = _most_telling(deciding or list(parts), weakest=deciding is holds and finding.rule == "every")
+    shown = _pick_deciding(deciding or list(parts), weakest=deciding is holds and finding.rule == "every")
     return Verdict(
         outcome,
         _reason(finding, parts, holds, fails, open_),
@@ -108,7 +108,7 @@ def _conclude(finding: Finding, parts: tuple[Part, ...]) -> Verdict:
     )
 
 
-def _most_telling(parts: list[Part], weakest: bool) -> Part:
+def _pick_deciding(parts: list[Part], weakest: bool) -> Part:
     """Return the part with the largest p-value if all had to hold, else the one with the smallest."""
     known = [part for part in parts if not math.isnan(part.p_value)]
     if not known:

@@ -77,7 +77,7 @@ def play(
     finally:
         if executor is not None:
             executor.shutdown(wait=False, cancel_futures=True)  # a policy that never returns is abandoned
-    return _labelled(results, experiment, command)
+    return _add_labels(results, experiment, command)
 
 
 def _remove_chunks(store: Path) -> None:
@@ -88,7 +88,7 @@ def _remove_chunks(store: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _labelled(results: Results, experiment: UserExperiment, command: str) -> Results:
+def _add_labels(results: Results, experiment: UserExperiment, command: str) -> Results:
     """Return the results with the metadata that readers of the rows or the page need."""
     parameters = {
         label: json.dumps(found, sort_keys=True, default=str)

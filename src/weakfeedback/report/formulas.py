@@ -123,10 +123,10 @@ def _has_words(chunk: str) -> bool:
     """Whether a chunk holds a word of prose, as (eps,delta)-optimal does; names with a subscript do not count."""
     names = re.findall(r"[A-Za-z]+", re.sub(r"[_^]\{?[\w,*]+\}?|[-_]hat", "", chunk))
     known = (*GREEK, *FUNCTIONS, "sqrt", "Regret", "in")
-    return any(len(name) > 1 and name not in known and not _glued(name) for name in names)
+    return any(len(name) > 1 and name not in known and not _is_product(name) for name in names)
 
 
-def _glued(name: str) -> bool:
+def _is_product(name: str) -> bool:
     """Whether a name is capitals in a row, read as a product: KT, TKSQ."""
     return name.isupper() and len(name) <= 4
 
@@ -172,10 +172,10 @@ class _Reader:
                     self.sign(below=False) if mark == "^" else f"<mo>{'′' if mark == chr(39) else '∗'}</mo>"
                 )
         if below and above:
-            return f"<msubsup>{base}{_one(below)}{_one(above)}</msubsup>"
+            return f"<msubsup>{base}{_wrap_in_row(below)}{_wrap_in_row(above)}</msubsup>"
         if below:
-            return f"<msub>{base}{_one(below)}</msub>"
-        return f"<msup>{base}{_one(above)}</msup>" if above else base
+            return f"<msub>{base}{_wrap_in_row(below)}</msub>"
+        return f"<msup>{base}{_wrap_in_row(above)}</msup>" if above else base
 
     def sign(self, below: bool) -> str:
         """Read a subscript or superscript: a group, or the letters and numbers that follow."""
@@ -193,12 +193,12 @@ class _Reader:
         if kind not in ("name", "number"):
             raise _NotAFormula
         self.k += 1
-        made += f"<mn>{text}</mn>" if kind == "number" else _letters(text, below)
+        made += f"<mn>{text}</mn>" if kind == "number" else _set_letters(text, below)
         while below and self.next() == "*":  # p_i*j, C_i*
             self.k += 1
             made += "<mo>∗</mo>"
             if self.k < len(self.tokens) and self.tokens[self.k][0] == "name":
-                made += _letters(self.tokens[self.k][1], below)
+                made += _set_letters(self.tokens[self.k][1], below)
                 self.k += 1
         return made
 
@@ -245,12 +245,12 @@ def _name(text: str) -> str:
         return f"<mi>{GREEK[text]}</mi>"
     if text == "in":
         return "<mo>∈</mo>"
-    if text in FUNCTIONS or not _glued(text):
+    if text in FUNCTIONS or not _is_product(text):
         return f"<mi>{text}</mi>"  # browsers set names of several letters upright
     return "".join(f"<mi>{letter}</mi>" for letter in text)
 
 
-def _letters(text: str, below: bool) -> str:
+def _set_letters(text: str, below: bool) -> str:
     """Typeset indices such as ij letter by letter, and names such as max, WD and CP in one piece."""
     if text in GREEK:
         return f"<mi>{GREEK[text]}</mi>"
@@ -259,7 +259,7 @@ def _letters(text: str, below: bool) -> str:
     return "".join(f"<mi>{letter}</mi>" for letter in text)
 
 
-def _one(made: str) -> str:
+def _wrap_in_row(made: str) -> str:
     """Return a single element, as MathML requires for subscripts and superscripts."""
     return (
         made if re.fullmatch(r"<m[ino]>[^<]*</m[ino]>|<mtext>[^<]*</mtext>", made) else f"<mrow>{made}</mrow>"

@@ -19,7 +19,7 @@ def for_browser(figure: dict[str, Any], points: int | None = None) -> dict[str, 
         looks = {
             "name": visible(one["name"]),
             "colour": colour,
-            "ink": _darker(colour),
+            "ink": _darken(colour),
             "dash": DASHES[style],
         }
         series.append({**{end: [one[end][at] for at in kept] for end in ("mean", "low", "high")}, **looks})
@@ -36,6 +36,6 @@ def for_browser(figure: dict[str, Any], points: int | None = None) -> dict[str, 
     return {"kind": figure["kind"], **words, **shown}
 
 
-def _darker(colour: str) -> str:
+def _darken(colour: str) -> str:
     """Return a darker shade of the curve's colour, readable as text on white."""
     return "#" + "".join(f"{int(int(colour[k : k + 2], 16) * 0.68):02x}" for k in (1, 3, 5))

@@ -185,12 +185,12 @@ def section_view(section: Section, gallery: Gallery, points: int = MOST_POINTS) 
         "comparisons": tables.comparison_rows(section.results, measure),
         "replications": final[0]["replications"],
         "best": min(final, key=lambda row: row["mean"]),
-        "interpreted": _interpreted(section.results),
+        "interpreted": _find_interpreted(section.results),
         "figures": figures,
     }
 
 
-def _interpreted(results: Results) -> dict[str, str]:
+def _find_interpreted(results: Results) -> dict[str, str]:
     """Return, by policy, why it ran in the interpreter; skipping rounds by events does not count."""
     if results.about.get("method") == "events":
         return {}
@@ -205,7 +205,7 @@ def _environment() -> Any:
         loader=jinja2.PackageLoader("weakfeedback.report"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        finalize=_shown,
+        finalize=_clean_text,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -213,18 +213,18 @@ def _environment() -> Any:
         number=tables.number,
         p_value=tables.p_value,
         cell=tables.cell,
-        sortable=_sortable,
+        sortable=_format_sortable,
         formulas=lambda words: set_formulas(visible(words)),
     )
     return environment
 
 
-def _shown(value: Any) -> Any:
+def _clean_text(value: Any) -> Any:
     """Remove control characters from text; our own markup stays unchanged."""
     return visible(value, keep="\n\t") if type(value) is str else value
 
 
-def _sortable(value: Any) -> str:
+def _format_sortable(value: Any) -> str:
     """Return a number as the sorting script reads it; "" if there is none."""
     return repr(float(value)) if isinstance(value, (int, float)) and math.isfinite(value) else ""
 

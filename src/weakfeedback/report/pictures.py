@@ -57,17 +57,17 @@ def draw(figure: dict[str, Any], digest: str = "") -> tuple[bytes, bytes]:
             metadata: dict[str, Any] = {without: None, "Description": digest}
             canvas.savefig(stream, format=ending, dpi=160, metadata=metadata)
             made.append(stream.getvalue())
-    return made[0], _light(made[1])
+    return made[0], _round_paths(made[1])
 
 
-def _light(svg: bytes) -> bytes:
+def _round_paths(svg: bytes) -> bytes:
     """Return the same SVG with paths rounded to a tenth of a point, which is invisible and halves the size."""
     return re.sub(
-        rb'(?<= d=")[^"]+', lambda path: _NUMBER.sub(_tenth, path.group()).replace(b" \n", b""), svg
+        rb'(?<= d=")[^"]+', lambda path: _NUMBER.sub(_round_to_tenth, path.group()).replace(b" \n", b""), svg
     )
 
 
-def _tenth(number: re.Match[bytes]) -> bytes:
+def _round_to_tenth(number: re.Match[bytes]) -> bytes:
     return f"{float(number.group()):.1f}".removesuffix(".0").encode()
 
 

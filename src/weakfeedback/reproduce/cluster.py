@@ -22,7 +22,7 @@ def executor_of(workers: int | None = None, scheduler: str | None = None) -> Ite
     threads, as many as there are cores by default.
     """
     if scheduler is not None:
-        with _dask(scheduler) as both:
+        with _connect_dask(scheduler) as both:
             yield both
         return
     count = workers or os.cpu_count() or 1
@@ -34,7 +34,7 @@ def executor_of(workers: int | None = None, scheduler: str | None = None) -> Ite
 
 
 @contextlib.contextmanager
-def _dask(address: str) -> Iterator[tuple[Executor, int]]:
+def _connect_dask(address: str) -> Iterator[tuple[Executor, int]]:
     try:
         from distributed import Client
     except ImportError:

@@ -36,7 +36,7 @@ def digests(folder: Path | None) -> dict[str, str]:
     from weakfeedback.datasets import DataMissing, load_heart, load_pima
 
     if folder is not None:
-        _readable(folder)
+        _require_readable(folder)
     found = {}
     for name, load in (("pima", load_pima), ("heart", load_heart)):
         try:
@@ -52,7 +52,7 @@ def digests(folder: Path | None) -> dict[str, str]:
     return found
 
 
-def _readable(folder: Path) -> None:
+def _require_readable(folder: Path) -> None:
     try:
         os.listdir(folder)
     except OSError as error:

@@ -69,7 +69,7 @@ def write_reproduction(
     for chapter in shown:
         view = maker.chapter(chapter)
         first = len(gallery.figures)
-        content = _fitting(
+        content = _fit_page(
             gallery.figures[view.pop("figures_from") : first],
             "chapter.html.j2",
             **common,
@@ -80,7 +80,7 @@ def write_reproduction(
         )
         paths.append(write_page(folder, content, _address(chapter)))
         views.append(view)
-    how = {"here": "method.html", "title": "How verdicts are made", "how": _how(verdicts)}
+    how = {"here": "method.html", "title": "How verdicts are made", "how": _explain_method(verdicts)}
     paths.append(write_page(folder, render("method.html.j2", **common, **how), "method.html"))
     code = {"here": "code.html", "title": "Documentation and code", "sources": maker.sources.views()}
     paths.append(write_page(folder, render("code.html.j2", **common, **code), "code.html"))
@@ -90,7 +90,7 @@ def write_reproduction(
         **common,
         here=INDEX,
         title=_title(maker.claims.values()),
-        words=_words(choice, note, results),
+        words=_describe_run(choice, note, results),
         warnings=warnings,
         summary=_summary(maker.claims),
         columns=_columns(views),
@@ -102,7 +102,7 @@ def write_reproduction(
     return [write_page(folder, content), *paths, *gallery.paths]
 
 
-def _fitting(figures: Sequence[dict[str, Any]], template: str, **words: Any) -> str:
+def _fit_page(figures: Sequence[dict[str, Any]], template: str, **words: Any) -> str:
     """Return a page of at most ``LARGEST`` bytes; very large pages get fewer points per curve."""
     points = POINTS
     content = render(template, **words)
@@ -306,16 +306,16 @@ def _claim_view(claim: Claim, verdict: Verdict, family: int) -> dict[str, Any]:
         "reason": verdict.reason,
         "ours": claim.ours,
         "remains": claim.remains if verdict.outcome == "not-reproduced" else "",
-        "deciding": _deciding(verdict, family),
+        "deciding": _describe_test(verdict, family),
         "parts": [_part_view(part) for part in verdict.parts],
         "groups": [],
         "code": [],
         "address": "",
-        "text": _searched(claim, verdict),
+        "text": _search_text(claim, verdict),
     }
 
 
-def _searched(claim: Claim, verdict: Verdict) -> str:
+def _search_text(claim: Claim, verdict: Verdict) -> str:
     """Return the text that a search looks through: as written, not as typeset."""
     label = ARGUED if claim.how == ARGUED else VERDICTS[verdict.outcome]
     words = f"{claim.number} {claim.words} {label} {claim.how} {verdict.reason} {claim.remains} {claim.ours}"
@@ -334,7 +334,7 @@ def _part_view(part: Part) -> dict[str, Any]:
     return {**dataclasses.asdict(part), "label": label if part.counts else f"{label}, not counted"}
 
 
-def _deciding(verdict: Verdict, family: int) -> str:
+def _describe_test(verdict: Verdict, family: int) -> str:
     """Describe the deciding test in one line."""
     if math.isnan(verdict.p_value):
         return ""
@@ -354,17 +354,17 @@ def _sentence(note: str) -> str:
     return note[0].upper() + note[1:] + ("" if note.endswith(".") else ".")
 
 
-def _words(choice: Choice, note: Note, results: Mapping[str, Results]) -> str:
+def _describe_run(choice: Choice, note: Note, results: Mapping[str, Results]) -> str:
     count = len(choice.experiments)
     played = [experiment for experiment in choice.experiments if experiment.id in results]
     rounds = sum(e.horizon * replications(e, note.quick) * len(e.policies) for e in played)
     return (
         f"Every claim of the thesis in its words, with the experiment that tests it and what came out. "
-        f"{count} {'experiment' if count == 1 else 'experiments'}, {_many(rounds)} simulated rounds."
+        f"{count} {'experiment' if count == 1 else 'experiments'}, {_format_count(rounds)} simulated rounds."
     )
 
 
-def _many(count: int) -> str:
+def _format_count(count: int) -> str:
     return f"{count / 1e6:,.0f} million" if count >= 10_000_000 else f"{count:,}"
 
 
@@ -398,7 +398,7 @@ def _facts(choice: Choice, note: Note, results: Mapping[str, Results]) -> list[t
     return [*given, ("Experiments run", f"{len(results)}"), ("Made by", command)]
 
 
-def _how(verdicts: Sequence[tuple[Claim, Verdict]]) -> list[str]:
+def _explain_method(verdicts: Sequence[tuple[Claim, Verdict]]) -> list[str]:
     tests = sum(
         not math.isnan(p) for _, v in verdicts for part in v.parts for p in (part.p_for, part.p_against)
     )

@@ -60,7 +60,7 @@ class Pool:
                 self._submit()
                 future = self._done.get()
                 if planning is not None and future is planning[0]:
-                    self._planned(planning[1], future.result())
+                    self._add_planned(planning[1], future.result())
                     planning = None
                 else:
                     self._keep(future)
@@ -80,7 +80,7 @@ class Pool:
             self._running[future] = (planned, k)
             future.add_done_callback(self._done.put)
 
-    def _planned(self, experiment: Experiment, planned: Planned | None) -> None:
+    def _add_planned(self, experiment: Experiment, planned: Planned | None) -> None:
         if planned is None:
             self.view.finished(experiment)
             return

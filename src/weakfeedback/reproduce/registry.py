@@ -91,11 +91,11 @@ def choose(words: Iterable[str] = ()) -> Choice:
     weakfeedback.reproduce.registry.UnknownExperiment: experiment 'ch2-lower' is not known; did you mean ch2-lower*?
     """
     known, words = experiments(), list(words)
-    wanted = set().union(*(_matching(word.lower(), known) for word in words)) if words else set(known)
+    wanted = set().union(*(_match(word.lower(), known) for word in words)) if words else set(known)
     return Choice(tuple(experiment for name, experiment in known.items() if name in wanted))
 
 
-def _matching(word: str, known: Mapping[str, Experiment]) -> set[str]:
+def _match(word: str, known: Mapping[str, Experiment]) -> set[str]:
     for chapter in chapters():
         if word in chapter.names:
             return set(chapter.experiments)

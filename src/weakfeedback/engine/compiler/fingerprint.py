@@ -77,7 +77,7 @@ def reachable(cls: type, entry: tuple[str, ...]) -> dict[str, types.FunctionType
 
 def fingerprint(functions: dict[str, types.FunctionType]) -> str:
     """Return a digest of what these functions compile to; raise ``CannotLower`` for what cannot be followed."""
-    return _hashed(_all_parts(functions, {}))
+    return _hash_parts(_all_parts(functions, {}))
 
 
 def class_fingerprint(cls: type, entry: tuple[str, ...], fields: Iterable[str]) -> str:
@@ -106,7 +106,7 @@ def class_fingerprint(cls: type, entry: tuple[str, ...], fields: Iterable[str]) 
             value = inspect.getattr_static(cls, name, _MISSING)
             if value is not _MISSING and name not in vars(object):
                 found.update(_functions_behind(name, value, parts))
-    return _hashed(iter([*parts, *_all_parts(dict(sorted(found.items())), {})]))
+    return _hash_parts(iter([*parts, *_all_parts(dict(sorted(found.items())), {})]))
 
 
 def _functions_behind(name: str, value: Any, parts: list[str]) -> dict[str, types.FunctionType]:
@@ -127,7 +127,7 @@ def _functions_behind(name: str, value: Any, parts: list[str]) -> dict[str, type
 @functools.cache
 def package_digest(name: str) -> str:
     """Return a digest of the text of all modules of a package and of its subpackages."""
-    return _hashed(_texts(importlib.resources.files(name), ""))
+    return _hash_parts(_texts(importlib.resources.files(name), ""))
 
 
 def _texts(folder: Any, place: str) -> Iterator[str]:
@@ -139,7 +139,7 @@ def _texts(folder: Any, place: str) -> Iterator[str]:
             yield path.read_text(encoding="utf-8")
 
 
-def _hashed(parts: Iterable[str]) -> str:
+def _hash_parts(parts: Iterable[str]) -> str:
     hasher = hashlib.sha256()
     for part in parts:
         hasher.update(part.encode())

@@ -63,7 +63,7 @@ class Blueprint:
         with _lock:
             fields = tuple((name, structs.type_of(value)) for name, value in values.items())
             self._type, self.digest = _struct_type(type(obj), methods, fields)
-            build, read = _named(structs.build, self.digest), _named(structs.read, self.digest)
+            build, read = _compile_as(structs.build, self.digest), _compile_as(structs.read, self.digest)
             self._build = entry_point(build, self._type, tuple(values.values()))
             self._read = entry_point(read, self.build(obj))
 
@@ -94,7 +94,7 @@ class Blueprint:
 def compiled_loop(function: Callable[..., Any], *blueprints: Blueprint) -> Any:
     """The loop compiled for these structs: one dispatcher, and so one file in the disk cache, per combination."""
     with _lock:
-        return _named(function, "_".join(part.digest for part in blueprints))
+        return _compile_as(function, "_".join(part.digest for part in blueprints))
 
 
 def compiled_function(function: Callable[..., Any]) -> Any:
@@ -102,7 +102,7 @@ def compiled_function(function: Callable[..., Any]) -> Any:
     _refuse_if_disabled()
     with _lock:
         source: Any = function
-        copy = _compilable(source)
+        copy = _make_compilable(source)
         code = fingerprint({source.__name__: source})
         copy.__qualname__ = (
             f"{source.__name__}_{code}"  # the disk cache must not outlive a change of a helper
@@ -135,7 +135,9 @@ def _struct_type(
     digest = hashlib.sha256(f"{name}|{code}|{mode}".encode()).hexdigest()[:20]
 
     def templates() -> dict[str, Callable[..., Any]]:
-        return {method: _template(method, _compilable(code, checked)) for method, code in methods.items()}
+        return {
+            method: _template(method, _make_compilable(code, checked)) for method, code in methods.items()
+        }
 
     return structs.struct_type(name, cls, digest, fields, templates, checked), digest
 
@@ -146,9 +148,9 @@ def checks_bounds(cls: type) -> bool:
     return not cls.__module__.startswith(OWN) if told is None else bool(told)
 
 
-def _compilable(function: types.FunctionType, checked: bool = False) -> types.FunctionType:
+def _make_compilable(function: types.FunctionType, checked: bool = False) -> types.FunctionType:
     """A copy of a function whose plain helper functions are compiled ones."""
-    copy = _shell(function)
+    copy = _copy_function(function)
     _equip(copy, checked)
     return copy
 
@@ -158,7 +160,7 @@ def _helper(function: types.FunctionType, checked: bool) -> Any:
     key = (id(function), fingerprint({function.__name__: function}), checked)
     if key not in _helpers:
         _kept.append(function)
-        copy = _shell(function)
+        copy = _copy_function(function)
         # registered before its own helpers: it may call itself, and is then not inlined
         small = (
             len(function.__code__.co_code) <= INLINE and function.__name__ not in function.__code__.co_names
@@ -168,7 +170,7 @@ def _helper(function: types.FunctionType, checked: bool) -> Any:
     return _helpers[key]
 
 
-def _shell(function: types.FunctionType) -> types.FunctionType:
+def _copy_function(function: types.FunctionType) -> types.FunctionType:
     """A copy of a function with globals and cells of its own."""
     cells = tuple(types.CellType(*_contents(cell)) for cell in function.__closure__ or ())
     # a module that can always be imported: the cache needs one when it loads, and notebooks have none
@@ -217,7 +219,7 @@ def _template(method: str, function: types.FunctionType) -> Callable[..., Any]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _named(function: Callable[..., Any], digest: str) -> Any:
+def _compile_as(function: Callable[..., Any], digest: str) -> Any:
     """Return a compiled copy of a function under a name that identifies everything its code depends on.
 
     So a name in the disk cache never means two things, and processes that write it at the same time write the same.

@@ -37,12 +37,12 @@ def reason(error: BaseException, methods: dict[str, types.FunctionType], cls: ty
     """
     text = _without_structs(re.sub(r"\x1b\[[0-9;]*m", "", str(error)))
     functions = functions_of(methods)
-    places = _places(error, text, functions)
+    places = _find_places(error, text, functions)
     name, line = places[0] if places else ("", 0)
-    found = _construct(text, functions, methods, cls, name, line)
+    found = _find_construct(text, functions, methods, cls, name, line)
     if found is not None:
         name, construct = found
-        return _bounded(f"{name}() line {construct.line}: {construct.words}")
+        return _shorten(f"{name}() line {construct.line}: {construct.words}")
     sentences = _sentences(text) or [f"{type(error).__name__} inside the compiler"]
     # the round loop was refused, not a method
     in_loop = "the loop cannot use what a method returns: " if _is_of_loop(text) else ""
@@ -50,9 +50,9 @@ def reason(error: BaseException, methods: dict[str, types.FunctionType], cls: ty
         for match in filter(None, (re.search(pattern, sentence) for sentence in sentences)):
             if not name:
                 name, line = _place_of_name(match[0], functions)
-            return _bounded(f"{_where(name, line) or in_loop}{words(match)}")
-    return _bounded(
-        f"{_where(name, line) or in_loop}the compiler does not support this: {_plain(sentences[0])}"
+            return _shorten(f"{_where(name, line) or in_loop}{words(match)}")
+    return _shorten(
+        f"{_where(name, line) or in_loop}the compiler does not support this: {_simplify(sentences[0])}"
     )
 
 
@@ -66,18 +66,18 @@ def _where(name: str, line: int) -> str:
     return f"{name}() line {line}: " if line else f"{name}(): "
 
 
-def _bounded(text: str) -> str:
+def _shorten(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
-def _places(
+def _find_places(
     error: BaseException, text: str, functions: dict[str, types.FunctionType]
 ) -> list[tuple[str, int]]:
     """The functions and lines that the message is about, the innermost first."""
     named = [(a or b, int(m or n)) for a, m, b, n in PLACES.findall(text)]
     found = []
-    for path, line in (*named, *_reached(error)):
+    for path, line in (*named, *_find_compiler_places(error)):
         for name, function in functions.items():
             lines = [number for *_, number in function.__code__.co_lines() if number]
             same = function.__code__.co_filename.endswith(path.lstrip("./"))
@@ -86,7 +86,7 @@ def _places(
     return found
 
 
-def _reached(error: BaseException) -> list[tuple[str, int]]:
+def _find_compiler_places(error: BaseException) -> list[tuple[str, int]]:
     """Where the compiler was when an error without a message was raised, the innermost place first."""
     found = []
     trace = error.__traceback__
@@ -100,7 +100,7 @@ def _reached(error: BaseException) -> list[tuple[str, int]]:
     return found[::-1]
 
 
-def _construct(
+def _find_construct(
     text: str,
     functions: dict[str, types.FunctionType],
     methods: dict[str, types.FunctionType],
@@ -148,7 +148,7 @@ def _place_of_name(sentence: str, functions: dict[str, types.FunctionType]) -> t
     return "", 0
 
 
-def _plain(sentence: str) -> str:
+def _simplify(sentence: str) -> str:
     """A sentence without addresses, paths and the compiler's name."""
     sentence = re.sub(r" at 0x[0-9a-f]+", "", sentence)
     sentence = re.sub(r"\(?(from )?'?(/|[A-Za-z]:\\)\S+'?( \(\d+\))?\)?", "", sentence)
@@ -160,7 +160,7 @@ def _plain(sentence: str) -> str:
 def _kind(text: str) -> str:
     """Return a compiler type in Python terms."""
     text = re.sub(r"Literal\[(\w+)\]\([^()]*\)", r"\1", text.strip())
-    text = re.sub(r"<iv=[^>]*>", "", _plain(text))
+    text = re.sub(r"<iv=[^>]*>", "", _simplify(text))
     text = re.sub(r"array\((\w+), (\d)d, \w\)", r"a \2d array of \1", text)
     return SIMPLE.get(text, text)
 

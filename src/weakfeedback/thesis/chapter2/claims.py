@@ -191,7 +191,7 @@ def _steps(run: Run, ids: Iterable[str], grows: bool) -> list[Part]:
     return parts
 
 
-def _swept(dominant: bool) -> list[str]:
+def _select_sweep(dominant: bool) -> list[str]:
     """Return the experiments of the sweep with, or without, weak dominance."""
     return [name for name in SWEEP if ch2.EXPERIMENTS[name].problem()[0].weak_dominance == dominant]
 
@@ -199,7 +199,7 @@ def _swept(dominant: bool) -> list[str]:
 def grows_without_dominance(run: Run) -> Finding:
     """Claim 10."""
     return Finding(
-        tuple(_steps(run, _swept(dominant=False), grows=True)),
+        tuple(_steps(run, _select_sweep(dominant=False), grows=True)),
         reading="where xi is far enough from 0 for 10 000 rounds to show its sign. Closer to 0 the regret falls "
         "even before weak dominance holds, because USS-TS still plays both arms.",
     )
@@ -224,7 +224,7 @@ def transition_at_zero(run: Run) -> Finding:
 
 def less_with_larger_xi(run: Run) -> Finding:
     """Claim 13."""
-    parts = _steps(run, _swept(dominant=True), grows=False)
+    parts = _steps(run, _select_sweep(dominant=True), grows=False)
     return Finding(tuple(dataclasses.replace(part, counts=True) for part in parts))
 
 

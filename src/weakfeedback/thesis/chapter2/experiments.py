@@ -165,7 +165,7 @@ def _sweep(step: float) -> Experiment:
     )
 
 
-def _made(
+def _make_test(
     name: str,
     title: str,
     place: str,
@@ -234,7 +234,7 @@ def _rho_one(epsilon: float) -> Experiment:
     title = f"Forced comparisons where disagreement exceeds the cost by {epsilon:g}"
     place, make = "section 2.3, proposition on rho >= 1", lambda: _boundary(epsilon)
     policy: dict[str, Callable[[Any], Any]] = {FORCED: lambda problem: ForcedComparison(problem.costs)}
-    made = _made(name, title, place, make, policy, 1_000_000, 20, bounds=False)
+    made = _make_test(name, title, place, make, policy, 1_000_000, 20, bounds=False)
     return dataclasses.replace(made, facts=_forced_facts)
 
 
@@ -246,7 +246,7 @@ def _uniform(horizon: int) -> Experiment:
     xi = 0.5 / math.sqrt(horizon)
     title = f"USS-TS over {horizon} rounds with xi = {xi:.4f}"
     place = "section 2.5, problem independent bound"
-    return _made(
+    return _make_test(
         f"uniform-ts-{horizon}", title, place, lambda: theory.uniform_counterexample(xi), {TS: _ts}, horizon
     )
 
@@ -256,7 +256,7 @@ def _theory_experiments() -> list[Experiment]:
     dependent, uniform = "section 2.4, proposition MeanPulls", "section 2.4, problem independent bounds"
     return [
         *(
-            _made(
+            _make_test(
                 f"random-{k}",
                 f"Random cascade {k} with weak dominance",
                 dependent,
@@ -266,7 +266,7 @@ def _theory_experiments() -> list[Experiment]:
             for k in range(RANDOM)
         ),
         *(
-            _made(
+            _make_test(
                 f"dominant-{k}",
                 f"Random cascade {k} with strong dominance",
                 uniform,
@@ -275,8 +275,8 @@ def _theory_experiments() -> list[Experiment]:
             )
             for k in range(DOMINANT)
         ),
-        _made("empty-set", "No arm passes its tests", dependent, theory.empty_set_counterexample, both),
-        _made(
+        _make_test("empty-set", "No arm passes its tests", dependent, theory.empty_set_counterexample, both),
+        _make_test(
             "intransitive",
             "An arm that is skipped leads to a worse one",
             "section 2.5, problem dependent bound",
@@ -284,7 +284,7 @@ def _theory_experiments() -> list[Experiment]:
             {TS: _ts},
             horizon=100_000,
         ),
-        _made(
+        _make_test(
             "two-arms",
             "Two arms, whose samples are always transitive",
             "section 2.5, problem dependent bound",
@@ -292,7 +292,7 @@ def _theory_experiments() -> list[Experiment]:
             {TS: _ts},
             horizon=100_000,
         ),
-        _made(
+        _make_test(
             "uniform-ucb",
             "Two arms with a tiny xi",
             uniform,
@@ -301,7 +301,7 @@ def _theory_experiments() -> list[Experiment]:
             horizon=100_000,
             replications=20,
         ),
-        _made(
+        _make_test(
             "four-copies",
             "Four copies of one arm",
             uniform,

@@ -188,14 +188,14 @@ def _ranges(problem: CascadeProblem, which: int) -> bool:
     return True
 
 
-def _computed(
+def _make_computed(
     number: int, lines: str, words: str, test: Callable[[Mapping[str, Any]], Finding], how: str
 ) -> Claim:
     return Claim(number, words, lines, how, test)
 
 
 COMPUTED = (
-    _computed(
+    _make_computed(
         4,
         "1211-1224",
         "Error-rate 0.3937, 0.2899, 0.1358 [...] WD property doesn't hold for Instance 5. Optimal arm's cost is in "
@@ -203,28 +203,28 @@ COMPUTED = (
         bsc_table,
         "computation",
     ),
-    _computed(
+    _make_computed(
         5,
         "1239-1252",
         "Error-rate 0.3098, 0.233, 0.2278 [and] 0.2929, 0.2025, 0.1483 [...] WD property doesn't hold for Instance 5",
         real_table,
         "computation",
     ),
-    _computed(
+    _make_computed(
         6,
         "1256",
         "WD property is verified by using the disagreement probability estimates after 10000 rounds",
         verified_from_estimates,
         "computation",
     ),
-    _computed(
+    _make_computed(
         11,
         "1301",
         "xi can not be smaller than -max(p_i*j - (gamma_i* - gamma_j))",
         least_xi,
         "property",
     ),
-    _computed(
+    _make_computed(
         19,
         "779",
         "The WD property holds trivially for the problem instances that satisfy SD property [...] Also [...] where "
@@ -232,14 +232,14 @@ COMPUTED = (
         dominance_implied,
         "property",
     ),
-    _computed(
+    _make_computed(
         26,
         "773, 1008",
         "Then B contains the optimal arm [...] the arm I_t = min(B) is the optimal arm",
         optimal_arm_found,
         "property",
     ),
-    _computed(
+    _make_computed(
         27,
         "747, 809, 819",
         "gamma_i - gamma_j = p_ij - 2 P(Y^i = Y, Y^j != Y) [...] C_j - C_i > max{0, gamma_i - gamma_j} iff "

@@ -58,7 +58,7 @@ def maximal(_run: Run) -> Finding:
     It cannot be added if it has a twin with weak dominance, the same outputs and no optimal arm in common. B never has
     two arms, and is not empty under weak dominance. So where it is empty there is no twin.
     """
-    two, tied = _clearly_without(2), _tied()
+    two, tied = _make_clearly_without(2), _make_tied()
     found = sum(_has_twin(problem) for problem in two)
     apart = sum(problem.gaps[0] + _as_truth(problem, 1).gaps[0] > 1e-9 for problem in tied)
     note = f"arm 1 loses nothing in {len(tied) - apart} of {len(tied)} cascades and their twins"
@@ -73,7 +73,7 @@ def maximal(_run: Run) -> Finding:
         decided("2 arms, rho = 1", apart == len(tied), len(tied) - apart, len(tied), note),
     ]
     for arms in (3, 4):
-        some = _clearly_without(arms)
+        some = _make_clearly_without(arms)
         full = [problem for problem in some if set(problem.lower_set) & set(problem.upper_set)]
         twins, lonely = sum(_has_twin(problem) for problem in full), len(some) - len(full)
         words = f"a twin for {twins} of {len(full)} cascades"
@@ -93,7 +93,7 @@ def maximal(_run: Run) -> Finding:
     )
 
 
-def _tied() -> list[CascadeProblem]:
+def _make_tied() -> list[CascadeProblem]:
     """Return random cascades of 2 arms whose extra cost equals their disagreement, the first arm being better."""
     tied = []
     for problem in random_problems(4 * TWINS, 170, lambda p: p.arms == 2 and p.disagreement[0, 1] > 0.01):
@@ -104,7 +104,7 @@ def _tied() -> list[CascadeProblem]:
     return tied[:TWINS]
 
 
-def _clearly_without(arms: int) -> list[CascadeProblem]:
+def _make_clearly_without(arms: int) -> list[CascadeProblem]:
     """Return random cascades with rho < 1 and one optimal arm, in which no comparison is nearly a tie."""
 
     def wanted(problem: CascadeProblem) -> bool:

@@ -213,7 +213,7 @@ def last_optimal() -> RealizableProblem:
     return RealizableProblem(chosen, whole.pair_parameters, whole.costs, whole.feature_map)
 
 
-def _made(
+def _make_test(
     name: str, title: str, place: str, make: Callable[[], Any], policies: dict[str, Any], bound: bool = False
 ) -> Experiment:
     return Experiment(
@@ -245,7 +245,7 @@ def _all_experiments() -> list[Experiment]:
             for number in (1, 2, 3)
         ),
         *(_realizable(arms, case) for arms in (4, 5) for case in CASES),
-        _made(
+        _make_test(
             "varying",
             "Given disagreements; the best arm changes with the context",
             "section Realizable Setting",
@@ -253,7 +253,7 @@ def _all_experiments() -> list[Experiment]:
             {PD: _pd, BETA: ridges[BETA]},
             bound=True,
         ),
-        _made(
+        _make_test(
             "last-optimal",
             "Contexts in which the last arm is optimal",
             "section 3.4, lemma subOptimalLowerSelection",
@@ -261,7 +261,7 @@ def _all_experiments() -> list[Experiment]:
             {PD: _pd, CAUTIOUS: _cautious},
         ),
         *(
-            _made(
+            _make_test(
                 f"arms-{arms}",
                 f"The example of the thesis with {arms} arms",
                 "section Effect of adding more arms",
@@ -270,7 +270,7 @@ def _all_experiments() -> list[Experiment]:
             )
             for arms in (3, 4)
         ),
-        _made(
+        _make_test(
             "ridge",
             "USS-PD-lambdaI on synthetic PI 2",
             "section USS-PD-lambdaI",

@@ -166,12 +166,12 @@ def _overlap(run: Run, ids: Sequence[str], policy: str) -> Part:
     values = [regret(run[name], policy) for name in ids]
     if min(v.size for v in values) < THESIS_REPLICATIONS:
         return Part(label, outcome="inconclusive", note=f"fewer than {THESIS_REPLICATIONS} replications")
-    early, late = (_touching([v[:n] for v in values]) for n in (THESIS_REPLICATIONS, None))
+    early, late = (_count_overlaps([v[:n] for v in values]) for n in (THESIS_REPLICATIONS, None))
     note = f"{early} of 10 pairs overlap at {THESIS_REPLICATIONS} runs, {late} at {values[0].size}"
     return decided(label, early > 0, early, values[0].size, note)
 
 
-def _touching(values: Sequence[np.ndarray]) -> int:
+def _count_overlaps(values: Sequence[np.ndarray]) -> int:
     """Return how many pairs of 95 % intervals overlap."""
     ends = [student_interval(v) for v in values]
     return sum(bool(a[0] <= b[1] and b[0] <= a[1]) for a, b in itertools.combinations(ends, 2))

@@ -222,19 +222,19 @@ def waiting_times(_run: Any) -> Finding:
     )
 
 
-def _computed(number: int, lines: str, words: str, test: Callable[[Any], Finding], how: str) -> Claim:
+def _make_computed(number: int, lines: str, words: str, test: Callable[[Any], Finding], how: str) -> Claim:
     return Claim(number, words, lines, how, test)
 
 
 COMPUTED = (
-    _computed(
+    _make_computed(
         51,
         "3067",
         "We prove that the regret bound of the algorithm is sub-linear and depends on the number of unique thresholds",
         depends_on_distinct,
         "computation",
     ),
-    _computed(
+    _make_computed(
         68,
         "3167, 3283",
         "the regret of policy pi' on P is same as the regret of policy pi on f(P) [...] The CSB problem with the known "
@@ -251,14 +251,14 @@ COMPUTED = (
         "ignores the runs whose estimate is wrong, which have probability delta: with the delta of the theorem "
         "their part of the regret is not logarithmic (shown for CSB-SK under the claim on asymptotic optimality).",
     ),
-    _computed(
+    _make_computed(
         71,
         "3256",
         "The optimal allocation is a* = (0, 0.55, 0.45) with no resource allocated to the top arm",
         example,
         "computation",
     ),
-    _computed(
+    _make_computed(
         72,
         "3265",
         "Any instance with gamma = 0 becomes a 'hopeless' problem instance as the only vector that is the allocation "
@@ -266,7 +266,7 @@ COMPUTED = (
         hopeless,
         "property",
     ),
-    _computed(
+    _make_computed(
         73,
         "3152, 3268",
         "theta_s and theta-hat_s are threshold equivalent [...] theta-hat_i in [theta_i, ceil(theta_i / gamma) gamma]. "
@@ -274,7 +274,7 @@ COMPUTED = (
         lemmas,
         "property",
     ),
-    _computed(
+    _make_computed(
         75,
         "3836",
         "the value of W_delta is 38 for instance 1, 62 for instance 2 and 69 for instance 3",

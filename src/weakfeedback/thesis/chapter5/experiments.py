@@ -67,7 +67,7 @@ def makers(epsilon: float, delta: float, horizon: int) -> dict[str, Callable[[Mu
     }
 
 
-def _chosen(epsilon: float, delta: float, horizon: int, labels: tuple[str, ...]) -> Makers:
+def _choose(epsilon: float, delta: float, horizon: int, labels: tuple[str, ...]) -> Makers:
     known = makers(epsilon, delta, horizon)
     return {label: known[label] for label in labels}
 
@@ -85,8 +85,8 @@ def facts_of(epsilon: float, delta: float) -> Callable[[MultiplayerProblem], dic
             "epsilon": epsilon,
             "delta": delta,
             "opening": opening,
-            "explored": _explored(problem, epsilon / problem.players, delta),
-            "explored_printed": _explored(problem, epsilon, delta),
+            "explored": _bound_exploration(problem, epsilon / problem.players, delta),
+            "explored_printed": _bound_exploration(problem, epsilon, delta),
             "telling": theory.communication_rounds(problem.arms, problem.players),
             "dlc_rounds": theory.dlc_rounds(problem, epsilon, delta),
             "dlc_collisions": theory.dlc_collisions(problem, delta),
@@ -99,13 +99,13 @@ def facts_of(epsilon: float, delta: float) -> Callable[[MultiplayerProblem], dic
     return facts
 
 
-def _explored(problem: MultiplayerProblem, tolerance: float, delta: float) -> float:
+def _bound_exploration(problem: MultiplayerProblem, tolerance: float, delta: float) -> float:
     if problem.players == problem.arms:
         return 0.0  # nothing to explore
     return theory.exploration_rounds(problem, tolerance, delta)
 
 
-def _named(
+def _make_named(
     name: str,
     instance: Instance,
     title: str,
@@ -126,7 +126,7 @@ def _named(
         title,
         place,
         "multiplayer",
-        _chosen(instance.epsilon, instance.delta, rounds, labels),
+        _choose(instance.epsilon, instance.delta, rounds, labels),
         instance=instance.name,
         horizon=rounds,
         replications=replications,
@@ -143,7 +143,7 @@ def _comparisons() -> list[Experiment]:
     e1, e2 = describe("e1"), describe("e2")
     ours = (DLC, LIX, DLC_N, LIX_N, ROUNDED)
     return [
-        _named(
+        _make_named(
             "compare-e1",
             e1,
             "DLC, DLC-LIX and Musical Chairs with T_0 = 3000",
@@ -153,7 +153,7 @@ def _comparisons() -> list[Experiment]:
             measures=("regret", "collisions"),
             nanoseconds=600.0,
         ),
-        _named(
+        _make_named(
             "compare-e2",
             e2,
             "DLC, DLC-LIX and SIC-MMAB",
@@ -169,7 +169,7 @@ def _sweeps() -> list[Experiment]:
     labels = (DLC, LIX, DLC_N, LIX_N, ROUNDED, SIC)
     return [
         *(
-            _named(
+            _make_named(
                 f"arms-{k}",
                 describe(f"arms-{k}"),
                 f"Five players on {k} arms",
@@ -180,7 +180,7 @@ def _sweeps() -> list[Experiment]:
             for k in ARMS
         ),
         *(
-            _named(
+            _make_named(
                 f"players-{n}",
                 describe(f"players-{n}"),
                 f"{n} of at most ten players on ten arms",
@@ -191,7 +191,7 @@ def _sweeps() -> list[Experiment]:
             for n in PLAYERS
         ),
         *(
-            _named(
+            _make_named(
                 f"gap-{gap:g}",
                 describe(f"gap-{gap:g}"),
                 f"Six players on nine arms whose means are {gap:g} apart",
@@ -213,11 +213,11 @@ def biased() -> MultiplayerProblem:
     return MultiplayerProblem(means, players=10)
 
 
-def _made() -> list[Experiment]:
+def _make_tests() -> list[Experiment]:
     e1, e2 = describe("e1"), describe("e2")
     rounding = (0.5, 0.05)
     return [
-        _named(
+        _make_named(
             "ends-e1",
             e1,
             "How DLC, DLC-LIX and Musical Chairs end with the tolerance eps = 0.3",
@@ -227,7 +227,7 @@ def _made() -> list[Experiment]:
             nanoseconds=200.0,
             deviations=(MADE, SHUFFLED),
         ),
-        _named(
+        _make_named(
             "long-e1",
             e1,
             "DLC and DLC-LIX with the tolerance eps/N, given time to end",
@@ -241,7 +241,7 @@ def _made() -> list[Experiment]:
             "DLC-LIX where means rounded to eps/2 mislead the leader",
             "section 5.4, lemma dlcIXLearning",
             "multiplayer",
-            _chosen(*rounding, 300_000, (LIX_N, ROUNDED_N)),
+            _choose(*rounding, 300_000, (LIX_N, ROUNDED_N)),
             make=biased,
             horizon=300_000,
             replications=REPLICATIONS,
@@ -250,7 +250,7 @@ def _made() -> list[Experiment]:
             deviations=(MADE, "each player's mean is rounded down by nearly eps/2, the leader's own is not"),
             nanoseconds=300.0,
         ),
-        _named(
+        _make_named(
             "fair-e2",
             e2,
             "DLC with rotation over the arms found",
@@ -263,4 +263,4 @@ def _made() -> list[Experiment]:
     ]
 
 
-EXPERIMENTS = {experiment.id: experiment for experiment in (*_comparisons(), *_sweeps(), *_made())}
+EXPERIMENTS = {experiment.id: experiment for experiment in (*_comparisons(), *_sweeps(), *_make_tests())}

@@ -321,12 +321,12 @@ def few_bits(_run: Any) -> Finding:
     )
 
 
-def _computed(number: int, lines: str, words: str, how: str, test: Callable[[Any], Finding]) -> Claim:
+def _make_computed(number: int, lines: str, words: str, how: str, test: Callable[[Any], Finding]) -> Claim:
     return Claim(number, words, lines, how, test)
 
 
 PROTOCOL = (
-    _computed(
+    _make_computed(
         88,
         "4382",
         "All players will orthogonalize with probability at least 1-delta in Orthogonalization phase "
@@ -334,7 +334,7 @@ PROTOCOL = (
         "computation",
         orthogonal_in_time,
     ),
-    _computed(
+    _make_computed(
         89,
         "4391",
         "each player learns about number of players in the network, their reserved arm, and rank in T_IP rounds where "
@@ -342,29 +342,31 @@ PROTOCOL = (
         "computation",
         indexed,
     ),
-    _computed(
+    _make_computed(
         91,
         "4413",
         "T_CP <= N(ceil(log_2(K)) + 1), C_CP <= (N - 1)(ceil(log_2 K) + 1)",
         "property",
         told_in_time,
     ),
-    _computed(92, "4424", "there is no collision in the Adaptive Learning phase", "property", quiet_learning),
-    _computed(
+    _make_computed(
+        92, "4424", "there is no collision in the Adaptive Learning phase", "property", quiet_learning
+    ),
+    _make_computed(
         95,
         "4454",
         "the number of rounds to complete all phases except Adaptive Learning phase are independent of the gap",
         "property",
         free_of_the_gap,
     ),
-    _computed(
+    _make_computed(
         96,
         "4456",
         "The regret bound of DLC improves the bound of MC by a factor N",
         "computation",
         by_a_factor,
     ),
-    _computed(
+    _make_computed(
         103,
         "4473",
         "The number of rounds needed to transfer average reward information to Leader within eps_p error is "
