@@ -11,19 +11,19 @@ REWARDS = ("bernoulli", "uniform", "beta")
 
 
 def settings(incomplete: str) -> list[str]:
-    """Names of settings."""
+    """Return names of settings."""
     from weakfeedback.catalog import SETTINGS
 
     return _filter_prefix(SETTINGS, incomplete)
 
 
 def kinds(incomplete: str) -> list[str]:
-    """What `list` can list."""
+    """Return the kinds that `list` can show."""
     return _filter_prefix(KINDS, incomplete)
 
 
 def listed(context: Context, incomplete: str) -> list[str]:
-    """Names of the kind that was typed before."""
+    """Return names of the kind that was typed before."""
     from weakfeedback.catalog import POLICIES, SETTINGS
 
     kind, chosen = context.params.get("kind"), context.params.get("setting")
@@ -40,19 +40,19 @@ def listed(context: Context, incomplete: str) -> list[str]:
 
 
 def players(incomplete: str) -> list[str]:
-    """Names of the policies of players, in small letters as the examples have them."""
+    """Return names of the policies of players, in lower case as in the examples."""
     from weakfeedback.catalog import POLICIES
 
     return _filter_prefix((name.lower() for name in POLICIES["multiplayer"]), incomplete.lower())
 
 
 def rewards(incomplete: str) -> list[str]:
-    """Laws of rewards."""
+    """Return names of reward distributions."""
     return _filter_prefix(REWARDS, incomplete)
 
 
 def experiments(incomplete: str) -> list[str]:
-    """Chapters and ids of experiments; after a comma, the next one."""
+    """Return chapters and ids of experiments; after a comma, the next one."""
     from weakfeedback.reproduce.registry import chapters
     from weakfeedback.reproduce.registry import experiments as known
 

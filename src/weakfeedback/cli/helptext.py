@@ -1,4 +1,4 @@
-"""What `--help` prints: usage, words, arguments, options and commands, in lines that fit a terminal."""
+"""The output of `--help`: usage, description, arguments, options and commands, in lines that fit a terminal."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 
 import typer
 
-WIDTH, WIDEST = 80, 100  # columns: where there is no terminal, and at most
-COLUMN = 24  # for the names of options; longer ones have a line of their own
+WIDTH, WIDEST = 80, 100  # columns: without a terminal, and the maximum
+COLUMN = 24  # columns for the names of options; longer ones get their own line
 BREAKS = {"break_long_words": False, "break_on_hyphens": False}
 
 Rows = list[tuple[str, str]]
 
 
 def help_text(command: Any, context: Any) -> str:
-    """The help of a command, or of a group of them."""
+    """Return the help of a command, or of a group of commands."""
     parameters = [p for p in command.get_params(context) if not getattr(p, "hidden", False)]
     arguments = [p for p in parameters if p.param_type_name == "argument"]
     options = [p for p in parameters if p.param_type_name == "option"]

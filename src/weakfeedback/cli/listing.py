@@ -1,4 +1,4 @@
-"""What there is to use and what came out, as plain data and as words for a terminal."""
+"""Listings and results of runs, as plain data and as text for a terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 KINDS = ("settings", "policies", "instances", "experiments")
 SHORT = 8  # columns for the name of an instance; most are shorter
-WIDTH = 80  # columns, where the terminal does not say otherwise
+WIDTH = 80  # columns, unless the terminal is wider
 
 
 class NothingFound(ValueError):
@@ -36,7 +36,7 @@ class NothingFound(ValueError):
 def everything(
     kinds: Iterable[str] = KINDS, pattern: str = "", setting: str = ""
 ) -> dict[str, list[dict[str, Any]]]:
-    """Settings, policies, instances and experiments; of these those of a setting, or whose names match a pattern."""
+    """Return settings, policies, instances and experiments, of one setting or with names that match a pattern."""
     found = {kind: _rows_of(kind, pattern, setting) for kind in kinds}
     if pattern and not any(found.values()):
         where = f" of setting {setting}" if setting else ""
@@ -115,7 +115,7 @@ MORE = """
 
 
 def overview() -> Iterator[str]:
-    """The settings and the policies, one line each, and what else can be listed."""
+    """Yield the settings and the policies, one line each, and what else can be listed."""
     yield "Settings"
     width = max(map(len, SETTINGS))
     for setting in SETTINGS.values():
@@ -134,7 +134,7 @@ def _policies_in_short() -> Iterator[str]:
 
 
 def in_words(found: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
-    """What ``everything`` found, in lines for a terminal; nothing is cut."""
+    """Yield what ``everything`` found as lines for a terminal; nothing is cut off."""
     for kind, rows in found.items():
         for heading, group in itertools.groupby(rows, key=lambda row: row.get("setting", "")):
             some = list(group)
@@ -182,7 +182,7 @@ _LINES: dict[str, Callable[[dict[str, Any], int], Iterator[str]]] = {
 
 
 def _wrap_words(start: str, words: str) -> list[str]:
-    """The words after ``start``, in as many lines as they need, each beginning where the first does."""
+    """Wrap the words after ``start``; all lines begin in the same column."""
     width = max(WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else WIDTH
     lines = textwrap.wrap(
         words, max(width - len(start), 20), break_long_words=False, break_on_hyphens=False
@@ -213,7 +213,7 @@ def _dominance(row: dict[str, Any]) -> str:
 
 
 def outcome(results: Results, rows: Path, paths: list[Path]) -> dict[str, Any]:
-    """What a run measured and wrote; ``paths`` has the page first, then the figures."""
+    """Return what a run measured and wrote; ``paths`` has the page first, then the figures."""
     return {
         **_describe_results(results),
         **_summarise_results(results),
@@ -224,7 +224,7 @@ def outcome(results: Results, rows: Path, paths: list[Path]) -> dict[str, Any]:
 
 
 def sweep_outcome(swept: Swept, rows: Path, paths: list[Path]) -> dict[str, Any]:
-    """What a run with a sweep measured and wrote: ``runs`` has what ``outcome`` tells, for each value."""
+    """Return what a run with a sweep measured and wrote: ``runs`` has the ``outcome`` for each value."""
     said = _describe_results(swept.results[0])
     runs = [
         {"value": value, "horizon": found.about.get("horizon"), **_summarise_results(found)}
@@ -297,7 +297,7 @@ def _show_rest(rounds: str, replications: int, found: dict[str, Any], console: C
 
 
 def table(title: str, *columns: str) -> Table:
-    """An empty table for a terminal; its cells are shown as they are."""
+    """Return an empty table for a terminal; its cells are shown unchanged."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text

@@ -1,4 +1,4 @@
-"""How commands end and what they print: one line for a mistake, an exit status scripts can trust."""
+"""How commands end and what they print: one line for a mistake, and a reliable exit status."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Commands(TyperGroup):
         except (KeyboardInterrupt, typer.Abort):
             status = INTERRUPTED
         except Exception as error:
-            if hasattr(error, "format_message"):  # of the parser of arguments
+            if hasattr(error, "format_message"):  # errors of the argument parser
                 return _wrong_use(error)
             show_traceback()
             words = _words_of(error)
@@ -138,14 +138,14 @@ def _is_debugging() -> bool:
 
 
 def show_traceback() -> None:
-    """Print the traceback if it was asked for."""
+    """Print the traceback if it was requested."""
     if _is_debugging():
         say(traceback.format_exc(), error=True)
 
 
 @contextlib.contextmanager
 def tidy_warnings() -> Iterator[None]:
-    """Show warnings as one line each, without the place in our code that gave them."""
+    """Show warnings as one line each, without the place in the code that raised them."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         _complain(f"warning: {message}")
@@ -175,7 +175,7 @@ def make_writable(folder: Path) -> None:
 
 
 def console() -> Console:
-    """Standard output: colours on a terminal only, and no lines cut short elsewhere. Words are printed as they are."""
+    """Return standard output: colours only on a terminal, no truncated lines elsewhere, text printed unchanged."""
     from rich.console import Console
 
     class Plain(Console):

@@ -1,4 +1,4 @@
-"""What `weakfeedback reproduce` does between its options and the package: mistakes as one line, results as tables."""
+"""The command `weakfeedback reproduce`: mistakes as one line, results as tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def show_list(words: list[str], quick: bool, json: bool) -> None:
-    """Print the experiments with what they would take."""
+    """Print the experiments with their estimated cost."""
     from weakfeedback.cli.listing import table
     from weakfeedback.reproduce.cost import listing
     from weakfeedback.reproduce.progress import clock
@@ -99,7 +99,7 @@ def is_one(folder: Path) -> bool:
 
 
 def rebuild(folder: Path) -> Reproduction:
-    """Build the page again."""
+    """Build the pages again."""
     from weakfeedback.reproduce.kept import NotAReproduction
     from weakfeedback.reproduce.run import rebuild as again
 

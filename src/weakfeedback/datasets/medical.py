@@ -15,7 +15,7 @@ from weakfeedback.datasets import files, openml
 from weakfeedback.datasets.dataset import DataMissing, Dataset
 
 ENVIRONMENT = "WEAKFEEDBACK_DATA"
-NOWHERE: Any = object()  # in the place of a path: look in no folder
+NOWHERE: Any = object()  # used as a path: look in no folder
 
 
 @dataclass(frozen=True)
