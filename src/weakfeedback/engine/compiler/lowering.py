@@ -68,11 +68,11 @@ class Blueprint:
             self._read = entry_point(read, self.build(obj))
 
     def twin(self, obj: Any) -> Any:
-        """The compiled twin of ``obj`` for a loop: borrowed, unless a method replaces one of its arrays."""
+        """Return the compiled twin of ``obj`` for a loop: borrowed, unless a method replaces one of its arrays."""
         return borrow(self.build(obj), self.methods.values())
 
     def build(self, obj: Any) -> Any:
-        """The struct of ``obj``; its arrays are shared."""
+        """Return the struct of ``obj``; its arrays are shared."""
         values = values_of(obj)
         kinds = [type(value) if type(value) in SCALARS else kind_of(value) for value in values.values()]
         if type(obj) is not self.cls or kinds != self._kinds:
@@ -82,7 +82,7 @@ class Blueprint:
         return self._build(self._type, tuple(values.values()))
 
     def read(self, twin: Any) -> dict[str, Any]:
-        """The state of a compiled twin."""
+        """Return the state of a compiled twin."""
         return dict(zip(self.fields, self._read(unwrap(twin))))
 
     def write_back(self, twin: Any, obj: Any) -> None:
@@ -92,13 +92,13 @@ class Blueprint:
 
 
 def compiled_loop(function: Callable[..., Any], *blueprints: Blueprint) -> Any:
-    """The loop compiled for these structs: one dispatcher, and so one file in the disk cache, per combination."""
+    """Return the loop compiled for these structs: one dispatcher, so one file in the disk cache, per combination."""
     with _lock:
         return _compile_as(function, "_".join(part.digest for part in blueprints))
 
 
 def compiled_function(function: Callable[..., Any]) -> Any:
-    """A plain function compiled with its helpers, for calls from Python; kept on disk."""
+    """Return a plain function compiled with its helpers, for calls from Python; cached on disk."""
     _refuse_if_disabled()
     with _lock:
         source: Any = function
@@ -149,7 +149,7 @@ def checks_bounds(cls: type) -> bool:
 
 
 def _make_compilable(function: types.FunctionType, checked: bool = False) -> types.FunctionType:
-    """A copy of a function whose plain helper functions are compiled ones."""
+    """Return a copy of a function that calls compiled versions of its plain helpers."""
     copy = _copy_function(function)
     _equip(copy, checked)
     return copy
@@ -171,7 +171,7 @@ def _helper(function: types.FunctionType, checked: bool) -> Any:
 
 
 def _copy_function(function: types.FunctionType) -> types.FunctionType:
-    """A copy of a function with globals and cells of its own."""
+    """Return a copy of a function with its own globals and cells."""
     cells = tuple(types.CellType(*_contents(cell)) for cell in function.__closure__ or ())
     # a module that can always be imported: the cache needs one when it loads, and notebooks have none
     scope = {**function.__globals__, "__name__": __name__}
@@ -199,7 +199,7 @@ def _equip(copy: types.FunctionType, checked: bool) -> None:
 
 
 def _template(method: str, function: types.FunctionType) -> Callable[..., Any]:
-    """A function of the same signature that returns ``function``, as ``overload_method`` wants it."""
+    """Return a function of the same signature that returns ``function``, as ``overload_method`` requires."""
     scope: dict[str, Any] = {"function": function}
     words = []
     for k, parameter in enumerate(inspect.signature(function).parameters.values()):

@@ -69,7 +69,7 @@ class SicMmab(Opening):
     (1, 1, 248)
     """
 
-    in_short = "explores in turn, tells sums by collisions"
+    in_short = "explores in turn, sends sums by collisions"
     sample_options: ClassVar = {"horizon": 10_000}
     delay_safe = False
 

@@ -30,7 +30,7 @@ CAUTIOUS = "USS-PD, true kappa and sigma"
 SYNTHETIC_COSTS = (0.01, 0.02, 0.032, 0.05)
 LAST_COSTS = (0.55, 0.60, 0.65, 0.70, 0.75, 0.80)  # C_5; the first four are the instances of the table
 CASES = (1, 2, 3, 4)
-# Built-in instances in place of the real data; the third has the costs of PI 1.
+# Built-in instances that replace the real data; the third has the costs of PI 1.
 STAND_INS = {1: 3, 2: 2, 3: 1}
 HORIZON = 5_000
 # Bernoulli variables are 1/2-sub-Gaussian.

@@ -91,7 +91,7 @@ def xi_by_case(_run: Run) -> Finding:
     parts = []
     for arms in (4, 5):
         cases = [instances.load(f"realizable-{arms}-{case}") for case in ch3.CASES]
-        found = _falls(f"{arms} arms, theta_ij of ours", [problem.xi for problem in cases])
+        found = _falls(f"{arms} arms, our theta_ij", [problem.xi for problem in cases])
         if found.outcome != "reproduced":
             found = dataclasses.replace(found, outcome="inconclusive")
         parts.append(found)

@@ -189,7 +189,7 @@ def linear_in_sizes(run: Run) -> Finding:
         count = min(a.size, b.size)
         ratio = b.mean() / a.mean()
         found = same(name, b[:count] - 2.0 * a[:count], 0.5 * a.mean(), f"regret times {ratio:.2f}")
-        return beside(found, "the regret met")
+        return beside(found, "the observed regret")
 
     sizes = (
         *((PLAYERS[n - 1], PLAYERS[2 * n - 1]) for n in (1, 2, 4)),
