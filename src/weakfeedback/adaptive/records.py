@@ -88,7 +88,7 @@ def _numbers(table: Any, what: str, name: Any) -> np.ndarray:
 
 
 def _label(label: str, target: np.ndarray) -> Any:
-    """The label as the file has it: keys of a TOML table are text."""
+    """Return the label as the file has it: keys of a TOML table are text."""
     if target.dtype.kind not in "biuf":
         return label
     try:

@@ -94,7 +94,7 @@ class Protocol:
         return Script(hidden)
 
     def announce(self, row: Any) -> tuple[Any, ...]:
-        """The whole round, of which ``decide`` shows one stage after the other."""
+        """Return the whole round, which ``decide`` shows stage by stage."""
         return (row,)
 
     def decide(self, policy: AdaptivePolicy, row: Any, rng: Rng) -> int:

@@ -294,7 +294,7 @@ def _exploration(horizon: int, alpha: float, f: Exploration | None) -> tuple[flo
 
 
 def _divergence(p: float, q: float) -> float:
-    """The Kullback-Leibler divergence d(p, q) of Bernoulli laws for p < q, infinite from q = 1 on."""
+    """Return the Kullback-Leibler divergence d(p, q) of Bernoulli laws for p < q, infinite from q = 1 on."""
     if q >= 1.0 - TIE:
         return math.inf
     head = p * math.log(p / q) if p > 0.0 else 0.0

@@ -45,15 +45,15 @@ class ContextualWorld:
         return row
 
     def truth(self, row):
-        """The hidden label of a row."""
+        """Return the hidden label of a row."""
         return self.truths[row]
 
     def regret(self, row, arm):
-        """The regret of stopping at an arm, in units."""
+        """Return the regret of stopping at an arm, in units."""
         return self.regrets[row, arm]
 
     def loss(self, row, arm):
-        """The error probability of an arm, in units."""
+        """Return the error probability of an arm, in units."""
         return self.losses[row, arm]
 
 
@@ -93,5 +93,5 @@ class RealizableWorld:
         return row
 
     def regret(self, row, arm):
-        """The pseudo-regret of stopping at an arm, in units."""
+        """Return the pseudo-regret of stopping at an arm, in units."""
         return self.regrets[row, arm]

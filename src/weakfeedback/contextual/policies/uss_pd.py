@@ -116,5 +116,5 @@ class UssPd(PairwiseDisagreement):
         return self.t >= self.forced or (self.adaptive and self.covers(1.0))
 
     def bonus(self, m):
-        """The factor alpha, the same for all pairs."""
+        """Return the factor alpha, the same for all pairs."""
         return confidence(self.t + self.gone, self.d, self.K, self.delta, self.sigma, self.kappa)

@@ -92,11 +92,11 @@ class UssPdRidge(PairwiseDisagreement):
         self.norm_bound = number("norm_bound", norm_bound, at_least=0.0)
 
     def is_over(self):
-        """The forced phase ends with the first feedback (line 2)."""
+        """Return True: the forced phase ends with the first feedback (line 2)."""
         return True
 
     def bonus(self, m):
-        """The factor alpha, or beta of pair m."""
+        """Return the factor alpha, or beta of pair m."""
         if not self.by_pair:
             return confidence(self.t + self.gone, self.d, self.K, self.delta, self.sigma, self.kappa)
         # beta is alpha with n / (2 lambda) instead of t, plus the bias of the ridge

@@ -42,7 +42,7 @@ def functions_of(methods: dict[str, types.FunctionType]) -> dict[str, types.Func
 
 
 def read(function: types.FunctionType, methods: Iterable[str], cls: type | None) -> list[Construct]:
-    """The constructs of a function that the compiler may refuse; none if its source cannot be read."""
+    """Return the constructs of a function that the compiler may refuse; none if its source cannot be read."""
     tree = tree_of(function)
     if tree is None:
         return []
@@ -56,7 +56,7 @@ def read(function: types.FunctionType, methods: Iterable[str], cls: type | None)
 
 
 def tree_of(function: types.FunctionType) -> ast.AST | None:
-    """The syntax tree with the lines of its file."""
+    """Return the syntax tree of a function, with the lines of its file."""
     try:
         lines, first = inspect.getsourcelines(function)
         return ast.increment_lineno(ast.parse(textwrap.dedent("".join(lines))), first - 1)

@@ -110,7 +110,7 @@ def class_fingerprint(cls: type, entry: tuple[str, ...], fields: Iterable[str]) 
 
 
 def _functions_behind(name: str, value: Any, parts: list[str]) -> dict[str, types.FunctionType]:
-    """The functions of a method of any kind; a constant goes into ``parts``."""
+    """Return the functions behind a method of any kind; a constant is added to ``parts``."""
     inner = {
         "": value,
         " function": getattr(value, "__func__", None),
@@ -180,7 +180,7 @@ def attributes(code: types.CodeType) -> list[tuple[bool, str]]:
 
 
 def assigned(functions: Iterable[types.FunctionType]) -> set[str]:
-    """The attributes that functions, the functions inside them, or their helpers assign."""
+    """Return the attributes that functions, the functions inside them, or their helpers assign."""
     found: set[str] = set()
     waiting, seen = list(functions), set()
     while waiting:
@@ -209,7 +209,7 @@ def constants_of(function: types.FunctionType) -> Iterator[tuple[str, Any, bool]
 
 @functools.lru_cache(maxsize=4096)
 def _global_names(code: types.CodeType) -> tuple[str, ...]:
-    """The names that a function and the functions inside it load from their module."""
+    """Return the names that a function and the functions inside it load from their module."""
     instructions = (instruction for inner in _codes(code) for instruction in dis.get_instructions(inner))
     return tuple(sorted({found.argval for found in instructions if found.opname == "LOAD_GLOBAL"}))
 
@@ -259,7 +259,7 @@ def _parts(function: types.FunctionType, method: str, seen: dict[int, int]) -> I
 
 
 def _default(key: Any, value: Any, method: str, function: types.FunctionType) -> str:
-    """The text of a default, or ``CannotLower``."""
+    """Return the text of a default, or raise ``CannotLower``."""
     try:
         return _constant(f"default {key}", value, method, False)
     except CannotLower:
@@ -279,7 +279,7 @@ def place(code: types.CodeType, name: str, method: str) -> str:
 
 
 def line_of(code: types.CodeType, name: str) -> int | None:
-    """The line in which a function, or one inside it, first uses a name."""
+    """Return the line in which a function, or one inside it, first uses a name."""
     for inner in _codes(code):
         for step in dis.get_instructions(inner):
             if step.argval == name and step.positions is not None and step.positions.lineno is not None:
@@ -296,7 +296,7 @@ def _refuse_global_draws(function: types.FunctionType, method: str) -> None:
 
 @functools.lru_cache(maxsize=4096)
 def _owners_of_random(code: types.CodeType) -> set[str]:
-    """The globals of which the attribute ``random`` is taken."""
+    """Return the globals whose attribute ``random`` is used."""
     owners: set[str] = set()
     for inner in _codes(code):
         steps = list(dis.get_instructions(inner))
@@ -308,7 +308,7 @@ def _owners_of_random(code: types.CodeType) -> set[str]:
 
 
 def _constant(name: str, value: Any, method: str, enclosed: bool) -> str:
-    """The text of a constant, or ``CannotLower``."""
+    """Return the text of a constant, or raise ``CannotLower``."""
     if isinstance(value, types.ModuleType):
         if value.__name__ in OPEN_MODULES:
             return value.__name__

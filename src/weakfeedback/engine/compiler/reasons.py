@@ -74,7 +74,7 @@ def _shorten(text: str) -> str:
 def _find_places(
     error: BaseException, text: str, functions: dict[str, types.FunctionType]
 ) -> list[tuple[str, int]]:
-    """The functions and lines that the message is about, the innermost first."""
+    """Return the functions and lines that the message is about, the innermost first."""
     named = [(a or b, int(m or n)) for a, m, b, n in PLACES.findall(text)]
     found = []
     for path, line in (*named, *_find_compiler_places(error)):
@@ -87,7 +87,7 @@ def _find_places(
 
 
 def _find_compiler_places(error: BaseException) -> list[tuple[str, int]]:
-    """Where the compiler was when an error without a message was raised, the innermost place first."""
+    """Return where the compiler was when an error without a message was raised, the innermost place first."""
     found = []
     trace = error.__traceback__
     while trace is not None:
@@ -108,7 +108,7 @@ def _find_construct(
     name: str,
     line: int,
 ) -> tuple[str, Construct] | None:
-    """The construct that explains the message, the nearest to the line that it names."""
+    """Return the construct that explains the message, the nearest to the line that it names."""
     found = [
         (where, construct)
         for where, function in functions.items()
@@ -120,7 +120,7 @@ def _find_construct(
 
 
 def _sentences(text: str) -> list[str]:
-    """The lines of a message that say something, the call that failed put into its sentence."""
+    """Return the informative lines of a message, with the failed call put into its sentence."""
     text = re.sub(r"found for signature:\s*>>> ", "found for ", QUOTED.sub("", text))
     lines = [re.sub(r"^(\w+Error: )+", "", line.strip(" -\t")) for line in text.splitlines()]
     return [line for line in lines if line and not NOISE.match(line)]
@@ -140,7 +140,7 @@ def _without_structs(text: str) -> str:
 
 
 def _place_of_name(sentence: str, functions: dict[str, types.FunctionType]) -> tuple[str, int]:
-    """The function that mentions a name which is not defined."""
+    """Return the function that mentions an undefined name, and the line."""
     match = re.search(r"name '(\w+)' is not defined", sentence)
     for name, function in functions.items():
         if match and match[1] in function.__code__.co_names:
@@ -149,7 +149,7 @@ def _place_of_name(sentence: str, functions: dict[str, types.FunctionType]) -> t
 
 
 def _simplify(sentence: str) -> str:
-    """A sentence without addresses, paths and the compiler's name."""
+    """Return a sentence without addresses, paths and the compiler's name."""
     sentence = re.sub(r" at 0x[0-9a-f]+", "", sentence)
     sentence = re.sub(r"\(?(from )?'?(/|[A-Za-z]:\\)\S+'?( \(\d+\))?\)?", "", sentence)
     sentence = re.sub(r"\bin nopython mode( pipeline)?( \(step: [^)]*\))?", "", sentence)

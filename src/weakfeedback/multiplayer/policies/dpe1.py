@@ -208,7 +208,7 @@ class Dpe1(Opening):
             self.find_wanted()
 
     def find_pair(self):
-        """The worst arm of M and the best one outside, of those with a sample."""
+        """Find the worst arm of M and the best one outside, among those with a sample."""
         self.out = NOBODY
         self.into = NOBODY
         for k in range(self.K):

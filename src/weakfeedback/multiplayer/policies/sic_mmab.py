@@ -138,7 +138,7 @@ class SicMmab(Opening):
         self.place = (self.rank + 1) % self.arms_left
 
     def next_stage(self):
-        """The stage is over."""
+        """Start the stage that follows."""
         if self.stage == EXPLORING:
             self.stage = TALKING
             self.t = 0

@@ -203,7 +203,7 @@ def _on(name: str, instance: str, title: str, place: str, policies: dict[str, An
 
 
 def _random(k: int) -> CascadeProblem:
-    """The k-th random cascade with weak dominance by at least .05; its optimal arm in turn first, inside, last."""
+    """Return the k-th random cascade with xi of .05 or more; its optimal arm is in turn first, inside and last."""
     rng = np.random.default_rng(np.random.SeedSequence(20210, spawn_key=(k,)))
     while True:
         problem = random_problem(rng)
@@ -214,7 +214,7 @@ def _random(k: int) -> CascadeProblem:
 
 
 def _dominant(k: int) -> CascadeProblem:
-    """The k-th random cascade with strong dominance whose optimal arm is not the last."""
+    """Return the k-th random cascade with strong dominance whose optimal arm is not the last."""
     rng = np.random.default_rng(np.random.SeedSequence(20211, spawn_key=(k,)))
     while True:
         problem = random_dominant(rng)
@@ -223,7 +223,7 @@ def _dominant(k: int) -> CascadeProblem:
 
 
 def _boundary(epsilon: float) -> CascadeProblem:
-    """The pair of the proposition on rho >= 1: C_2 - C_1 = 1/4, and p_12 = 1/4 + epsilon."""
+    """Return the pair of the proposition on rho >= 1: C_2 - C_1 = 1/4, and p_12 = 1/4 + epsilon."""
     if epsilon == 0.0:
         return CascadeProblem([[1, 1, 1], [1, 0, 1], [1, 1, 0]], [0.75, 0.125, 0.125], [0.0, 0.25])
     return CascadeProblem([[1, 1, 1], [1, 0, 1]], [0.75 - epsilon, 0.25 + epsilon], [0.0, 0.25])

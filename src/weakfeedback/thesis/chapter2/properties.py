@@ -90,7 +90,7 @@ def _same_answer(problem: CascadeProblem, replication: int) -> bool:
 
 
 def _often(name: str, right: int) -> Part:
-    """A binomial part: claim, the share is above ``OFTEN``; contradicted if below."""
+    """Return a binomial part. Claim: the share is above ``OFTEN``; contradicted if below."""
     from scipy.special import bdtr, bdtrc
 
     return Part(

@@ -110,7 +110,7 @@ def _fixed(arm: int) -> Callable[[Any], FixedArm]:
 
 
 def synthetic_id(last: float) -> str:
-    """The id of the experiment with this C_5: an instance of the thesis's table, or a further step of its sweep."""
+    """Return the id of the experiment with this C_5: an instance of the thesis's table, or a step of its sweep."""
     number = LAST_COSTS.index(last) + 1
     return f"ch3-synthetic-{number}" if number <= 4 else f"ch3-xi-{last:g}"
 
@@ -138,7 +138,7 @@ def _synthetic(last: float) -> Experiment:
 
 
 def cost_id(data: str, labels: str, number: int) -> str:
-    """The id of an experiment on real data."""
+    """Return the id of an experiment on real data."""
     return f"ch3-cost-{data}-{labels}-{number}"
 
 
