@@ -32,15 +32,15 @@ class Script:
         return self.served - 1
 
     def truth(self, row: Any) -> Any:
-        """The truth of a round."""
+        """Return the truth of a round."""
         return self.rounds["truth"][row]
 
     def regret(self, row: Any, arm: int) -> Any:
-        """The regret of an arm in a round."""
+        """Return the regret of an arm in a round."""
         return self.rounds["regret"][row, arm]
 
     def loss(self, row: Any, arm: int) -> Any:
-        """The error probability of an arm in a round."""
+        """Return the error probability of an arm in a round."""
         return self.rounds["loss"][row, arm]
 
 

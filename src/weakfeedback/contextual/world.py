@@ -63,11 +63,11 @@ class ContextualWorld(ShuffledContexts):
         return row
 
     def truth(self, row):
-        """The hidden label of a row."""
+        """Return the hidden label of a row."""
         return self.truths[row]
 
     def loss(self, row, arm):
-        """The error probability of an arm, in units."""
+        """Return the error probability of an arm, in units."""
         return self.losses[row, arm]
 
 

@@ -17,7 +17,7 @@ __all__ = ["CAPACITY_SLACK", "NODES", "pack", "pack_again", "pack_levels", "pack
 CAPACITY_SLACK = 1e-9  # relative tolerance on the capacity: six times 0.7 must fit into 4.2
 NODES = 1_000_000  # limit on the nodes of the search tree
 FEW_ITEMS = 40  # items: with more, a guess can rarely be proved optimal
-CELLS = 100_000_000  # of the table of the dynamic programme
+CELLS = 100_000_000  # maximum number of cells in the table of the dynamic programme
 BETTER = 1.0 + 1e-12  # a set must be better by more than rounding errors
 TIE = 1e-10  # relative: sets whose values differ by less are equally good
 ERROR = 1e-12  # relative tolerance on the capacity of a guess, for rounding errors
@@ -27,10 +27,10 @@ OPEN = 8  # maximum number of items for which all sets are compared with a guess
 def pack(values, weights, capacity):
     """Return which items to take: the largest total value whose weight fits into the capacity.
 
-    Items with a value <= 0 are never taken. The search tries items by decreasing value per weight (ties to the
-    smaller index) and leaves a branch when its continuous relaxation, Dantzig's bound, is no better than the best
-    set found. The same bound settles most items before the search. A second rule keeps (nearly) equal items cheap:
-    an item is not taken while an earlier one that weighs no more and is worth no less was left out.
+    Items with a value <= 0 are never taken. The search tries items by decreasing value per weight (ties to the smaller
+    index) and leaves a branch when its continuous relaxation, Dantzig's bound, is no better than the best set found.
+    The same bound decides most items before the search. A second rule speeds up the search among (nearly) equal items:
+    an item is not taken if an earlier one that weighs no more and is worth no less was left out.
 
     S. Martello, P. Toth, Knapsack Problems, Wiley 1990, chapter 2.
 
@@ -85,9 +85,9 @@ def pack_lightest(values, weights, capacity):
 
 
 def pack_levels(values, weights, capacity, nodes=NODES):
-    """Return which items to take, like ``pack``; integer weights cannot exhaust it.
+    """Return which items to take, like ``pack``; with small integer weights it never gives up.
 
-    When the search exceeds ``nodes`` nodes, dynamic programming over the levels 0, ..., capacity answers.
+    When the search exceeds ``nodes`` nodes, dynamic programming over the levels 0, ..., capacity takes over.
 
     >>> pack_levels(np.array([3.0, 4.0, 5.0]), np.array([2.0, 3.0, 4.0]), 5.5, nodes=0)
     array([ True,  True, False])
@@ -111,7 +111,7 @@ def pack_levels(values, weights, capacity, nodes=NODES):
 def branch_and_bound(values, weights, room, nodes, floor):
     """Return the best set of items, and whether the search finished within ``nodes`` nodes.
 
-    Only sets worth more than ``floor`` are looked for; if there is none, the set returned is worth no more.
+    It looks only for sets worth more than ``floor``; if there is none, the set returned is not worth more.
     """
     chosen = np.zeros(values.size, dtype=np.bool_)
     if alike(weights) and take_worthiest(values, weights[0], room, chosen):
@@ -275,7 +275,7 @@ def candidates(values, weights, room):
 
 
 def dominators(v, w, n):
-    """Return for each item a near earlier one that weighs no more and is worth no less, -1 if there is none."""
+    """Return for each item a nearby earlier one that weighs no more and is worth no less, -1 if there is none."""
     better = np.empty(n + 1, dtype=np.int64)
     better[n] = -1
     for j in range(n):
@@ -376,7 +376,7 @@ def count_near(values, weights, room, price, bound, enough):
         n += bound - abs(values[i] - price * weights[i]) >= enough
     if n > OPEN:
         return -1
-    total = np.empty(1 << n)  # of all sets of open items
+    total = np.empty(1 << n)  # sums over all sets of undecided items
     load = np.empty(1 << n)
     total[0] = 0.0
     load[0] = 0.0
@@ -408,9 +408,10 @@ def alike(weights):
 
 
 def take_worthiest(values, weight, room, chosen):
-    """Choose as many items of one weight as fit, the worthiest; return False if other sets are as good, or nearly.
+    """Choose as many items of equal weight as fit, the most valuable ones; return False if other sets are about as
+    good.
 
-    The items chosen are worth more than a price, which bisection finds. There must be no value so near that rounding
+    The items chosen are worth more than a price, which bisection finds. No other value may be so close that rounding
     errors of a sum could outweigh the difference.
     """
     fit = 0
