@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 
 KINDS = ("settings", "policies", "instances", "experiments")
-SHORT = 8  # columns for the name of an instance; most are shorter
+SHORT, LONG = (
+    15,
+    18,
+)  # columns for the name of an instance, beside its weak dominance or alone; most are shorter
 WIDTH = 80  # columns, where the terminal does not say otherwise
 
 
@@ -138,11 +141,12 @@ def in_words(found: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     for kind, rows in found.items():
         for heading, group in itertools.groupby(rows, key=lambda row: row.get("setting", "")):
             some = list(group)
-            width = max(len(row.get("name") or row["id"]) for row in some)
-            if kind == "instances":
-                width = min(width, SHORT)
+            lengths = [len(row.get("name") or row["id"]) for row in some]
+            judged = any(row.get("weak_dominance") is not None for row in some)
+            most = (SHORT if judged else LONG) if kind == "instances" else max(lengths)
+            width = max((length for length in lengths if length <= most), default=most)
             yield f"{kind.capitalize()}: {heading}" if heading else kind.capitalize()
-            if kind == "instances" and any(row["weak_dominance"] is not None for row in some):
+            if judged:
                 yield f"  {'':<{width}}  weak dominance, ξ, optimal arm"
             for row in some:
                 yield from _LINES[kind](row, width)
@@ -161,7 +165,11 @@ def _policy_lines(row: dict[str, Any], width: int) -> Iterator[str]:
 
 
 def _instance_lines(row: dict[str, Any], width: int) -> Iterator[str]:
-    yield from _wrapped(f"  {row['name']:<{width}}  {_dominance(row)}", row["summary"])
+    name = row["name"]
+    if len(name) > width:  # on a line of its own, so that the others stay in columns
+        yield f"  {name}"
+        name = ""
+    yield from _wrapped(f"  {name:<{width}}  {_dominance(row)}", row["summary"])
 
 
 def _experiment_lines(row: dict[str, Any], width: int) -> Iterator[str]:
@@ -205,7 +213,7 @@ def _options(row: dict[str, Any]) -> str:
 
 def _dominance(row: dict[str, Any]) -> str:
     if not row["available"]:
-        return f"{'no data':<17}"
+        return "no data  "
     if row["weak_dominance"] is None:
         return ""
     xi = "∞" if row["xi"] == float("inf") else f"{row['xi']:.4f}"
