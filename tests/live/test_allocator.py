@@ -339,7 +339,7 @@ def test_the_default_policy_is_csb_ts_and_reports_its_belief(setting):
     assert report.thresholds[arm] == left[(left.size - 1) // 2]
     assert report.means[arm] == pytest.approx(2 / 3)
     assert report.intervals[arm] == pytest.approx([0.025**0.5, 0.975**0.5], abs=2e-6)
-    assert "CSB-TS: 1 rounds learned" in str(report)
+    assert "CSB-TS: 1 round learned" in str(report)
 
 
 def test_arms_have_names_in_decisions_feedback_reports_and_files(tmp_path):
