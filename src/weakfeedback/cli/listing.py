@@ -181,6 +181,14 @@ def _experiment_lines(row: dict[str, Any], width: int) -> Iterator[str]:
         yield from _wrapped(f"  {row['id']:<{width}}  ", f"{row['title']} {place}")
 
 
+def plan_lines(row: dict[str, Any], cost: str) -> Iterator[str]:
+    """What an experiment would take, and what it compares."""
+    yield f"  {row['id']}  ({counted(row['replications'], 'replication')}, {cost})"
+    place = f" ({row['place']})" if row["place"] else ""
+    data = f"; needs {row['needs']}, else {row['stand_in'] or 'skipped'}" if row["needs"] else ""
+    yield from _wrapped("      ", f"{row['title']}{place}{data}")
+
+
 _LINES: dict[str, Callable[[dict[str, Any], int], Iterator[str]]] = {
     "settings": _setting_lines,
     "policies": _policy_lines,
