@@ -29,6 +29,8 @@ SHORT, LONG = (
     15,
     18,
 )  # columns for the name of an instance, beside its weak dominance or alone; most are shorter
+NUMBERS = ("final regret", "95 % interval")
+UNBROKEN = (*NUMBERS, "claim", "verdict")  # columns whose cells stay on one line
 WIDTH = 80  # columns, where the terminal does not say otherwise
 
 
@@ -279,7 +281,7 @@ def _measured(results: Results) -> dict[str, Any]:
 
 def show_outcome(found: dict[str, Any], console: Console) -> None:
     """Print what a run measured and wrote."""
-    shown = table(found["title"] or str(found["results"]), "policy", "final regret", "95 % interval")
+    shown = table(found["title"] or str(found["results"]), "policy", *NUMBERS)
     for row in found["final"]:
         shown.add_row(row["policy"], *_numbers(row))
     console.print(shown)
@@ -288,8 +290,7 @@ def show_outcome(found: dict[str, Any], console: Console) -> None:
 
 def show_sweep(found: dict[str, Any], console: Console) -> None:
     """Print what a run with a sweep measured and wrote."""
-    columns = (found["swept"], "policy", "final regret", "95 % interval")
-    shown = table(found["title"] or str(found["results"]), *columns)
+    shown = table(found["title"] or str(found["results"]), found["swept"], "policy", *NUMBERS)
     for run in found["runs"]:
         for row in run["final"]:
             shown.add_row(run["value"], row["policy"], *_numbers(row))
@@ -324,7 +325,6 @@ def table(title: str, *columns: str) -> Table:
 
     heading = Text(visible(title), style="bold")
     empty = Plain(title=heading, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for k, column in enumerate(columns):
-        last = k == len(columns) - 1
-        empty.add_column(column, no_wrap=not last, overflow="fold")
+    for column in columns:
+        empty.add_column(column, no_wrap=column in UNBROKEN, overflow="fold")
     return empty
