@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from weakfeedback._version import __version__
 from weakfeedback.journal import Event
-from weakfeedback.journal.events import ENDS, Row, make_row
+from weakfeedback.journal.events import ENDS, OPENS, Row, make_row
 from weakfeedback.live.base import Live
 from weakfeedback.live.ledger import PendingDecision
 from weakfeedback.serve.commit import Committer
@@ -31,7 +31,6 @@ AUDITS = 100  # that are remembered
 ITEM = "\x1f"  # between an idempotency key and the number of a decision of several
 OWN = ("archive", "audit", "serve")  # kinds of events that only the service knows
 EXTRA = ("outputs", "spent", "tokens")  # of the body of a feedback, which only the service reads
-OPENS = ("decide", "begin")
 Clock = Callable[[], int]
 
 
