@@ -21,6 +21,7 @@ JSON = b"application/json"
 PROBLEM = b"application/problem+json"
 TEXT = b"text/plain; charset=utf-8"
 LINES = b"application/x-ndjson"
+DEEP = 64  # levels of lists and objects in a body
 _NAME = re.compile(NAME)
 
 
@@ -123,12 +124,27 @@ class Operation:
             data = orjson.loads(body)
         except orjson.JSONDecodeError as error:
             raise Problem("bad_json", f"the body is not JSON: {error}") from None
+        if body.count(b"[") + body.count(b"{") > DEEP and _is_deep(data):
+            raise Problem("invalid", f"the body must not be nested deeper than {DEEP}")
         try:
             if isinstance(self.body, TypeAdapter):
                 return self.body.validate_python(data)
             return self.body.model_validate(data)
         except ValidationError as error:
             raise invalid(error, quote=self.scope == "admin" and "config" in self.path) from None
+
+
+def _is_deep(data: Any) -> bool:
+    """Whether data are nested more deeply than they may be."""
+    level = [data]
+    for _ in range(DEEP):
+        level = [
+            item
+            for one in level
+            if isinstance(one, (list, dict))
+            for item in (one if isinstance(one, list) else one.values())
+        ]
+    return bool(level)
 
 
 OPERATIONS: list[Operation] = []
@@ -277,11 +293,21 @@ async def tell(call: Call) -> Answer:
     "admin",
     body=models.CalibrateRequest,
     answer=models.WarmStartAnswer,
-    problems=(*UNKNOWN, "not_offered", "wrong_outputs", "label_too_long"),
+    keyed=True,
+    problems=(
+        *UNKNOWN,
+        "not_offered",
+        "wrong_outputs",
+        "label_too_long",
+        "conflict",
+        "wrong_key",
+        "key_too_long",
+        "key_reused",
+    ),
 )
 async def calibrate(call: Call) -> Answer:
     """Learn from labelled rows how far the last stage of an adaptive learner can be believed."""
-    return Answer(await call.service.calibrate(call.name, call.given))
+    return Answer(await call.service.calibrate(call.name, call.given, call.key()))
 
 
 @operation("GET", "/v1/learners", "read", answer=models.LearnerList)
@@ -404,6 +430,7 @@ async def certificate(call: Call) -> Answer:
         "wrong_outputs",
         "wrong_context",
         "label_too_long",
+        "conflict",
         "wrong_key",
         "key_too_long",
         "key_reused",
@@ -420,11 +447,21 @@ async def warm_start(call: Call) -> Answer:
     "admin",
     body=models.AuditRequest,
     answer=models.AuditAnswer,
-    problems=(*UNKNOWN, "not_offered", "wrong_outputs", "label_too_long"),
+    keyed=True,
+    problems=(
+        *UNKNOWN,
+        "not_offered",
+        "wrong_outputs",
+        "label_too_long",
+        "conflict",
+        "wrong_key",
+        "key_too_long",
+        "key_reused",
+    ),
 )
 async def audit(call: Call) -> Answer:
     """Begin an audit: send outputs of fresh items, get the rows that need labels."""
-    return Answer(await call.service.audit(call.name, call.given))
+    return Answer(await call.service.audit(call.name, call.given, call.key()))
 
 
 @operation(
