@@ -109,6 +109,7 @@ class Service:
         self._returning: asyncio.Task[Any] | None = None  # who opens the store again
         self._leaving = threading.Event()  # for the thread in which a standby waits
         self._then: list[Callable[[], Awaitable[Any]]] = []  # when the store is owned for the first time
+        self._again: list[Callable[[], Awaitable[Any]]] = []  # each time that it is owned again
 
     # -- beginning and end
 
@@ -142,6 +143,10 @@ class Service:
         except Problem as problem:
             raise StoreUnavailable(0, problem.detail) from None
 
+    def when_owned_again(self, work: Callable[[], Awaitable[Any]]) -> None:
+        """Do some work each time that the store was lost and is owned again; others may have owned it in between."""
+        self._again.append(work)
+
     def _stand_by(self, error: BaseException) -> None:
         self.state = "standby"
         log.warning("standby: %s", error)
@@ -168,6 +173,7 @@ class Service:
                 raise
 
         store, self.reader, found = await asyncio.to_thread(opened)
+        again = self._again if self._was_owner else []
         self.store, self._was_owner = store, True
         for words in found.warnings:
             log.warning(words)
@@ -179,7 +185,7 @@ class Service:
         before, self.state = self.state, "ready"
         then, self._then = self._then, []
         try:
-            for work in then:
+            for work in (*then, *again):
                 await work()
         except BaseException:
             self._then = then + self._then
