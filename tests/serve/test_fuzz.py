@@ -228,7 +228,7 @@ async def nest(path: Path) -> None:
             schema = schema_of(operation.body)
             shapes = [schema, *schema.get("$defs", {}).values()]
             for field in sorted({name for shape in shapes for name in shape.get("properties", {})}):
-                for depth, start in itertools.product((50, 1000), ("", "[", "[[", '{"x":')):
+                for depth, start in itertools.product((100, 1000), ("", "[", "[[", '{"x":')):
                     end = start.replace("[", "]").replace('{"x":', "}")
                     value = start + "[" * depth + "]" * depth + end
                     for name, config in NAMES.items():

@@ -15,13 +15,13 @@ from pydantic import TypeAdapter, ValidationError
 from weakfeedback.journal import Event
 from weakfeedback.serve import models
 from weakfeedback.serve.models import CONFIG, NAME, Problem, invalid
+from weakfeedback.serve.nesting import DEEP, is_deep
 from weakfeedback.serve.service import Service, moment
 
 JSON = b"application/json"
 PROBLEM = b"application/problem+json"
 TEXT = b"text/plain; charset=utf-8"
 LINES = b"application/x-ndjson"
-DEEP = 64  # levels of lists and objects in a body
 _NAME = re.compile(NAME)
 
 
@@ -124,7 +124,7 @@ class Operation:
             data = orjson.loads(body)
         except orjson.JSONDecodeError as error:
             raise Problem("bad_json", f"the body is not JSON: {error}") from None
-        if body.count(b"[") + body.count(b"{") > DEEP and _is_deep(data):
+        if is_deep(body, data):
             raise Problem("invalid", f"the body must not be nested deeper than {DEEP}")
         try:
             if isinstance(self.body, TypeAdapter):
@@ -132,19 +132,6 @@ class Operation:
             return self.body.model_validate(data)
         except ValidationError as error:
             raise invalid(error, quote=self.scope == "admin" and "config" in self.path) from None
-
-
-def _is_deep(data: Any) -> bool:
-    """Whether data are nested more deeply than they may be."""
-    level = [data]
-    for _ in range(DEEP):
-        level = [
-            item
-            for one in level
-            if isinstance(one, (list, dict))
-            for item in (one if isinstance(one, list) else one.values())
-        ]
-    return bool(level)
 
 
 OPERATIONS: list[Operation] = []
