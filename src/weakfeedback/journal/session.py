@@ -25,7 +25,7 @@ except ImportError as problem:
 PASSWORD = "WEAKFEEDBACK_STORE_PASSWORD"
 OLDEST = 14  # the first version of PostgreSQL with all the settings that are made here
 PAUSE = 0.2  # seconds between two checks whether to keep waiting
-PAUSES = (0.0, 0.005, 0.02)  # seconds before each further connection that looks for a pooler
+PAUSES = (0.0, 0.02)  # seconds before each further connection that looks for a pooler
 # a machine that has vanished is noticed within 20 seconds, on both sides; times of an address are kept
 _CONNECTION = {"connect_timeout": 10, "keepalives": 1, "keepalives_idle": 5, "keepalives_interval": 5}
 _CONNECTION |= {"keepalives_count": 3, "tcp_user_timeout": 20_000}
@@ -192,7 +192,8 @@ def refuse_pooler(
 
     The others stand in transactions, one more each time that the first connection is asked again. A pooler serves them
     by sessions that are free, and so by the session of the first one; then it cannot answer the first one by that
-    session. It is missed only if it takes the session back late each time, longer than the pauses in between.
+    session. A pooler that takes a session back before it does anything else is always found. Another one is missed
+    only if it is late both times, the second time by more than the pause.
     """
     numbers = {"high": lock >> 32 & 0xFFFFFFFF, "low": lock & 0xFFFFFFFF}
     find = f"SELECT pg_backend_pid(), (SELECT array_agg(pid) FROM pg_locks WHERE {_MINE})"
