@@ -16,6 +16,7 @@ from hashlib import blake2b
 from math import isfinite
 from typing import Any
 
+OPENS = ("decide", "begin")  # a decision begins with an event of these kinds
 ENDS = ("feedback", "cancel", "expire")  # a decision has at most one event of these kinds
 LARGEST = 2**63 - 1  # of a BIGINT
 
