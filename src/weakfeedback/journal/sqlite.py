@@ -15,6 +15,7 @@ and is found by ``integrity``.
 
 import ctypes
 import errno
+import functools
 import os
 import sqlite3
 import weakref
@@ -31,6 +32,7 @@ from weakfeedback.journal.sql import SqlStore, Tails, check_schema, no_learner, 
 T = TypeVar("T")
 
 MAGIC = b"SQLite format 3\0"  # how an SQLite file begins
+_AT_ONCE = 128  # rows of one statement; old versions allow 999 values
 _TABLES = {
     "meta": "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "learner": """CREATE TABLE learner (
@@ -180,7 +182,14 @@ class SqliteStore(SqlStore):
         return self._transaction(work, sync)
 
     def _put(self, rows: Sequence[Row]) -> None:
-        self._database.executemany("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        """Store rows with few statements: after each one, other threads may keep the interpreter for a while."""
+        start = 0
+        while start < len(rows):
+            # a power of 2, so that there are few statements to prepare
+            size = min(_AT_ONCE, 1 << (len(rows) - start).bit_length() - 1)
+            values = [value for row in rows[start : start + size] for value in row]
+            self._database.execute(_inserting(size), values)
+            start += size
 
     def _look(self) -> list[str]:
         found = [row[0] for row in self._all("PRAGMA integrity_check(20)")]
@@ -214,6 +223,11 @@ class SqliteStore(SqlStore):
             else:
                 self._note_package()
         self._check_ends()
+
+
+@functools.cache
+def _inserting(rows: int) -> str:
+    return "INSERT INTO event VALUES " + ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * rows)
 
 
 def start_of(path: str | os.PathLike[str]) -> bytes:
