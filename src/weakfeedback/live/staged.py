@@ -550,8 +550,9 @@ class Staged(Live):
         return {"stage": decided[0], "phi": decided[1].tolist()}
 
     def _answer_event(self, decided: Any, record: RoundRecord) -> dict[str, Any]:
+        earlier, later = np.asarray(record.differ).nonzero()
         body: dict[str, Any] = {
-            "differ": np.argwhere(np.asarray(record.differ)).tolist(),
+            "differ": [list(pair) for pair in zip(earlier.tolist(), later.tolist())],
             "digest": digest_of(record.content),
         }
         if record.far is not None:

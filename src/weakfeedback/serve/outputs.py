@@ -13,6 +13,7 @@ from weakfeedback.live.metrics import Metric, distances
 from weakfeedback.serve.models import LABEL_LIMIT, Compare, NumberCompare, Problem, TextCompare
 
 DEEP = 20  # a label may be nested
+_encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def canonical(value: Any) -> str:
@@ -21,7 +22,7 @@ def canonical(value: Any) -> str:
     >>> canonical({"b": 1.0, "a": [True, 1]})
     '{"a":[true,1],"b":1}'
     """
-    return json.dumps(_by_value(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _encoder.encode(_by_value(value))
 
 
 def _by_value(value: Any) -> Any:
