@@ -135,7 +135,7 @@ def test_groups_of_any_size_are_stored_in_order_by_few_statements(in_file):
         in_file.append([(learner, one) for one in group], sync=False)
         stored += group
         inserts = [text for text in statements[begun:] if text.startswith("INSERT")]
-        assert len(inserts) == size // 128 + (size % 128).bit_count()
+        assert len(inserts) == -(-size // 128)
     assert list(in_file.events(learner)) == stored
     wrong = [event(len(stored) + n, "feedback", n % 129) for n in range(130)]  # the last one is
     with pytest.raises(SecondEnd):

@@ -151,14 +151,7 @@ class SqliteStore(SqlStore):
 
     def _transaction(self, work: Callable[[], T], sync: bool = True) -> T:
         """Run ``work`` in a transaction: all or nothing."""
-        database = self._database
-        if database.in_transaction:  # an exception interrupted the previous rollback
-            database.execute("ROLLBACK")
-        level = "FULL" if sync else "NORMAL"
-        if self._synchronous != level:
-            self._synchronous = ""
-            database.execute(f"PRAGMA synchronous={level}")
-            self._synchronous = level
+        database = self._prepare_to_write(sync)
         try:
             database.execute("BEGIN IMMEDIATE")
             result = work()
@@ -170,6 +163,17 @@ class SqliteStore(SqlStore):
             raise
         return result
 
+    def _prepare_to_write(self, sync: bool) -> sqlite3.Connection:
+        database = self._database
+        if database.in_transaction:  # an exception interrupted the previous rollback
+            database.execute("ROLLBACK")
+        level = "FULL" if sync else "NORMAL"
+        if self._synchronous != level:
+            self._synchronous = ""
+            database.execute(f"PRAGMA synchronous={level}")
+            self._synchronous = level
+        return database
+
     def _all(self, command: str, *values: object) -> list[Any]:
         return self._database.execute(command, values).fetchall()
 
@@ -179,17 +183,16 @@ class SqliteStore(SqlStore):
             self._put(rows)
             return tails
 
-        return self._transaction(work, sync)
+        if len(rows) > _AT_ONCE:
+            return self._transaction(work, sync)
+        self._prepare_to_write(sync)
+        return work()  # a statement is a transaction: all or nothing
 
     def _put(self, rows: Sequence[Row]) -> None:
         """Store rows with few statements: after each one, other threads may keep the interpreter for a while."""
-        start = 0
-        while start < len(rows):
-            # a power of 2, so that there are few statements to prepare
-            size = min(_AT_ONCE, 1 << (len(rows) - start).bit_length() - 1)
-            values = [value for row in rows[start : start + size] for value in row]
-            self._database.execute(_inserting(size), values)
-            start += size
+        for start in range(0, len(rows), _AT_ONCE):
+            part = rows[start : start + _AT_ONCE]
+            self._database.execute(_inserting(len(part)), [value for row in part for value in row])
 
     def _look(self) -> list[str]:
         found = [row[0] for row in self._all("PRAGMA integrity_check(20)")]
@@ -275,7 +278,12 @@ def _make(file: Path) -> None:
 def _connect(file: Path, read_only: bool) -> sqlite3.Connection:
     def connect(options: str) -> sqlite3.Connection:
         return sqlite3.connect(
-            f"{file.as_uri()}?{options}", uri=True, isolation_level=None, check_same_thread=False, timeout=5.0
+            f"{file.as_uri()}?{options}",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=5.0,
+            cached_statements=2 * _AT_ONCE,
         )
 
     if not read_only:

@@ -326,23 +326,29 @@ class Service:
         """
         if learner.heavy:  # who is cancelled meanwhile must not let the lock go
             return await asyncio.shield(self._spawn(self._take_heavy(learner, work, arguments, check)))
+        if check is None and not learner.lock.locked():  # nobody else can come in between
+            return self._take(learner, work, arguments)
         async with learner.lock:
             self._check_current(learner)
-            if check is not None:
-                found = await check()
-                if found is not None:
-                    return found, learner.commit()
-                self._check_current(learner)
-            # CPU time, for on a busy machine all learners would look heavy by the clock; of some steps, as it is dear
-            began = time.thread_time() if learner.is_timed() else None
-            try:
-                result = work(*arguments)
-            except Exception as error:
-                self._check_unchanged(learner, error)
-                raise
-            if began is not None:
-                learner.timed(time.thread_time() - began)
-            return result, self._submit(learner)
+            found = None if check is None else await check()
+            if found is not None:
+                return found, learner.commit()
+            return self._take(learner, work, arguments)
+
+    def _take(
+        self, learner: Learner, work: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> tuple[Any, asyncio.Future[Any] | None]:
+        self._check_current(learner)
+        # CPU time, for on a busy machine all learners would look heavy by the clock; of some steps, as it is dear
+        began = time.thread_time() if learner.is_timed() else None
+        try:
+            result = work(*arguments)
+        except Exception as error:
+            self._check_unchanged(learner, error)
+            raise
+        if began is not None:
+            learner.timed(time.thread_time() - began)
+        return result, self._submit(learner)
 
     async def _take_heavy(
         self,
