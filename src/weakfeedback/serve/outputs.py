@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
+from weakfeedback.journal.events import encode
 from weakfeedback.live.metrics import Metric, distances
 from weakfeedback.serve.models import LABEL_LIMIT, Compare, NumberCompare, Problem, TextCompare
 
 DEEP = 20  # a label may be nested
-_encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def canonical(value: Any) -> str:
@@ -22,7 +21,7 @@ def canonical(value: Any) -> str:
     >>> canonical({"b": 1.0, "a": [True, 1]})
     '{"a":[true,1],"b":1}'
     """
-    return _encoder.encode(_by_value(value))
+    return encode(_by_value(value))
 
 
 def _by_value(value: Any) -> Any:
