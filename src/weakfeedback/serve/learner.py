@@ -276,18 +276,7 @@ class Learner:
         arguments = [kind.checked_context(live, context) for context in contexts]
         if kind.takes_context and len({len(context) for context in contexts}) > 1:
             raise Problem("wrong_context", "contexts must all have the same length", field="contexts")
-        waiting = live._ledger.waiting
-        if not live._delay_safe and (waiting or count > 1):
-            if waiting:
-                open_id = next(iter(waiting))
-                raise Problem("decision_open", f"decision {open_id} is open, and this policy learns in order")
-            raise Problem("not_offered", "count must be 1: this policy learns in order", field="count")
-        if len(waiting) + count > self.config.pending_limit:
-            raise Problem(
-                "too_many_pending",
-                f"{len(waiting)} decisions wait for feedback, at most {self.config.pending_limit} may",
-                retry_after=1,
-            )
+        self._check_room(count)
         try:
             for n, argument in enumerate(arguments):
                 self.outbox.key = None if key is None else key + (f"{ITEM}{n}" if n else "")

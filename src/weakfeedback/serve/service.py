@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from weakfeedback.journal import Event, JournalError, OwnedElsewhere, SqliteStore, Store, StoreUnavailable
 from weakfeedback.live.ledger import UnknownDecision
@@ -54,6 +54,7 @@ DURABILITY = {"full": True, "process": False}
 
 log = logging.getLogger("weakfeedback.serve")
 Open = Callable[..., Store]
+Told = TypeVar("Told")
 
 
 @dataclass
@@ -421,7 +422,7 @@ class Service:
                 retry_after=1,
             ) from None
 
-    async def _shown(self, learner: Learner, told: Any) -> Any:
+    async def _shown(self, learner: Learner, told: Told) -> Told:
         """Return what was read from memory once all of it is stored."""
         future = learner.commit()
         if future is not None:
@@ -528,8 +529,7 @@ class Service:
         learner = self.learner(name)
         async with learner.lock:
             told = self.told(learner)
-        found: dict[str, Any] = await self._shown(learner, told)
-        return found
+        return await self._shown(learner, told)
 
     async def infos(self) -> dict[str, Any]:
         """What is told of all learners."""
@@ -544,8 +544,7 @@ class Service:
             raise Problem("invalid", "stage_costs, prices or error_cost must be given")
         settings = learner.settings()
         if all(settings.get(field) == value for field, value in wanted.items()):
-            found: dict[str, Any] = await self._shown(learner, self.told(learner))
-            return found
+            return await self._shown(learner, self.told(learner))
         await self._step(learner, learner.recost, wanted)
         return await self.info(name)
 
@@ -843,8 +842,7 @@ class Service:
     async def decision(self, name: str, id: int) -> dict[str, Any]:
         """Where a decision stands."""
         learner = self.learner(name)
-        found: dict[str, Any] = await self._shown(learner, await self._standing(learner, id))
-        return found
+        return await self._shown(learner, await self._standing(learner, id))
 
     async def _standing(self, learner: Learner, id: int) -> dict[str, Any]:
         await asyncio.sleep(0)  # many are looked up one after the other, and others want to be served
@@ -895,10 +893,7 @@ class Service:
             if status in ("all", told["status"]):
                 found.append(told)
         more = seen + 1 < learner.live._ledger.next if status != "pending" else bool(ids) and ids[-1] > seen
-        result: dict[str, Any] = await self._shown(
-            learner, {"decisions": found, "next": seen if more else None}
-        )
-        return result
+        return await self._shown(learner, {"decisions": found, "next": seen if more else None})
 
     async def explain(self, name: str, id: int) -> dict[str, Any]:
         """Why a decision fell as it did."""
@@ -911,8 +906,7 @@ class Service:
                 text = explain(id)
             except UnknownDecision as error:
                 raise Problem("not_explained", str(error)) from None
-        found: dict[str, Any] = await self._shown(learner, {"id": id, "text": text})
-        return found
+        return await self._shown(learner, {"id": id, "text": text})
 
     # -- what was learned
 
@@ -921,8 +915,7 @@ class Service:
         learner = self.learner(name)
         async with learner.lock:
             told = self.report_now(learner)
-        found: dict[str, Any] = await self._shown(learner, told)
-        return found
+        return await self._shown(learner, told)
 
     def report_now(self, learner: Learner) -> dict[str, Any]:
         """The report of this moment, of a learner whose lock the caller holds; committed or not."""
@@ -956,8 +949,7 @@ class Service:
         learner = self.learner(name)
         async with learner.lock:
             text = str(learner.live.report())  # type: ignore[attr-defined]
-        found: str = await self._shown(learner, text)
-        return found
+        return await self._shown(learner, text)
 
     async def certificate(self, name: str, alpha: float) -> dict[str, Any]:
         """What the comparisons prove without labels."""
@@ -978,8 +970,7 @@ class Service:
             "alpha": found.alpha,
             "text": str(found),
         }
-        result: dict[str, Any] = await self._shown(learner, told)
-        return result
+        return await self._shown(learner, told)
 
     async def warm_start(self, name: str, given: WarmStartRequest, key: str | None = None) -> dict[str, Any]:
         """Learn rows in which all stages ran; with a key only once."""
@@ -1078,8 +1069,7 @@ class Service:
     async def audit_told(self, name: str, number: int) -> dict[str, Any]:
         """Where an audit stands."""
         learner = self.learner(name)
-        found: dict[str, Any] = await self._shown(learner, _audit_told(_audit_of(learner, number)))
-        return found
+        return await self._shown(learner, _audit_told(_audit_of(learner, number)))
 
     # -- the log
 
