@@ -166,6 +166,23 @@ def test_a_store_without_the_index_of_decisions_gets_it(place):
     assert place.raw(catalogue[place.name]) == [(1,)]
 
 
+def test_groups_of_any_size_are_stored_in_order_by_few_statements(in_file):
+    learner, stored, statements = in_file.create_learner("a", 0), [], []
+    in_file._database.set_trace_callback(statements.append)
+    for size in (1, 2, 3, 64, 127, 128, 129, 300):
+        begun = len(statements)
+        group = [event(len(stored) + n, "decide", len(stored) + n, stage=n) for n in range(size)]
+        in_file.append([(learner, one) for one in group], sync=False)
+        stored += group
+        inserts = [text for text in statements[begun:] if text.startswith("INSERT")]
+        assert len(inserts) == -(-size // 128)
+    assert list(in_file.events(learner)) == stored
+    wrong = [event(len(stored) + n, "feedback", n % 129) for n in range(130)]  # the last one is
+    with pytest.raises(SecondEnd):
+        in_file.append([(learner, one) for one in wrong])
+    assert list(in_file.events(learner)) == stored
+
+
 @pytest.mark.parametrize("kind", ENDS)
 def test_a_decision_ends_once(store, kind):
     learner = store.create_learner("a", 0)

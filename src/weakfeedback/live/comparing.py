@@ -228,7 +228,9 @@ class Comparing(Live):
     # -- events of the journal
 
     def _answer_event(self, decided: Any, record: Any) -> dict[str, Any]:
-        body = {"differ": np.argwhere(record.differ).tolist(), "digest": digest_of(record.content)}
+        earlier, later = record.differ.nonzero()  # argwhere takes three times as long
+        differ = [list(pair) for pair in zip(earlier.tolist(), later.tolist())]
+        body = {"differ": differ, "digest": digest_of(record.content)}
         if record.far is not None:
             body["far"] = upper(record.far)
         return body

@@ -148,7 +148,7 @@ class Learner:
         self.steps = 0  # since the start
         self.observers = {name: make(self) for name, make in OBSERVERS.items()}
         # what is not in the store yet
-        self.last: asyncio.Future[Any] | None = None
+        self._committer: Committer | None = None  # to whom its events are handed
         self.committed = -1
         self.ends: dict[int, Event] = {}
         self.keys: dict[str, Event] = {}
@@ -438,12 +438,19 @@ class Learner:
     # -- committing
 
     def submit(self, committer: Committer) -> asyncio.Future[Any] | None:
-        """Hand all that is not handed over yet to the committer; return the future of the last of it."""
-        if self._batch:
-            rows, self._batch = self._batch, []
-            events, self._events = self._events, []
-            self.last = committer.commit(rows, lambda: self._stored(events))
-        return self.last
+        """Hand all that is not handed over yet to the committer; return a future of its commit."""
+        if not self._batch:
+            return self.commit()
+        rows, self._batch = self._batch, []
+        events, self._events = self._events, []
+        self._committer = committer
+        return committer.commit(rows, lambda: self._stored(events))
+
+    def commit(self) -> asyncio.Future[Any] | None:
+        """Return a future, of one's own, of the commit of all that was handed over; None if it is stored."""
+        if self._committer is None or self.committed == self.seq:
+            return None
+        return self._committer.commit([])
 
     def _stored(self, events: list[Event]) -> None:
         """Forget what was only remembered until it is in the store."""
@@ -453,8 +460,6 @@ class Learner:
             if event.key is not None:
                 self.keys.pop(event.key, None)
         self.committed = events[-1].seq
-        if self.committed == self.seq:
-            self.last = None
 
     def wants_snapshot(self) -> bool:
         """Whether there are many events since the last one."""

@@ -335,23 +335,29 @@ class Service:
         """
         if learner.heavy:  # who is cancelled meanwhile must not let the lock go
             return await asyncio.shield(self._spawn(self._take_heavy(learner, work, arguments, check)))
+        if check is None and not learner.lock.locked():  # nobody else can come in between
+            return self._take(learner, work, arguments)
         async with learner.lock:
             self._check_current(learner)
-            if check is not None:
-                found = await check()
-                if found is not None:
-                    return found, learner.last
-                self._check_current(learner)
-            # CPU time, for on a busy machine all learners would look heavy by the clock; of some steps, as it is dear
-            began = time.thread_time() if learner.is_timed() else None
-            try:
-                result = work(*arguments)
-            except Exception as error:
-                self._check_unchanged(learner, error)
-                raise
-            if began is not None:
-                learner.timed(time.thread_time() - began)
-            return result, self._submit(learner)
+            found = None if check is None else await check()
+            if found is not None:
+                return found, learner.commit()
+            return self._take(learner, work, arguments)
+
+    def _take(
+        self, learner: Learner, work: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> tuple[Any, asyncio.Future[Any] | None]:
+        self._check_current(learner)
+        # CPU time, for on a busy machine all learners would look heavy by the clock; of some steps, as it is dear
+        began = time.thread_time() if learner.is_timed() else None
+        try:
+            result = work(*arguments)
+        except Exception as error:
+            self._check_unchanged(learner, error)
+            raise
+        if began is not None:
+            learner.timed(time.thread_time() - began)
+        return result, self._submit(learner)
 
     async def _take_heavy(
         self,
@@ -371,7 +377,7 @@ class Service:
             self._check_current(learner)
             found = None if check is None else await check()
             if found is not None:
-                return found, learner.last
+                return found, learner.commit()
             self._check_current(learner)
             try:
                 result = await asyncio.get_running_loop().run_in_executor(self._pool, timed)
@@ -414,9 +420,9 @@ class Service:
         committer.run(add)
 
     async def _wait(self, future: asyncio.Future[Any]) -> None:
-        """Return when a commit is done, or raise the problem that it was not."""
+        """Return when a commit is done, or raise the problem that it was not; for the only one who waits for it."""
         try:
-            await asyncio.shield(future)
+            await future
         except (OSError, JournalError, RuntimeError) as error:
             raise Problem(
                 "store_unavailable",
@@ -426,8 +432,9 @@ class Service:
 
     async def _shown(self, learner: Learner, told: Told) -> Told:
         """Return what was read from memory once all of it is stored."""
-        if learner.last is not None:
-            await self._wait(learner.last)
+        future = learner.commit()
+        if future is not None:
+            await self._wait(future)
         return told
 
     async def _look(self, read: Callable[..., Any], *arguments: Any) -> Any:
@@ -565,7 +572,8 @@ class Service:
         """One decision, or several in one commit; with a key the same ones again."""
         many = given is not None and (given.count is not None or given.contexts is not None)
         told, future = await self._decide(name, given, key)
-        await self.stored(future)
+        if future is not None:
+            await self._wait(future)
         return {"decisions": told} if many else told[0]
 
     async def decide_ahead(
@@ -577,21 +585,21 @@ class Service:
             future.add_done_callback(_looked_at)  # whoever decides may go away meanwhile
         return told[0], future
 
-    async def _decide(
+    def _decide(
         self, name: str, given: DecideRequest | None, key: str | None
-    ) -> tuple[list[dict[str, Any]], asyncio.Future[Any] | None]:
+    ) -> Awaitable[tuple[list[dict[str, Any]], asyncio.Future[Any] | None]]:
         learner = self.learner(name)
         contexts = _contexts(given)
         check = None
         if key is not None:
             known = checked_key(key)
             check = lambda: self._repeated(learner, known, contexts)  # noqa: E731
-        return await self._taken(learner, self._decided, learner, contexts, key, check=check)
+        return self._taken(learner, self._decided, learner, contexts, key, check=check)
 
     async def stored(self, future: asyncio.Future[Any] | None) -> None:
-        """Return when a commit is done, or raise the problem that it was not."""
+        """Return when a commit under way is done, or raise the problem that it was not; as often as one likes."""
         if future is not None:
-            await self._wait(future)
+            await self._wait(asyncio.shield(future))
 
     def _decided(self, learner: Learner, contexts: list[Any], key: str | None) -> list[dict[str, Any]]:
         return [self._decision(learner, event) for event in learner.decide(contexts, key)]
@@ -664,13 +672,13 @@ class Service:
             if learner.heavy:  # a thread may be about to end it, and has not said yet how
                 async with learner.lock:
                     pass
-            return await self._ended(learner, id, digest), learner.last
+            return await self._ended(learner, id, digest), learner.commit()
         if given.dry_run:
             wants, _ = await self._taken(learner, self._wants, learner, id, given)
-            return {"result": "possible", "id": id, "wants_label": wants}, learner.last
+            return {"result": "possible", "id": id, "wants_label": wants}, learner.commit()
         event, future = await self._taken(learner, self._learn_once, learner, id, given, digest, extra)
         if event is None:  # another request was faster
-            return await self._ended(learner, id, digest), learner.last
+            return await self._ended(learner, id, digest), learner.commit()
         differ = event.body.get("differ")
         told = {"result": "accepted", "id": id}
         if differ is not None:
