@@ -460,8 +460,9 @@ def test_answers_that_were_paid_for_are_returned_from_a_full_disk(path, monkeypa
             cascade.decide()
         with pytest.warns(DurabilityWarning, match="in memory only"):
             answer = cascade(7)
-        with pytest.warns(DurabilityWarning, match="in memory only"):
-            assert len(cascade.answers([1, 2, 3])) == 3
+        with pytest.warns(DurabilityWarning, match="in memory only") as warned:
+            assert len(cascade.predict([1, 2, 3])) == 3
+        assert {one.filename for one in warned} == {__file__}  # not a line of the package
         with pytest.raises(OSError, match="No space left"):
             cascade.warm_start([[0, 1, 1]])
         assert KINDS["Cascade"].load(path).rounds == 0
