@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from weakfeedback.catalog import policy_class
 from weakfeedback.live.cascade import Cascade
-from weakfeedback.live.report import CascadeReport
+from weakfeedback.live.cascade_report import CascadeReport
 from weakfeedback.live.stages import Rows
 from weakfeedback.validate import brief, number
 

@@ -14,6 +14,7 @@ from weakfeedback.decisions import checked_arm
 from weakfeedback.live import storage
 from weakfeedback.live.base import Change, Step
 from weakfeedback.live.buying import NO_LABEL
+from weakfeedback.live.cascade_report import make_report
 from weakfeedback.live.context_report import (
     ContextRecord,
     ContextualReport,
@@ -24,7 +25,6 @@ from weakfeedback.live.context_report import (
 from weakfeedback.live.contexts import Contexts
 from weakfeedback.live.driver import Examples
 from weakfeedback.live.labels import as_array, freeze
-from weakfeedback.live.report import make_report
 from weakfeedback.live.rounds import Answer, Decision
 from weakfeedback.live.staged import STATE as COMMON
 from weakfeedback.live.staged import Staged
@@ -214,10 +214,8 @@ class ContextualCascade(Staged):
 
     def explain(self, id: int) -> str:
         """Explain why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
-        record = self._explained(id)
-        return context_explanation(
-            int(id), record, self._stage_costs, self._error_cost, self._label, self._how()
-        )
+        record, (stage_costs, error_cost) = self._explained(id)
+        return context_explanation(int(id), record, stage_costs, error_cost, self._label, self._how())
 
     # -- saving
 
@@ -349,10 +347,10 @@ class ContextualCascade(Staged):
             self._fix(inputs, phi)  # the lengths stay fixed even if the decision fails
             return super()._decide(phi, opened=opened)
 
-    def _choose(self, *context: Any) -> tuple[tuple[int, np.ndarray], ContextRecord]:
+    def _choose(self, *context: Any) -> tuple[tuple[int, np.ndarray], tuple[ContextRecord, Any]]:
         (phi,) = context
         arm = checked_arm(self._driver.policy, self._select(phi, self._rng), len(self._stages))
-        return (arm, phi), make_record(arm, self._driver.write_back(), phi)
+        return (arm, phi), (make_record(arm, self._driver.write_back(), phi), self._tariff)
 
     # -- events of the journal
 

@@ -153,20 +153,22 @@ def _all_parts(functions: dict[str, types.FunctionType], seen: dict[int, int]) -
         yield from _parts(function, name, seen)
 
 
-def _names_in(functions: list[types.FunctionType]) -> set[str]:
-    """Return all names that these functions and their helpers mention."""
-    names: set[str] = set()
+def _reached(functions: Iterable[types.FunctionType]) -> Iterator[types.CodeType]:
+    """Yield the code of these functions, of the functions inside them, and of their helpers."""
     waiting, seen = list(functions), set()
     while waiting:
         function = waiting.pop()
         if id(function) in seen:
             continue
         seen.add(id(function))
-        for code in _codes(function.__code__):
-            names.update(code.co_names)
+        yield from _codes(function.__code__)
         helpers = (helper_of(value) for _, value, _ in constants_of(function))
         waiting.extend(helper for helper in helpers if helper is not None)
-    return names
+
+
+def _names_in(functions: list[types.FunctionType]) -> set[str]:
+    """All names that these functions and their helpers mention."""
+    return {name for code in _reached(functions) for name in code.co_names}
 
 
 @functools.lru_cache(maxsize=4096)
@@ -181,18 +183,7 @@ def attributes(code: types.CodeType) -> list[tuple[bool, str]]:
 
 def assigned(functions: Iterable[types.FunctionType]) -> set[str]:
     """Return the attributes that functions, the functions inside them, or their helpers assign."""
-    found: set[str] = set()
-    waiting, seen = list(functions), set()
-    while waiting:
-        function = waiting.pop()
-        if id(function) in seen:
-            continue
-        seen.add(id(function))
-        for code in _codes(function.__code__):
-            found |= {name for stored, name in attributes(code) if stored}
-        helpers = (helper_of(value) for _, value, _ in constants_of(function))
-        waiting.extend(helper for helper in helpers if helper is not None)
-    return found
+    return {name for code in _reached(functions) for stored, name in attributes(code) if stored}
 
 
 def constants_of(function: types.FunctionType) -> Iterator[tuple[str, Any, bool]]:
