@@ -3,7 +3,7 @@
 import inspect
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -22,6 +22,19 @@ def mutate(module: Any, old: str, new: str, count: int = 1) -> types.ModuleType:
     finally:
         del sys.modules[name]
     return mutant
+
+
+def made_again(chain: Sequence[Any], name: str, module: Any, old: str, new: str, count: int = 1) -> Any:
+    """A class made again from all its modules, the last of which defines it, with one edit in ``module``."""
+    real = {one.__name__: sys.modules[one.__name__] for one in chain}
+    try:
+        for one in chain:
+            quotes = inspect.getsource(one).count('"""')
+            changed = mutate(one, old, new, count) if one is module else mutate(one, '"""', '"""', quotes)
+            sys.modules[one.__name__] = changed
+        return getattr(changed, name)
+    finally:
+        sys.modules.update(real)
 
 
 def survives(battery: Callable[[], None]) -> bool:

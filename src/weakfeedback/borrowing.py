@@ -18,7 +18,7 @@ class Lender:
 
     def __init__(self, policy: Any) -> None:
         self._policy = policy
-        self.lent: list[np.ndarray] = []  # of the last call
+        self.lent: list[np.ndarray] = []  # the arrays lent in the last call
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -116,7 +116,7 @@ def _is_written(trace: TracebackType | None, array: np.ndarray) -> bool:
 
 
 def _names(frame: FrameType, array: np.ndarray) -> list[str]:
-    """What an array is called in a frame."""
+    """Return the names of an array in a frame."""
     return [
         name
         for name, value in frame.f_locals.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from weakfeedback.adaptive.setting import SETTING as ADAPTIVE
@@ -15,7 +16,7 @@ from weakfeedback.setting import Setting, find_name
 SETTINGS: dict[str, Setting] = {
     setting.name: setting for setting in (CASCADE, CONTEXTUAL, ADAPTIVE, ROUTING, ALLOCATION, MULTIPLAYER)
 }
-POLICIES: dict[str, dict[str, type]] = {name: dict(setting.policies) for name, setting in SETTINGS.items()}
+POLICIES: dict[str, Mapping[str, type]] = {name: setting.policies for name, setting in SETTINGS.items()}
 
 
 def setting_called(name: str) -> Setting:

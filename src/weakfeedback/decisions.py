@@ -78,7 +78,7 @@ def checked_choice(policy: Any, value: Any, arms: int, method: str = "choose") -
 def checked_allocation(
     policy: Any, value: Any, arms: int, budget: float, method: str = "select"
 ) -> np.ndarray:
-    """Return what the arms get: an array of ``arms`` numbers >= 0 that the budget can pay, added from left to right.
+    """Return what the arms get: an array of ``arms`` numbers >= 0 within the budget, added from left to right.
 
     >>> checked_allocation("a policy", np.array([0.5, 0.25]), 2, 1.0).tolist()
     [0.5, 0.25]
@@ -86,7 +86,7 @@ def checked_allocation(
     right = isinstance(value, np.ndarray) and value.shape == (arms,) and value.dtype.kind in "biuf"
     total = 0.0
     for amount in value.tolist() if right else ():
-        right = right and amount >= 0.0  # NaN is not
+        right = right and amount >= 0.0  # NaN fails this, too
         total += amount
     if not right or not total <= budget * (1.0 + REACH):
         raise WrongDecision(policy, method, value, allocation_words(arms, budget))
@@ -108,22 +108,22 @@ def checked_call(policy: Any, value: Any, models: int, method: str = "select") -
 
 
 def arm_words(arms: int) -> str:
-    """What a policy of a cascade may return."""
+    """Describe what a policy of a cascade may return."""
     return f"an arm from 0 to {arms - 1}"
 
 
 def choice_words(arms: int) -> str:
-    """What a player may return."""
+    """Describe what a player may return."""
     return f"an arm from 0 to {arms - 1}, or -1 to idle"
 
 
 def allocation_words(arms: int, budget: float) -> str:
-    """What a policy of an allocation may return."""
+    """Describe what a policy of an allocation may return."""
     return f"an array of {arms} numbers >= 0 with a sum of at most {budget:g}"
 
 
 def call_words(models: int) -> str:
-    """What a policy of routing may return."""
+    """Describe what a policy of routing may return."""
     return f"an array of {models} bools, at least one of them True"
 
 
@@ -145,7 +145,7 @@ class Judged:
         judge: Callable[[Any, Any], Any],
         starts: Callable[..., bool] | None = None,
     ) -> None:
-        # ``starts`` takes the arguments of a call and returns whether it begins a round; None: every call does
+        # ``starts`` takes the arguments of a call and returns whether it begins a round; None: every call begins one
         self._policy = policy
         decide = getattr(policy, method)
         rounds = 0

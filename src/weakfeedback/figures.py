@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette without yellow: distinguishable for colour-blind readers and in print
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 STYLES = ("-", "--", "-.", ":")
-MOST_POINTS = 200  # of a curve: more cannot be seen
-LONGEST_LABEL, MOST_LABELS = 24, 15  # beside the curves, in characters and in number; else a legend below
+MOST_POINTS = 200  # maximum number of points of a curve: more cannot be seen
+LONGEST_LABEL, MOST_LABELS = 24, 15  # longer or more labels go to a legend below
 
 
 class Measured(Protocol):
-    """What a figure needs of some results."""
+    """What a figure needs from results."""
 
     @property
     def policies(self) -> list[str]:
-        """The labels."""
+        """Return the labels."""
 
     def curve(self, measure: str = "regret") -> pd.DataFrame:
-        """Mean and interval at every mark."""
+        """Return mean and interval at every mark."""
 
     def final(self, measure: str = "regret") -> pd.DataFrame:
-        """Mean and interval of the last round."""
+        """Return mean and interval at the last round."""
 
 
 def curve_figure(results: Measured, measure: str = "regret", points: int = MOST_POINTS) -> dict[str, Any]:
-    """The mean of a measure over rounds with its 95 % interval, for every policy."""
+    """Return a figure of the mean of a measure over rounds with its 95 % interval, for every policy."""
     curve = results.curve(measure)
     series: list[dict[str, Any]] = []
     x: list[int] = []
@@ -49,7 +49,7 @@ def curve_figure(results: Measured, measure: str = "regret", points: int = MOST_
 def sweep_figure(
     results: Mapping[float, Measured], x_title: str, measure: str = "regret", points: int = MOST_POINTS
 ) -> dict[str, Any]:
-    """The final mean of a measure against what was swept, for every policy; ``results`` by the value swept."""
+    """Return a figure of the final mean of a measure against the swept value, for every policy."""
     values = sorted(results)[:: max(1, math.ceil(len(results) / points))]
     final = {value: results[value].final(measure) for value in values}
     policies = list(dict.fromkeys(policy for value in values for policy in results[value].policies))
@@ -68,7 +68,7 @@ def sweep_figure(
 
 
 def plot_curves(results: Measured, ax: Axes | None = None, measure: str = "regret") -> Axes:
-    """Draw the mean of a measure over rounds with its 95 % band for every policy of some results."""
+    """Draw the mean of a measure over rounds with its 95 % band for every policy."""
     if ax is None:
         import matplotlib.pyplot as plt
 
@@ -85,7 +85,7 @@ def plot_figure(figure: dict[str, Any], ax: Axes) -> Axes:
         mean, low, high = (_filled(series[end]) for end in ("mean", "low", "high"))
         marker = "o" if figure["kind"] == "sweep" else None
         name = visible(series["name"])
-        label = name.replace("$", r"\$")  # for a legend, which would read formulas
+        label = name.replace("$", r"\$")  # for a legend, which would interpret $ as a formula
         ax.plot(x, mean, style, color=colour, linewidth=1.8, marker=marker, markersize=3.5, label=label)
         ax.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
         known = [(at, value) for at, value in zip(x, mean) if not math.isnan(value)]
@@ -108,7 +108,7 @@ def plot_figure(figure: dict[str, Any], ax: Axes) -> Axes:
 
 
 def look(k: int) -> tuple[str, str]:
-    """Colour and line style of the k-th series."""
+    """Return colour and line style of the k-th series."""
     turn, colour = divmod(k, len(COLOURS))
     return COLOURS[colour], STYLES[(turn + colour) % len(STYLES)]
 
@@ -124,7 +124,7 @@ def _label_ends(ax: Axes, ends: list[tuple[Any, ...]]) -> None:
 
 
 def _legend_below(ax: Axes) -> None:
-    """Name the curves below the axes, in as many columns as the longest name leaves room for; none is cut."""
+    """Put a legend below the axes, in as many columns as the longest name allows; no name is cut off."""
     import textwrap
 
     handles, labels = ax.get_legend_handles_labels()
@@ -136,7 +136,7 @@ def _legend_below(ax: Axes) -> None:
 
 
 def spread(values: list[float], gap: float, top: float) -> list[float]:
-    """Heights for labels of rising values: near them, a gap apart, and not above the top.
+    """Return heights for the labels of rising values: close to them, a gap apart, and not above the top.
 
     >>> spread([0.0, 1.0, 1.5, 10.0], 1.0, 10.0), spread([10.0, 10.0, 10.0], 1.0, 10.0)
     ([0.0, 1.0, 2.0, 10.0], [8.0, 9.0, 10.0])
@@ -170,7 +170,7 @@ def _shortened(values: Any) -> list[float | None]:
 
 
 def _short(value: float) -> float | None:
-    """Five digits are enough to draw and to hover over, and keep the page small; NaN is null in JSON."""
+    """Round to five digits, enough to draw and to hover over, which keeps the page small; NaN is null in JSON."""
     if not math.isfinite(value):
         return None
     short = float(f"{value:.5g}")

@@ -1,4 +1,4 @@
-"""Writing files so that a reader never meets half of one."""
+"""Write files so that a reader never sees a half-written one."""
 
 import functools
 import glob
@@ -15,13 +15,13 @@ OLD = 3600.0  # seconds
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a temporary file beside ``path``, then put it in its place at once and for good."""
+    """Let ``write`` fill a temporary file next to ``path``, then replace ``path`` by it, atomically and durably."""
     _sweep_once(path.parent)
     part = path.with_name(f".{path.name}.{_token()}.part")
     try:
         os.close(
             os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-        )  # as readable as any file of its owner
+        )  # the permissions of any other file of its owner
         write(part)
         with open(part, "rb+") as stream:
             os.fsync(stream.fileno())
@@ -33,7 +33,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def remove_old_parts(folder: Path) -> None:
-    """Remove the temporary files in a folder whose writers are dead, or were elsewhere and left them an hour ago."""
+    """Remove temporary files whose writers are dead, or ran elsewhere and have not touched them for an hour."""
     with suppress(OSError):
         for part in list(folder.glob(f".*.{'[0-9a-f]' * 16}.part")):
             with suppress(OSError):  # another process may do the same
@@ -54,7 +54,7 @@ def _is_abandoned(part: Path) -> bool:
 
 
 def _is_alive(pid: int) -> bool:
-    if os.name == "nt":  # a signal would end it there
+    if os.name == "nt":  # on this platform a signal would end the process
         return True
     try:
         os.kill(pid, 0)
@@ -66,13 +66,13 @@ def _is_alive(pid: int) -> bool:
 
 
 def _token() -> str:
-    """Sixteen digits that no other writer has: the place, the process and a random number."""
+    """Return sixteen digits that no other writer has: the place, the process and a random number."""
     return f"{_place()}{os.getpid() & 0xFFFFFFFF:08x}{secrets.token_hex(2)}"
 
 
 @functools.cache
 def _place() -> str:
-    """Four digits for all processes that can see each other: a machine since its start, or a container."""
+    """Return four digits shared by all processes that can see each other: a booted machine, or a container."""
     words = [socket.gethostname()]
     with suppress(OSError):
         words.append(Path("/proc/sys/kernel/random/boot_id").read_text())
@@ -90,7 +90,7 @@ def remove_leftovers(path: Path, age: float = 60.0) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":  # a folder cannot be opened there
+    if os.name == "nt":  # a folder cannot be opened on this platform
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -1,12 +1,12 @@
-"""Text from anywhere, made fit to be shown: no character that steers a terminal, hides or turns other text."""
+"""Untrusted text made safe to show: without characters that control a terminal, or hide or reverse other text."""
 
 import unicodedata
 
-LONGEST = 2000  # characters of a message
+LONGEST = 2000  # maximum number of characters of a message
 
 
 def visible(text: str, keep: str = "") -> str:
-    r"""The text with control, format and unassigned characters written as escapes; those in ``keep`` stay.
+    r"""Return the text with control, format and unassigned characters as escapes; those in ``keep`` stay.
 
     >>> visible("a\x1b[31m\u202eb"), visible("one\ntwo", keep="\n"), visible("Müller ξ")
     ('a\\x1b[31m\\u202eb', 'one\ntwo', 'Müller ξ')
@@ -17,7 +17,7 @@ def visible(text: str, keep: str = "") -> str:
 
 
 def one_line(text: str, longest: int = LONGEST) -> str:
-    r"""The text on one line of bounded length.
+    r"""Return the text on one line of bounded length.
 
     >>> one_line(" one\n two\x07"), one_line("x" * 9, 6)
     ('one two\\x07', 'xxx...')
@@ -27,7 +27,7 @@ def one_line(text: str, longest: int = LONGEST) -> str:
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """A number of things, in words.
+    """Return a number of things in words.
 
     >>> counted(1, "stage"), counted(1200, "stage"), counted(2, "policy", "policies")
     ('1 stage', '1,200 stages', '2 policies')

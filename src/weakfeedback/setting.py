@@ -1,16 +1,16 @@
 """What a setting is: its name, its policies, a small problem, its instances and the forms of its problems in a file.
 
-Each setting describes itself in its own ``setting.py``; `weakfeedback.catalog` puts them together. A new policy is its
-file and one line there. What the package must know of it stands in its class:
+Each setting describes itself in its own ``setting.py``; `weakfeedback.catalog` puts them together. A new policy needs
+its own file and one line there. What the package must know about it is in its class:
 
 ``in_short``
-    What it is, in words that fit a line of a terminal beside its name.
+    What it is, in words that fit on one line of a terminal next to its name.
 ``explained``
     For `explain` of a live object: one sentence on how it decides. Optional.
 ``sample_options``
     Values of the options that have no default, for the sample problem. Optional.
 ``sample_problem``
-    The name of the sample problem that it is fit for, if it is not the first. Optional.
+    The name of the sample problem that suits it, if it is not the first. Optional.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Words = list[tuple[str, str]]
 class Policies(Mapping[str, type]):
     """The policies of a setting by name: each is a module in ``package`` and a class, as "uss_ts:UssTs".
 
-    A module is imported when its class is asked for.
+    A module is imported when its class is first used.
     """
 
     def __init__(self, package: str, places: Mapping[str, str]) -> None:
@@ -57,7 +57,7 @@ class Form:
     make : callable
         Makes the problem.
     marks : names
-        Keys that give this form away; none for the form that is meant if no other is.
+        Keys that identify this form; none for the default form.
     tables : mapping
         By key: a callable whose arguments are the keys of the table that is expected there.
     """
@@ -68,12 +68,12 @@ class Form:
 
     @property
     def keys(self) -> list[str]:
-        """All keys."""
+        """Return all keys."""
         return list(inspect.signature(self.make).parameters)
 
     @property
     def needed(self) -> list[str]:
-        """The keys that must be there."""
+        """Return the keys that are required."""
         return [p.name for p in inspect.signature(self.make).parameters.values() if p.default is p.empty]
 
 
@@ -88,22 +88,22 @@ class Setting:
     policies : mapping
         By name, the classes of its policies.
     first : names
-        What policies take before their own options; a policy may do without some of it.
+        The arguments of policies before their own options; a policy may leave some out.
     arguments : callable
         Takes a problem; returns the values of ``first``.
     samples : mapping
-        By name, functions that make a small problem, on which policies are checked and compiled. The first is meant
+        By name, functions that make a small problem, on which policies are checked and compiled. The first is used
         unless a policy names another.
     describe_problem : callable
-        Takes a problem; returns what a reader should know of it, as pairs of words.
+        Takes a problem; returns what a reader should know about it, as pairs of words.
     forms : sequence of `Form`
-        How a problem may be written in a file; the first whose marks are there is meant.
+        How a problem may be written in a file; the first form whose marks are present is used.
     told : callable
-        Takes a problem; returns options that it decides, for policies that have them and unless they are given.
+        Takes a problem; returns options that follow from it, for policies that have them, unless they are given.
     listed : names
         Attributes of a problem that a list of instances shows.
     facts : names
-        Attributes of a problem that a program should know of it: numbers, bools and words.
+        Attributes of a problem that a program should know: numbers, bools and words.
     in_short : mapping
         By name, words for a policy that shares its class with another.
     """
@@ -124,11 +124,11 @@ class Setting:
     # -- problems
 
     def default_problem(self) -> Any:
-        """Return the small problem that most policies are fit for."""
+        """Return the small problem that suits most policies."""
         return next(iter(self.samples.values()))()
 
     def facts_of(self, problem: Any) -> dict[str, Any]:
-        """What a program should know of a problem, as plain data."""
+        """Return what a program should know about a problem, as plain data."""
         found: dict[str, Any] = {name: getattr(problem, name, None) for name in self.facts}
         return {name: value.tolist() if hasattr(value, "tolist") else value for name, value in found.items()}
 
@@ -142,7 +142,7 @@ class Setting:
         return found
 
     def describe(self, name: str) -> Any:
-        """Return what is known of an instance without its data."""
+        """Return the description of an instance, without its data."""
         return self._instances().describe(name)
 
     def load(self, name: str) -> Any:
@@ -178,7 +178,7 @@ class Setting:
         )
 
     def make_policy(self, policy: str, /, *first: Any, **options: Any) -> Any:
-        """Return a fresh policy; ``first`` are the values of `first`, of which it gets those that it takes."""
+        """Return a new policy; ``first`` are the values of `first`, of which it gets those that it takes."""
         known, chosen = self.canonical_name(policy), self.policy_class(policy)
         if len(first) > len(self.first):
             words = ", ".join(self.first)
@@ -196,21 +196,21 @@ class Setting:
         return chosen(**given, **options)
 
     def sample_problem(self, policy: str) -> Any:
-        """Return a small problem that is fit for a policy."""
+        """Return a small problem that suits a policy."""
         name = getattr(self.policy_class(policy), "sample_problem", None)
         return self.default_problem() if name is None else self.samples[name]()
 
     def sample(self, policy: str) -> tuple[Any, Any]:
-        """Return a small problem that is fit for a policy, and the policy made for it."""
+        """Return a small problem that suits a policy, and the policy made for it."""
         problem = self.sample_problem(policy)
         return problem, self.make(policy, problem, getattr(self.policy_class(policy), "sample_options", {}))
 
     def make(self, policy: str, problem: Any, options: Mapping[str, Any]) -> Any:
-        """Return a fresh policy for a problem."""
+        """Return a new policy for a problem."""
         return self.make_policy(policy, *self.arguments(problem), **self._options(policy, problem, options))
 
     def parameters(self, policy: str, problem: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all options of a policy by name, the defaults of those not given included."""
+        """Return all options of a policy by name, including the defaults of those not given."""
         given = self._options(policy, problem, options)
         parameters = inspect.signature(self.policy_class(policy)).parameters
         return {name: given.get(name, parameters[name].default) for name in self.option_names(policy)}
@@ -221,7 +221,7 @@ class Setting:
 
 
 def find_name(what: str, name: Any, names: Iterable[str]) -> str:
-    """Return the one of the names that is meant, whatever its case; ValueError, with the nearest, if there is none."""
+    """Return the matching name, whatever its case; raise a ValueError with the nearest one if there is none."""
     known = {one.lower(): one for one in names}
     if isinstance(name, str) and name.lower() in known:
         return known[name.lower()]
@@ -231,5 +231,5 @@ def find_name(what: str, name: Any, names: Iterable[str]) -> str:
 
 
 def in_a_row(values: Any) -> str:
-    """Numbers in four digits, separated by commas."""
+    """Return numbers with four digits, separated by commas."""
     return ", ".join(f"{value:.4g}" for value in values)

@@ -8,7 +8,7 @@ import numpy as np
 
 
 def student_interval(values: np.ndarray, level: float = 0.95, axis: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Half-open ends (low, high) of Student's interval for the mean along an axis; NaN for a single value.
+    """Return the endpoints (low, high) of Student's interval for the mean along an axis; NaN for a single value.
 
     >>> low, high = student_interval(np.array([1.0, 2.0, 3.0]))
     >>> round(float(low), 3), round(float(high), 3)
@@ -43,7 +43,7 @@ class Comparison:
 
 
 def paired_comparison(first: str, second: str, a: np.ndarray, b: np.ndarray) -> Comparison:
-    """Compare two policies that met the same worlds; two-sided p-value.
+    """Compare two policies that played on the same worlds; two-sided p-value.
 
     >>> paired_comparison("a", "b", np.array([1.0, 2.0, 4.0]), np.array([2.0, 4.0, 7.0])).mean
     -2.0
@@ -64,7 +64,7 @@ def paired_comparison(first: str, second: str, a: np.ndarray, b: np.ndarray) -> 
 
 
 def holm(p_values: Sequence[float]) -> np.ndarray:
-    """Holm's adjusted p-values, in the order given. NaN stays NaN and does not belong to the family.
+    """Return Holm's adjusted p-values, in the order given. NaN stays NaN and is not part of the family.
 
     >>> holm([0.01, 0.04, 0.03]).round(3).tolist()
     [0.03, 0.06, 0.06]

@@ -8,9 +8,9 @@ methods get a generator, used or not. Optional are
 ``recostable : bool``
     Nothing that is learned depends on the costs, which may change.
 ``sees_truth : bool``
-    It is a comparator and is shown which answers were right. Simulations only.
+    It is a comparator that sees which answers were right. Simulations only.
 ``in_short``, ``explained``, ``sample_options``, ``sample_problem``
-    What lists and checks show of it, see `weakfeedback.setting`.
+    Used by lists and checks, see `weakfeedback.setting`.
 """
 
 from typing import Any, Protocol, runtime_checkable
@@ -74,7 +74,7 @@ class RoutingPolicy(Protocol):
     """A policy for models that can be called alone."""
 
     def select(self, rng: Rng) -> Any:
-        """Return a fresh array of bools, one for each model to call; the last of them answers."""
+        """Return a new array with a bool for each model: whether to call it; the last one called answers."""
 
     def start(self, call: Any, rng: Rng) -> None:
         """Count a round that is actually played."""
@@ -120,14 +120,14 @@ class Problem(Protocol):
 
     @property
     def arms(self) -> int:
-        """How many there are."""
+        """Return the number of arms."""
 
     @property
     def setting(self) -> str:
-        """The name of its setting."""
+        """Return the name of its setting."""
 
     def world(self) -> Any:
-        """Return a fresh world."""
+        """Return a new world."""
 
     def loop(self) -> Any:
         """Return the loop that plays its rounds."""

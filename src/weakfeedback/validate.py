@@ -9,13 +9,13 @@ import numpy as np
 from weakfeedback.plaintext import one_line
 
 MOST_ARMS = 10**6
-MOST_INPUTS = 20_000  # of a regression, whose matrix has their square
-SMALLEST = 1e-200  # of a probability that is divided by
-STRANGE = (bytes, bytearray, memoryview, np.ma.MaskedArray)  # sequences of bytes, and masks that nobody heeds
+MOST_INPUTS = 20_000  # maximum number of features of a regression, whose matrix has their square
+SMALLEST = 1e-200  # smallest number that may be a divisor
+STRANGE = (bytes, bytearray, memoryview, np.ma.MaskedArray)  # bytes, and masks that would be ignored
 
 
 def number(name: str, value: Any, above: float = -math.inf, at_least: float = -math.inf) -> float:
-    """A finite real number, greater than ``above`` and not below ``at_least``."""
+    """Validate a finite real number, greater than ``above`` and not below ``at_least``."""
     allowed = "a finite number"
     if above > -math.inf:
         allowed += f" > {above:g}"
@@ -32,7 +32,7 @@ def number(name: str, value: Any, above: float = -math.inf, at_least: float = -m
 
 
 def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """An integer from ``low`` to ``high`` (both allowed)."""
+    """Validate an integer from ``low`` to ``high`` (both allowed)."""
     if type(value) is int and low <= value and (high is None or value <= high):
         return value
     allowed = f"an integer >= {low}" if high is None else f"an integer from {low} to {high}"
@@ -43,7 +43,7 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
 
 
 def limited(name: str, value: Any, low: int, most: int) -> int:
-    """An integer >= ``low`` that is not beyond all measure."""
+    """Validate an integer >= ``low`` that is at most ``most``."""
     found = integer(name, value, low)
     if found > most:
         raise ValueError(f"{name} must be at most {most}, got {brief(value)}")
@@ -51,7 +51,7 @@ def limited(name: str, value: Any, low: int, most: int) -> int:
 
 
 def vector(name: str, value: Any, at_least: float = -math.inf, size: int | None = None) -> np.ndarray:
-    """A fresh one-dimensional array of finite floats."""
+    """Validate and copy a one-dimensional array of finite floats."""
     allowed = "a sequence of finite numbers" if size is None else f"{size} finite numbers"
     if at_least > -math.inf:
         allowed += f" >= {at_least:g}"
@@ -70,15 +70,15 @@ def vector(name: str, value: Any, at_least: float = -math.inf, size: int | None 
 
 
 def plain(value: Any) -> Any:
-    """The value, if it is no masked array and no sequence of bytes, nor a list of such; else a ``TypeError``."""
+    """Return the value; raise ``TypeError`` for a masked array, a sequence of bytes, or a list of these."""
     rows = value if isinstance(value, (list, tuple)) else ()
     if isinstance(value, STRANGE) or any(isinstance(row, STRANGE) for row in rows):
-        raise TypeError("masked arrays and bytes are no numbers")
+        raise TypeError("masked arrays and bytes are not numbers")
     return value
 
 
 def probability(name: str, value: Any) -> float:
-    """A number strictly between 0 and 1, and so large that one can divide by it."""
+    """Validate a number strictly between 0 and 1 that is large enough to divide by."""
     found = number(name, value, above=0.0)
     if found >= 1.0:
         raise ValueError(f"{name} must be a number between 0 and 1, got {brief(value)}")
@@ -86,14 +86,14 @@ def probability(name: str, value: Any) -> float:
 
 
 def large_enough(name: str, value: float) -> float:
-    """A positive number by which one can divide."""
+    """Validate a positive number that is large enough to divide by."""
     if value < SMALLEST:
         raise ValueError(f"{name} must be at least {SMALLEST:g}, got {value!r}")
     return value
 
 
 def cumulative_costs(value: Any) -> np.ndarray:
-    """The costs C_1 <= ... <= C_K of stopping at each arm of a cascade."""
+    """Validate the costs C_1 <= ... <= C_K of stopping at each arm of a cascade."""
     costs = vector("costs", value, at_least=0.0)
     if (np.diff(costs) < 0).any():
         raise ValueError(
@@ -103,7 +103,7 @@ def cumulative_costs(value: Any) -> np.ndarray:
 
 
 def brief(value: Any) -> str:
-    """The beginning of the ``repr`` of a value on one line, for messages."""
+    """Return the beginning of the ``repr`` of a value on one line, for messages."""
     try:
         text = repr(value)
     except Exception:  # the user's own, or that of an integer with too many digits

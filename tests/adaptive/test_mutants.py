@@ -1,12 +1,9 @@
 """Errors put into the policies, the loop, the world and the problem on purpose: twins and small cases notice each."""
 
-import inspect
-import sys
-
 import numpy as np
 import pytest
 from tests.adaptive.following import follow, random_problem, random_table
-from tests.mutants import mutate, survives
+from tests.mutants import made_again, mutate, survives
 from tests.reference.adaptive import SlowNext, SlowUssA
 
 from weakfeedback.adaptive import AdaptiveProblem, judges, kept, play, rules, world
@@ -50,23 +47,10 @@ CHAINS = {"UssA": (kept, judges, uss_a), "UssNext": (kept, uss_next)}
 BATTERIES = {"UssA": battery_a, "UssNext": battery_next}
 
 
-def mutant_of(name, module, old, new):
-    """The policy made again from all its modules, one of which has been changed."""
-    real = {one.__name__: sys.modules[one.__name__] for one in CHAINS[name]}
-    try:
-        for one in CHAINS[name]:
-            quotes = inspect.getsource(one).count('"""')
-            changed = mutate(one, old, new) if one is module else mutate(one, '"""', '"""', quotes)
-            sys.modules[one.__name__] = changed
-        return getattr(changed, name)
-    finally:
-        sys.modules.update(real)
-
-
 @pytest.mark.parametrize("name", CHAINS)
 def test_policies_made_again_unchanged_pass(name):
     module = CHAINS[name][-1]
-    BATTERIES[name](mutant_of(name, module, f"class {name}(", f"class {name}("))
+    BATTERIES[name](made_again(CHAINS[name], name, module, f"class {name}(", f"class {name}("))
 
 
 MUTANTS = [
@@ -130,7 +114,7 @@ MUTANTS = [
 
 @pytest.mark.parametrize(("name", "module", "old", "new"), MUTANTS, ids=[f"{m[0]}: {m[3]}" for m in MUTANTS])
 def test_mutants_of_learners_are_caught(name, module, old, new):
-    mutant = mutant_of(name, module, old, new)
+    mutant = made_again(CHAINS[name], name, module, old, new)
     assert not survives(lambda: BATTERIES[name](mutant))
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import betaln
 from tests.allocation.grids import Grid, Recorder, Same
+from tests.draws import Script
 
 from weakfeedback.allocation import AllocationProblem, CsbTs, CsbTsSame, posterior
 from weakfeedback.allocation.instances import load
@@ -123,19 +124,6 @@ def test_weights_keep_their_precision_when_counts_are_large():
 
 
 # ---- small cases by hand
-
-
-class Script:
-    """A generator that returns given numbers, and fails when they run out."""
-
-    def __init__(self, *numbers):
-        self.numbers = list(numbers)
-
-    def random(self):
-        return self.numbers.pop(0)
-
-    def beta(self, a, b):
-        return self.numbers.pop(0)
 
 
 def levels(policy, *numbers):

@@ -14,6 +14,7 @@ from weakfeedback.allocation import AllocationProblem, knapsack
 from weakfeedback.allocation.compiled import compiled
 from weakfeedback.kernels.knapsack import (
     branch_and_bound,
+    clearly_best,
     fill_levels,
     pack,
     pack_again,
@@ -21,7 +22,6 @@ from weakfeedback.kernels.knapsack import (
     pack_lightest,
     runner_up,
 )
-from weakfeedback.kernels.knapsack_shortcuts import clearly_best
 
 SCALE = 10**6  # OR-Tools takes integers; the cases below have six decimals at most
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.draws import NO_DRAWS, Script
 
 from weakfeedback.allocation import (
     CsbDt,
@@ -14,22 +15,6 @@ from weakfeedback.allocation import (
     NumMk,
     NumSk,
 )
-
-
-class Script:
-    """A generator that returns given numbers, and fails when they run out."""
-
-    def __init__(self, *numbers):
-        self.numbers = list(numbers)
-
-    def beta(self, a, b):
-        return self.numbers.pop(0)
-
-    def random(self):
-        return self.numbers.pop(0)
-
-
-NO_DRAWS = Script()
 
 
 def feed(policy, allocation, observed, rng=NO_DRAWS):

@@ -285,5 +285,5 @@ def test_other_settings_sell_no_labels():
     from weakfeedback.catalog import SETTINGS
 
     problem = SETTINGS["contextual"].default_problem()
-    with pytest.raises(ValueError, match="Buyer must be sold labels"):
+    with pytest.raises(ValueError, match="Buyer buys labels"):
         simulate(problem, {"buyer": Buyer(problem.costs)}, horizon=5, replications=1)

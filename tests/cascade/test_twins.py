@@ -56,15 +56,14 @@ def test_fast_and_slow_play_the_same_arms(seed, cycled):
     outcomes, probabilities, costs = random_law(seed)
     if cycled:
         problem = CascadeProblem.from_predictions(outcomes[:, 0], outcomes[:, 1:], costs)
-        slow_world = lambda: slow.SlowTableWorld(outcomes.tolist())  # noqa: E731
     else:
         problem = CascadeProblem(outcomes, probabilities, costs)
-        slow_world = lambda: slow.SlowLawWorld(outcomes.tolist(), probabilities.tolist())  # noqa: E731
     policies = {label: fast(costs, *options) for label, (fast, _, options) in PAIRS.items()}
     results = simulate(problem, policies, horizon=300, replications=2, seed=seed, marks=np.arange(1, 301))
     for label, (_, twin, options) in PAIRS.items():
         for replication in range(2):
-            expected = slow.slow_run(twin(costs.tolist(), *options), slow_world(), seed, replication, 300)
+            hidden_side = slow.slow_world(outcomes, probabilities, cycled)
+            expected = slow.slow_run(twin(costs.tolist(), *options), hidden_side, seed, replication, 300)
             assert arms_of(results, label, problem, replication) == expected, label
 
 
@@ -123,15 +122,9 @@ def battery(fast, twin, options):
     """Random runs and the exact ties that random runs never meet."""
     for seed in range(6):
         outcomes, probabilities, costs = random_law(seed)
-        expected = slow.slow_run(
-            twin(costs.tolist(), *options),
-            slow.SlowLawWorld(outcomes.tolist(), probabilities.tolist()),
-            seed,
-            0,
-            250,
-        )
-        played = slow.slow_run(
-            fast(costs, *options), slow.SlowLawWorld(outcomes.tolist(), probabilities.tolist()), seed, 0, 250
+        expected, played = (
+            slow.slow_run(policy, slow.slow_world(outcomes, probabilities, False), seed, 0, 250)
+            for policy in (twin(costs.tolist(), *options), fast(costs, *options))
         )
         assert played == expected
     draws = [0.25, 0.5, 0.125, 0.75, 0.0]
@@ -214,9 +207,10 @@ def runs_as_the_twin(play_mutant, world_mutant):
             marks = np.arange(1, 301)
             assert play_mutant.play(policy, hidden_side, *rngs, marks, pulls, table) == 0
             played = np.diff(table, axis=0, prepend=0).argmax(axis=1).tolist()
-            kind = slow.SlowTableWorld(outcomes.tolist())
-            twin_world = kind if cycled else slow.SlowLawWorld(outcomes.tolist(), probabilities.tolist())
-            twin = slow.SlowUssTs(costs.tolist())
+            twin_world, twin = (
+                slow.slow_world(outcomes, probabilities, cycled),
+                slow.SlowUssTs(costs.tolist()),
+            )
             assert played == slow.slow_run(twin, twin_world, seed, 0, 300)
             assert all(policy.S[i - 1, j - 1] == seen for (i, j), seen in twin.S.items())
 

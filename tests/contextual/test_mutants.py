@@ -2,7 +2,6 @@
 
 import inspect
 import itertools
-import sys
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from tests.contextual.following import (
     stream,
     teach,
 )
-from tests.mutants import mutate, survives
+from tests.mutants import made_again, mutate, survives
 from tests.reference import contextual as slow
 from tests.reference import contextual_worlds as worlds
 
@@ -102,21 +101,8 @@ CHAINS = {
 }
 
 
-def mutant_of(name, module, old, new, count):
-    """The policy made again from all its modules, one of which has been changed."""
-    real = {one.__name__: sys.modules[one.__name__] for one in CHAINS[name]}
-    try:
-        for one in CHAINS[name]:
-            quotes = inspect.getsource(one).count('"""')
-            changed = mutate(one, old, new, count) if one is module else mutate(one, '"""', '"""', quotes)
-            sys.modules[one.__name__] = changed
-        return getattr(changed, name)
-    finally:
-        sys.modules.update(real)
-
-
 def test_a_policy_made_again_unchanged_passes():
-    again = mutant_of("UssPd", uss_pd, "confidence(self.t +", "confidence(self.t +", 1)
+    again = made_again(CHAINS["UssPd"], "UssPd", uss_pd, "confidence(self.t +", "confidence(self.t +")
     assert again is not UssPd
     battery("UssPd", again)
 
@@ -180,7 +166,7 @@ MUTANTS = [
 
 @pytest.mark.parametrize(("name", "module", "old", "new"), MUTANTS, ids=[f"{m[0]}: {m[3]}" for m in MUTANTS])
 def test_mutants_of_policies_are_caught(name, module, old, new):
-    mutant = mutant_of(name, module, old, new, 1)
+    mutant = made_again(CHAINS[name], name, module, old, new)
     assert not survives(lambda: battery(name, mutant))
 
 
@@ -289,9 +275,9 @@ def test_the_loops_and_the_worlds_run_as_the_twin():
 @pytest.mark.parametrize(
     ("module", "old", "new", "count"),
     [
-        (world, "range(self.order.size - 1, 0, -1)", "range(self.order.size - 1, 1, -1)", 2),
-        (world, "j = int((k + 1) * rng.random())", "j = int(k * rng.random())", 2),
-        (world, "            self.served = 0", "            self.served = 1", 2),
+        (world, "range(self.order.size - 1, 0, -1)", "range(self.order.size - 1, 1, -1)", 1),
+        (world, "j = int((k + 1) * rng.random())", "j = int(k * rng.random())", 1),
+        (world, "            self.served = 0", "            self.served = 1", 1),
         (world, "rng.random() < self.chance[row, i] else", "rng.random() > self.chance[row, i] else", 1),
         (world, "outputs[i] = 1 if self.chance[row, i] > 0.5", "outputs[i] = 1 if rng.random() < 0.5", 1),
         (world, "            if self.drawn:", "            if True:", 1),

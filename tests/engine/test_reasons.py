@@ -288,7 +288,7 @@ CASES = {
     AsksForArray: "select() line #: numpy.ndarray is not supported, or not in this use",
     PrintsWithSep: "update() line #: print() with sep= is not supported: print plain values",
     MakesField: "update() makes the field 'extra': make every field in __init__ (line #)",
-    ReadsUnknownField: "update() line #: Unknown attribute 'missing' of the policy: it is no field made in __init__",
+    ReadsUnknownField: "update() line #: Unknown attribute 'missing' of the policy: it is neither a field",
     OpensContext: "update() line #: 'with' is not supported: do without",
     Imports: "select() line #: an import inside a method is not supported: import at the top of the module",
     Unpacks: "select() line #: unpacking with * is not supported: take the values one by one",

@@ -329,7 +329,7 @@ def test_the_store_never_serves_what_was_edited(tmp_path, what):
 
 def test_what_the_store_cannot_keep_it_says(tmp_path):
     policy = Holds(object())
-    with pytest.warns(UserWarning, match="keeps nothing of 'p': its field 'x' is a object"):
+    with pytest.warns(UserWarning, match="stores nothing for 'p': its field 'x' is a object"):
         pulls(policy, compiled=False, store=tmp_path)
     assert not list(tmp_path.glob("*.parquet"))
 
@@ -375,7 +375,7 @@ def test_a_worker_with_older_code_refuses():
     original = Edited.select
     try:
         Edited.select = lambda self, rng: 2
-        with pytest.raises(ValueError, match="other code of this policy"):
+        with pytest.raises(ValueError, match="different code for this policy"):
             run(pickle.loads(sent))
     finally:
         Edited.select = original

@@ -272,14 +272,14 @@ def test_an_empty_b_by_hand_with_falling_error_rates():
 
 def test_the_exact_rule_on_random_cascades():
     """Weak dominance implies one arm in B, the optimal one; B never has two; a twin exists unless B is empty."""
-    from weakfeedback.thesis.chapter2.theorems import _clearly_without, _has_twin
+    from weakfeedback.thesis.chapter2.theorems import _has_twin, _make_clearly_without
     from weakfeedback.thesis.random_cascades import random_problems
 
     for problem in random_problems(400, 5):
         both = set(problem.lower_set) & set(problem.upper_set)
         assert len(both) <= 1
         assert not problem.weak_dominance or both == {problem.optimal_arm}
-    for problem in _clearly_without(4)[:100]:
+    for problem in _make_clearly_without(4)[:100]:
         assert _has_twin(problem) == bool(set(problem.lower_set) & set(problem.upper_set))
 
 
@@ -353,7 +353,7 @@ def test_without_data_claims_are_judged_on_stand_ins_or_skipped(monkeypatch):
     (_, three), (_, five) = judge(some(3, 5), results)
     notes = {part.name: part.note for part in three.parts}
     assert "stand-in bc4-1 for heart-1" in notes["heart-1"]
-    assert "stand-ins were played" in three.reason
+    assert "instead of the missing medical data" in three.reason
     assert five.outcome == "skipped"
 
 

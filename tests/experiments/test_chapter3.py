@@ -196,7 +196,7 @@ def test_computed_claims():
         42: "reproduced",
     }
     xis = {part.name: part for part in verdicts[38].parts}
-    assert xis["4 arms, theta_ij of ours"].note == "xi is 0.0205, 0.0305, 0.0405, 0.0505"
+    assert xis["4 arms, our theta_ij"].note == "xi is 0.0205, 0.0305, 0.0405, 0.0505"
     for arms in (4, 5):  # and it can fall, with disagreements that the printed costs allow
         moving = xis[f"{arms} arms, an example where i*(x) moves"]
         assert (moving.outcome, moving.counts) == ("reproduced", False)

@@ -288,7 +288,7 @@ def test_a_stand_in_is_played_and_named_when_data_are_missing(tmp_path):
     assert [folder.name for folder in tmp_path.iterdir()] == ["e-on-bc3-1"]
     part = lower("pima-1", results, "first", "random")
     assert "stand-in bc3-1 for pima-1" in part.note
-    assert "stand-ins were played" in verdict_of(part).reason
+    assert "instead of the missing medical data" in verdict_of(part).reason
 
 
 @pytest.mark.usefixtures("_no_data")

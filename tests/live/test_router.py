@@ -53,6 +53,7 @@ def test_a_decision_names_the_models_and_who_answers():
     assert decision.answer == decision.call[-1]
     assert (decision.id, router.rounds, router.comparisons) == (1, 1, 0)
     assert router.pending == ([1] if len(decision.call) > 1 else [])
+    assert repr(router) == "<Router of 3 models, Pay-to-compare, 1 round>"
 
 
 def test_late_reordered_duplicated_and_unknown_feedback():

@@ -209,6 +209,12 @@ class SlowTableWorld:
         return self.rows[self.order[(t - 1) % len(self.rows)]]
 
 
+def slow_world(outcomes: Any, probabilities: Any, cycled: bool) -> SlowLawWorld | SlowTableWorld:
+    """The world of a data set, or of a law, from arrays."""
+    rows = outcomes.tolist()
+    return SlowTableWorld(rows) if cycled else SlowLawWorld(rows, probabilities.tolist())
+
+
 def stream(seed: int, replication: int, which: int) -> np.random.Generator:
     """The generator of the world (which = 0) or of the policy (which = 1) in one replication."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(replication, which))))

@@ -1,10 +1,11 @@
 """Hand-computed cases for the twins of chapter 4 with a threshold per arm; arms 1-based in the comments."""
 
 import pytest
+from tests.draws import Script
 from tests.reference.allocation import SlowCsbDu, SlowKnownThresholds
 from tests.reference.allocation_search import SlowCsbMk, SlowNumMk
 from tests.reference.csb_dt import SlowCsbDt
-from tests.reference.test_allocation_twins import Script, ask, counts, tell
+from tests.reference.test_allocation_twins import ask, counts, tell
 
 EPSILON, DELTA = 0.1, 0.1
 

@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 import pytest
+from tests.draws import NO_DRAWS, Script
 from tests.reference.allocation import (
     SlowCsbSk,
     SlowCsbSt,
@@ -13,25 +14,6 @@ from tests.reference.allocation import (
 from tests.reference.allocation_problem import SlowProblem, SlowWorld, slow_rounds
 from tests.reference.allocation_search import SlowCsbMk, SlowNumMk
 from tests.reference.csb_dt import SlowCsbDt
-
-
-class Script:
-    """A generator that returns given numbers in order, fails when they run out, and records the calls."""
-
-    def __init__(self, *numbers):
-        self.numbers = list(numbers)
-        self.calls = []
-
-    def beta(self, a, b):
-        self.calls.append((a, b))
-        return self.numbers.pop(0)
-
-    def random(self):
-        self.calls.append("random")
-        return self.numbers.pop(0)
-
-
-NO_DRAWS = Script()
 
 
 def ask(policy, *draws):

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tests.draws import NO_DRAWS, Script
 from tests.reference.cascade import (
     SlowFixedArm,
     SlowHanawal,
@@ -16,25 +17,6 @@ from tests.reference.cascade import (
     slow_problem,
     slow_run,
 )
-
-
-class Script:
-    """A generator that returns given numbers in order, fails when they run out, and records the calls."""
-
-    def __init__(self, *numbers):
-        self.numbers = list(numbers)
-        self.calls = []
-
-    def beta(self, a, b):
-        self.calls.append((a, b))
-        return self.numbers.pop(0)
-
-    def random(self):
-        self.calls.append("random")
-        return self.numbers.pop(0)
-
-
-NO_DRAWS = Script()
 
 
 def tenths(*numbers):

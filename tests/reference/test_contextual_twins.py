@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from tests.draws import Script
 from tests.reference import contextual as slow
 from tests.reference import contextual_worlds as worlds
 
@@ -17,16 +18,6 @@ def logit(p):
 
 def mu(z):
     return 1 / (1 + math.exp(-z))
-
-
-class Scripted:
-    """A generator whose draws are given."""
-
-    def __init__(self, *draws):
-        self.draws = list(draws)
-
-    def random(self):
-        return self.draws.pop(0)
 
 
 # The estimate
@@ -233,7 +224,7 @@ def test_pairs_and_outputs_teach_the_same():
 
 def test_fixed_and_random_arms():
     assert slow.SlowFixedArm([0.0, 0.1, 0.2], 1).select(ONE, None) == 1
-    draws = Scripted(0.0, 0.3, 0.34, 0.99)
+    draws = Script(0.0, 0.3, 0.34, 0.99)
     assert [slow.SlowRandomArm([0.0, 0.1, 0.2]).select(ONE, draws) for _ in range(4)] == [0, 0, 1, 2]
 
 
@@ -289,7 +280,7 @@ def test_thresholded_labels_by_hand():
     assert problem.errors_at(0) == [0.0, 0.0, 1.0]
     assert problem.errors_at(1) == [0.0, 0.0, 1.0]  # x.theta_2 = 0 is not above 0
     assert problem.disagreement_at(1) == [[0.0, 0.0, 1.0], [0.0, 0.0, 1.0], [1.0, 1.0, 0.0]]
-    assert worlds.draw_labels(problem, 1, Scripted()) == [0, 0, 1]
+    assert worlds.draw_labels(problem, 1, Script()) == [0, 0, 1]
     assert problem.strong_dominance_fraction() == 0.0
     helpful = worlds.SlowContextualProblem([[1.0], [-1.0]], [1, 1], [[-1.0], [2.0]], [0, 1], "thresholded")
     assert helpful.strong_dominance_fraction() == 0.5
@@ -329,13 +320,13 @@ def test_a_realizable_problem_by_hand():
 
 def test_the_draws_of_the_worlds():
     rows = worlds.SlowRows(3)
-    rows.start(Scripted(0.4, 0.9))  # k = 2 with j = 1, then k = 1 with j = 1
+    rows.start(Script(0.4, 0.9))  # k = 2 with j = 1, then k = 1 with j = 1
     assert [rows.row(t) for t in range(1, 8)] == [0, 2, 1, 0, 2, 1, 0]
     # P(Y^i = 1) at the first context: 3/4, 3/4, 1/4
-    assert worlds.draw_labels(example(), 0, Scripted(0.74, 0.76, 0.2)) == [1, 0, 1]
+    assert worlds.draw_labels(example(), 0, Script(0.74, 0.76, 0.2)) == [1, 0, 1]
     theta = {(0, 1): [-LN3], (0, 2): [0.0], (1, 2): [LN3]}
     differ = worlds.draw_pairs(
-        worlds.SlowRealizableProblem([[1.0]], theta, (0, 1, 2)), 0, Scripted(0.3, 0.3, 0.8)
+        worlds.SlowRealizableProblem([[1.0]], theta, (0, 1, 2)), 0, Script(0.3, 0.3, 0.8)
     )
     assert (differ[0][1], differ[0][2], differ[1][2]) == (False, True, False)
 

@@ -37,10 +37,8 @@ def test_fast_and_slow_make_the_same_calls(seed, cycled):
     outcomes, probabilities, prices = random_law(seed)
     if cycled:
         problem = RoutingProblem.from_predictions(outcomes[:, 0], outcomes[:, 1:], prices)
-        twin_world = lambda: worlds.SlowTableWorld(outcomes.tolist())  # noqa: E731
     else:
         problem = RoutingProblem(outcomes, probabilities, prices)
-        twin_world = lambda: worlds.SlowLawWorld(outcomes.tolist(), probabilities.tolist())  # noqa: E731
     policies = {label: fast(prices, **options) for label, (fast, _, options) in PAIRS.items()}
     results = simulate(
         problem, policies, horizon=ROUNDS, replications=1, seed=seed, marks=np.arange(1, ROUNDS + 1)
@@ -49,7 +47,8 @@ def test_fast_and_slow_make_the_same_calls(seed, cycled):
     last = results.frame[results.frame["round"] == ROUNDS].set_index("policy")
     for label, (_, twin, options) in PAIRS.items():
         rngs = worlds.stream(seed, 0, 0), worlds.stream(seed, 0, 1)
-        expected = slow.slow_routes(twin(prices.tolist(), **options), twin_world(), rngs, ROUNDS)
+        hidden_side = worlds.slow_world(outcomes, probabilities, cycled)
+        expected = slow.slow_routes(twin(prices.tolist(), **options), hidden_side, rngs, ROUNDS)
         assert routes_of(results, label, problem, 0) == expected, label
         answers = [sum(max(np.flatnonzero(call)) == k for call in expected) for k in range(problem.arms)]
         assert [last.loc[label, f"answers_{k}"] for k in range(problem.arms)] == answers
@@ -122,7 +121,7 @@ def battery(fast, twin, options):
         runs = []
         for policy in (fast(prices, **options), twin(prices.tolist(), **options)):
             rngs = worlds.stream(seed, 0, 0), worlds.stream(seed, 0, 1)
-            law = worlds.SlowLawWorld(outcomes.tolist(), probabilities.tolist())
+            law = worlds.slow_world(outcomes, probabilities, False)
             runs.append(slow.slow_routes(policy, law, rngs, 70))
         assert runs[0] == runs[1]
     for seed in (11, 14):
@@ -239,11 +238,7 @@ def runs_as_the_twin(play_mutant, world_mutant):
             policy = DoubleThompson(prices)
             assert play_mutant.play(policy, hidden_side, *rngs, np.arange(1, 61), counts, table) == 0
             steps = np.diff(table, axis=0, prepend=0)
-            twin_world = (
-                worlds.SlowTableWorld(outcomes.tolist())
-                if cycled
-                else worlds.SlowLawWorld(outcomes.tolist(), probabilities.tolist())
-            )
+            twin_world = worlds.slow_world(outcomes, probabilities, cycled)
             twin = slow.SlowDoubleThompson(prices.tolist())
             rngs = worlds.stream(seed, 0, 0), worlds.stream(seed, 0, 1)
             expected = np.array(slow.slow_routes(twin, twin_world, rngs, 60))

@@ -164,12 +164,12 @@ MUTANTS = {
     ),
     "show what is not stored": (
         service,
-        "        if learner.last is not None:\n            await",
-        "        if False:\n            await",
+        "        future = learner.commit()\n        if future is not None:\n            await",
+        "        future = learner.commit()\n        if False:\n            await",
     ),
     "answer a duplicate before its original": (
         service,
-        "            return await self._ended(learner, id, digest), learner.last\n        if given.dry_run",
+        "            return await self._ended(learner, id, digest), learner.commit()\n        if given.dry_run",
         "            return await self._ended(learner, id, digest), None\n        if given.dry_run",
     ),
 }

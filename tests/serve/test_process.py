@@ -1,5 +1,7 @@
 """The command: it starts with nothing, says where it is, and ends when it is asked to."""
 
+import asyncio
+import gc
 import importlib.util
 import json
 import signal
@@ -15,6 +17,9 @@ from tests.serve.processes import Client, Process
 
 from weakfeedback.cli.output import Stop
 from weakfeedback.cli.serve import need_extra
+from weakfeedback.serve.config import Settings
+from weakfeedback.serve.server import YOUNG, serve
+from weakfeedback.serve.service import Options
 
 
 def test_it_starts_with_nothing_serves_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
@@ -66,6 +71,24 @@ def test_a_request_under_way_is_finished_before_the_end(tmp_path: Path) -> None:
         answer = line.recv(10_000)
         assert answer.startswith(b"HTTP/1.1 201")
         assert server._end() == 0
+
+
+def test_searches_for_garbage_leave_alone_what_is_there_at_the_start(tmp_path: Path) -> None:
+    known, found = (gc.get_threshold(), sys.getswitchinterval()), list[tuple[int, int]]()
+
+    def ready(*_: object) -> None:
+        found.append((gc.get_freeze_count(), gc.get_threshold()[0]))
+        signal.raise_signal(signal.SIGTERM)
+
+    try:
+        settings = Settings(port=0, store=f"sqlite:///{tmp_path / 's.db'}")
+        assert asyncio.run(serve(settings, Options(compiled=False), ready=ready)) == 0
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*known[0])
+        sys.setswitchinterval(known[1])
+    assert found[0][0] > 50_000
+    assert found[0][1] == YOUNG
 
 
 def test_log_lines_are_json_with_a_request_id_and_nothing_of_the_body(tmp_path: Path) -> None:

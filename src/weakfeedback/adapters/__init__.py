@@ -1,1 +1,1 @@
-"""The problems and policies as other libraries expect them; each module needs the extra it names."""
+"""Problems and policies in the form that other libraries expect; each module needs the extra it names."""

@@ -5,7 +5,7 @@ Importing this module registers "weakfeedback/Cascade-v0", "weakfeedback/Context
 holds what a policy may see and nothing else. The regret, for evaluation only, is in ``info``.
 
 ``reset(seed=s)`` starts replication 0 of ``simulate(problem, ..., seed=s)``: the same world, round by round. Each
-``reset()`` after it starts the next replication. Without a seed, ``env.unwrapped.np_random_seed`` tells the one drawn.
+``reset()`` after it starts the next replication. Without a seed, ``env.unwrapped.np_random_seed`` is the one drawn.
 Episodes never terminate; they are truncated after ``horizon`` steps.
 """
 
@@ -32,11 +32,11 @@ except ImportError as error:
     ) from None
 
 HORIZON = 10_000
-UNSEEN = -1  # stands in observations where nothing was seen, unless it is a label
+UNSEEN = -1  # in observations: nothing was seen, unless it is a label
 
 
 class WeakFeedbackEnv(gymnasium.Env):
-    """What the environments share: replications, rounds and regret. A subclass knows one round."""
+    """Base class of the environments: replications, rounds and regret. A subclass plays one round."""
 
     metadata = {"render_modes": []}  # noqa: RUF012
 
@@ -69,7 +69,7 @@ class WeakFeedbackEnv(gymnasium.Env):
         return self._begin(), self._info()
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Play one round: observation, reward, terminated, truncated and info. A refused action plays none."""
+        """Play one round: observation, reward, terminated, truncated and info. A refused action plays no round."""
         if self._left == 0:
             raise ValueError("the environment must be reset before it can be stepped")
         decision = self._checked(action)
@@ -99,8 +99,8 @@ class CascadeEnv(WeakFeedbackEnv):
         K integers: the outputs of the arms up to the chosen one in the last round, ``env.unwrapped.unseen`` after it
         and before the first round. That is -1, or one less than the smallest label if labels are negative.
     Reward
-        Minus the known cost of the arm, ``-problem.costs[arm]``. It does not tell errors: an agent that maximises
-        it stops at the first arm. What is to be minimised is the regret, which is hidden.
+        Minus the known cost of the arm, ``-problem.costs[arm]``. It does not show errors: an agent that maximises it
+        stops at the first arm. The goal is to minimise the regret, which is hidden.
     Info
         ``regret`` so far, as ``simulate`` has it.
 
@@ -147,7 +147,7 @@ class ContextualCascadeEnv(WeakFeedbackEnv):
         ``RealizableProblem`` has no labels and shows ``differ``: at [i, j], i < j <= arm, whether the arms i and j
         disagreed, elsewhere -1.
     Reward
-        Minus the known cost of the arm, ``-problem.costs[arm]``. It does not tell errors.
+        Minus the known cost of the arm, ``-problem.costs[arm]``. It does not show errors.
     Info
         ``regret`` so far, as ``simulate`` has it.
 
@@ -181,7 +181,7 @@ class ContextualCascadeEnv(WeakFeedbackEnv):
         return self._next(np.full(self._shape, UNSEEN, dtype=np.int64))
 
     def _next(self, seen: np.ndarray) -> dict[str, np.ndarray]:
-        """Draw the next round, of which the context is shown at once, and return it with what was seen."""
+        """Draw the next round, and return its context with what was seen in the last round."""
         phi = np.empty(self._problem.dimension)
         self._hidden = np.zeros(self._shape, dtype=np.int64)
         self._row = self._world.draw(phi, self._hidden, self._rng)
@@ -205,7 +205,7 @@ class AllocationEnv(WeakFeedbackEnv):
     """A budget split over arms with unknown thresholds (``AllocationProblem``), "weakfeedback/Allocation-v0".
 
     Actions
-        K weights from 0 to 1, at least one of them above 0 unless nothing is to be given at all. Arm i gets
+        K weights from 0 to 1, at least one of them above 0 unless nothing is to be allocated. Arm i gets
         ``budget * w[i] / sum(w)``. With ``spend_all=False`` they are shares of the budget: arm i gets
         ``budget * w[i]``, scaled down only if the sum exceeds 1.
     Observations
@@ -262,7 +262,7 @@ class AllocationEnv(WeakFeedbackEnv):
         largest = weights.max()
         scale = 1.0
         if largest > 0.0 and (self.spend_all or weights.sum() > 1.0):
-            weights = weights / largest  # first: sums and quotients of extreme weights would not be finite
+            weights = weights / largest  # or sums and quotients of extreme weights are not finite
             scale = float(weights.sum())
         found: np.ndarray = self._problem.budget * (weights / scale)
         return found

@@ -25,7 +25,7 @@ HORIZON = 10_000
 
 
 def parallel_env(problem: MultiplayerProblem, horizon: int = HORIZON) -> MultiplayerEnv:
-    """Return an environment of players who share arms, all of whom act in every step.
+    """Return an environment of players that share arms and all act in every step.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def parallel_env(problem: MultiplayerProblem, horizon: int = HORIZON) -> Multipl
 
 
 class MultiplayerEnv(ParallelEnv):
-    """N players who share K arms (``MultiplayerProblem``), as a PettingZoo ``ParallelEnv``.
+    """N players that share K arms (``MultiplayerProblem``), as a PettingZoo ``ParallelEnv``.
 
     Agents
         ``player_0``, ..., ``player_{N-1}``.
@@ -138,7 +138,7 @@ class MultiplayerEnv(ParallelEnv):
         return found
 
     def render(self) -> None:
-        """There is nothing to see."""
+        """Do nothing: there is no picture."""
 
     def _checked(self, actions: dict[str, Any]) -> list[int]:
         if not self.agents:

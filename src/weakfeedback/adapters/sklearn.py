@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from weakfeedback.catalog import policy_class
 from weakfeedback.live.cascade import Cascade
-from weakfeedback.live.report import CascadeReport
+from weakfeedback.live.cascade_report import CascadeReport
 from weakfeedback.live.stages import Rows
 from weakfeedback.validate import brief, number
 
@@ -27,36 +27,36 @@ def _have(method: str) -> Callable[[Any], bool]:
 
 
 class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """Classifiers of rising cost, of which the cheapest that is good enough answers.
+    """A cascade of classifiers of rising cost: the cheapest one that is good enough answers.
 
     ``fit`` trains the stages on a part of the data. On the rest all stages answer, and how often two of them differ
-    tells at which one to stop: a later stage is worth its price only if it differs often enough. This step uses no
-    labels, so it can go on for ever in production: ``route`` sends new samples through the cascade, as far as the
-    policy says, and keeps learning. ``predict`` learns nothing; it asks the stage ``stop_`` alone.
+    shows where to stop: a later stage is worth its price only if it differs often enough. This step uses no labels, so
+    it can continue in production: ``route`` sends new samples through the cascade, as far as the policy decides, and
+    keeps learning. ``predict`` learns nothing; it calls only the stage ``stop_``.
 
-    That the best stage is found needs weak dominance (thesis, section 2.3), which in general cannot be checked without
+    Finding the best stage needs weak dominance (thesis, section 2.3), which in general cannot be checked without
     labels.
 
     Parameters
     ----------
     stages : K classifiers, or K pairs (name, classifier)
-        In the order of their use. A stage that needs only some features can be a pipeline that starts with a
+        In the order in which they are used. A stage that needs only some features can be a pipeline that starts with a
         ``ColumnTransformer``. With names, parameters of a stage can be set as ``name__parameter``.
     stage_costs : K numbers >= 0
-        What a call of each costs. To stop at a stage costs the sum up to it.
+        The cost of a call of each stage. Stopping at a stage costs the sum up to it.
     error_cost : number > 0
         What a wrong answer costs, in the same money.
     policy : name
-        Of the policy by which ``route`` decides how far a sample goes: "USS-TS", "USS-UCB" or another of the cascade's.
+        The policy with which ``route`` decides how far a sample goes: "USS-TS", "USS-UCB" or another cascade policy.
     prefit : "auto", True or False
-        Stages that are fitted already are used as they are ("auto"), and so must all be (True), or all are cloned and
-        fitted (False). If none is to be fitted, all data serve to compare the stages and ``fit`` needs no labels; the
-        data should then be others than those of the stages. Clones are not fitted, so in a grid search or a cross
-        validation all stages are, unless you wrap them in ``sklearn.frozen.FrozenEstimator``.
+        "auto": stages that are already fitted are used as they are. True: all stages must be fitted already. False: all
+        are cloned and fitted. If no stage has to be fitted, all data are used to compare the stages and ``fit`` needs
+        no labels; these data should not be those that the stages were trained on. Clones are not fitted, so a grid
+        search or a cross validation fits all stages, unless you wrap them in ``sklearn.frozen.FrozenEstimator``.
     holdout : number between 0 and 1
-        The share of the data that is not for training but for comparing the stages.
+        The share of the data that is used to compare the stages, not to train them.
     random_state : int, RandomState or None
-        Of the split and of the policy.
+        For the split and for the policy.
 
     Attributes
     ----------
@@ -64,7 +64,8 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         As usual.
     stages_ : list of fitted classifiers
     stop_ : int
-        The stage that answers: the first from which the later ones differ too rarely to be worth their extra cost.
+        The stage that answers: the first one from which the later stages differ too rarely to be worth their extra
+        cost.
     disagreement_ : K x K array
         How often the answers of two stages differed.
     cascade_ : Cascade
@@ -144,13 +145,13 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return self
 
     def _cascade(self, stages: Any, seed: int) -> Cascade:
-        """Return the live cascade. ``stop_`` tells where it stops, so prices at which that is no question are right."""
+        """Return the live cascade. ``stop_`` says where it stops, so prices with an obvious stop are allowed."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "at these prices")
             return Cascade(stages, self.stage_costs, self.error_cost, self.policy, seed)
 
     def route(self, X: Any, batch_size: int = 256) -> np.ndarray:
-        """Answer for new samples by sending each as far as the policy says, and learn from where the stages differ.
+        """Answer new samples by sending each as far as the policy decides, and learn from where the stages differ.
 
         What the answers cost is in ``report()``. ``stop_`` follows what was learned.
         """
@@ -208,7 +209,7 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             )
         validate_data(self, X, reset=False, skip_check_array=True)
 
-    # -- as scikit-learn wants it
+    # -- the interface of scikit-learn
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; with ``deep`` those of named stages too."""
@@ -311,7 +312,7 @@ def _labels(y: Any) -> np.ndarray:
 
 
 def _split(labels: np.ndarray, holdout: float, random: Any) -> tuple[list[int], list[int]]:
-    """Return the rows for training and those for comparing; of every class at least one is for training."""
+    """Return the rows for training and those for comparing; every class has at least one row for training."""
     training, rest = [], []
     for label in np.unique(labels):
         rows = random.permutation(np.flatnonzero(labels == label))

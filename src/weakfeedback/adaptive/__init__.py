@@ -1,4 +1,4 @@
-"""Cascades that stop within the round, when this answer is good enough, without labels. Not in the thesis."""
+"""Cascades that stop within the round when an answer is good enough, without labels. Not in the thesis."""
 
 from weakfeedback.adaptive.audit import RuleAudit, audit_rule, audit_stops
 from weakfeedback.adaptive.policies.agreement import Agreement

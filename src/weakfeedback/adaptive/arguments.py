@@ -8,12 +8,12 @@ from weakfeedback.validate import brief, plain, vector
 
 
 def stage_costs(value: Any) -> np.ndarray:
-    """The price of running each stage, in units of an error; not cumulative."""
+    """Validate the price of running each stage, in units of an error; not cumulative."""
     return vector("costs", value, at_least=0.0)
 
 
 def threshold_vector(value: Any, size: int) -> np.ndarray:
-    """One threshold per stage but the last; minus infinity stops always, plus infinity never."""
+    """Validate one threshold per stage but the last; minus infinity always stops, plus infinity never."""
     found = real_numbers("thresholds", value)
     if found.shape != (size,) or np.isnan(found).any():
         raise ValueError(
@@ -23,7 +23,7 @@ def threshold_vector(value: Any, size: int) -> np.ndarray:
 
 
 def real_numbers(name: str, value: Any) -> np.ndarray:
-    """A fresh array of floats of any shape; text, complex numbers and ragged lists are refused."""
+    """Return a new array of floats of any shape; refuse text, complex numbers and ragged lists."""
     try:
         if np.asarray(plain(value)).dtype.kind not in "biufO":
             raise TypeError

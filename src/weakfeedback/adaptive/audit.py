@@ -29,21 +29,21 @@ class RuleAudit:
         "cheaper than every fixed stage" if all intervals lie below 0, "dearer than a fixed stage" if one lies above 0,
         "undecided" otherwise.
     items : int
-        Labelled items that were looked at.
+        Number of labelled items.
     cost : float
         What the rule costs per item, errors included, in the money of the stage costs.
     fixed_costs : K numbers
         What always stopping at each stage costs per item.
     against : K pairs of numbers
-        For each stage the interval of what the rule costs more per item, with confidence ``1 - alpha`` for all at once.
-        Student's law on the paired differences, with one error more and one error less added to the items.
+        For each stage the interval of how much more the rule costs per item, with confidence ``1 - alpha`` for all at
+        once: Student's t on the paired differences, with one more error and one fewer error added to the items.
     bounds : K pairs of numbers, or None
-        The same by the empirical Bernstein inequality (Maurer and Pontil 2009): wider, and true for every law. None if
-        the calls reported their own costs, which have no known range.
+        The same by the empirical Bernstein inequality (Maurer and Pontil 2009): wider, but valid for every
+        distribution. None if the calls reported their own costs, which have no known range.
     stops : K integers
         How many of the items stopped at each stage.
     spent : float
-        What the calls of the audit cost, where that is known.
+        What the calls of the audit cost, if known.
     """
 
     verdict: str
@@ -81,11 +81,11 @@ def audit_stops(
     costs : K numbers >= 0
         What each stage costs.
     alpha : number between 0 and 1
-        All K intervals hold together but for this probability; each gets alpha / K.
+        All K intervals hold together except with this probability; each gets alpha / K.
     error_cost : number > 0
         What an error costs, in the same money.
     paid : numbers >= 0, shape (n, K), optional
-        What the calls really cost, where it is not as stated.
+        What the calls really cost, if that differs from ``costs``.
 
     Examples
     --------
@@ -137,10 +137,10 @@ def audit_stops(
 def audit_rule(
     policy: Any, problem: AdaptiveProblem, alpha: float = 0.05, learn: bool = True, seed: int = 0
 ) -> RuleAudit:
-    """Play every recorded row once, in order, and compare what it cost with every fixed stage.
+    """Play every recorded row once, in order, and compare the cost with every fixed stage.
 
-    With ``learn`` the policy learns on the way, as it would have in use: what would it have done, and saved? Otherwise
-    it stays as it is. Costs are in units of an error. The policy sees no truth.
+    With ``learn`` the policy learns on the way, as it would have in use; otherwise it stays as it is. Costs are in
+    units of an error. The policy never sees the truth.
 
     >>> from weakfeedback.adaptive import Agreement
     >>> problem = AdaptiveProblem([0, 1, 1, 1], [[0, 0], [1, 1], [1, 1], [0, 1]], None, costs=[0.05, 0.2])
@@ -168,7 +168,7 @@ def audit_rule(
 
 
 def student(values: np.ndarray, level: float) -> tuple[float, float]:
-    """The interval of Student for the mean, with confidence ``1 - level``."""
+    """Return Student's interval for the mean, with confidence ``1 - level``."""
     from scipy.special import stdtrit
 
     quantile = float(stdtrit(values.size - 1, 1.0 - level / 2.0))
@@ -178,7 +178,7 @@ def student(values: np.ndarray, level: float) -> tuple[float, float]:
 
 
 def bernstein(values: np.ndarray, level: float, reach: float) -> tuple[float, float]:
-    """The interval of Maurer and Pontil for the mean of n values that lie in an interval of length ``reach``.
+    """Return the interval of Maurer and Pontil for the mean of n values that lie in an interval of length ``reach``.
 
     >>> low, high = bernstein(np.zeros(1000), 0.05, 1.0)
     >>> round(high, 4)

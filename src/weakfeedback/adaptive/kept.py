@@ -18,17 +18,17 @@ from weakfeedback.kernels.linalg import (
 )
 from weakfeedback.validate import integer, number
 
-FEATURES = 7  # of the state after a stage
-REFERENCE = 512  # scores of each stage that others are ranked among
-FEWEST = 8  # scores below which there are no ranks
+FEATURES = 7  # number of features of the state after a stage
+REFERENCE = 512  # reference scores per stage, among which others are ranked
+FEWEST = 8  # with fewer reference scores there are no ranks
 FIRST_FIT = 16  # rounds
-GROWTH = 1.25  # of the rounds from one fit to the next
+GROWTH = 1.25  # growth of the number of rounds from one fit to the next
 NEWTON_STEPS = 200
-CLOSE = 1e-8  # a fit is done when g' Q g, the square of a step in standard deviations, is not above this
+CLOSE = 1e-8  # a fit has converged when g' Q g, the squared step in standard deviations, is at most this
 
 
 class KeptRounds:
-    """The last rounds and K - 1 regressions on the state after a stage. Not a policy: a base class of policies.
+    """The last rounds, and K - 1 regressions on the state after a stage. Not a policy: a base class of policies.
 
     The state after stage k is phi = (1, u_k, u_k^2 - .33, a, a u_k, u_{k-1}, e u_{k-1}): u is 2 * rank - 1 of a score
     among the first 512 scores seen of its stage (mid-ranks; 0 while fewer than 8 were seen, or if there is none), a is
@@ -44,7 +44,7 @@ class KeptRounds:
         self.memory = integer("memory", memory, FIRST_FIT, 10**7)
         self.t = 0  # rounds learned
         self.next_fit = FIRST_FIT  # rounds at which everything is refitted
-        self.refresh = 0  # the most rounds from one fit to the next; 0: no limit
+        self.refresh = 0  # maximum number of rounds from one fit to the next; 0: no limit
         self.held = 0  # kept rounds
         self.n = np.zeros(self.K, dtype=np.int64)  # rounds that went on from each stage
         room = min(64, self.memory)
@@ -55,7 +55,7 @@ class KeptRounds:
         self.u = np.zeros((room, self.K))
         self.reference = np.zeros((self.K, REFERENCE))  # sorted
         self.filled = np.zeros(self.K, dtype=np.int64)
-        self.ranked = np.zeros(self.K, dtype=np.int64)  # ``filled`` when u was computed
+        self.ranked = np.zeros(self.K, dtype=np.int64)  # the value of ``filled`` when u was computed
         self.rise = np.zeros((self.K, FEATURES))
         self.Qrise = np.zeros((self.K, FEATURES, FEATURES))  # inverse Hessians
         for k in range(FEATURES):
@@ -109,7 +109,7 @@ class KeptRounds:
             self.filled[k] = n + 1
 
     def rank(self, k, score):
-        """u: 2 * (mid-rank of a score in its reference) - 1, 0 if the reference is too short."""
+        """Return u = 2 * (mid-rank of a score in its reference) - 1, or 0 if the reference is too short."""
         n = self.filled[k]
         if n < FEWEST:
             return 0.0
@@ -154,7 +154,7 @@ class KeptRounds:
         self.describe(k, outputs, now, earlier, x)
 
     def best_guess(self):
-        """The stage at which most of the kept rounds stopped; the first of several."""
+        """Return the stage at which most of the kept rounds stopped; ties go to the first."""
         return int(np.argmax(np.bincount(self.arms[: self.held, 0], minlength=self.K)))
 
     def take_costs(self, costs):
@@ -173,7 +173,7 @@ class KeptRounds:
         return True
 
     def renew(self):
-        """Drop what does not belong to the kept rounds: reference scores, and the numbers of rounds that went on."""
+        """Drop what does not belong to the kept rounds: reference scores, and counts of rounds that went on."""
         for k in range(self.K):
             self.filled[k] = 0
             self.n[k] = 0
@@ -200,7 +200,7 @@ def count_below(line, n, score, equal):
 
 
 def draw(theta, Q, x, scale, v, rng):
-    """A draw of the probability at x: the logistic of x.theta + scale * sqrt(x' Q x) * (a standard normal number)."""
+    """Draw the probability at x: the logistic of x.theta + scale * sqrt(x' Q x) * (a standard normal number)."""
     times(Q, x, v)
     return logistic(inner(x, theta) + scale * math.sqrt(max(inner(x, v), 0.0)) * rng.standard_normal())
 

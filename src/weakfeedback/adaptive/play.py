@@ -1,4 +1,4 @@
-"""The round loop of adaptive cascades: a stage is run, its answer shown, and the policy says whether to go on."""
+"""The round loop of adaptive cascades: run a stage, show its answer, ask the policy whether to go on."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from weakfeedback.engine.loop import Loop
 def play(policy, world, world_rng, rng, marks, counts, table):
     """Play up to the round ``marks[-1]``; counts are stops per stage, then errors.
 
-    Return 0, or the round in which the policy said neither yes nor no.
+    Return 0, or the round in which the policy returned neither True nor False.
     """
     K = counts.size - 1
     # these hold only what this policy has observed, in this round or before
@@ -30,7 +30,7 @@ def play(policy, world, world_rng, rng, marks, counts, table):
         while arm < K - 1:
             more = (
                 policy.go_on(arm, outputs[: arm + 1], scores[: arm + 1], rng) + 0
-            )  # 3. is that good enough?
+            )  # 3. the policy decides whether to go on
             if more != 0 and more != 1:
                 return t
             if more == 0:
@@ -49,7 +49,7 @@ def play(policy, world, world_rng, rng, marks, counts, table):
 
 
 def fits(problem, policy):
-    """Refuse a policy that was made for another number of stages, or whose judge cannot work on these scores."""
+    """Refuse a policy that was made for another number of stages, or whose judge cannot use these scores."""
     arms = getattr(policy, "K", problem.arms)
     if arms != problem.arms:
         raise ValueError(

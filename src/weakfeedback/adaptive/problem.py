@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from weakfeedback.adaptive.arguments import real_numbers, stage_costs, threshold_vector
 from weakfeedback.adaptive.rules import BestRule, best_rule, best_thresholds, threshold_stops
+from weakfeedback.problem import FrozenProblem, counts_table, fingerprint
 from weakfeedback.validate import brief, plain
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TIE = 1e-12  # absolute tolerance of ties
 
 
-class AdaptiveProblem:
+class AdaptiveProblem(FrozenProblem):
     """A cascade that may be stopped after every answer, whose errors are never revealed.
 
     Setting
@@ -148,28 +148,6 @@ class AdaptiveProblem:
         """
         return best_rule(self._outputs, self._scores, self._wrong, self.costs)
 
-    def _freeze(self) -> None:
-        for value in self.__dict__.values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"an AdaptiveProblem cannot be changed, so {name} cannot be set")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"an AdaptiveProblem cannot be changed, so {name} cannot be deleted")
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # NumPy does not pickle the read-only flag.
-        self.__dict__.update(state)
-        self._freeze()
-
-    def __copy__(self) -> AdaptiveProblem:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> AdaptiveProblem:
-        return self
-
     def __repr__(self) -> str:
         return f"AdaptiveProblem(arms={self.arms}, rows={len(self._wrong)}, best_fixed={self.best_fixed})"
 
@@ -190,11 +168,7 @@ class AdaptiveProblem:
 
         cost is what the stages cost; total_cost adds the errors met; regret is total_cost - t * min(fixed_costs).
         """
-        table = np.asarray(counts)
-        if table.ndim < 1 or table.shape[-1] != self.arms + 1 or table.dtype.kind not in "iu":
-            raise ValueError(
-                f"counts must be integers of shape (..., {self.arms + 1}), got {table.dtype} {table.shape}"
-            )
+        table = counts_table("counts", counts, self.arms + 1)
         cost = np.zeros(table.shape[:-1])
         best = np.zeros(table.shape[:-1])
         # in index order, so that the result does not depend on how the counts are batched
@@ -207,16 +181,8 @@ class AdaptiveProblem:
 
     def digest(self) -> str:
         """Return a hexadecimal fingerprint of everything that determines a simulation of this problem."""
-        digest = hashlib.sha256(f"{type(self).__name__} {self._outputs.shape} {self._chances.shape}".encode())
-        for array, kind in (
-            (self._outputs, "<i8"),
-            (self._scores, "<f8"),
-            (self._wrong, "<i8"),
-            (self._chances, "<f8"),
-            (self.costs, "<f8"),
-        ):
-            digest.update(array.astype(kind).tobytes())
-        return digest.hexdigest()
+        head = f"{type(self).__name__} {self._outputs.shape} {self._chances.shape}"
+        return fingerprint(head, self._outputs, self._scores, self._wrong, self._chances, self.costs)
 
 
 def _encode(truth: Any, outputs: Any) -> tuple[list[Any], np.ndarray, np.ndarray]:

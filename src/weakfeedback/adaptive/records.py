@@ -1,4 +1,4 @@
-"""Recorded stages from a file: what would a policy have done, and saved?"""
+"""Recorded stages from a file, to find out what a policy would have done and saved."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = (".csv", ".parquet", ".pq")
 def read_problem(
     file: Any, truth: Any, outputs: Any, scores: Any, costs: Any, chances: Any = None
 ) -> AdaptiveProblem:
-    """Make a problem of a CSV or Parquet file with one row per item and what *all* stages said of it.
+    """Make a problem from a CSV or Parquet file with one row per item and the answers of *all* stages to it.
 
     Arguments
     ---------
@@ -88,7 +88,7 @@ def _numbers(table: Any, what: str, name: Any) -> np.ndarray:
 
 
 def _label(label: str, target: np.ndarray) -> Any:
-    """The label as the file has it: keys of a TOML table are text."""
+    """Return the label as the file has it: keys of a TOML table are text."""
     if target.dtype.kind not in "biuf":
         return label
     try:

@@ -33,7 +33,7 @@ class Script:
         scores[stage] = self.rounds["scores"][row, stage]
 
     def believe(self, row: Any, arm: int, chances: np.ndarray) -> int:
-        """Write what the last stage believes, if it was run."""
+        """Write the last stage's probabilities, if it was run."""
         found = _believed(self.rounds[row], arm)
         chances[: found.size] = found
         return int(found.size)
@@ -68,7 +68,7 @@ class Protocol:
 
     decides = "go_on"  # the method that returns a decision
     pair_methods: tuple[str, ...] = ()
-    judges = True  # ``decide`` asks several times, and judges every answer itself
+    judges = True  # ``decide`` asks several times, and checks every answer itself
     spy = Spy
 
     def starts(self, stage: int, *_: Any) -> bool:
@@ -94,7 +94,7 @@ class Protocol:
         return Script(hidden)
 
     def announce(self, row: Any) -> tuple[Any, ...]:
-        """The whole round, of which ``decide`` shows one stage after the other."""
+        """Return the whole round, which ``decide`` shows stage by stage."""
         return (row,)
 
     def decide(self, policy: AdaptivePolicy, row: Any, rng: Rng) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-GRID = 9  # points per stage of the grid of first thresholds, if that makes at most ``POINTS``
+GRID = 9  # points per stage of the grid of initial thresholds, if that makes at most ``POINTS``
 POINTS = 7000
 
 
@@ -19,7 +19,7 @@ class BestRule:
     Attributes
     ----------
     cost : float
-        What a round costs by it, errors included.
+        The mean cost of a round with it, errors included.
     stops : n integers
         The stage at which every row stops.
     states : int
@@ -32,7 +32,7 @@ class BestRule:
 
 
 def states_of(outputs: np.ndarray, scores: np.ndarray) -> list[np.ndarray]:
-    """For every stage the state of each row, numbered: rows with the same answers and scores so far share one."""
+    """Number the state of each row after every stage: rows with the same answers and scores so far share one."""
     n, K = outputs.shape
     before = np.zeros(n, dtype=np.int64)
     found = []
@@ -46,14 +46,14 @@ def states_of(outputs: np.ndarray, scores: np.ndarray) -> list[np.ndarray]:
 
 
 def induce(states: list[np.ndarray], loss: np.ndarray, costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Backward induction: the stops of the rule that minimises the mean of ``loss[r, stop] + costs[:stop + 1].sum()``.
+    """Return, by backward induction, the stops that minimise the mean of ``loss[r, stop] + costs[:stop + 1].sum()``.
 
-    A rule may stop where its states say so, nowhere else; ties stop. Also the value of every row's state at its stop.
+    The decision may depend only on the state; ties stop. Also return the value of every row's state at its stop.
     """
     n, K = loss.shape
     value = loss[:, K - 1].astype(
         float
-    )  # per row: of its state at the stage looked at, further costs included
+    )  # per row: the value of its state at the current stage, further costs included
     stops = np.full(n, K - 1)
     for k in range(K - 2, -1, -1):
         size = np.bincount(states[k])
@@ -66,14 +66,14 @@ def induce(states: list[np.ndarray], loss: np.ndarray, costs: np.ndarray) -> tup
 
 
 def best_rule(outputs: np.ndarray, scores: np.ndarray, wrong: np.ndarray, costs: np.ndarray) -> BestRule:
-    """The best rule of a table, which needs the truth."""
+    """Return the best rule of a table; it needs the truth."""
     states = states_of(outputs, scores)
     stops, paid = induce(states, wrong, costs)
     return BestRule(float(paid.mean()), stops, sum(int(state.max()) + 1 for state in states))
 
 
 def threshold_stops(scores: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """The stage at which each row stops: the first whose score is not below its threshold."""
+    """Return the stage at which each row stops: the first whose score reaches its threshold."""
     n, K = scores.shape
     stops = np.full(n, K - 1)
     for k in range(K - 2, -1, -1):
@@ -126,7 +126,7 @@ def _descend(
 
 
 def _improved(k: int, thresholds: np.ndarray, paid: np.ndarray, scores: np.ndarray) -> float:
-    """The best threshold of one stage when the others are given."""
+    """Return the best threshold of one stage when the others are given."""
     earlier, later = thresholds.copy(), thresholds.copy()
     earlier[k:], later[: k + 1] = np.inf, np.inf
     reached = (

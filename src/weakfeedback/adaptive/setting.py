@@ -14,7 +14,7 @@ def sample_problem() -> AdaptiveProblem:
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 3, size=400)
     hard = rng.random(400)
-    share = hard[:, None] * np.array([0.6, 0.3, 0.1])  # with which a stage errs
+    share = hard[:, None] * np.array([0.6, 0.3, 0.1])  # error probability of each stage
     wrong = rng.random((400, 3)) < share
     outputs = np.where(wrong, (truth[:, None] + rng.integers(1, 3, size=(400, 3))) % 3, truth[:, None])
     return AdaptiveProblem(truth, outputs, 1.0 - share, costs=[0.01, 0.04, 0.1])
@@ -26,7 +26,7 @@ def describe_problem(problem: AdaptiveProblem) -> Words:
         ("Stages", f"{problem.arms}, counted from 0"),
         ("Prices of the stages", in_a_row(problem.costs)),
         ("Error rates", in_a_row(problem.errors)),
-        ("Cost of a round by stopping always at a stage", in_a_row(problem.fixed_costs)),
+        ("Cost per round of always stopping at a stage", in_a_row(problem.fixed_costs)),
         ("Best fixed arm", str(problem.best_fixed)),
         ("Regret", "cost against the best fixed arm; it may be negative"),
     ]
@@ -35,20 +35,20 @@ def describe_problem(problem: AdaptiveProblem) -> Words:
 def from_records(
     truth: Any, outputs: Any, costs: Any, scores: Any = None, chances: Any = None
 ) -> AdaptiveProblem:
-    """A problem of what all stages said of each row."""
+    """Return a problem made from the answers of all stages to each row."""
     return AdaptiveProblem(truth, outputs, scores, costs, chances)
 
 
 def from_file(
     file: Any, truth: Any, outputs: Any, costs: Any, scores: Any = None, chances: Any = None
 ) -> AdaptiveProblem:
-    """The same in a file, CSV or Parquet; the keys name its columns."""
+    """Return the same from a CSV or Parquet file; the keys name its columns."""
     return read_problem(file, truth, outputs, scores, costs, chances)
 
 
 SETTING = Setting(
     name="adaptive",
-    summary="cascades that stop when this answer is good enough (beyond the thesis)",
+    summary="cascades that stop when an answer is good enough (beyond the thesis)",
     policies=Policies(
         "weakfeedback.adaptive.policies",
         {

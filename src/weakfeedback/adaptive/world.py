@@ -1,4 +1,4 @@
-"""The hidden part: a recorded row in every round, of which a policy sees one stage after another."""
+"""The hidden part of an adaptive cascade: each round draws a recorded row and shows it stage by stage."""
 
 
 class RecordedWorld:
@@ -11,7 +11,7 @@ class RecordedWorld:
         self.outputs = outputs
         self.scores = scores  # NaN where a stage gives none
         self.wrong = wrong  # 1 where a stage errs
-        self.chances = chances  # what the last stage believes of every stage's answer; no columns if unknown
+        self.chances = chances  # the last stage's probability of every stage's answer; no columns if unknown
 
     def begin(self, rng):
         """Start a replication."""
@@ -26,7 +26,7 @@ class RecordedWorld:
         scores[stage] = self.scores[row, stage]
 
     def believe(self, row, arm, chances):
-        """Write what the last stage believes of all answers, if it was run; return how many numbers these are."""
+        """Write the last stage's probabilities of all answers, if it was run; return how many there are."""
         if arm < self.outputs.shape[1] - 1 or self.chances.shape[1] == 0:
             return 0
         for k in range(chances.size):
@@ -34,5 +34,5 @@ class RecordedWorld:
         return chances.size
 
     def errs(self, row, arm):
-        """1 if the answer of a stage is wrong, else 0."""
+        """Return 1 if the answer of a stage is wrong, else 0."""
         return self.wrong[row, arm]

@@ -4,8 +4,8 @@ import numpy as np
 
 from weakfeedback.kernels.loops import top_set
 
-TINY = 1e-12  # two allocations closer than this are one
-SLACK = 1e-9  # relative: of the budget, and of "the allocation reaches the threshold"
+TINY = 1e-12  # two amounts closer than this count as equal
+SLACK = 1e-9  # relative tolerance on the budget, and on "the amount reaches the threshold"
 
 
 def draw_means(S, F, rng):

@@ -14,12 +14,12 @@ from weakfeedback.validate import brief, plain
 FLOAT, BOOL = (
     np.dtype(np.float64),
     np.dtype(np.bool_),
-)  # created once: attribute lookups cost more than the arrays
+)  # made once: looking up attributes takes longer than making the arrays
 
 
 @functools.cache
 def compiled(function: Any) -> Any:
-    """Return a compiled copy of a plain helper, which gives the same bits; itself where nothing can be compiled."""
+    """Return a compiled copy of a plain helper, with the same bits; the helper itself if it cannot be compiled."""
     try:
         from weakfeedback.engine.compiler.lowering import compiled_function
 
@@ -39,8 +39,8 @@ def knapsack(values: Any, weights: Any, capacity: Any) -> np.ndarray:
     capacity : number >= 0
         Filled to within a relative 1e-9, so that six items of .7 fit into 4.2.
 
-    Branch and bound, exponential in the worst case: a ValueError tells when it was given up after a million nodes.
-    Integer weights are then solved by dynamic programming.
+    Branch and bound, exponential in the worst case: it raises a ValueError after a million nodes, unless the weights
+    are integers, which are then solved by dynamic programming.
 
     >>> knapsack([0.9, 0.6, 0.4], [0.6, 0.55, 0.45], 1.0).tolist()
     [False, True, True]
@@ -83,7 +83,7 @@ _solve: Any = None
 
 
 def _prepare() -> Any:
-    """``checked_pack`` compiled for arrays of floats, without the search for the types of its arguments."""
+    """Return ``checked_pack`` compiled for arrays of floats, without dispatch on the types of its arguments."""
     global _solve
     _solve = compiled(checked_pack)
     if _solve is not checked_pack:
@@ -94,7 +94,7 @@ def _prepare() -> Any:
 
 
 def checked_pack(values: np.ndarray, weights: np.ndarray, capacity: float, chosen: np.ndarray) -> bool:
-    """Write ``pack_levels`` into ``chosen``; return whether the input was good."""
+    """Write the result of ``pack_levels`` into ``chosen``; return whether the input was valid."""
     if values.size != weights.size or not 0.0 <= capacity < math.inf:
         return False
     good = 0

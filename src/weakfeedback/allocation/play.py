@@ -6,15 +6,15 @@ from weakfeedback.allocation.rehearsal import Protocol
 from weakfeedback.decisions import REACH, allocation_words, checked_allocation
 from weakfeedback.engine.loop import Loop
 
-ROUNDS, SEARCHING, FOUND, EQUIVALENT, SERVED = 0, 1, 2, 3, 4  # where the counts are; served_0 is the fifth
+ROUNDS, SEARCHING, FOUND, EQUIVALENT, SERVED = 0, 1, 2, 3, 4  # indices of counts; served_0 is the fifth
 
 
 def play(policy, world, world_rng, rng, marks, counts, table):
     """Play up to the round ``marks[-1]``, counting the rounds in which each arm was served.
 
-    A policy may expose its estimate of the thresholds as ``theta_hat``, and whether it takes it for final as
-    ``found``. An estimate without a ``found`` is found when it is really equivalent, which only this loop can tell.
-    Return 0, or the round in which the policy gave what is not allowed.
+    A policy may expose its estimate of the thresholds as ``theta_hat``, and whether the estimate is final as ``found``.
+    An estimate without a ``found`` counts as found when it is really equivalent, which only this loop can check. Return
+    0, or the round in which the policy returned an invalid allocation.
     """
     K = counts.size - SERVED
     outcomes = np.empty(K)

@@ -4,8 +4,8 @@ A threshold t lies in e + 1, ..., top. Zeros were seen at places y; those at y <
 
     Pr(t) ~ B(1 + P, 1 + F(t)),   F(t) = zeros at y < t,   P = positive outcomes,   B = Euler's beta function.
 
-F does not fall with t and changes only behind places where zeros were seen. Weights are taken relative to that of
-t = e + 1, which is the largest: they can vanish but not overflow.
+F never falls with t and changes only behind places where zeros were seen. Weights are relative to that of t = e + 1,
+which is the largest: they can vanish but not overflow.
 """
 
 import math
@@ -62,7 +62,7 @@ def fall(P, F, zeros):
 def lay_out(i, P, F, edge, top, levels, zeros, used, ends, share, total):
     """Write the segments of arm i's posterior into its row, and return how many there are.
 
-    Of each segment: its last t; the weight of one t; the weight of all t up to its end. Segments that together do not
+    A segment has its last t, the weight of one t, and the weight of all t up to its end. Segments that together do not
     change the total are left out.
     """
     positive = float(P[i])
@@ -98,7 +98,7 @@ def cheapest_join(i, P, F, levels, zeros, used):
         more = float(zeros[i, s])
         after = weight * fall(positive, seen, more)
         change = (levels[i, s + 1] - levels[i, s]) * (weight - after)
-        if change <= least:  # the farthest of equals: where nothing is left to change
+        if change <= least:  # of equal ones the farthest, where nothing is left to change
             best = s
             least = change
         weight = after

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +10,14 @@ import numpy as np
 
 from weakfeedback.allocation.world import SPREAD, AllocationWorld
 from weakfeedback.kernels.knapsack import CAPACITY_SLACK, pack_lightest, runner_up
+from weakfeedback.problem import FrozenProblem, counts_table, fingerprint
 from weakfeedback.validate import brief, number, vector
 
 if TYPE_CHECKING:
     from weakfeedback.engine.loop import Loop
 
 
-class AllocationProblem:
+class AllocationProblem(FrozenProblem):
     """K arms, each with a mean and a threshold, and a budget to be divided among them in every round.
 
     Setting
@@ -208,28 +208,6 @@ class AllocationProblem:
         found: float = self.optimal_value - taken - free - second
         return found
 
-    def _freeze(self) -> None:
-        for value in self.__dict__.values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"an AllocationProblem cannot be changed, so {name} cannot be set")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"an AllocationProblem cannot be changed, so {name} cannot be deleted")
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # NumPy does not pickle the read-only flag.
-        self.__dict__.update(state)
-        self._freeze()
-
-    def __copy__(self) -> AllocationProblem:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> AllocationProblem:
-        return self
-
     def __repr__(self) -> str:
         return (
             f"AllocationProblem(arms={self.arms}, budget={self.budget:g}, setting={self.outcome!r}, "
@@ -260,11 +238,7 @@ class AllocationProblem:
         ``found_at`` is the number of rounds it took to find the thresholds, NaN where they were not found yet;
         ``really_equivalent`` is 1 where the present estimate is, otherwise 0.
         """
-        table = np.asarray(counts)
-        if table.ndim < 1 or table.shape[-1] != self.arms + 4 or table.dtype.kind not in "iu":
-            raise ValueError(
-                f"counts must be integers of shape (..., {self.arms + 4}), got {table.dtype} {table.shape}"
-            )
+        table = counts_table("counts", counts, self.arms + 4)
         rounds, searching, found, equivalent = (table[..., k] for k in range(4))
         regret = np.zeros(table.shape[:-1])
         # in index order, so that the result does not depend on how the counts are batched
@@ -280,10 +254,7 @@ class AllocationProblem:
     def digest(self) -> str:
         """Return a hexadecimal fingerprint of everything that determines a simulation of this problem."""
         head = f"{type(self).__name__} {self.arms} {self.outcome} {self.law} {self.budget.hex()} {SPREAD}"
-        digest = hashlib.sha256(head.encode())
-        for array in (self.means, self.thresholds):
-            digest.update(array.astype("<f8").tobytes())
-        return digest.hexdigest()
+        return fingerprint(head, self.means, self.thresholds)
 
 
 def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:

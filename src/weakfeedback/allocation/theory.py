@@ -1,4 +1,4 @@
-"""Rounds, bounds and the lower bound of chapter 4 as functions of a problem, with corrections."""
+"""Numbers of rounds, upper bounds and the lower bound of chapter 4 as functions of a problem, with corrections."""
 
 import math
 from typing import Any
@@ -43,11 +43,11 @@ def delta_for(horizon: int, alpha: float) -> float:
 def rounds_csb_sk(arms: int, epsilon: float, delta: float) -> float:
     """Return the bound W_delta log2(K) on the rounds of the search of CSB-SK and NUM-SK.
 
-    It holds with probability 1 - delta if all means are at least epsilon (the lemma asks it of the largest mean
-    only; the theorems ask it of all). Thesis, table of rounds, same threshold.
+    It holds with probability 1 - delta if all means are at least epsilon (the lemma requires this only of the largest
+    mean; the theorems require it of all). Thesis, table of rounds, same threshold.
 
-    The policy rounds W up and tries ceil(log2 K) candidates at most, so it can need ceil(W) ceil(log2 K) rounds, a
-    few more than this, and never more.
+    The policy rounds W up and tries at most ceil(log2 K) candidates, so it may need up to ceil(W) ceil(log2 K) rounds,
+    a few more than this.
 
     >>> round(rounds_csb_sk(50, epsilon=0.1, delta=1e-4), 1)
     586.1
@@ -123,7 +123,7 @@ def lower_bound_slope(problem: AllocationProblem) -> float:
     over i > M of (mu_M - mu_i) / d(mu_i, mu_M). d is the Kullback-Leibler divergence of Bernoulli laws. Zero if all
     arms can be served.
 
-    A slope, not a bar: at T = 10 000 log T times it exceeds the regret that is measured on instances I and II.
+    It is only a slope: at T = 10 000, log T times this value exceeds the measured regret on instances I and II.
 
     >>> from weakfeedback.allocation.instances import load
     >>> [round(lower_bound_slope(load(name)) * math.log(10_000)) for name in ("I", "II")]
@@ -183,8 +183,8 @@ def regret_csb_du_search(problem: AllocationProblem, gamma: float) -> float:
 def regret_combinatorial_order(problem: AllocationProblem, horizon: int) -> float:
     """Return sum_i log(K')^2 log(T) / nabla_i: the order, without its constant, of the regret after the search.
 
-    K' is the most arms that one allocation can serve, nabla_i the smallest gap of a round in which arm i incurs its
-    outcome. Thesis, theorems on CSB-MK, CSB-DU and NUM-MK, after Perrault et al. 2020.
+    K' is the largest number of arms that one allocation can serve, nabla_i the smallest gap of a round in which arm i
+    incurs its outcome. Thesis, theorems on CSB-MK, CSB-DU and NUM-MK, after Perrault et al. 2020.
     """
     scale = math.log(max(problem.most_served, 1)) ** 2 * _log(horizon)
     return math.fsum(scale / gap for gap in problem.arm_gaps.tolist())

@@ -1,4 +1,4 @@
-"""How many rounds without a loss make an allocation sufficient: W_delta (thesis, chapter 4)."""
+"""After how many rounds without a loss an amount counts as sufficient: W_delta (thesis, chapter 4)."""
 
 import math
 from typing import Any
@@ -41,7 +41,7 @@ def wait_multiple(arms: int, epsilon: float, delta: float, search_max: float, ga
 
 
 def _short(wait: float, epsilon: float) -> float:
-    """A number of rounds that can be waited."""
+    """Validate a number of rounds to wait."""
     if wait < LONGEST:
         return wait
     raise ValueError(f"epsilon must be so large that less than 2^53 rounds are waited, got {brief(epsilon)}")

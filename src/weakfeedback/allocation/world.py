@@ -1,6 +1,6 @@
 """The hidden side of an allocation problem: draws every arm's outcome in every round, whatever the policy does."""
 
-from weakfeedback.decisions import REACH  # relative, of thresholds and the budget
+from weakfeedback.decisions import REACH  # relative tolerance on thresholds and the budget
 from weakfeedback.kernels.knapsack import pack_lightest
 
 SPREAD = 0.1  # half the width of a uniform outcome
@@ -20,7 +20,7 @@ class AllocationWorld:
         # a reward is seen where the threshold is reached, a loss where it is not
         self.reward = bool(reward)
         self.uniform = bool(uniform)
-        self.value = value  # of the optimal allocation
+        self.value = value  # value of the optimal allocation
 
     def begin(self, rng):
         """Nothing to prepare."""
@@ -35,12 +35,12 @@ class AllocationWorld:
                 outcomes[i] = 1.0 if u < self.mu[i] else 0.0
 
     def allows(self, allocation):
-        """Whether these are K numbers >= 0 that the budget can pay."""
+        """Whether these are K numbers >= 0 within the budget."""
         if allocation.size != self.mu.size:
             return False
         total = 0.0
         for i in range(allocation.size):
-            if not allocation[i] >= 0.0:  # NaN is neither
+            if not allocation[i] >= 0.0:  # NaN fails this, too
                 return False
             total += allocation[i]
         return total <= self.Q * (1.0 + REACH)
@@ -56,7 +56,7 @@ class AllocationWorld:
             served[i] = reaches(allocation[i], theta[i])
 
     def follow(self, estimate, known):
-        """Whether the policy has changed its estimate; ``known`` follows it."""
+        """Whether the policy has changed its estimate; copy it into ``known``."""
         changed = False
         for i in range(estimate.size):
             if estimate[i] != known[i]:

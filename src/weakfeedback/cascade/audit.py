@@ -32,18 +32,18 @@ class Audit:
     arm : int
         The arm that was audited.
     low, high : float
-        Interval of what this arm costs per round more than the cheapest, with confidence ``1 - alpha``; in the money
-        of the costs.
+        Interval of how much more this arm costs per round than the cheapest, with confidence ``1 - alpha``; in the
+        money of the costs.
     verdict : str
         "optimal" if ``high`` is 0; "not the cheapest: weak dominance fails" if ``low`` is above 0 (only "not the
         cheapest" for an arm at which disagreements alone do not stop); "undecided" otherwise.
     items, labels : int
-        Fresh items that were looked at, and how many of them had to be labelled.
+        Number of fresh items, and how many of them had to be labelled.
     against : K pairs of numbers
-        For each other arm the interval of what ``arm`` costs more than it; for later arms the lower end is minus
-        infinity, because nothing is known of it. (0, 0) for the arm itself.
+        For each other arm the interval of how much more ``arm`` costs; for later arms the lower end is minus infinity,
+        because it is unknown. (0, 0) for the arm itself.
     spent : float
-        What the calls and the labels of the audit cost, where that is known.
+        What the calls and the labels of the audit cost, if known.
     """
 
     arm: int
@@ -88,13 +88,13 @@ def audit_arm(
         Total costs C_i, where an error costs 1.
     arm : integer from 0 to K-1
     wrong : bools, shape (labels, arm + 1)
-        Which of the arms 0, ..., arm were wrong, for each of the items that were labelled. These must be all items
-        on which these arms disagree; others do no harm.
+        Which of the arms 0, ..., arm were wrong, for each of the items that were labelled. These must include all items
+        on which these arms disagree; more do no harm.
     items : integer
-        How many fresh items there were, those without a label included.
+        How many fresh items there were, including those without a label.
     differed, compared : K x K integers
-        At [arm, j], j > arm, how often the two disagreed and in how many comparisons. They may stem from all rounds
-        so far: the bound holds at all times at once.
+        At [arm, j], j > arm, how often the two disagreed and in how many comparisons. They may be from all rounds so
+        far: the bound holds at all times at once.
     alpha : number between 0 and 1
         The interval misses the truth with at most about this probability; of the K - 1 comparisons each gets
         alpha / (K - 1).
@@ -175,8 +175,8 @@ def bonett_price(plus: int, minus: int, n: int, level: float) -> tuple[float, fl
 def upper_probability(count: float, tries: float, level: float) -> float:
     """Return the largest q with ln B(D + 1, N - D + 1) - D ln q - (N - D) ln(1 - q) <= ln(1 / level).
 
-    D is the ``count`` of events in N ``tries``. It lies below the true probability, ever, with probability at most
-    ``level``, however long one looks and whenever one stops.
+    D is the ``count`` of events in N ``tries``. The probability that it is ever below the true probability is at most
+    ``level``, however often it is checked and whenever one stops.
 
     >>> round(upper_probability(0, 100, 0.05), 4), upper_probability(3, 3, 0.05)
     (0.0733, 1.0)

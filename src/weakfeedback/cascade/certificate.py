@@ -6,17 +6,17 @@ the first is optimal, whatever the truth is. Under weak dominance the optimal ar
 for all j < i and C_j - C_i > p_ij for all j > i. If no arm can pass both, weak dominance certainly fails. Everything
 else needs labels: ``weakfeedback.cascade.audit``, Q-USS.
 
-The p_ij are known up to a confidence sequence, which holds for all pairs and at all times together: one may look after
-every round, as often as one likes. It is the mixture of Robbins with the Beta(1/2, 1/2) prior,
+The p_ij are known up to a confidence sequence, which holds for all pairs and at all times together: it may be checked
+after every round. It is the mixture of Robbins with the Beta(1/2, 1/2) prior,
 
     M_n(p) = B(d + 1/2, n - d + 1/2) / B(1/2, 1/2) / (p^d (1 - p)^(n - d))
 
-after d disagreements in n comparisons, a martingale that starts at 1 if p is the true probability, so that it ever
-reaches 1 / a with probability at most a (Ville). Excluded are all p with M_n(p) >= 1 / a, with a = alpha over the
-number of pairs.
+after d disagreements in n comparisons. If p is the true probability, this is a martingale that starts at 1, so the
+probability that it ever reaches 1 / a is at most a (Ville). All p with M_n(p) >= 1 / a are excluded, with a = alpha
+divided by the number of pairs.
 
-A policy that has settled hardly compares any more, often before anything is proved: ``needed`` says how many
-comparisons are still needed.
+A policy that has settled rarely compares any more, and often settles before anything is proved: ``needed`` says how
+many comparisons are still needed.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class Certificate:
         dominance fails, so disagreements alone cannot be trusted. "undecided" otherwise. The probability that it is
         ever wrong, at any time and however often one looks, is at most ``alpha``.
     possible : tuple of int
-        The arms, from 0, that can be optimal at all: those that no earlier arm excludes.
+        The arms, from 0, that can be optimal: those that no earlier arm excludes.
     needed : int or None
         An estimate of how many more comparisons of every pair would decide, if arms go on to disagree as often as they
-        did; None if it is decided, if some pair was never compared, or if at these rates none would.
+        did; None if it is decided, if some pair was never compared, or if no number would decide at these rates.
     alpha : float
     intervals : dict
         By pair (i, j) with i < j the limits (low, high) of its disagreement.
@@ -86,8 +86,8 @@ class Certificate:
 def certify(costs: Any, compared: Any, disagreed: Any, alpha: float = 0.05) -> Certificate:
     """Return what comparisons of the arms prove without labels.
 
-    Valid if whether a pair is compared in a round does not depend on what the arms say in that round, which is so when
-    the stop is chosen before.
+    Valid if the choice of the pairs compared in a round does not depend on the outputs of that round, which holds when
+    the stop is chosen before it.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def certify(costs: Any, compared: Any, disagreed: Any, alpha: float = 0.05) -> C
         Total costs C_i of stopping at each arm, where an error costs 1.
     compared, disagreed : integers, shape (K, K)
         How often arms i < j were compared, and how often they disagreed; only the entries above the diagonal are read.
-        Sums of distances from 0 to 1 may stand for counts of disagreements, if error is measured by the same distance.
+        Sums of distances from 0 to 1 may replace counts of disagreements, if errors are measured by the same distance.
     alpha : number from 0 to 1
         The probability that the certificate is ever wrong.
 
@@ -178,7 +178,7 @@ def _excluded(n: np.ndarray, d: np.ndarray, p: np.ndarray, limit: float) -> np.n
 def _decide(
     arms: int, gaps: np.ndarray, n: np.ndarray, d: np.ndarray, limit: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The verdicts, and which arms are possible; n and d have pairs in their last axis."""
+    """Return the verdicts, and which arms are possible; n and d have pairs in their last axis."""
     rate = np.divide(d, n, out=np.full(np.shape(n), 0.5), where=n > 0.0)
     out = _excluded(n, d, np.minimum(gaps, 1.0), limit)
     beyond = (gaps > 1.0) | (out & (gaps > rate))  # C_j - C_i is above the upper limit: j is excluded

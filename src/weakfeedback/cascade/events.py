@@ -1,10 +1,10 @@
-"""Cascades by events: rounds in which only the usual arm is played are skipped, without changing the distribution.
+"""Cascades by events: skip rounds in which only the usual arm is played, without changing the distribution.
 
-A policy can be played so if the probabilities are known with which it accepts its arms; ``LAWS`` has them by class.
-Stopping at the first arm shows no pair, so nothing changes until another arm is played: a geometric number of rounds.
-Stopping at a later arm m shows the pairs before it, and the probabilities drift. They are then bounded over the next n
-rounds, the geometric draw is made with the bound, and what it proposes is taken with the ratio of the true probability
-to the bound (thinning). What the skipped rounds showed is one multinomial draw of the world. Nothing is approximated.
+A policy can be played this way if the probabilities with which it accepts its arms are known; ``LAWS`` has them by
+class. Stopping at the first arm shows no pair, so nothing changes until another arm is played: a geometric number of
+rounds. Stopping at a later arm m shows the pairs before it, and the probabilities drift. They are then bounded over the
+next n rounds. The geometric draw uses the bound, and its proposal is accepted with the ratio of the true probability to
+the bound (thinning). What the skipped rounds showed is one multinomial draw of the world. Nothing is approximated.
 """
 
 import math
@@ -16,7 +16,7 @@ from weakfeedback.cascade.policies.uss_ts import UssTs
 from weakfeedback.cascade.world import TableWorld
 
 STEP = 8  # factor by which a stretch is shortened or lengthened
-PROPOSALS = 2.0  # in a stretch, on average and at most
+PROPOSALS = 2.0  # maximum mean number of proposals in a stretch
 
 
 def play_events(policy, world, world_rng, rng, marks, pulls, table):
@@ -63,7 +63,7 @@ def chances(acceptance):
 
 
 def _other(law, usual, rounds=0):
-    """Return the probability that another arm than the usual one is played; with ``rounds``, an upper bound."""
+    """Return the probability that an arm other than the usual one is played; with ``rounds``, an upper bound."""
     acceptance = law.acceptance(usual, rounds)
     stays = float(np.log1p(-acceptance[:usual]).sum()) if (acceptance[:usual] < 1.0).all() else -math.inf
     if usual < acceptance.size:
@@ -143,17 +143,17 @@ class BetaAcceptance:
 
 
 class FixedAcceptance:
-    """The same for a fixed arm: always or never, and nothing is learned."""
+    """Acceptance probabilities of a fixed arm: 0 or 1, and nothing is learned."""
 
     def __init__(self, policy):
         self.policy = policy
 
     def acceptance(self, arm=0, rounds=0):
-        """The probabilities with which arms 0, ..., K-2 are accepted."""
+        """Return the probabilities with which arms 0, ..., K-2 are accepted."""
         return np.array([1.0 - self.refusal(i) for i in range(self.policy.K - 1)])
 
     def refusal(self, i):
-        """The probability with which arm i is not accepted."""
+        """Return the probability that arm i is not accepted."""
         return 0.0 if i >= self.policy.arm else 1.0
 
     def learn(self, arm, differed, rounds):
@@ -164,7 +164,7 @@ LAWS = {UssTs: BetaAcceptance, FixedArm: FixedAcceptance}
 
 
 def law_of(policy):
-    """The probabilities with which a policy accepts its arms; its class is in ``LAWS``, or derived from one."""
+    """Return the acceptance probabilities of a policy whose class is in ``LAWS``, or derived from one of them."""
     return next(LAWS[kind](policy) for kind in type(policy).__mro__ if kind in LAWS)
 
 
@@ -204,7 +204,7 @@ class LawSupply:
         """Skip rounds that are not observed: they are independent of all others."""
 
     def one(self, rng):
-        """The disagreements of one round."""
+        """Return the disagreements of one round."""
         return self.differ[self.world.draw(rng)]
 
 
@@ -229,12 +229,12 @@ class TableSupply:
         self.served = (self.served + rounds) % self.differ.shape[0]
 
     def one(self, rng):
-        """The disagreements of the next round."""
+        """Return the disagreements of the next round."""
         row = self.served
         self.pass_by(1)
         return self.differ[row]
 
 
 def _differences(rows):
-    """By row, which pairs of arms disagree."""
+    """Return, by row, which pairs of arms disagree."""
     return rows[:, 1:, None] != rows[:, None, 1:]

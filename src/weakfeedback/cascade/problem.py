@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weakfeedback.problem import FrozenProblem, counts_table, fingerprint
 from weakfeedback.validate import brief, cumulative_costs, number, plain, vector
 
 if TYPE_CHECKING:
@@ -21,7 +21,33 @@ TIE = 1e-12
 BSC_ARMS = 16
 
 
-class CascadeProblem:
+class RowsProblem(FrozenProblem):
+    """A problem whose rounds are rows (y, y1, ..., yK), drawn from a law or served in turn from a data set."""
+
+    arms: int
+    errors: np.ndarray
+    disagreement: np.ndarray
+    total_costs: np.ndarray
+    optimal_arm: int
+    gaps: np.ndarray
+    xi: float
+    weak_dominance: bool
+    _rows: np.ndarray
+    _probabilities: np.ndarray
+    _cycled: bool
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(arms={self.arms}, optimal_arm={self.optimal_arm}, "
+            f"weak_dominance={self.weak_dominance}, xi={self.xi:.6g})"
+        )
+
+    def _fingerprint(self, costs: np.ndarray) -> str:
+        head = f"{type(self).__name__} {self._rows.shape} {self._cycled}"
+        return fingerprint(head, self._rows, self._probabilities, costs)
+
+
+class CascadeProblem(RowsProblem):
     """A cascade of K tests of rising cost whose errors are never revealed.
 
     Setting
@@ -92,24 +118,13 @@ class CascadeProblem:
 
     setting = "cascade"
 
-    arms: int
     costs: np.ndarray
-    errors: np.ndarray
-    disagreement: np.ndarray
-    total_costs: np.ndarray
-    optimal_arm: int
-    gaps: np.ndarray
     kappas: np.ndarray
     xis: np.ndarray
     rho: float
-    xi: float
     strong_dominance: bool
-    weak_dominance: bool
     lower_set: tuple[int, ...]
     upper_set: tuple[int, ...]
-    _rows: np.ndarray
-    _probabilities: np.ndarray
-    _cycled: bool
 
     def __init__(self, outcomes: Any, probabilities: Any, costs: Any, tradeoff: Any = 1.0):
         rows = _integers("outcomes", outcomes, "integer labels")
@@ -212,34 +227,6 @@ class CascadeProblem:
         )
         self._freeze()
 
-    def _freeze(self) -> None:
-        for value in self.__dict__.values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"a CascadeProblem cannot be changed, so {name} cannot be set")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a CascadeProblem cannot be changed, so {name} cannot be deleted")
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # NumPy does not pickle the read-only flag.
-        self.__dict__.update(state)
-        self._freeze()
-
-    def __copy__(self) -> CascadeProblem:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> CascadeProblem:
-        return self
-
-    def __repr__(self) -> str:
-        return (
-            f"CascadeProblem(arms={self.arms}, optimal_arm={self.optimal_arm}, "
-            f"weak_dominance={self.weak_dominance}, xi={self.xi:.6g})"
-        )
-
     def world(self) -> LawWorld | TableWorld:
         """Return the hidden part of the simulation, which draws the rows."""
         from weakfeedback.cascade.world import LawWorld, TableWorld
@@ -259,11 +246,7 @@ class CascadeProblem:
         >>> problem.measures([3, 5])["regret"].item(), problem.measures([3, 5])["cost"].item()
         (0.75, 3.25)
         """
-        counts = np.asarray(pulls)
-        if counts.ndim < 1 or counts.shape[-1] != self.arms or counts.dtype.kind not in "iu":
-            raise ValueError(
-                f"pulls must be integers of shape (..., {self.arms}), got {counts.dtype} {counts.shape}"
-            )
+        counts = counts_table("pulls", pulls, self.arms)
         regret = np.zeros(counts.shape[:-1])
         cost = np.zeros(counts.shape[:-1])
         # in index order, so that the result does not depend on how the counts are batched
@@ -275,11 +258,7 @@ class CascadeProblem:
 
     def digest(self) -> str:
         """Return a hexadecimal fingerprint of everything that determines a simulation of this problem."""
-        head = f"{type(self).__name__} {self._rows.shape} {self._cycled}"
-        digest = hashlib.sha256(head.encode())
-        for array, kind in ((self._rows, "<i8"), (self._probabilities, "<f8"), (self.costs, "<f8")):
-            digest.update(array.astype(kind).tobytes())
-        return digest.hexdigest()
+        return self._fingerprint(self.costs)
 
 
 def _weighted_costs(costs: Any, tradeoff: Any, arms: int) -> np.ndarray:

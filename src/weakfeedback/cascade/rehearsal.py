@@ -8,13 +8,12 @@ from weakfeedback.kernels.loops import disagreements
 from weakfeedback.typing import Policy, Problem, Rng
 
 
-class Script:
+class Rows:
     """A world that replays given rows (y, y1, ..., yK)."""
 
     def __init__(self, rows: np.ndarray) -> None:
         self.rows = rows
         self.served = 0
-        self.sold: list[int] = []  # rows whose truth was bought
 
     def begin(self, rng: Rng) -> None:
         """Nothing to prepare."""
@@ -23,6 +22,14 @@ class Script:
         """Return the next row."""
         self.served += 1
         return self.served - 1
+
+
+class Script(Rows):
+    """The same, showing the outputs up to an arm and selling the truth."""
+
+    def __init__(self, rows: np.ndarray) -> None:
+        super().__init__(rows)
+        self.sold: list[int] = []  # rows whose truth was bought
 
     def show(self, row: Any, arm: int, seen: Any) -> None:
         """Write the outputs of arms 0, ..., arm into ``seen``."""
@@ -35,8 +42,8 @@ class Script:
         return self.rows[row, 0]
 
 
-class Protocol:
-    """Draw, decide, show and learn as separate steps."""
+class Recorded:
+    """What is recorded of a problem whose rounds are rows."""
 
     decides = "select"  # the method that returns the decision
     # the same feedback as pairs, for callers with their own comparison
@@ -47,6 +54,10 @@ class Protocol:
         world = problem.world()
         world.begin(rng)
         return np.array([world.rows[world.draw(rng)] for _ in range(rounds)])
+
+
+class Protocol(Recorded):
+    """Draw, decide, show and learn as separate steps."""
 
     def script(self, hidden: np.ndarray) -> Script:
         """Return a world that replays recorded data."""

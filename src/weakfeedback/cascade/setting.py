@@ -28,12 +28,12 @@ def describe_problem(problem: CascadeProblem) -> Words:
 
 
 def channel(errors: Any, slip: Any = 0.05) -> dict[str, Any]:
-    """The keys of the table ``bsc``."""
+    """Return the keys of the table ``bsc``."""
     return {"errors": errors, "slip": slip}
 
 
 def from_channel(bsc: dict[str, Any], costs: Any, tradeoff: Any = 1.0) -> CascadeProblem:
-    """A cascade of binary symmetric channels, written as a table of its own."""
+    """Return a cascade of binary symmetric channels, given by a table ``bsc``."""
     return CascadeProblem.bsc(costs=costs, tradeoff=tradeoff, **channel(**bsc))
 
 

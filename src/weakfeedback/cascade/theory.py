@@ -1,6 +1,7 @@
 """Regret bounds of chapter 2 as functions of a problem and a horizon, with their corrections.
 
-The bounds are those of the thesis, after Verma et al. (AISTATS 2019, USS-UCB) and Verma et al. (ACML 2020, USS-TS).
+The bounds are those of the thesis, from Verma et al. (AISTATS 2019, USS-UCB) and Verma et al. (ACML 2020, USS-TS).
+Formulas count arms from 1, as the thesis does.
 """
 
 import math
@@ -34,15 +35,15 @@ def ucb_pulls(
     which needs alpha > 0.5. With f given, C is the sum over t = 1, ..., T: the proof uses no more, but the
     bound stays finite as T grows only if the series converges.
 
-    The line for j > i* does not hold as stated if j is the last of three or more arms. USS-UCB plays the last arm
-    also when no arm passes its tests, and then nothing is known of the last arm's own disagreement with i*
-    (the proof says that an arm played is preferred to i*). ``empty_set_counterexample`` makes it play the last
-    arm in all of 10 000 rounds, where the bound says 53. All other entries hold.
+    The line for j > i* does not hold as stated if j is the last of three or more arms. USS-UCB also plays the last arm
+    when no arm passes its tests, and that says nothing about the last arm's own disagreement with i* (the proof assumes
+    that an arm that is played is preferred to i*). On ``empty_set_counterexample`` it plays the last arm in all of 10
+    000 rounds, where the bound is 53. All other entries hold.
 
     With ``repaired=True`` the entry of the last arm is 1 (for round 1) plus the entries of all other j != i* plus its
-    own. The argument of the thesis proves that: if i* fails its tests, it does so against some j, and playing the
-    last arm also compares i* with that j. All pairs grow together then, so ``repaired="tight"`` has, with xi the
-    smallest of the xi_j of j > i*,
+    own. The argument of the thesis proves this: if i* fails its tests, it does so against some j, and playing the last
+    arm also compares i* with that j. In such rounds all pairs are compared, so ``repaired="tight"`` has, with xi the
+    smallest xi_j over j > i*,
 
         E N_K(T) <= 2 + L / xi^2 + sum over j < i* of C / (2 xi_j^2)
                       + sum over j > i* of (sqrt(pi L / 2) + 1/2) / xi_j^2.
@@ -117,11 +118,11 @@ def ucb_regret_strong_dominance(
 ) -> float:
     """Bound the expected regret of USS-UCB uniformly under strong dominance: 4 sqrt(alpha K T log f(T)).
 
-    Thesis, section 2.4, theorem on problem independent bounds, second part. The proof asks for alpha > 0.5
-    when f(t) = t, for binary labels (so that all kappa_j are 0), and for T large enough; constants that grow
-    with C_K - C_1 are dropped on the way, so it also needs costs that are small against the bound.
+    Thesis, section 2.4, theorem on problem independent bounds, second part. The proof needs alpha > 0.5 when f(t) = t,
+    binary labels (so that all kappa_j are 0), and T large enough; it drops constants that grow with C_K - C_1, so it
+    also needs costs that are small compared with the bound.
 
-    It does not hold from four arms on, nor does any bound of order sqrt(T): on
+    It does not hold for four or more arms, and no bound of order sqrt(T) does: on
     ``strong_dominance_counterexample()`` the bound at T = 10 000, alpha = 1, is 2428 and the regret 8479, and with a
     step that shrinks like 1 / sqrt(T) the regret is linear in T. For three arms the order sqrt(T) holds: if arm 3 is
     played and i* fails its tests, Delta_3 is at most four confidence widths. The logarithmic bound of
@@ -142,10 +143,10 @@ def ucb_regret_uniform(
     """Return the uniform bound claimed for USS-UCB under weak dominance: 3 (3 alpha K log f(T))^(1/3) T^(2/3).
 
     Thesis, section 2.4, theorem on problem independent bounds, first part. It does not hold uniformly: the proof
-    balances T xi' against a term in 1 / xi'^2 with a free xi', but needs xi' < xi, and xi can be as small as
-    one likes. On ``uniform_counterexample()`` with alpha = 1, USS-UCB plays arm 2 in every one of 100 000
-    rounds: regret 100 100 against a bound of 26 520. The rate T^(2/3) is attainable, up to a root of log T, by another
-    policy, forced comparison: ``forced_comparison_regret``.
+    balances T xi' against a term in 1 / xi'^2 with a free xi', but needs xi' < xi, and xi can be arbitrarily small. On
+    ``uniform_counterexample()`` with alpha = 1, USS-UCB plays arm 2 in every one of 100 000 rounds: regret 100 100
+    against a bound of 26 520. Another policy, forced comparison, attains the rate T^(2/3) up to a factor sqrt(log T):
+    ``forced_comparison_regret``.
 
     >>> round(ucb_regret_uniform(uniform_counterexample(), 100_000, alpha=1.0))
     26520
@@ -169,9 +170,9 @@ def ts_regret_leading(problem: CascadeProblem, horizon: int, epsilon: float) -> 
     p_j + xi_j is C_j - C_i*; where that is 1 or more, no sample can exceed it, d is infinite and the arm adds
     nothing.
 
-    The condition holds by itself for two arms. With three or more it does not hold of USS-TS, which draws the samples
+    Transitivity holds trivially for two arms. With three or more it does not hold for USS-TS, which draws the samples
     of different pairs independently: with the costs (.05, .1, .53) of the thesis, 27 % of the draws from the prior are
-    not transitive. So the theorem then says nothing of USS-TS, and without its condition the bound fails
+    not transitive. So the theorem then says nothing about USS-TS, and without its condition the bound fails
     (``empty_set_counterexample(0.1)``).
 
     >>> round(ts_regret_leading(uniform_counterexample(xi=0.1), horizon=1000, epsilon=0.1), 1)
@@ -194,9 +195,9 @@ def ts_regret_uniform(arms: int, horizon: int, strong: bool) -> float:
     Thesis, section 2.5, theorem on problem independent bounds: sqrt(K T ln T) under strong dominance,
     (K ln T)^(1/3) T^(2/3) under weak dominance, both if the samples are transitive.
 
-    For three or more arms transitivity does not hold of USS-TS (see ``ts_regret_leading``). The second bound does not
+    For three or more arms transitivity does not hold for USS-TS (see ``ts_regret_leading``). The second bound does not
     hold for two arms either, for the reason given in ``ucb_regret_uniform``: on ``uniform_counterexample`` the regret
-    of USS-TS too is linear in T until T is about 1 / xi^2, which no constant can cover.
+    of USS-TS is also linear in T until T is about 1 / xi^2, which no constant can cover.
 
     >>> round(ts_regret_uniform(3, 10_000, strong=True)), round(ts_regret_uniform(3, 10_000, strong=False))
     (526, 1403)
@@ -235,22 +236,22 @@ def forced_comparison_regret(problem: CascadeProblem, horizon: int) -> float:
 
 
 def uniform_counterexample(xi: float = 0.001) -> CascadeProblem:
-    """Return a problem with weak dominance by a margin ``xi`` where arm 2 costs more than 1/2 a round.
+    """Return a problem with weak dominance by a margin ``xi`` where arm 2 costs more than 1/2 more per round.
 
-    Arm 1 is always right, arm 2 is wrong with probability 1/2 and costs 1/2 + xi more. Both arms must be compared
-    about alpha log(T) / xi^2 times before arm 1 can be trusted, at 1 + xi each.
+    Arm 1 is always right, arm 2 is wrong with probability 1/2 and costs 1/2 + xi more. The two arms must be compared
+    about alpha log(T) / xi^2 times before arm 1 is accepted, at a regret of 1 + xi each.
     """
     margin = number("xi", xi, above=TIE)
     return CascadeProblem([[1, 1, 1], [1, 1, 0]], [0.5, 0.5], costs=[0.0, 0.5 + margin])
 
 
 def empty_set_counterexample(xi: float = 0.01) -> CascadeProblem:
-    """Return a problem with weak dominance where USS-UCB plays a bad last arm that it knows to be bad.
+    """Return a problem with weak dominance where USS-UCB keeps playing a last arm that it has already shown to be bad.
 
     Arms 1 and 3 always agree and are wrong with probability .3, arm 2 is always right. Arm 2 is almost worth its
     cost (it loses by ``xi`` < .5), so arm 1 passes its test against arm 2 only after alpha log(T) / xi^2
-    comparisons. Arm 2 fails against arm 3, which disagrees with it more often than the cost says.
-    No arm passes, so arm 3 is played, at .5 + xi a round.
+    comparisons. Arm 2 fails against arm 3, because they disagree more often than the extra cost. No arm passes, so arm
+    3 is played, at a regret of .5 + xi per round.
     """
     margin = number("xi", xi, above=TIE)
     if margin >= 0.5:
@@ -264,8 +265,8 @@ def strong_dominance_counterexample(step: float = 0.03, dear: float = 1.0) -> Ca
 
     The first is optimal. While the confidence width lies between ``step`` and 2 ``step``, arm 1 fails against arm 2,
     arm 2 against arm 3, and arms 3 and 4 are not worth their price over arm 1: no arm passes both tests, so USS-UCB
-    plays the last, at 2 ``step`` + ``dear`` a round. With step = sqrt(alpha log(T) / T) that is so in about the last
-    three quarters of T rounds. The arms always agree, so nothing here is random.
+    plays the last, at a regret of 2 ``step`` + ``dear`` per round. With step = sqrt(alpha log(T) / T) this happens in
+    about the last three quarters of T rounds. The arms always agree, so nothing here is random.
     """
     low, more = number("step", step, above=TIE), number("dear", dear, above=TIE)
     return CascadeProblem([[1] * 5], [1.0], [0.0, low, 2.0 * low, 2.0 * low + more])
@@ -293,7 +294,7 @@ def _exploration(horizon: int, alpha: float, f: Exploration | None) -> tuple[flo
 
 
 def _divergence(p: float, q: float) -> float:
-    """The Kullback-Leibler divergence d(p, q) of Bernoulli laws for p < q, infinite from q = 1 on."""
+    """Return the Kullback-Leibler divergence d(p, q) of Bernoulli laws for p < q, infinite from q = 1 on."""
     if q >= 1.0 - TIE:
         return math.inf
     head = p * math.log(p / q) if p > 0.0 else 0.0

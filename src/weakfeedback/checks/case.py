@@ -1,6 +1,7 @@
 """Shared parts of the conformance checks: the policy under test, its rounds step by step, and comparisons of runs."""
 
 import copy
+import functools
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import numpy as np
 from weakfeedback.borrowing import Lender
 from weakfeedback.checks.codelines import writes
 from weakfeedback.engine.loop import loop_for
-from weakfeedback.engine.replication import restore, streams
+from weakfeedback.engine.replication import Interpreted, restore, streams
 from weakfeedback.engine.seeds import WORLD, generator
 
 
@@ -26,9 +27,14 @@ class Case:
     rounds: int
     seed: int
 
-    @property
+    @functools.cached_property
     def loop(self) -> Any:
         return loop_for(self.problem, self.make())
+
+    @functools.cached_property
+    def run(self) -> list[tuple[np.ndarray, dict[str, Any]]]:
+        """The run of a new policy in the interpreter, with which several checks compare another."""
+        return list(trace(self, self.new(), Interpreted(self.problem)))
 
     def place(self, field: str, *entry: str) -> str:
         """Return where methods write a field, as the end of a message."""
@@ -39,7 +45,7 @@ class Case:
         return streams(self.problem, self.make(), self.seed, 0)
 
     def new(self) -> Any:
-        """Return a fresh policy; for a setting with players a list of them, each from the factory."""
+        """Return a new policy; for a setting with players a list of them, each from the factory."""
         players = self.loop.players
         return self.make() if players is None else [self.make() for _ in range(players(self.problem))]
 
@@ -55,7 +61,7 @@ def rounds_of(case: Case, lending: bool = False, rounds: int = 0) -> Iterator[tu
 
 
 def decide(case: Case, policy: Any, row: Any, rng: Any) -> Any:
-    """Ask for a decision, after what the setting announces before it (a context), and judge it."""
+    """Ask for a decision, after what the setting announces before it (a context), and check it."""
     loop = case.loop
     announced = loop.protocol.announce(row) if hasattr(loop.protocol, "announce") else ()
     decision = loop.protocol.decide(policy, *announced, rng)
@@ -80,7 +86,7 @@ def pair_methods(case: Case) -> tuple[str, ...]:
 def trace(
     case: Case, policy: Any, player: Any, world: Any = None, rebuild_at: int = 0
 ) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
-    """Play round by round; the counts and the state after each."""
+    """Play round by round; yield the counts and the state after each."""
     world_rng, rng = case.generators()
     world = case.problem.world() if world is None else world
     counts = np.zeros(len(case.loop.counters(case.problem)), dtype=np.int64)
@@ -92,12 +98,12 @@ def trace(
         yield table[0].copy(), frozen(state)
         restore(policy, state)
         if t == rebuild_at:
-            policy = _rebuilt(policy)
+            policy = _rebuild(policy)
 
 
-def _rebuilt(policy: Any) -> Any:
+def _rebuild(policy: Any) -> Any:
     if isinstance(policy, list):
-        return [_rebuilt(player) for player in policy]
+        return [_rebuild(player) for player in policy]
     made = object.__new__(type(policy))
     vars(made).update(pickle.loads(pickle.dumps(vars(policy))))
     return made

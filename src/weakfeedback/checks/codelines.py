@@ -8,7 +8,7 @@ from weakfeedback.engine.compiler.fingerprint import reachable
 
 
 def writes(cls: type, entry: tuple[str, ...], field: str) -> str:
-    """The first line in which ``entry``, or what it calls, writes a field, such as "select() line 12"; "" if none."""
+    """Return the first line in which ``entry``, or what it calls, writes a field, as "select() line 12"; "" if none."""
     methods = {"__init__": vars(cls).get("__init__")} | reachable(cls, entry)
     for name in (*entry, *(name for name in methods if name != "__init__")):
         function = methods.get(name)

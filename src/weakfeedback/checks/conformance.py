@@ -1,7 +1,7 @@
 """Conformance of a policy: everything the simulation and the live objects rely on, checked by running it.
 
-``check_policy(factory, problem)`` is what this package's own policies pass; run it on yours. Each check is
-a function below whose first line says what it demands.
+This package's own policies pass ``check_policy(factory, problem)``; run it on yours. Each check is a function below
+whose first line says what it requires.
 """
 
 import copy
@@ -37,11 +37,11 @@ from weakfeedback.engine.replication import Compiled, Interpreted, cast, state_o
 from weakfeedback.engine.seeds import generator
 from weakfeedback.plaintext import one_line
 
-SHORT_ROUNDS = 40  # rounds of a check whose subject is also covered by others
+SHORT_ROUNDS = 40  # rounds of a check whose subject other checks cover as well
 
 
 class PolicyCheckError(ValueError):
-    """A policy does not keep the protocol; one line per failed check."""
+    """A policy violates the protocol; one line per failed check."""
 
 
 @dataclass
@@ -67,15 +67,15 @@ def check_policy(
     Parameters
     ----------
     factory : callable
-        Takes the problem and returns a fresh policy, for instance ``lambda p: UssTs(p.costs)``.
+        Takes the problem and returns a new policy, for instance ``lambda p: UssTs(p.costs)``.
     problem : a problem of the policy's setting
     rounds, seed : integers
         Length and seed of each run.
     compiled : bool
         False leaves out the comparison with compiled code, for policies that cannot be compiled.
 
-    Returns the report; raises ``PolicyCheckError`` when a check fails: the failures first, one per cause, even if
-    several checks found it.
+    Returns the report; raises ``PolicyCheckError`` if a check fails: the failures first, one per cause, even if several
+    checks found it.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def check_policy(
         try:
             check(case)
         except (Exception, SystemExit) as error:
-            text, cause = _told(error, case)
+            text, cause = _describe_failure(error, case)
             name = _name(CAUSES.get(type(error), check))
             if cause not in causes:
                 report.failed.append(f"{name}: {text}")
@@ -111,7 +111,7 @@ def _name(check: Callable[[Case], None]) -> str:
     return check.__name__.replace("_", " ")
 
 
-def _told(error: BaseException, case: Case) -> tuple[str, str]:
+def _describe_failure(error: BaseException, case: Case) -> tuple[str, str]:
     """Return what a check found, with method and line, and a key that identifies the cause."""
     text, cls = _words_of(error), type(case.make())
     if isinstance(error, WritesToLoan):
@@ -137,7 +137,7 @@ def _words_of(error: BaseException) -> str:
 
 
 def fields_are_numbers_and_arrays(case: Case) -> None:
-    """``vars(policy)`` holds numbers, bools and arrays only, and no two arrays share memory."""
+    """``vars(policy)`` holds only numbers, bools and arrays, and no two arrays share memory."""
     policy = case.make()
     separate_fields(policy)
     for name, value in vars(policy).items():
@@ -149,19 +149,19 @@ def fields_are_numbers_and_arrays(case: Case) -> None:
 
 
 def decisions_are_allowed(case: Case) -> None:
-    """What ``select`` or ``choose`` returns is one of the decisions of the setting; the other checks judge it too."""
+    """What ``select`` or ``choose`` returns is a valid decision of the setting; the other checks test this, too."""
     for policy, _, decision, seen, rng in rounds_of(case, rounds=SHORT_ROUNDS):
         case.loop.protocol.learn(policy, decision, seen, rng)
 
 
 def lent_arrays_are_not_written(case: Case) -> None:
-    """Outputs, contexts, allocations and observations are only read; the two checks of feedback look for it too."""
+    """Outputs, contexts, allocations and observations are only read; the two checks of feedback test this, too."""
     for _, lenders, decision, seen, rng in rounds_of(case, lending=True, rounds=SHORT_ROUNDS):
         case.loop.protocol.learn(lenders, decision, seen, rng)
 
 
 def settled_players_stay(case: Case) -> None:
-    """A player that calls itself settled plays its arm from then on (unless it is ``fair`` and takes turns)."""
+    """A player that reports itself settled plays its arm from then on (unless it is ``fair`` and takes turns)."""
     players = case.loop.players
     if players is None or getattr(case.make(), "fair", False):
         return
@@ -191,9 +191,8 @@ def settled_players_stay(case: Case) -> None:
 
 
 def same_seed_same_run(case: Case) -> None:
-    """Two fresh policies with equal generators do the same: all randomness comes from ``rng``."""
-    runs = [trace(case, case.new(), Interpreted(case.problem)) for _ in range(2)]
-    compare(runs[0], runs[1], "two runs with one seed")
+    """Two new policies with equal generators do the same: all randomness comes from ``rng``."""
+    compare(case.run, trace(case, case.new(), Interpreted(case.problem)), "two runs with one seed")
 
 
 def copies_are_independent(case: Case) -> None:
@@ -214,12 +213,11 @@ def compiled_as_interpreted(case: Case) -> None:
         compiled = Compiled(case.problem, case.make())
     except CannotLower as reason:
         raise Failure(f"cannot be compiled: {reason}") from None
-    interpreted = trace(case, case.new(), Interpreted(case.problem))
-    compare(interpreted, trace(case, case.new(), compiled), "interpreted and compiled")
+    compare(case.run, trace(case, case.new(), compiled), "interpreted and compiled")
 
 
 def select_learns_nothing(case: Case) -> None:
-    """Deciding changes no field but those named in ``scratch``: only feedback teaches."""
+    """Deciding changes no field except those named in ``scratch``: a policy learns only from feedback."""
     policy, protocol = case.new(), case.loop.protocol
     notes = getattr(case.make(), "scratch", ())
     _, rng = case.generators()
@@ -239,7 +237,7 @@ def select_learns_nothing(case: Case) -> None:
 
 
 def feedback_is_not_kept(case: Case) -> None:
-    """No field shares memory with the feedback or the decision: both are lent for the call only."""
+    """No field shares memory with the feedback or the decision: both belong to the caller."""
     for policy, lenders, decision, seen, rng in rounds_of(case, lending=True):
         case.loop.protocol.learn(lenders, decision, seen, rng)
         loans = [loan for one in (lenders if isinstance(lenders, list) else [lenders]) for loan in one.lent]
@@ -252,10 +250,9 @@ def feedback_is_not_kept(case: Case) -> None:
 
 def save_and_restore_midway(case: Case) -> None:
     """A policy rebuilt from ``vars`` in the middle of a run continues identically."""
-    whole = list(trace(case, case.new(), Interpreted(case.problem)))
     rest = trace(case, case.new(), Interpreted(case.problem), rebuild_at=case.rounds // 2)
     for t, step in enumerate(rest, start=1):
-        same_step(whole[t - 1], step, t, "the run rebuilt in the middle")
+        same_step(case.run[t - 1], step, t, "the run rebuilt in the middle")
 
 
 def memory_is_bounded(case: Case) -> None:
@@ -265,7 +262,7 @@ def memory_is_bounded(case: Case) -> None:
     sizes: list[int] = []
     early: dict[str, Any] = {}
     state: dict[str, Any] = {}
-    for _, state in trace(case, case.new(), Interpreted(case.problem)):
+    for _, state in case.run:
         sizes.append(size_of(state))
         if len(sizes) == case.rounds // 4 + 1:
             early = state
@@ -279,7 +276,7 @@ def memory_is_bounded(case: Case) -> None:
 
 
 def late_feedback_is_learned_right(case: Case) -> None:
-    """With ``delay_safe = True``, feedback 1, 5 or 20 rounds late teaches what it would have taught at once."""
+    """With ``delay_safe = True``, feedback 1, 5 or 20 rounds late has the same effect as immediate feedback."""
     delay_safe = getattr(case.make(), "delay_safe", None)
     if not isinstance(delay_safe, bool):
         raise Failure("the class must state delay_safe = True or False")
@@ -305,7 +302,7 @@ def late_feedback_is_learned_right(case: Case) -> None:
 
 
 def late_feedback_does_not_ruin_it(case: Case) -> None:
-    """With ``delay_safe = True``, feedback 20 rounds late slows learning down; nothing wrong is learned."""
+    """With ``delay_safe = True``, feedback 20 rounds late only slows learning down; nothing wrong is learned."""
     policy = case.make()
     if not getattr(policy, "delay_safe", False) or case.loop.players is not None:
         return
@@ -323,7 +320,7 @@ def late_feedback_does_not_ruin_it(case: Case) -> None:
 
 
 def hidden_is_unreachable(case: Case) -> None:
-    """Changing everything the policy has no right to see changes nothing it does."""
+    """Changing everything that the policy must not see changes nothing it does."""
     protocol, hidden = case.loop.protocol, hidden_of(case)
     policy = case.new()
     spy = getattr(protocol, "spy", None) or (lambda one: Spy(one, protocol.decides))
@@ -368,7 +365,7 @@ CAUSES: dict[type, Callable[[Case], None]] = {
 
 
 def _regret_by_tenths(case: Case, rounds: int, delay: int) -> np.ndarray:
-    """Regret per round in each tenth of the rounds, the mean of two replications."""
+    """Return the regret per round in each tenth of the rounds, averaged over two replications."""
     problem, policy = case.problem, case.make()
     width = len(case.loop.counters(problem))
     marks = np.unique(np.linspace(0, rounds, 11).astype(np.int64)[1:])

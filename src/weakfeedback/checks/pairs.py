@@ -1,4 +1,4 @@
-"""The check of the methods for pairs: they do to the bit what those for outputs do."""
+"""The check of the methods for pairs: they do exactly what those for outputs do, to the bit."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from weakfeedback.checks.case import Case, Failure, brief_of, decide, frozen, hi
 
 
 def pairs_teach_as_outputs(case: Case) -> None:
-    """The methods for pairs exist and do to the bit what those for outputs do: fields, generator, labels bought."""
+    """The methods for pairs exist and do the same as those for outputs, to the bit: fields, draws, labels bought."""
     protocol, names = case.loop.protocol, pair_methods(case)
     if not names:
         return

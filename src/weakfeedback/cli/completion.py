@@ -11,19 +11,19 @@ REWARDS = ("bernoulli", "uniform", "beta")
 
 
 def settings(incomplete: str) -> list[str]:
-    """Names of settings."""
+    """Return names of settings."""
     from weakfeedback.catalog import SETTINGS
 
-    return _starting(SETTINGS, incomplete)
+    return _filter_prefix(SETTINGS, incomplete)
 
 
 def kinds(incomplete: str) -> list[str]:
-    """What `list` can list."""
-    return _starting(KINDS, incomplete)
+    """Return the kinds that `list` can show."""
+    return _filter_prefix(KINDS, incomplete)
 
 
 def listed(context: Context, incomplete: str) -> list[str]:
-    """Names of the kind that was typed before."""
+    """Return names of the kind that was typed before."""
     from weakfeedback.catalog import POLICIES, SETTINGS
 
     kind, chosen = context.params.get("kind"), context.params.get("setting")
@@ -36,30 +36,30 @@ def listed(context: Context, incomplete: str) -> list[str]:
         names = [name for setting in settings for name in POLICIES[setting.name]]
     else:
         names = [name for setting in settings for name in setting.instance_names()]
-    return _starting(dict.fromkeys(names), incomplete)
+    return _filter_prefix(dict.fromkeys(names), incomplete)
 
 
 def players(incomplete: str) -> list[str]:
-    """Names of the policies of players, in small letters as the examples have them."""
+    """Return names of the policies of players, in lower case as in the examples."""
     from weakfeedback.catalog import POLICIES
 
-    return _starting((name.lower() for name in POLICIES["multiplayer"]), incomplete.lower())
+    return _filter_prefix((name.lower() for name in POLICIES["multiplayer"]), incomplete.lower())
 
 
 def rewards(incomplete: str) -> list[str]:
-    """Laws of rewards."""
-    return _starting(REWARDS, incomplete)
+    """Return names of reward distributions."""
+    return _filter_prefix(REWARDS, incomplete)
 
 
 def experiments(incomplete: str) -> list[str]:
-    """Chapters and ids of experiments; after a comma, the next one."""
+    """Return chapters and ids of experiments; after a comma, the next one."""
     from weakfeedback.reproduce.registry import chapters
     from weakfeedback.reproduce.registry import experiments as known
 
     before, comma, word = incomplete.rpartition(",")
     names = [*(chapter.names[0] for chapter in chapters()), *known()]
-    return [before + comma + name for name in _starting(names, word.lower())]
+    return [before + comma + name for name in _filter_prefix(names, word.lower())]
 
 
-def _starting(names: Iterable[str], incomplete: str) -> list[str]:
+def _filter_prefix(names: Iterable[str], incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]

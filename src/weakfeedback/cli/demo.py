@@ -9,7 +9,7 @@ CASCADE, COMPARISON = "first_cascade.py", "breast_cancer.toml"
 
 
 def examples_folder() -> Path:
-    """The folder of the examples: inside the package where it is installed, beside its sources where it is not."""
+    """Return the folder of the examples: inside the package if it is installed, next to its sources if not."""
     package = Path(__file__).resolve().parents[1]
     places = [package / "examples", package.parents[1] / "examples"]
     for place in places:

@@ -1,4 +1,4 @@
-"""What `--help` prints: usage, words, arguments, options and commands, in lines that fit a terminal."""
+"""The output of `--help`: usage, description, arguments, options and commands, in lines that fit a terminal."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 
 import typer
 
-WIDTH, WIDEST = 80, 100  # columns: where there is no terminal, and at most
-COLUMN = 24  # for the names of options; longer ones have a line of their own
+WIDTH, WIDEST = 80, 100  # columns: without a terminal, and the maximum
+COLUMN = 24  # columns for the names of options; longer ones get their own line
 BREAKS = {"break_long_words": False, "break_on_hyphens": False}
 
 Rows = list[tuple[str, str]]
 
 
 def help_text(command: Any, context: Any) -> str:
-    """The help of a command, or of a group of them."""
+    """Return the help of a command, or of a group of commands."""
     parameters = [p for p in command.get_params(context) if not getattr(p, "hidden", False)]
     arguments = [p for p in parameters if p.param_type_name == "argument"]
     options = [p for p in parameters if p.param_type_name == "option"]
@@ -36,7 +36,7 @@ def _usage(path: str, arguments: list[Any], command: Any) -> str:
     words += [_argument(p) if p.required else f"[{_argument(p)}]" for p in arguments]
     if hasattr(command, "list_commands"):
         words.append("COMMAND ...")
-    return f"{_bright('Usage:')} {' '.join(words)}"
+    return f"{_highlight('Usage:')} {' '.join(words)}"
 
 
 def _paragraphs(text: str) -> Iterator[str]:
@@ -92,14 +92,14 @@ def _table(title: str, rows: Rows) -> str:
     if not rows:
         return ""
     column = min(max(len(name) for name, _ in rows), COLUMN)
-    lines = [_bright(title)]
+    lines = [_highlight(title)]
     for name, words in rows:
         wrapped = textwrap.wrap(words, _width() - column - 4, **BREAKS) or [""]  # type: ignore[arg-type]
         if len(name) > column:
-            lines.append(f"  {_bright(name)}")
+            lines.append(f"  {_highlight(name)}")
         else:
             gap = " " * (column - len(name))
-            lines.append(f"  {_bright(name)}{gap}  {wrapped.pop(0)}".rstrip())
+            lines.append(f"  {_highlight(name)}{gap}  {wrapped.pop(0)}".rstrip())
         lines += [f"{'':<{column + 4}}{line}" for line in wrapped]
     return "\n".join(lines)
 
@@ -108,7 +108,7 @@ def _width() -> int:
     return min(shutil.get_terminal_size((WIDTH, 24)).columns, WIDEST) if sys.stdout.isatty() else WIDTH
 
 
-def _bright(words: str) -> str:
+def _highlight(words: str) -> str:
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
         return words
     return typer.style(words, fg=typer.colors.CYAN)

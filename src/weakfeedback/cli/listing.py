@@ -1,4 +1,4 @@
-"""What there is to use and what came out, as plain data and as words for a terminal."""
+"""Listings and results of runs, as plain data and as text for a terminal."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ KINDS = ("settings", "policies", "instances", "experiments")
 SHORT, LONG = (
     15,
     18,
-)  # columns for the name of an instance, beside its weak dominance or alone; most are shorter
+)  # columns for the name of an instance, with its weak dominance or alone; most are shorter
 NUMBERS = ("final regret", "95 % interval")
 UNBROKEN = (*NUMBERS, "claim", "verdict")  # columns whose cells stay on one line
-WIDTH = 80  # columns, where the terminal does not say otherwise
+WIDTH = 80  # columns, unless the terminal is wider
 
 
 class NothingFound(ValueError):
@@ -41,7 +41,7 @@ class NothingFound(ValueError):
 def everything(
     kinds: Iterable[str] = KINDS, pattern: str = "", setting: str = ""
 ) -> dict[str, list[dict[str, Any]]]:
-    """Settings, policies, instances and experiments; of these those of a setting, or whose names match a pattern."""
+    """Return settings, policies, instances and experiments, of one setting or with names that match a pattern."""
     found = {kind: _rows_of(kind, pattern, setting) for kind in kinds}
     if pattern and not any(found.values()):
         where = f" of setting {setting}" if setting else ""
@@ -120,11 +120,11 @@ MORE = """
 
 
 def overview() -> Iterator[str]:
-    """The settings and the policies, one line each, and what else can be listed."""
+    """Yield the settings and the policies, one line each, and what else can be listed."""
     yield "Settings"
     width = max(map(len, SETTINGS))
     for setting in SETTINGS.values():
-        yield from _wrapped(f"  {setting.name:<{width}}  ", setting.summary.partition(" (")[0])
+        yield from _wrap_words(f"  {setting.name:<{width}}  ", setting.summary.partition(" (")[0])
     yield from _policies_in_short()
     yield "\nMore"
     yield from MORE.splitlines()[1:]
@@ -135,11 +135,11 @@ def _policies_in_short() -> Iterator[str]:
     for setting in SETTINGS.values():
         yield f"\nPolicies: {setting.name}"
         for name in setting.policies:
-            yield from _wrapped(f"  {name:<{width}}  ", setting.words_of(name))
+            yield from _wrap_words(f"  {name:<{width}}  ", setting.words_of(name))
 
 
 def in_words(found: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
-    """What ``everything`` found, in lines for a terminal; nothing is cut."""
+    """Yield what ``everything`` found as lines for a terminal; nothing is cut off."""
     for kind, rows in found.items():
         for heading, group in itertools.groupby(rows, key=lambda row: row.get("setting", "")):
             some = list(group)
@@ -157,13 +157,13 @@ def in_words(found: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
 
 
 def _setting_lines(row: dict[str, Any], width: int) -> Iterator[str]:
-    yield from _wrapped(f"  {row['name']:<{width}}  ", row["summary"])
+    yield from _wrap_words(f"  {row['name']:<{width}}  ", row["summary"])
 
 
 def _policy_lines(row: dict[str, Any], width: int) -> Iterator[str]:
-    yield from _wrapped(f"  {row['name']:<{width}}  ", row["summary"])
+    yield from _wrap_words(f"  {row['name']:<{width}}  ", row["summary"])
     if row["options"]:
-        yield from _wrapped(f"{'':<{width + 4}}options: ", _options(row))
+        yield from _wrap_words(f"{'':<{width + 4}}options: ", _options(row))
 
 
 def _instance_lines(row: dict[str, Any], width: int) -> Iterator[str]:
@@ -171,16 +171,16 @@ def _instance_lines(row: dict[str, Any], width: int) -> Iterator[str]:
     if len(name) > width:  # on a line of its own, so that the others stay in columns
         yield f"  {name}"
         name = ""
-    yield from _wrapped(f"  {name:<{width}}  {_dominance(row)}", row["summary"])
+    yield from _wrap_words(f"  {name:<{width}}  {_dominance(row)}", row["summary"])
 
 
 def _experiment_lines(row: dict[str, Any], width: int) -> Iterator[str]:
     place = f"({row['place']})" if row["place"] else ""
     if width > WIDTH // 3:
         yield f"  {row['id']}"
-        yield from _wrapped("      ", f"{row['title']} {place}")
+        yield from _wrap_words("      ", f"{row['title']} {place}")
     else:
-        yield from _wrapped(f"  {row['id']:<{width}}  ", f"{row['title']} {place}")
+        yield from _wrap_words(f"  {row['id']:<{width}}  ", f"{row['title']} {place}")
 
 
 def plan_lines(row: dict[str, Any], cost: str) -> Iterator[str]:
@@ -188,7 +188,7 @@ def plan_lines(row: dict[str, Any], cost: str) -> Iterator[str]:
     yield f"  {row['id']}  ({counted(row['replications'], 'replication')}, {cost})"
     place = f" ({row['place']})" if row["place"] else ""
     data = f"; needs {row['needs']}, else {row['stand_in'] or 'skipped'}" if row["needs"] else ""
-    yield from _wrapped("      ", f"{row['title']}{place}{data}")
+    yield from _wrap_words("      ", f"{row['title']}{place}{data}")
 
 
 _LINES: dict[str, Callable[[dict[str, Any], int], Iterator[str]]] = {
@@ -199,8 +199,8 @@ _LINES: dict[str, Callable[[dict[str, Any], int], Iterator[str]]] = {
 }
 
 
-def _wrapped(start: str, words: str) -> list[str]:
-    """The words after ``start``, in as many lines as they need, each beginning where the first does."""
+def _wrap_words(start: str, words: str) -> list[str]:
+    """Wrap the words after ``start``; all lines begin in the same column."""
     width = max(WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else WIDTH
     lines = textwrap.wrap(
         words, max(width - len(start), 20), break_long_words=False, break_on_hyphens=False
@@ -231,10 +231,10 @@ def _dominance(row: dict[str, Any]) -> str:
 
 
 def outcome(results: Results, rows: Path, paths: list[Path]) -> dict[str, Any]:
-    """What a run measured and wrote; ``paths`` has the page first, then the figures."""
+    """Return what a run measured and wrote; ``paths`` has the page first, then the figures."""
     return {
-        **_said(results),
-        **_measured(results),
+        **_describe_results(results),
+        **_summarise_results(results),
         "results": rows,
         "page": paths[0],
         "figures": paths[1:],
@@ -242,10 +242,10 @@ def outcome(results: Results, rows: Path, paths: list[Path]) -> dict[str, Any]:
 
 
 def sweep_outcome(swept: Swept, rows: Path, paths: list[Path]) -> dict[str, Any]:
-    """What a run with a sweep measured and wrote: ``runs`` has what ``outcome`` tells, for each value."""
-    said = _said(swept.results[0])
+    """Return what a run with a sweep measured and wrote: ``runs`` has the ``outcome`` for each value."""
+    said = _describe_results(swept.results[0])
     runs = [
-        {"value": value, "horizon": found.about.get("horizon"), **_measured(found)}
+        {"value": value, "horizon": found.about.get("horizon"), **_summarise_results(found)}
         for value, found in zip(swept.values, swept.results, strict=True)
     ]
     return {
@@ -258,12 +258,12 @@ def sweep_outcome(swept: Swept, rows: Path, paths: list[Path]) -> dict[str, Any]
     }
 
 
-def _said(results: Results) -> dict[str, Any]:
+def _describe_results(results: Results) -> dict[str, Any]:
     words = ("experiment", "title", "setting", "instance", "horizon", "seed", "command", "versions")
     return {word: results.about.get(word) for word in words}
 
 
-def _measured(results: Results) -> dict[str, Any]:
+def _summarise_results(results: Results) -> dict[str, Any]:
     from weakfeedback.report.tables import comparison_rows, final_rows
 
     about = results.about
@@ -314,7 +314,7 @@ def _show_rest(rounds: str, replications: int, found: dict[str, Any], console: C
 
 
 def table(title: str, *columns: str) -> Table:
-    """An empty table for a terminal; its cells are shown as they are."""
+    """Return an empty table for a terminal; its cells are shown unchanged."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text

@@ -1,4 +1,4 @@
-"""How commands end and what they print: one line for a mistake, an exit status scripts can trust."""
+"""How commands end and what they print: one line for a mistake, and a reliable exit status."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ class Commands(TyperGroup):
         except (KeyboardInterrupt, typer.Abort):
             status = INTERRUPTED
         except Exception as error:
-            if hasattr(error, "format_message"):  # of the parser of arguments
+            if hasattr(error, "format_message"):  # errors of the argument parser
                 return _wrong_use(error)
             show_traceback()
             words = _words_of(error)
             _complain(f"{type(error).__name__}: {words}" if words else type(error).__name__)
-            if not _debugging():
+            if not _is_debugging():
                 _complain("internal error; set WEAKFEEDBACK_DEBUG=1 to see the traceback")
             return FAILED
         if status == INTERRUPTED:
@@ -133,19 +133,19 @@ def say(text: str, error: bool = False) -> None:
     print(visible(text, keep="\n"), file=sys.stderr if error else sys.stdout, flush=True)
 
 
-def _debugging() -> bool:
+def _is_debugging() -> bool:
     return os.environ.get("WEAKFEEDBACK_DEBUG", "") not in ("", "0")
 
 
 def show_traceback() -> None:
-    """Print the traceback if it was asked for."""
-    if _debugging():
+    """Print the traceback if it was requested."""
+    if _is_debugging():
         say(traceback.format_exc(), error=True)
 
 
 @contextlib.contextmanager
 def tidy_warnings() -> Iterator[None]:
-    """Show warnings as one line each, without the place in our code that gave them."""
+    """Show warnings as one line each, without the place in the code that raised them."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         _complain(f"warning: {message}")
@@ -175,32 +175,34 @@ def make_writable(folder: Path) -> None:
 
 
 def console() -> Console:
-    """Standard output: colours on a terminal only, and no lines cut short elsewhere. Words are printed as they are."""
+    """Return standard output: colours only on a terminal, no truncated lines elsewhere, text printed unchanged."""
     from rich.console import Console
 
     class Plain(Console):
         def print(self, *things: Any, **options: Any) -> None:
-            super().print(*map(_shown, things), **options)
+            super().print(*map(_make_visible, things), **options)
 
     width = None if sys.stdout.isatty() else 160
     return Plain(highlight=False, markup=False, emoji=False, soft_wrap=True, width=width)
 
 
-def _shown(thing: Any) -> Any:
+def _make_visible(thing: Any) -> Any:
     return visible(thing, keep="\n") if isinstance(thing, str) else thing
 
 
 def print_json(value: Any) -> None:
     """Print machine-readable JSON; infinity and NaN are null."""
-    text = json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False)
-    print(text if visible(text, keep="\n") == text else json.dumps(_plain(value), indent=2, allow_nan=False))
+    text = json.dumps(_to_plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    print(
+        text if visible(text, keep="\n") == text else json.dumps(_to_plain(value), indent=2, allow_nan=False)
+    )
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _to_plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_to_plain(item) for item in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Path):

@@ -1,4 +1,4 @@
-"""The command ``weakfeedback radio``: from words to a run, and from a run to words."""
+"""The command ``weakfeedback radio``: it parses the options, runs the radio and prints the result."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def radio(
 def make_problem(
     players: int, channels: int, means: list[str], shuffle: bool, rewards: str
 ) -> MultiplayerProblem:
-    """The problem: the means in the order given; by default they go from 0.9 to 0.1 in equal steps, shuffled."""
+    """Return the problem: the means in the order given; by default from 0.9 to 0.1 in equal steps, shuffled."""
     integer("--channels", channels, 2, MAX_CHANNELS)
     integer("--players", players, 1, min(MAX_PLAYERS, channels))
     if not means:
@@ -90,7 +90,7 @@ def make_problem(
 
 
 def parse_means(words: list[str]) -> list[float]:
-    """Numbers, separated by commas or not.
+    """Parse numbers, separated by commas or spaces.
 
     >>> parse_means(["0.9,0.5", "0.1"])
     [0.9, 0.5, 0.1]
@@ -107,7 +107,7 @@ def parse_means(words: list[str]) -> list[float]:
 
 
 def parse_options(words: list[str]) -> dict[str, Any]:
-    """Options of a policy, each as NAME=VALUE; what is no number, true or false is a word.
+    """Parse options of a policy, each as NAME=VALUE; a value that is not a number, true or false is a word.
 
     >>> parse_options(["epsilon=0.2", "alarm=false", "tolerance=eps"])
     {'epsilon': 0.2, 'alarm': False, 'tolerance': 'eps'}
@@ -133,7 +133,7 @@ def _value(text: str) -> Any:
 
 
 def show(report: RadioReport, out: Any) -> None:
-    """Print who sits where, and the measures that a simulation has too."""
+    """Print which player has which channel, and the measures of a simulation."""
     options = ", ".join(f"{name}={value}" for name, value in report.options.items())
     problem, measures = report.problem, report.measures
     out.print(f"{report.policy}({options}), seed {report.seed}")

@@ -1,4 +1,4 @@
-"""A live view of the air: who is where, and how often they met. On a terminal a picture, elsewhere a line at times."""
+"""A live view of the air: who is where, and how many collisions. A picture on a terminal, elsewhere progress lines."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def headline(air: Air, crew: Crew, start: float) -> str:
 
 
 def channels(arms: list[int], count: int) -> Text:
-    """All channels in a line: who is alone on each, · for nobody, ✗ for a collision."""
+    """Return all channels in a line: the player that is alone on each, · for nobody, ✗ for a collision."""
     text = Text("air ")
     for k in range(count):
         there = [n for n, arm in enumerate(arms) if arm == k]

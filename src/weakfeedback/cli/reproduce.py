@@ -1,4 +1,4 @@
-"""What `weakfeedback reproduce` does between its options and the package: mistakes as one line, results as tables."""
+"""The command `weakfeedback reproduce`: mistakes as one line, results as tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def show_list(words: list[str], quick: bool, json: bool) -> None:
-    """Print the experiments with what they would take."""
+    """Print the experiments with their estimated cost."""
     from weakfeedback.cli.listing import plan_lines
     from weakfeedback.reproduce.cost import listing
     from weakfeedback.reproduce.progress import clock
@@ -97,7 +97,7 @@ def is_one(folder: Path) -> bool:
 
 
 def rebuild(folder: Path) -> Reproduction:
-    """Build the page again."""
+    """Build the pages again."""
     from weakfeedback.reproduce.kept import NotAReproduction
     from weakfeedback.reproduce.run import rebuild as again
 
@@ -120,7 +120,7 @@ def tell(found: Reproduction, folder: Path, json: bool) -> None:
     from weakfeedback.report.page import VERDICTS
 
     if json:
-        print_json(_plain(found, folder))
+        print_json(_to_plain(found, folder))
         return
     shown = table("Claims", "claim", "verdict", "in the words of the thesis")
     for claim, verdict in found.verdicts:
@@ -135,7 +135,7 @@ def tell(found: Reproduction, folder: Path, json: bool) -> None:
     console().print(f"  page    {found.paths[0]}", markup=False)
 
 
-def _plain(found: Reproduction, folder: Path) -> dict[str, Any]:
+def _to_plain(found: Reproduction, folder: Path) -> dict[str, Any]:
     from weakfeedback.report.tables import final_rows
     from weakfeedback.reproduce.kept import rows_of
 

@@ -31,7 +31,7 @@ class Compilation:
 
 
 def jobs(policy: str | None = None, setting: str | None = None) -> list[tuple[str, str]]:
-    """Every setting with each of its policies, or those of one name and one setting.
+    """Return every setting with each of its policies, or only those of one name and one setting.
 
     >>> jobs("random"), jobs("uss-ts", "cascade")
     ([('cascade', 'Random'), ('contextual', 'Random')], [('cascade', 'USS-TS')])
@@ -112,5 +112,5 @@ def live_object(setting: str, policy: str, compiled: bool, seed: int = 0) -> Any
 
 
 def _ignore_interrupts() -> None:
-    """Ctrl-C reaches the whole process group; only the parent handles it."""
+    """Ignore Ctrl-C, which reaches the whole process group: only the parent handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -8,13 +8,13 @@ LEAST_RIDGE = 1e-12  # with less, rounding makes the first matrices singular
 
 
 def pairs(arms: int) -> tuple[list[int], list[int]]:
-    """The pairs i < j in the order (0, 1), (0, 2), ..., (1, 2), ..., as two lists."""
+    """Return the pairs i < j in the order (0, 1), (0, 2), ..., (1, 2), ..., as two lists."""
     both = [(i, j) for i in range(arms) for j in range(i + 1, arms)]
     return [i for i, _ in both], [j for _, j in both]
 
 
 def probability(name: str, value: Any) -> float:
-    """A number strictly between 0 and 1."""
+    """Validate a number strictly between 0 and 1."""
     real = number(name, value, above=0.0)
     if real >= 1.0:
         raise ValueError(f"{name} must be a number between 0 and 1, got {brief(value)}")
@@ -22,7 +22,7 @@ def probability(name: str, value: Any) -> float:
 
 
 def forced_rounds(forced: Any, limit: Any) -> tuple[bool, int]:
-    """Whether the forced phase may end before its last round, and that round."""
+    """Return whether the forced phase may end before its last round, and that round."""
     if forced is None:
         return True, integer("forced_limit", limit, 1)
     return False, integer("forced", forced, 1)

@@ -1,4 +1,4 @@
-"""What the theory of chapter 3 assumes of a problem, measured on its contexts (thesis, section 3.3, assumption GLM)."""
+"""The assumptions of chapter 3 about a problem, measured on its contexts (thesis, section 3.3, assumption GLM)."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from weakfeedback.contextual.arguments import pairs
 if TYPE_CHECKING:
     from weakfeedback.contextual.rows import ContextRows
 
-# Per context: holds the best model finite where disagreements are 0 or 1.
+# Ridge per context: keeps the best model finite where disagreements are 0 or 1.
 RIDGE = 1e-9
 
 
 @dataclass(frozen=True)
 class Assumptions:
-    """Measured on the contexts of a problem.
+    """The quantities that the theory bounds, measured on the contexts of a problem.
 
     Attributes
     ----------
     norm : float
-        The largest |Phi_ij(x)|; the theory wants at most 1.
+        The largest |Phi_ij(x)|; the theory needs at most 1.
     kappa : float
-        The least slope mu'(Phi_ij(x).theta) over the contexts and all theta within 1 of theta_ij.
+        The smallest slope mu'(Phi_ij(x).theta) over the contexts and all theta within 1 of theta_ij.
     lambda_sigma : float
-        The smallest eigenvalue of the mean of Phi_ij Phi_ij' over the contexts; the theory wants it above 0.
+        The smallest eigenvalue of the mean of Phi_ij Phi_ij' over the contexts; the theory needs it above 0.
     misfit, mean_misfit : float
         The largest and the mean of |mu(Phi_ij(x).theta_ij) - p_ij(x)| over contexts and pairs, with theta_ij the
-        best logistic model (the one of the largest expected likelihood); 0 if the problem is realizable.
+        best logistic model (the one with the largest expected likelihood); 0 if the problem is realizable.
     parameters : array, shape (K(K-1)/2, d')
         theta_ij in the order (0, 1), (0, 2), ..., (1, 2), ...
     """

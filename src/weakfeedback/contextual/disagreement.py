@@ -10,7 +10,7 @@ from weakfeedback.validate import MOST_INPUTS, cumulative_costs, limited, number
 
 
 class PairRegressions(Regressions):
-    """Learns for each pair of arms how often they disagree, given the context.
+    """Learns how often each pair of arms disagrees, given the context.
 
     Not a policy: a subclass selects, and says how long the forced phase is, ``is_over()``.
     """
@@ -56,7 +56,7 @@ class PairRegressions(Regressions):
 
 
 class PairwiseDisagreement(PairRegressions):
-    """Stops at the first arm whose disagreement with every later arm costs less, by an upper bound.
+    """Stops at the first arm whose disagreement with every later arm, by an upper bound, is below the extra cost.
 
     Not a policy: a subclass says how long the forced phase is, and how wide the bound is, ``bonus(m)`` for the pair
     with number m.
@@ -97,5 +97,5 @@ class PairwiseDisagreement(PairRegressions):
         return True
 
     def bonus(self, m):
-        """The factor of the confidence width of pair m."""
+        """Return the factor of the confidence width of pair m."""
         raise NotImplementedError

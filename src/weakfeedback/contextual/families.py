@@ -74,9 +74,9 @@ def realizable(costs: Any, base: float, regret: str = "signed") -> RealizablePro
         logit p_ij(x) = logit(base (j - i)) + q_ij(x),   |q_ij(x)| <= .35 over the contexts
 
     with q_ij a quadratic form without constant, whose direction is drawn once, from the seed (i, j). The thesis fixes
-    parameters that it does not print; with these, weak dominance holds in every context, and xi is at least the
+    parameters that it does not print. With these, weak dominance holds in every context, and xi is at least the
     increment of its cost formula minus mu(logit(base) + .35), so it grows with the case number (the caption of the
-    thesis's figure has it fall).
+    thesis's figure says that it falls).
 
     >>> round(realizable([0.1, 0.19, 0.28, 0.37], base=0.05).xi, 3)
     0.021
@@ -129,7 +129,7 @@ def varying(costs: Any = (0.1, 0.3, 0.6), regret: str = "signed") -> RealizableP
 def trained(dataset: Dataset, columns: tuple[str, ...], sizes: tuple[int, ...]) -> Arms:
     """Train one logistic classifier on each of the first ``sizes`` columns, scaled to [0, 1], on all rows.
 
-    Min-max scaling and a penalised intercept (as with liblinear), C = 1, come nearest to the shares of weak dominance
+    Min-max scaling and a penalised intercept (as in liblinear) with C = 1 come closest to the shares of weak dominance
     that the thesis prints.
     """
     from sklearn.preprocessing import MinMaxScaler

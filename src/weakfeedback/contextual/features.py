@@ -13,14 +13,14 @@ import numpy as np
 from weakfeedback.contextual.arguments import pairs
 from weakfeedback.validate import brief, integer, number, plain
 
-# A column counts as dependent on earlier ones when this share of its norm, or less, is not explained by them.
+# A column counts as dependent on earlier ones if they leave at most this share of its norm unexplained.
 DEPENDENT = 1e-8
 LARGEST = 1e100  # of a context or a feature: products of two of them must be finite
 
 
 @functools.lru_cache(maxsize=16)
 def _columns(inputs: int) -> tuple[np.ndarray, np.ndarray]:
-    """The columns of all products of two different inputs."""
+    """Return the columns of all products of two different inputs."""
     first, second = pairs(inputs)
     return np.array(first, dtype=np.int64), np.array(second, dtype=np.int64)
 
@@ -60,7 +60,7 @@ class QuadraticFeatures:
 
     @property
     def fitted(self) -> bool:
-        """Whether the columns were chosen."""
+        """Whether the columns have been chosen."""
         return self.inputs > 0
 
     def dimension(self, inputs: Any) -> int:
@@ -101,7 +101,7 @@ class PairFeatures:
     """One feature map per pair of arms, side by side.
 
     phi is the blocks of the pairs (0, 1), (0, 2), ..., (1, 2), ... one after the other, all of the same length.
-    Policies are told with ``per_pair=True``. Unfitted ``QuadraticFeatures`` are refused: fit them first, so that
+    Policies need ``per_pair=True`` for them. Unfitted ``QuadraticFeatures`` are refused: fit them first, so that
     each pair keeps its own columns (and as many as the others).
 
     Parameters
@@ -140,7 +140,7 @@ class PairFeatures:
 
 
 def context_table(name: str, value: Any) -> np.ndarray:
-    """An array of finite floats, one row per context."""
+    """Validate an array of finite floats, one row per context."""
     try:
         if (
             np.asarray(plain(value)).dtype.kind not in "biufO"
@@ -159,7 +159,7 @@ def context_table(name: str, value: Any) -> np.ndarray:
 
 
 def feature_table(features: Any, contexts: Any) -> np.ndarray:
-    """The features of all contexts by any map, checked."""
+    """Compute and check the features of all contexts with any map."""
     if not callable(features):
         raise ValueError(f"features must be a map of contexts to features, got {brief(features)}")
     phi = context_table("features(contexts)", features(contexts))
@@ -169,7 +169,7 @@ def feature_table(features: Any, contexts: Any) -> np.ndarray:
 
 
 def map_of(features: Any, contexts: np.ndarray) -> Any:
-    """The map to use on these contexts: the one given, fitted if it can be and is not, or the quadratic one."""
+    """Return the map to use on these contexts: the one given, fitted if needed, or the quadratic one."""
     if features is None:
         norm = math.sqrt(float(np.max((contexts * contexts).sum(axis=1))))
         return QuadraticFeatures(norm if norm > 0.0 else 1.0).fit(contexts)
@@ -179,7 +179,7 @@ def map_of(features: Any, contexts: np.ndarray) -> Any:
 
 
 def independent_columns(table: np.ndarray) -> np.ndarray:
-    """The columns of a table that do not depend linearly on earlier ones, by orthogonalisation.
+    """Return the columns of a table that do not depend linearly on earlier ones, by orthogonalisation.
 
     >>> independent_columns(np.array([[1.0, 2.0, 0.0], [1.0, 2.0, 1.0], [1.0, 2.0, 3.0]])).tolist()
     [0, 2]

@@ -1,4 +1,4 @@
-"""Logistic regressions kept near their maximum-likelihood estimate, at a cost per round that does not grow.
+"""Logistic regressions kept close to their maximum-likelihood estimate, at a cost per round that does not grow.
 
 An exact fit in every round costs O(n d^2) each time. Here each regression keeps a quadratic model of its
 log-likelihood around an anchor a: its gradient g at a and its inverse Hessian Q. The estimate is the maximum of the
@@ -6,26 +6,26 @@ model, one Newton step away from the anchor,
 
     theta = a + Q g.
 
-One more observation y at features x is added in O(d^2). It enters the model by its tangent at the logit where
-the estimate will be with it (``settle``), which matters for the rare observation that moves the estimate a lot.
+A new observation y at features x is added in O(d^2). The model takes its tangent at the logit that the estimate will
+have with it (``settle``); this matters for the rare observation that moves the estimate a lot.
 
-How wrong the estimate is follows from the length of the step, s = g' Q g, which leaves about the part
+The error of the estimate follows from the length of the step, s = g' Q g. The step leaves about the share
 
     rho + 4 s / n
 
-of s undone: rho because Q belongs to older estimates, the most that was found since Q was computed; 4 s / n because
-the Hessian changes along the step, by the mean squared change of the logits. Here n is the number of observations as
-far as they matter (``is_doubtful``). The model is brought up to date when s times this exceeds 8 tau^4 n_f, where n_f
-counts all data as if they lay as far out as the farthest. Then the error of a probability is of the order of tau^2:
-the variance of a logit is at most about 4 d / n_f, and the error points in one of d directions.
+of s undone: rho because Q belongs to older estimates (it is the largest share found since Q was computed); 4 s / n
+because the Hessian changes along the step, by the mean squared change of the logits. Here n is the effective number of
+observations (``is_doubtful``). The model is updated when s times this share exceeds 8 tau^4 n_f, where n_f counts all
+data as if they lay as far out as the farthest. Then the error of a probability is of the order of tau^2: the variance
+of a logit is at most about 4 d / n_f, and the error points in one of d directions.
 
-To bring it up to date, the anchor moves to the estimate and the gradient is summed again over all data, O(n d), while
-Q is kept, again until the step is short (``centre``). Once these sums have cost as much as one of the Hessian, O(n
-d^2), or when rho would exceed 2 %, Q is recomputed as well; and if the steps do not converge, a full fit by Newton's
-method follows (``climb``). This happens not more than once while n grows by 0.025 %. When n has grown by a factor
-since the last full fit, 2 unless a policy needs a better Q, there is one in any case, and all matrices are rebuilt. So
-the amortised cost of an observation is bounded, whatever n; it falls with n, because an observation moves the estimate
-less and less.
+To update it, the anchor moves to the estimate and the gradient is summed again over all data, O(n d), with the same Q;
+this repeats until the step is short (``centre``). Once these sums have cost as much as one Hessian, O(n d^2), or when
+rho would exceed 2 %, Q is recomputed as well. If the steps do not converge, a full fit by Newton's method follows
+(``climb``). An update happens at most once while n grows by 0.025 %. When n has grown by a factor since the last full
+fit (2, unless a policy needs a better Q), there is always a full fit, and all matrices are rebuilt. So the amortised
+cost of an observation is bounded, whatever n is; it falls with n, because an observation moves the estimate less and
+less.
 """
 
 import math
@@ -51,21 +51,21 @@ from weakfeedback.kernels.linalg import (
 
 NEWTON_STEPS = 50
 BISECTIONS = 200
-CLOSE = 1e-6  # a full fit is done when g' Q g <= CLOSE / d times ``weight``
+CLOSE = 1e-6  # a full fit has converged when g' Q g <= CLOSE / d times ``weight``
 STALE, BAD = 0.02, 0.25  # the remaining part of a step above which Q is recomputed, or everything is refitted
-FAR = 10.0  # the change of an observation's own logit for which the model is not trusted
-SPARSE = 4000  # the model is brought up to date when n has grown by 1 / SPARSE, not before
+FAR = 10.0  # the change of an observation's own logit from which on the model is not trusted
+SPARSE = 4000  # the model is updated at most once while n grows by 1 / SPARSE
 NOTHING, CENTRE, FULL = 0, 1, 2  # what an observation can trigger
 
 
 class Regressions(History):
     """A bank of logistic regressions over the rounds of a cascade; regression m is observed if stop[m] <= arm.
 
-    Not a policy: what the policies of this chapter inherit. All data are kept, or the last ``keep`` and a quadratic
-    in place of the likelihood of the others (``History``). ``V[s]`` is the sum of phi phi' over
-    the rounds that reach ``slots[s]`` and ``W[s]`` its inverse; regressions that see the same rounds and the same
-    features share one. A ridge is added to V and to the likelihood, because the maximum-likelihood estimate
-    need not exist (separable data) and V need not be invertible (dependent features).
+    Not a policy: the base class of the policies of this chapter. All data are kept, or the last ``keep`` and a
+    quadratic that replaces the likelihood of the others (``History``). ``V[s]`` is the sum of phi phi' over the rounds
+    that reach ``slots[s]`` and ``W[s]`` its inverse; regressions that see the same rounds and the same features share
+    one. A ridge is added to V and to the likelihood, because the maximum-likelihood estimate need not exist (separable
+    data) and V need not be invertible (dependent features).
     """
 
     def __init__(self, K, dimension, stop, tau, ridge, blocks, keep):
@@ -81,7 +81,7 @@ class Regressions(History):
         self.ready = False  # whether there are estimates
         self.stop = np.array(stop, dtype=np.int64)
         own = np.arange(M) if blocks else np.unique(self.stop, return_inverse=True)[1]
-        self.slot = own.astype(np.int64).reshape(M)  # the V of regression m
+        self.slot = own.astype(np.int64).reshape(M)  # the index of the V of regression m
         slots = int(own.max()) + 1 if M else 0
         self.reach = np.zeros(slots, dtype=np.int64)  # the arm from which V[s] is observed
         self.begins = np.zeros(slots, dtype=np.int64)  # where its features begin in phi
@@ -94,11 +94,11 @@ class Regressions(History):
         self.W = np.zeros((slots, self.d, self.d))
         self.n = np.zeros(M, dtype=np.int64)  # observations
         self.fitted = np.zeros(M, dtype=np.int64)  # observations at the last fit
-        self.centred = np.zeros(M, dtype=np.int64)  # observations when the anchor was moved last
+        self.centred = np.zeros(M, dtype=np.int64)  # observations when the anchor last moved
         self.weight = np.zeros(M)  # observations as the Hessian counts them: 4 mu' each, at most 1
         self.moments = np.zeros((M, 3))  # sums of mu', mu' l and mu' l^2, with l the relative leverage
         self.farthest = np.ones(M)  # the largest (4 mu')^2 l / 4, at least 1
-        self.rho = np.zeros(M)  # the part of a step that Q got wrong
+        self.rho = np.zeros(M)  # the share of a step that Q got wrong
         self.sums = np.zeros(M, dtype=np.int64)  # of gradients over all data since Q was computed
         self.anchor = np.zeros((M, self.d))
         self.gradient = np.zeros((M, self.d))  # of the log-likelihood at the anchor
@@ -106,7 +106,7 @@ class Regressions(History):
         self.theta = np.zeros((M, self.d))
 
     def check(self, phi, arm):
-        """Refuse a context or an arm before anything is learned from it."""
+        """Reject an invalid context or arm before anything is learned from it."""
         if phi.size != self.dimension:
             raise ValueError("phi must have as many numbers as the policy's dimension")
         for k in range(phi.size):
@@ -124,7 +124,7 @@ class Regressions(History):
         return True
 
     def gather(self, s):
-        """Bring the counts and V up to the feedback s."""
+        """Update the counts and V with the feedback s."""
         x = np.empty(self.d)
         v = np.empty(self.d)
         arm = self.arms[s]
@@ -139,7 +139,7 @@ class Regressions(History):
                 self.n[m] += 1
 
     def estimate(self, s, start):
-        """Bring the estimates up to the feedback s; ``start`` makes the first ones of all data."""
+        """Update the estimates with the feedback s; ``start`` makes the first ones from all data."""
         x = np.empty(self.d)
         v = np.empty(self.d)
         H = np.empty((self.d, self.d))
@@ -194,9 +194,9 @@ class Regressions(History):
     def is_doubtful(self, m, s, rho):
         """Whether a step with g' Q g = s leaves a larger error than allowed.
 
-        n is the number of observations as far as they matter, but not less than one. Those far from the boundary carry
-        no curvature: each counts as 4 mu'. Those of small features carry little information: what counts is the part
-        that shares it, (sum mu' l)^2 / (sum mu' sum mu' l^2).
+        n is the effective number of observations, at least one. Observations far from the boundary carry no curvature:
+        each counts as 4 mu'. Those with small features carry little information: the effective share is (sum mu' l)^2 /
+        (sum mu' sum mu' l^2).
         """
         moments = self.moments[m]
         n = self.weight[m]
@@ -207,7 +207,7 @@ class Regressions(History):
         return s * (rho * n + 4.0 * s) > 8.0 * bound * bound * n * self.weight[m] / self.farthest[m]
 
     def fit(self, m, H, step, full):
-        """Bring regression m to its maximum of likelihood, with the old Hessian as long as that pays and converges."""
+        """Move regression m to its maximum of likelihood, with the old Hessian while that is cheaper and converges."""
         anchor = self.anchor[m]
         gradient = self.gradient[m]
         theta = self.theta[m]
@@ -262,7 +262,7 @@ class Regressions(History):
                     anchor[k] += size * step[k]
         for k in range(self.d):
             theta[k] = anchor[k] + size * step[k]
-        for k in range(3):  # at least half of what is known of leverages is forgotten while n doubles
+        for k in range(3):  # at least half of what is known about leverages is forgotten while n doubles
             self.moments[m, k] /= self.growth
         self.farthest[m] = max(1.0, self.farthest[m] / self.growth)
 
@@ -315,7 +315,7 @@ class Regressions(History):
     def stride(self, m, anchor, step, rise):
         """Return the step length: 1 if no logit changes by more than 1, else to where the slope is a tenth.
 
-        ``rise`` is the slope of the log-likelihood along the step at its beginning, from where it only falls.
+        ``rise`` is the slope of the log-likelihood along the step at its beginning; the slope only falls from there.
         """
         arms, stop = self.arms, self.stop[m]
         past, label = self.past, self.label
@@ -356,14 +356,14 @@ class Regressions(History):
         return size
 
     def width(self, phi, s, x, v):
-        """The norm of the features of phi in the inverse of V[s]."""
+        """Return the norm of the features of phi in the inverse of V[s]."""
         copy_block(phi, self.begins[s], x)
         times(self.W[s], x, v)
         return math.sqrt(max(inner(x, v), 0.0))
 
 
 def confidence(t, d, K, delta, sigma, kappa):
-    """The factor alpha of the confidence ellipsoid (thesis, lemma theta_est_glm).
+    """Return the factor alpha of the confidence ellipsoid (thesis, lemma theta_est_glm).
 
     alpha = (2 sigma / kappa) sqrt( d/2 log(1 + 2 t / d) + log(K^2 / (2 delta)) )
     """

@@ -1,12 +1,12 @@
 """The observations that regressions learn from: all of them, or the latest ones and a summary of the older ones.
 
-With a bound the last observations are kept one by one. The log-likelihood of the older ones of regression m is replaced
-by its expansion to second order at the anchor of the day on which they were let go, where its gradient and Hessian are
-exact. Of the sum of such expansions only
+With a limit, the last observations are kept individually. The log-likelihood of the older ones of regression m is
+replaced by its second-order expansion at the anchor of the time when they were dropped, where its gradient and Hessian
+are exact. From the sum of these expansions only
 
     gradient(theta) = old_b - old_H theta,   Hessian old_H
 
-is needed. Counts, V and the width of the bounds are those of all observations for ever.
+is needed. Counts, V and the width of the bounds always cover all observations.
 """
 
 import numpy as np
@@ -29,7 +29,8 @@ BLOCK = 64  # observations summed at a time
 class History:
     """The tables of observations, and quadratic summaries of those that were dropped.
 
-    Not a policy: what ``Regressions`` inherits. Until the first observation is let go, nothing depends on ``keep``.
+    Not a policy: the base class of ``Regressions``. Until the first observation is dropped, nothing depends on
+    ``keep``.
     """
 
     # fields of the regressions
@@ -40,9 +41,9 @@ class History:
     begins: np.ndarray
     anchor: np.ndarray
 
-    # What callers that undo an update may rely on: an update writes one row of these tables in place, that with the
-    # index ``t`` of before, and that row completely. Tables that grow or lose rows are new arrays. So the old arrays
-    # and the old ``t`` are the old history, whatever the rows from ``t`` on hold.
+    # Callers that undo an update may rely on this: an update writes exactly one row of these tables in place, the row
+    # with the old index ``t``, and writes it completely. Tables that grow or lose rows are new arrays. So the old
+    # arrays and the old ``t`` are the old history, whatever the rows from ``t`` on hold.
     history = ("past", "label", "arms")
 
     def __init__(self, dimension, M, d, keep):
@@ -58,7 +59,7 @@ class History:
         self.old_weight = np.zeros(quadratics)  # as ``weight``, of the dropped observations
 
     def remember(self, phi, arm):
-        """Append an observation and return its place, where the labels are to be written into zeros."""
+        """Append an observation and return its index; the caller writes the labels there, over zeros."""
         s = self.t
         if s == self.arms.size:
             self.past = longer(self.past)
@@ -79,7 +80,7 @@ class History:
     def observed_rows(self, m, s, end, rows):
         """Write the next observations, from s on and before ``end``, that regression m has seen.
 
-        Return where to go on, and their number.
+        Return where to continue, and their number.
         """
         arms = self.arms
         stop = self.stop[m]
@@ -150,7 +151,7 @@ class History:
         return self.old_weight[m]
 
     def slopes(self, m, anchor, step):
-        """The slope of the quadratic of regression m along a step, at its beginning, and what it loses on the way."""
+        """Return the slope of the quadratic of regression m at the start of a step, and how much it falls along it."""
         v = np.empty(self.d)
         times(self.old_H[m], step, v)
         return inner(self.old_b[m], step) - inner(anchor, v), inner(step, v)

@@ -12,7 +12,7 @@ from weakfeedback.contextual.rehearsal import PairProtocol, Protocol
 from weakfeedback.decisions import arm_words, checked_arm
 from weakfeedback.engine.loop import Loop
 
-HIDDEN = -1_000_000_007  # placeholder where a policy must not look
+HIDDEN = -1_000_000_007  # placeholder in outputs that a policy must not read
 
 
 def play(policy, world, world_rng, rng, marks, counts, table):
@@ -49,7 +49,7 @@ def play(policy, world, world_rng, rng, marks, counts, table):
 
 
 def play_with_truth(policy, world, world_rng, rng, marks, counts, table):
-    """The same for a comparator that sees the truth."""
+    """Play as ``play`` does, with a comparator that sees the truth."""
     K = counts.size - 2
     outputs = np.empty(K, dtype=np.int64)
     seen = np.empty(K, dtype=np.int64)
@@ -79,7 +79,7 @@ def play_with_truth(policy, world, world_rng, rng, marks, counts, table):
 
 
 def play_pairs(policy, world, world_rng, rng, marks, counts, table):
-    """The same where only disagreements exist; counts are pulls per arm, then pseudo-regret in units."""
+    """Play as ``play`` does where only disagreements exist; counts are pulls per arm, then pseudo-regret in units."""
     K = counts.size - 1
     differ = np.zeros((K, K), dtype=np.bool_)
     seen = np.zeros((K, K), dtype=np.bool_)

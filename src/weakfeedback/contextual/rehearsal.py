@@ -32,22 +32,38 @@ class Script:
         return self.served - 1
 
     def truth(self, row: Any) -> Any:
-        """The truth of a round."""
+        """Return the truth of a round."""
         return self.rounds["truth"][row]
 
     def regret(self, row: Any, arm: int) -> Any:
-        """The regret of an arm in a round."""
+        """Return the regret of an arm in a round."""
         return self.rounds["regret"][row, arm]
 
     def loss(self, row: Any, arm: int) -> Any:
-        """The error probability of an arm in a round."""
+        """Return the error probability of an arm in a round."""
         return self.rounds["loss"][row, arm]
 
 
-class Protocol:
-    """Draw, announce, decide, show and learn as separate steps."""
+class Announced:
+    """A round that begins with its context."""
 
     decides = "select"  # the method that returns the decision
+
+    def script(self, hidden: np.ndarray) -> Script:
+        """Return a world that replays recorded data."""
+        return Script(hidden)
+
+    def announce(self, row: Any) -> tuple[Any, ...]:
+        """The context, which a policy sees before it decides."""
+        return (row["phi"].copy(),)
+
+    def decide(self, policy: ContextualPolicy, phi: np.ndarray, rng: Rng) -> int:
+        """Ask for the arm."""
+        return policy.select(phi, rng)
+
+
+class Protocol(Announced):
+    """Draw, announce, decide, show and learn as separate steps."""
 
     def __init__(self, sees_truth: bool) -> None:
         self.sees_truth = sees_truth
@@ -68,18 +84,6 @@ class Protocol:
                 records["regret"][t, arm] = world.regret(row, arm)
                 records["loss"][t, arm] = world.loss(row, arm)
         return records
-
-    def script(self, hidden: np.ndarray) -> Script:
-        """Return a world that replays recorded data."""
-        return Script(hidden)
-
-    def announce(self, row: Any) -> tuple[Any, ...]:
-        """The context, which a policy sees before it decides."""
-        return (row["phi"].copy(),)
-
-    def decide(self, policy: ContextualPolicy, phi: np.ndarray, rng: Rng) -> int:
-        """Ask for the arm."""
-        return policy.select(phi, rng)
 
     def show(self, row: Any, arm: int) -> Any:
         """Return what the policy may see of a round."""
@@ -109,10 +113,8 @@ class Protocol:
         return other
 
 
-class PairProtocol:
+class PairProtocol(Announced):
     """The same where only disagreements of pairs exist."""
-
-    decides = "select"
 
     def record(self, problem: Any, rounds: int, rng: Rng) -> np.ndarray:
         """Return the hidden data of ``rounds`` rounds."""
@@ -126,18 +128,6 @@ class PairProtocol:
             for arm in range(K):
                 records["regret"][t, arm] = world.regret(row, arm)
         return records
-
-    def script(self, hidden: np.ndarray) -> Script:
-        """Return a world that replays recorded data."""
-        return Script(hidden)
-
-    def announce(self, row: Any) -> tuple[Any, ...]:
-        """The context, which a policy sees before it decides."""
-        return (row["phi"].copy(),)
-
-    def decide(self, policy: ContextualPolicy, phi: np.ndarray, rng: Rng) -> int:
-        """Ask for the arm."""
-        return policy.select(phi, rng)
 
     def show(self, row: Any, arm: int) -> Any:
         """Return what the policy may see of a round."""

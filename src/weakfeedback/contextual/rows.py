@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weakfeedback.contextual.features import context_table, feature_table, map_of
+from weakfeedback.problem import FrozenProblem, counts_table
 from weakfeedback.validate import cumulative_costs, integer
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ TIE = 1e-12
 UNIT_BITS = 38
 
 
-class ContextRows:
+class ContextRows(FrozenProblem):
     """A data set of contexts with everything known of each row; immutable."""
 
     setting = "contextual"
@@ -121,19 +122,9 @@ class ContextRows:
         print(found)
         return found
 
-    def _freeze(self) -> None:
-        for value in self.__dict__.values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
-
     def _sums(self, counts: Any, extra: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Check counts of shape (..., K + extra) and make the measures that both kinds have."""
-        table = np.asarray(counts)
-        width = self.arms + extra
-        if table.ndim < 1 or table.shape[-1] != width or table.dtype.kind not in "iu":
-            raise ValueError(
-                f"counts must be integers of shape (..., {width}), got {table.dtype} {table.shape}"
-            )
+        table = counts_table("counts", counts, self.arms + extra)
         cost = np.zeros(table.shape[:-1])
         for arm in range(
             self.arms
@@ -147,23 +138,6 @@ class ContextRows:
             digest.update(f"{array.dtype.str}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"a {type(self).__name__} cannot be changed, so {name} cannot be set")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a {type(self).__name__} cannot be changed, so {name} cannot be deleted")
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # NumPy does not pickle the read-only flag.
-        self.__dict__.update(state)
-        self._freeze()
-
-    def __copy__(self) -> Any:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return self
 
     def __repr__(self) -> str:
         return (

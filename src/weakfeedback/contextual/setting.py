@@ -30,12 +30,12 @@ def describe_problem(problem: Any) -> Words:
 def from_models(
     contexts: Any, truth: Any, parameters: Any, costs: Any, labels: Any = "random", intercepts: Any = None
 ) -> ContextualProblem:
-    """A problem whose arms are given by logistic models."""
+    """Return a problem whose arms are logistic models."""
     return ContextualProblem(contexts, truth, parameters, costs, labels=labels, intercepts=intercepts)
 
 
 def from_pairs(contexts: Any, pair_parameters: Any, costs: Any, regret: Any = "signed") -> RealizableProblem:
-    """A problem whose disagreements are given by logistic models."""
+    """Return a problem whose disagreements are given by logistic models."""
     return RealizableProblem(contexts, pair_parameters, costs, regret=regret)
 
 

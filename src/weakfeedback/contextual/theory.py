@@ -73,8 +73,8 @@ def forced_rounds(
 ) -> float:
     """Return m = C lambda_Sigma^-2 (d' + log(K^2 / (2 delta))) + 2 ridge / lambda_Sigma (thesis, before its theorem).
 
-    C is a universal constant that nobody knows; 1 is a placeholder. ``ridge=1`` gives the m of USS-PD, which is to
-    bring the eigenvalues of V to 1; ``ridge=2 * lambda`` the m' of USS-PD-lambdaI (printed there with d for d').
+    C is an unknown universal constant; 1 is a placeholder. ``ridge=1`` gives the m of USS-PD, which is meant to raise
+    the eigenvalues of V to 1; ``ridge=2 * lambda`` gives the m' of USS-PD-lambdaI (printed there with d for d').
 
     >>> round(forced_rounds(0.01, dimension=10, arms=5))
     155415
@@ -91,7 +91,7 @@ def largest_regret(problem: ContextRows) -> float:
 
 
 def margins(problem: ContextRows) -> np.ndarray:
-    """Return xi_h of every arm h: the least C_h - C_i* - p_i*h(x) over the contexts with i*(x) < h.
+    """Return xi_h of every arm h: the smallest C_h - C_i* - p_i*h(x) over the contexts with i*(x) < h.
 
     Infinite for an arm that comes after no optimal arm. The bounds need all of them above 0: weak dominance.
     """
@@ -120,9 +120,9 @@ def regret_bound(
                  + 32 / lambda_Sigma (k_mu sigma / (xi_h kappa))^2 (d'/2 log(1 + 2 T / d') + L) ) ],
         L = log(K^2 / (2 delta)),   k_mu = 1/4.
 
-    Its proof has a gap: lambda_min(V_ij) is said to grow as if the contexts that pair (i, h) has seen were drawn from
-    the law of all contexts, but they are those at which an arm from h on was chosen. No counterexample is known; a
-    count by elliptical potentials would give a bound of another form.
+    The proof has a gap: it lets lambda_min(V_ij) grow as if the contexts that pair (i, h) has seen were drawn from the
+    distribution of all contexts, but the pair sees only contexts at which arm h or a later one was chosen. No
+    counterexample is known. An argument by elliptical potentials would give a bound of another form.
 
     Corrected: the thesis prints 16. Its proof has 8 / lambda_Sigma (k_mu alpha_T / xi_h)^2, and alpha_T^2 brings a
     factor 4 sigma^2 / kappa^2. ``constants`` are C, C_1 and C_2, universal and unknown, so the value is an order of
@@ -165,8 +165,8 @@ def decomposed_bound(problem: ContextRows, horizon: int, bound: float) -> float:
     """Bound the regret where only some contexts have weak dominance: (1 - rho) bound + rho R_max T.
 
     rho is the share of contexts without weak dominance and ``bound`` what would hold if all had it (thesis, section
-    "Regret decomposition"). The thesis's proof treats rho as the probability of every single round, which contexts
-    served from a data set meet on average.
+    "Regret decomposition"). The thesis's proof treats rho as a probability in every single round; for contexts served
+    from a data set this holds on average.
 
     >>> from weakfeedback.contextual import ContextualProblem
     >>> problem = ContextualProblem([[-1.0], [1.0]], [0, 1], [[1.0], [-1.0]], [0.0, 0.5], "thresholded")
@@ -206,7 +206,7 @@ class Coverage:
     """How often the confidence ellipsoid held the true parameter.
 
     ``share`` is over replications and pairs at the given round; ``simultaneous`` counts a replication only if all
-    pairs are inside. ``largest`` is the largest |theta_hat - theta|_V / alpha met.
+    pairs are inside. ``largest`` is the largest |theta_hat - theta|_V / alpha that occurred.
     """
 
     share: float

@@ -3,21 +3,15 @@
 import numpy as np
 
 
-class ContextualWorld:
-    """Contexts of a data set in an order shuffled per replication, then cycled; labels of all arms.
+class ShuffledContexts:
+    """Contexts of a data set in an order shuffled per replication, then cycled.
 
-    Draws: ``begin`` shuffles the rows once (Fisher-Yates from the end, ``int((k + 1) * rng.random())``). With random
-    labels every round takes one ``u = rng.random()`` per arm, in order; the label is 1 if u < m_i(x). Thresholded
-    labels (every m_i(x) is 0 or 1) take none.
+    Draws: ``begin`` shuffles the rows once (Fisher-Yates from the end, ``int((k + 1) * rng.random())``).
     """
 
-    def __init__(self, phi, chance, truths, regrets, losses, drawn):
+    def __init__(self, phi, regrets):
         self.phi = phi  # features of every row
-        self.chance = chance  # m_i(x): the probability that arm i says 1
-        self.truths = truths
         self.regrets = regrets  # of every row and arm, in units
-        self.losses = losses  # error probability of every row and arm, in units
-        self.drawn = bool(drawn)
         self.order = np.arange(phi.shape[0])
         self.served = 0
 
@@ -29,14 +23,38 @@ class ContextualWorld:
             self.order[k] = self.order[j]
             self.order[j] = kept
 
-    def draw(self, phi, outputs, rng):
-        """Write the context and the outputs of all arms in this round; return the row."""
+    def next_row(self, phi):
+        """Write the next context; return its row."""
         row = self.order[self.served]
         self.served += 1
         if self.served == self.order.size:
             self.served = 0
         for k in range(phi.size):
             phi[k] = self.phi[row, k]
+        return row
+
+    def regret(self, row, arm):
+        """The regret of stopping at an arm, in units."""
+        return self.regrets[row, arm]
+
+
+class ContextualWorld(ShuffledContexts):
+    """The labels of all arms.
+
+    Draws: with random labels every round takes one ``u = rng.random()`` per arm, in order; the label is 1 if
+    u < m_i(x). Thresholded labels (every m_i(x) is 0 or 1) take none.
+    """
+
+    def __init__(self, phi, chance, truths, regrets, losses, drawn):
+        super().__init__(phi, regrets)
+        self.chance = chance  # m_i(x): the probability that arm i says 1
+        self.truths = truths
+        self.losses = losses  # error probability of every row and arm, in units
+        self.drawn = bool(drawn)
+
+    def draw(self, phi, outputs, rng):
+        """Write the context and the outputs of all arms in this round; return the row."""
+        row = self.next_row(phi)
         for i in range(outputs.size):
             if self.drawn:
                 outputs[i] = 1 if rng.random() < self.chance[row, i] else 0
@@ -45,53 +63,29 @@ class ContextualWorld:
         return row
 
     def truth(self, row):
-        """The hidden label of a row."""
+        """Return the hidden label of a row."""
         return self.truths[row]
 
-    def regret(self, row, arm):
-        """The regret of stopping at an arm, in units."""
-        return self.regrets[row, arm]
-
     def loss(self, row, arm):
-        """The error probability of an arm, in units."""
+        """Return the error probability of an arm, in units."""
         return self.losses[row, arm]
 
 
-class RealizableWorld:
-    """Contexts as in ``ContextualWorld``; the disagreements of pairs are drawn, not the outputs of arms.
+class RealizableWorld(ShuffledContexts):
+    """The disagreements of pairs, drawn in place of the outputs of arms; regret is pseudo-regret.
 
-    Draws: ``begin`` as in ``ContextualWorld``. Every round takes one ``u = rng.random()`` per pair, in the order
-    (0, 1), (0, 2), ..., (1, 2), ...; the pair disagrees if u < p_ij(x).
+    Draws: every round takes one ``u = rng.random()`` per pair, in the order (0, 1), (0, 2), ..., (1, 2), ...; the pair
+    disagrees if u < p_ij(x).
     """
 
     def __init__(self, phi, chance, regrets):
-        self.phi = phi
+        super().__init__(phi, regrets)
         self.chance = chance  # p_ij(x), shape (n, K, K)
-        self.regrets = regrets
-        self.order = np.arange(phi.shape[0])
-        self.served = 0
-
-    def begin(self, rng):
-        """Start a replication."""
-        for k in range(self.order.size - 1, 0, -1):
-            j = int((k + 1) * rng.random())
-            kept = self.order[k]
-            self.order[k] = self.order[j]
-            self.order[j] = kept
 
     def draw(self, phi, differ, rng):
         """Write the context and the disagreements i < j of this round; return the row."""
-        row = self.order[self.served]
-        self.served += 1
-        if self.served == self.order.size:
-            self.served = 0
-        for k in range(phi.size):
-            phi[k] = self.phi[row, k]
+        row = self.next_row(phi)
         for i in range(differ.shape[0]):
             for j in range(i + 1, differ.shape[0]):
                 differ[i, j] = rng.random() < self.chance[row, i, j]
         return row
-
-    def regret(self, row, arm):
-        """The pseudo-regret of stopping at an arm, in units."""
-        return self.regrets[row, arm]

@@ -1,9 +1,9 @@
-"""Cascades made of a data set: arm i is a logistic classifier on the i-th of several subsets of the features.
+"""Cascades made from a data set: arm i is a logistic classifier on the i-th of several subsets of the features.
 
-The thesis (section 2.6) names the subsets and the error rates, not the training. The recipes below are the ones
-found to come nearest to its table. Printed rates are over 10000 rounds of a cycled data set; as counts they are
-238, 179, 175 errors in 768 rows (PIMA) and 87, 60, 44 in 297 (heart). ``HEART`` makes exactly 87, 60, 44;
-``PIMA`` makes 237, 179, 174. Optimal arms and weak dominance come out as printed in all instances but heart 5.
+The thesis (section 2.6) names the subsets and the error rates, not the training. The recipes below are the ones that
+came closest to its table. Printed rates are over 10000 rounds of a cycled data set; as counts they are 238, 179, 175
+errors in 768 rows (PIMA) and 87, 60, 44 in 297 (heart). ``HEART`` makes exactly 87, 60, 44; ``PIMA`` makes 237, 179,
+174. Optimal arms and weak dominance are as printed in all instances but heart 5.
 
 Every arm is trained to machine precision, and no row of these recipes is closer than 1e-3 to a decision boundary,
 so the predictions are the same, to the bit, on every processor.
@@ -42,7 +42,7 @@ class Split:
 class Recipe:
     """How the arms of a cascade are trained. Every arm predicts all rows, whichever rows it was fitted on.
 
-    ``scaling`` is fitted on the same rows as the classifier. ``intercept`` says whether the penalty falls on it too (as
+    ``scaling`` is fitted on the same rows as the classifier. ``intercept`` says whether it is penalised as well (as
     with scikit-learn's solver liblinear) or not (as with its lbfgs). ``strength`` is scikit-learn's C.
     """
 
@@ -67,8 +67,8 @@ PIMA = Recipe(
     fit_on=Split(test_share=0.2, seed=33),
 )
 
-# The thesis counts 12 features and puts cholesterol, blood sugar and rest-ECG among the first 6. UCI has 13, and
-# these are columns 5 to 7: so one before them is left out. Only without age are the printed errors met.
+# The thesis counts 12 features and puts cholesterol, blood sugar and rest-ECG among the first 6. UCI has 13, and these
+# are columns 5 to 7: so one before them must be left out. The printed errors result only without age.
 _AT_REST = ("sex", "cp", "trestbps", "chol", "fbs", "restecg")
 _EXERCISE = (*_AT_REST, "thalach", "exang", "oldpeak")
 HEART = Recipe(

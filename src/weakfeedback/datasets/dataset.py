@@ -16,8 +16,8 @@ class DataMissing(ValueError):
 class Dataset:
     """A table of numbers with one integer target per row.
 
-    Two data sets are equal, and hash alike, when their names, columns and values are: fitted models are cached
-    by content, so a file that changes is never answered from memory. Arrays are read-only.
+    Two data sets are equal, with equal hashes, if their names, columns and values are equal: fitted models are cached
+    by content, so a changed file never gets a stale model. Arrays are read-only.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Dataset:
             object.__setattr__(self, field, array)
 
     def select(self, columns: Iterable[str]) -> np.ndarray:
-        """Return a fresh array of the named columns, in the order given."""
+        """Return a new array of the named columns, in the order given."""
         wanted = tuple(columns)
         unknown = [name for name in wanted if name not in self.columns]
         if unknown:

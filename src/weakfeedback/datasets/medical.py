@@ -15,7 +15,7 @@ from weakfeedback.datasets import files, openml
 from weakfeedback.datasets.dataset import DataMissing, Dataset
 
 ENVIRONMENT = "WEAKFEEDBACK_DATA"
-NOWHERE: Any = object()  # in the place of a path: look in no folder
+NOWHERE: Any = object()  # used as a path: look in no folder
 
 
 @dataclass(frozen=True)
@@ -130,12 +130,12 @@ def _load(known: _Medical, path: Any, use_openml: bool) -> Dataset:
     if file:
         try:
             rows = files.read_table(file, known.header, dict(known.aliases), known.missing)
-            return _checked(known, rows, f"file {file}", strict=True)
+            return _check_rows(known, rows, f"file {file}", strict=True)
         except ValueError as error:
             raise ValueError(f"not the {known.title} data: {error}") from None
     try:
         rows = openml.fetch(known.copy, known.header)
-        return _checked(known, rows, f"OpenML data set {known.copy.data_id}", strict=known.exact_copy)
+        return _check_rows(known, rows, f"OpenML data set {known.copy.data_id}", strict=known.exact_copy)
     except ConnectionError as error:
         raise DataMissing(f"no {known.title} data: {error}") from None
     except ValueError as error:
@@ -163,7 +163,7 @@ def _find(known: _Medical, path: Any, use_openml: bool) -> str:
     )
 
 
-def _checked(known: _Medical, rows: list[list[float]], source: str, strict: bool) -> Dataset:
+def _check_rows(known: _Medical, rows: list[list[float]], source: str, strict: bool) -> Dataset:
     table = np.array(rows, dtype=float).reshape(len(rows), len(known.header))
     whole = table[~np.isnan(table).any(axis=1)]
     label = whole[:, -1]
@@ -174,13 +174,13 @@ def _checked(known: _Medical, rows: list[list[float]], source: str, strict: bool
     counts = (len(table), len(whole), int((label == 0).sum()), int((label > 0).sum()))
     expected = (known.rows, known.complete, known.negative, known.complete - known.negative)
     if counts != expected:
-        line = f"{source}: {_in_words(counts)}, expected {_in_words(expected)}"
+        line = f"{source}: {_describe_counts(counts)}, expected {_describe_counts(expected)}"
         if strict or not len(whole):
             raise ValueError(line)
         warnings.warn(f"{line}; results will differ a little from those of the original", stacklevel=4)
     return Dataset(known.name, known.header[:-1], whole[:, :-1], label > 0, source)
 
 
-def _in_words(counts: tuple[int, int, int, int]) -> str:
+def _describe_counts(counts: tuple[int, int, int, int]) -> str:
     rows, complete, negative, positive = counts
     return f"{rows} rows, {complete} complete ({negative} negative, {positive} positive)"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpenmlCopy:
-    """How one OpenML data set spells ours.
+    """How an OpenML data set spells the columns and codes of ours.
 
     ``columns`` maps our column to theirs where the names differ; ``codes`` gives, for our column, the number of
     each of their words. Columns without codes are numbers.

@@ -18,10 +18,8 @@ from weakfeedback.datasets.dataset import Dataset
 from weakfeedback.datasets.logistic import fit_logistic
 
 FOLDS = 10
-DIGITS = 6  # of a score
-WIDTH = (
-    200.0  # of squared distances between digits over which the belief in a neighbour falls by the factor e
-)
+DIGITS = 6  # decimals of a score
+WIDTH = 200.0  # squared distance between digits over which the belief in a neighbour falls by the factor e
 Stage = Callable[
     [np.ndarray, np.ndarray, np.ndarray], np.ndarray
 ]  # train rows, their target, rows -> chances
@@ -38,7 +36,7 @@ class Recorded(NamedTuple):
 
 @functools.cache
 def record(dataset: Dataset, subsets: tuple[tuple[str, ...], ...], neighbours: bool = False) -> Recorded:
-    """Run logistic stages that look at growing subsets of the features.
+    """Run logistic stages on growing subsets of the features.
 
     With ``neighbours`` the last one looks for the nearest row of each label, and those before it are linear
     discriminants, which are found in one step for any number of labels. Labels are 0, ..., L-1. Cached for the life
@@ -91,7 +89,7 @@ def heart_stages(dataset: Dataset) -> Recorded:
 
 
 def load_wine() -> Dataset:
-    """The wines that come with scikit-learn: 178 rows, 13 features, 3 labels."""
+    """Return the wines that come with scikit-learn: 178 rows, 13 features, 3 labels."""
     from sklearn.datasets import load_wine
 
     raw = load_wine()
@@ -99,7 +97,7 @@ def load_wine() -> Dataset:
 
 
 def load_digits() -> Dataset:
-    """The digits that come with scikit-learn: 1797 rows, 64 pixels and the sums of their 16 blocks, 10 labels."""
+    """Return the digits of scikit-learn: 1797 rows, 64 pixels and the sums of their 16 blocks, 10 labels."""
     from sklearn.datasets import load_digits
 
     raw = load_digits()
@@ -117,7 +115,7 @@ def _out_of_fold(x: np.ndarray, target: np.ndarray, stage: Stage) -> np.ndarray:
 
 
 def _logistic(train: np.ndarray, target: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Logistic regression; with more than two labels one against the rest, scaled to a sum of 1."""
+    """Fit logistic regressions; with more than two labels one against the rest, scaled to a sum of 1."""
     shift, scale = train.mean(axis=0), train.std(axis=0)
     scale = np.where(scale > 0.0, scale, 1.0)
     train, rows = (train - shift) / scale, (rows - shift) / scale
@@ -132,7 +130,7 @@ def _logistic(train: np.ndarray, target: np.ndarray, rows: np.ndarray) -> np.nda
 
 
 def _discriminant(train: np.ndarray, target: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Normal laws with one covariance, a hundredth of its mean variance added to each."""
+    """Fit normal distributions with a common covariance; a hundredth of the mean variance is added to each variance."""
     labels = range(int(target.max()) + 1)
     means = np.array([train[target == c].mean(axis=0) for c in labels])
     apart = train - means[target]
@@ -147,7 +145,7 @@ def _discriminant(train: np.ndarray, target: np.ndarray, rows: np.ndarray) -> np
 
 
 def _nearest(train: np.ndarray, target: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Belief falls exponentially with the squared distance to the nearest row of each label; features are integers."""
+    """Return beliefs that fall exponentially with the squared distance to the nearest row of each label (integers)."""
     whole, other = rows.astype(np.int64), train.astype(np.int64)
     apart = (whole**2).sum(axis=1)[:, None] + (other**2).sum(axis=1)[None, :] - 2 * whole @ other.T
     least = np.column_stack([apart[:, target == c].min(axis=1) for c in range(int(target.max()) + 1)])

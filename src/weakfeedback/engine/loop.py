@@ -37,11 +37,11 @@ class Loop:
 
 
 def loop_for(problem: Any, policy: Any) -> Loop:
-    """The loop that plays this policy: the problem's own, or one that shows the truth to a comparator or sells it."""
+    """Return the loop for this policy: the problem's own, or the one that shows or sells the truth."""
     loop: Loop = problem.loop()
     if callable(getattr(policy, "wants_label", None)):
         if loop.with_labels is None:
-            raise ValueError(f"{type(policy).__name__} must be sold labels, which {problem!r} does not do")
+            raise ValueError(f"{type(policy).__name__} buys labels, which {problem!r} does not sell")
         return loop.with_labels
     if not getattr(policy, "sees_truth", False):
         return loop

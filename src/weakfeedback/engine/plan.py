@@ -48,12 +48,12 @@ class SentTask(Task):
 
 
 class OtherCode:
-    """Refuses to play: a pool started before an edit, or a worker with other files, has an outdated policy."""
+    """Refuses to play, for a worker with other code of the policy: started before an edit, or with other files."""
 
     def play(self, *arguments: Any) -> Any:
         """Raise the error."""
         raise ValueError(
-            "the worker has other code of this policy than the process that sent it: restart the workers"
+            "the worker has different code for this policy than the process that sent it: restart the workers"
         )
 
 
@@ -67,8 +67,8 @@ def _code(task: Task) -> str | None:
 class Plan:
     """A validated call of ``simulate``; the arguments are the same.
 
-    Use: ``find()`` loads what is stored, ``prepare()`` compiles what must still be played; then ``task(k)`` for
-    every k in ``missing``, ``keep(k, table)`` with what ``run`` returned for it, and ``results()``.
+    Use: ``find()`` loads what is stored, ``prepare()`` compiles what must still be played. Then run ``task(k)`` for
+    every k in ``missing``, pass the table that ``run`` returned to ``keep(k, table)``, and call ``results()``.
     """
 
     def __init__(
@@ -127,11 +127,11 @@ class Plan:
 
     @property
     def missing(self) -> list[int]:
-        """The tasks that must still be played."""
+        """Return the tasks that must still be played."""
         return [k for k in range(len(self.tasks)) if k not in self._tables]
 
     def key(self) -> str | None:
-        """A digest of everything that determines the numbers; None if some code cannot be followed."""
+        """Return a digest of everything that determines the numbers; None if some code cannot be followed."""
         assert self.store is not None
         paths = [self.store.path(task) for task in self.tasks]
         names = [path.name for path in paths if path is not None]
@@ -140,7 +140,7 @@ class Plan:
         return hashlib.sha256("|".join((*self.policies, *names)).encode()).hexdigest()[:40]
 
     def find(self) -> None:
-        """Take the finished chunks from the store."""
+        """Load the finished chunks from the store."""
         if self.store is None:
             return
         for k, task in enumerate(self.tasks):
@@ -152,7 +152,7 @@ class Plan:
             warnings.warn(_damage_message(self.store), DamagedWarning, stacklevel=3)
 
     def prepare(self) -> None:
-        """Compile the policies that must still be played; what cannot be will be interpreted, with a warning."""
+        """Compile the policies still to be played; what cannot be compiled is interpreted, with a warning."""
         for label in {self.tasks[k].label: None for k in self.missing}:
             self.how[label] = self._prepare(label)
 
@@ -180,7 +180,7 @@ class Plan:
             player.stopped = True
 
     def task(self, k: int) -> Task:
-        """Task ``k``, ready for ``run``."""
+        """Return task ``k``, ready for ``run``."""
         task = self.tasks[k]
         return dataclasses.replace(
             task, compiled=self.how[task.label] is True, player=self._players.get(task.label)
@@ -193,7 +193,7 @@ class Plan:
         self._tables[k] = table
 
     def results(self) -> Results:
-        """The results, once nothing is missing."""
+        """Return the results, once nothing is missing."""
         counts = {
             label: np.concatenate(
                 [self._tables[k] for k, task in enumerate(self.tasks) if task.label == label]
@@ -219,7 +219,7 @@ class Plan:
 
 
 def mark_rounds(marks: Any, horizon: int) -> np.ndarray:
-    """The rounds to record: evenly spaced when a number is given; always with the last one."""
+    """Return the rounds to record: evenly spaced if a number is given; the last round is always included."""
     if isinstance(marks, (int, np.integer)) and not isinstance(marks, bool):
         count = min(integer("marks", marks, 1), horizon)
         return np.unique(

@@ -1,8 +1,8 @@
 """Replications of one policy on one problem: what a task is, and how it is run.
 
-A task is a range of replications. Each of them is played by copies of the prototype with generators of their own: one
-policy with one generator, or N players with one of each. A list of players stands wherever a setting without players
-has its policy, and a list of generators where that has its generator. The state of a list is one flat dict.
+A task is a range of replications. Each of them is played by copies of the prototype with their own generators: one
+policy with one generator, or N players with N generators. Where a setting without players passes its policy, a setting
+with players passes a list of players, and a list of generators instead of one. The state of a list is one flat dict.
 """
 
 import copy
@@ -47,7 +47,7 @@ class Task:
 
 
 def run(task: Task) -> np.ndarray:
-    """Play the task; the counts at each mark, shape (replications, marks, counts)."""
+    """Play the task; return the counts at each mark, shape (replications, marks, counts)."""
     loop = loop_for(task.problem, task.policy)
     width = len(loop.counters(task.problem))
     table = np.zeros((task.last - task.first, task.marks.size, width), dtype=np.int64)
@@ -85,7 +85,7 @@ def _impossible_decision(task: Task, replication: int, round: int, words: str) -
 
 
 def _describe_refusal(task: Task, replication: int, round: int) -> str:
-    """Describe the decision that compiled code refused; it gives no reason, so the interpreter plays it again."""
+    """Describe the decision that compiled code refused without a reason: the interpreter plays it again."""
     player, loop = Interpreted(task.problem), loop_for(task.problem, task.policy)
     if round <= REPLAYED:
         counts = np.zeros(len(loop.counters(task.problem)), dtype=np.int64)
@@ -106,7 +106,7 @@ class Interpreted:
         self.problem = problem
 
     def play(self, policy: Any, world: Any, *rest: Any) -> tuple[int, dict[str, Any]]:
-        """The round of a refused decision or 0, and the policy's state afterwards."""
+        """Return the round of a refused decision or 0, and the policy's state afterwards."""
         loop = loop_for(self.problem, policy[0] if isinstance(policy, list) else policy)
         decides, judge = loop.protocol.decides, functools.partial(loop.judge, self.problem)
         players = policy if isinstance(policy, list) else [policy]
@@ -124,13 +124,13 @@ class ByEvents:
         self.problem = problem
 
     def play(self, policy: Any, world: Any, *rest: Any) -> tuple[int, dict[str, Any]]:
-        """0, and the policy's state afterwards."""
+        """Return 0, and the policy's state afterwards."""
         skip: Any = loop_for(self.problem, policy).events
         return int(skip(policy, world, *rest)), state_of(policy)
 
 
 class Compiled:
-    """Plays with the compiled twins; the constructor raises ``CannotLower`` if there can be none."""
+    """Plays with the compiled twins; the constructor raises ``CannotLower`` if they cannot be compiled."""
 
     def __init__(self, problem: Any, policy: Any) -> None:
         from weakfeedback.engine.compiler.lowering import Blueprint, compiled_loop, entry_point
@@ -148,15 +148,17 @@ class Compiled:
             np.zeros((1, width), dtype=np.int64),
         )
         one, rng = fresh(policy), generator(0, 0, WORLD)
-        twins = self._twins(one if self.alone else [one], problem.world(), rng, rng if self.alone else [rng])
+        twins = self._make_twins(
+            one if self.alone else [one], problem.world(), rng, rng if self.alone else [rng]
+        )
         try:
             self.run = entry_point(self.loop, *twins, *no_rounds)
-        # the compiler raises many kinds; whatever it is, the interpreter can do the work
+        # the compiler raises many kinds of errors; in any case the interpreter can play
         except Exception as error:
             raise CannotLower(reason(error, self.policy.methods, self.policy.cls)) from None
 
-    def _twins(self, policy: Any, world: Any, world_rng: Any, rng: Any) -> tuple[Any, Any, Any, Any]:
-        """The first four arguments of the loop, as compiled code takes them."""
+    def _make_twins(self, policy: Any, world: Any, world_rng: Any, rng: Any) -> tuple[Any, Any, Any, Any]:
+        """Return the first four arguments of the loop, as compiled code takes them."""
         from weakfeedback.engine.compiler.fields import stream_of
 
         place = self.world.twin(world)
@@ -176,8 +178,8 @@ class Compiled:
         counts: np.ndarray,
         table: np.ndarray,
     ) -> tuple[int, dict[str, Any]]:
-        """The round of a refused decision or 0, and the policy's state afterwards; the world moves on."""
-        twin, world_twin, *generators = self._twins(policy, world, world_rng, rng)
+        """Return the round of a refused decision or 0, and the policy's state afterwards; the world advances."""
+        twin, world_twin, *generators = self._make_twins(policy, world, world_rng, rng)
         refused = 0
         for first, last in _stretches(marks):
             if self.stopped:
@@ -190,7 +192,7 @@ class Compiled:
 
 
 def _stretches(marks: np.ndarray) -> list[tuple[int, int]]:
-    """Ranges of marks of about ``STRETCH`` rounds, between which a run can be cancelled."""
+    """Return ranges of marks of about ``STRETCH`` rounds, between which a run can be cancelled."""
     if marks[-1] - marks[0] <= STRETCH:
         return [(0, marks.size)]
     cuts = np.searchsorted(marks, np.arange(STRETCH, marks[-1], STRETCH))
@@ -199,13 +201,13 @@ def _stretches(marks: np.ndarray) -> list[tuple[int, int]]:
 
 
 def cast(problem: Any, policy: Any) -> Any:
-    """A fresh copy of a prototype, or a list of one copy for each player."""
+    """Return a new copy of a prototype, or a list with one copy for each player."""
     players = loop_for(problem, policy).players
     return fresh(policy) if players is None else [fresh(policy) for _ in range(players(problem))]
 
 
 def streams(problem: Any, policy: Any, seed: int, replication: int) -> tuple[np.random.Generator, Any]:
-    """The generators of a replication: (r, 0) the world's, (r, 1) the policy's or (r, 1, n) player n's."""
+    """Return the generators of a replication: (r, 0) the world's, (r, 1) the policy's or (r, 1, n) player n's."""
     players = loop_for(problem, policy).players
     world = generator(seed, replication, WORLD)
     if players is None:
@@ -214,12 +216,12 @@ def streams(problem: Any, policy: Any, seed: int, replication: int) -> tuple[np.
 
 
 def state_of(policy: Any) -> dict[str, Any]:
-    """All fields of a policy, or of a list of players."""
+    """Return all fields of a policy, or of a list of players."""
     return joined([player.__dict__ for player in policy]) if isinstance(policy, list) else vars(policy)
 
 
 def joined(states: list[dict[str, Any]]) -> dict[str, Any]:
-    """The states of players as one."""
+    """Join the states of players into one."""
     labels = _labels(tuple(tuple(state) for state in states))
     return dict(zip(labels, itertools.chain.from_iterable(state.values() for state in states)))
 
@@ -230,7 +232,7 @@ def _labels(fields: tuple[tuple[str, ...], ...]) -> list[str]:
 
 
 def restore(policy: Any, state: dict[str, Any]) -> None:
-    """Give a policy, or the players of a list, the fields in ``state``."""
+    """Set the fields of a policy, or of the players of a list, to those in ``state``."""
     if not isinstance(policy, list):
         vars(policy).update(state)
         return
@@ -239,9 +241,9 @@ def restore(policy: Any, state: dict[str, Any]) -> None:
 
 
 def fresh(obj: Any) -> Any:
-    """A copy of a plain object: its arrays are copied, those that cannot be written are shared."""
+    """Return a copy of a plain object: its arrays are copied, read-only ones are shared."""
     made = object.__new__(type(obj))
-    known: dict[int, Any] = {id(obj): made}  # two names of one object stay two names of one object
+    known: dict[int, Any] = {id(obj): made}  # two names of one object stay names of one object
     fields = made.__dict__
     for name, value in vars(obj).items():
         kind = type(value)
@@ -257,7 +259,7 @@ def fresh(obj: Any) -> Any:
 
 
 def nan_field(state: dict[str, Any]) -> str | None:
-    """The name of a field that holds NaN, or None."""
+    """Return the name of a field that holds NaN, or None."""
     for name, value in state.items():
         if type(value) is int or type(value) is bool:
             continue

@@ -35,7 +35,7 @@ class Results:
     compiled : dict
         For each policy whether it was compiled: True or False.
     reasons : dict
-        For each policy that was not compiled the reason why.
+        For each policy that was not compiled, the reason.
     about : dict
         Setting, problem, horizon, seed, and ``sources``: the text of the policies' code.
     """
@@ -49,7 +49,7 @@ class Results:
     ) -> None:
         self._frame = frame
         self._tables: tuple[np.ndarray, dict[str, dict[str, np.ndarray]]] | None = None
-        # in files of earlier versions a reason may stand instead of False
+        # files of earlier versions may have a reason instead of False
         self.compiled = {label: how is True for label, how in compiled.items()}
         self.reasons = {label: how for label, how in compiled.items() if isinstance(how, str)}
         self.reasons.update(reasons or {})
@@ -65,9 +65,9 @@ class Results:
         about: dict[str, Any],
         policies: dict[str, Any] | None = None,
     ) -> Results:
-        """Results of counts with shape (replications, marks, counters); the rows are made when asked for.
+        """Return the results of counts with shape (replications, marks, counters); rows are made on first use.
 
-        In ``compiled`` the reason may stand where a policy was not compiled.
+        ``compiled`` may have the reason instead of False for a policy that was not compiled.
         A measure that only some of the ``policies`` have, such as the labels bought, is 0 for the others.
         """
         results = cls(None, compiled, about)
@@ -82,7 +82,7 @@ class Results:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The rows, made when first asked for."""
+        """Return the rows, made on first use."""
         if self._frame is None:
             assert self._tables is not None
             self._frame = _as_rows(*self._tables)
@@ -93,18 +93,18 @@ class Results:
         self._frame, self._tables = rows, None
 
     def _measured(self) -> tuple[np.ndarray, dict[str, dict[str, np.ndarray]]]:
-        """The marks, and for each policy and measure an array (replications, marks)."""
+        """Return the marks, and for each policy and measure an array (replications, marks)."""
         if self._tables is None:
             self._tables = _as_tables(self.frame)
         return self._tables
 
     @property
     def policies(self) -> list[str]:
-        """The labels, in the order given."""
+        """Return the labels, in the order given."""
         return list(self._measured()[1])
 
     def values(self, policy: str, measure: str = "regret") -> np.ndarray:
-        """One row per replication, one column per mark."""
+        """Return an array with one row per replication and one column per mark."""
         _, measured = self._measured()
         if policy not in measured:
             raise ValueError(f"policy must be one of {', '.join(measured)}, got {brief(policy)}")
@@ -113,7 +113,7 @@ class Results:
         return measured[policy][measure].astype(float)
 
     def final(self, measure: str = "regret") -> pd.DataFrame:
-        """Mean of the last round with its 95 % Student interval over replications, indexed by policy."""
+        """Return the mean at the last round with its 95 % Student interval over replications, indexed by policy."""
         import pandas as pd
 
         rows = []
@@ -125,7 +125,7 @@ class Results:
         return pd.DataFrame(rows, index=index, columns=["mean", "low", "high", "replications"])
 
     def curve(self, measure: str = "regret") -> pd.DataFrame:
-        """Mean at every mark with its 95 % Student interval: policy, round, mean, low, high."""
+        """Return the mean at every mark with its 95 % Student interval: policy, round, mean, low, high."""
         import pandas as pd
 
         parts = []
@@ -143,7 +143,7 @@ class Results:
         return pd.concat(parts, ignore_index=True)
 
     def compare(self, first: str, second: str, measure: str = "regret") -> Comparison:
-        """The paired difference ``first - second`` in the last round: mean, low, high, p_value."""
+        """Return the paired difference ``first - second`` at the last round: mean, low, high, p_value."""
         return paired_comparison(
             first, second, self.values(first, measure)[:, -1], self.values(second, measure)[:, -1]
         )
@@ -175,7 +175,7 @@ class Results:
 
     @classmethod
     def load(cls, path: str | Path) -> Results:
-        """Read what ``save`` wrote; a ``ValueError`` of one line if it is damaged or something else."""
+        """Read what ``save`` wrote; raise a one-line ``ValueError`` for a damaged file or any other file."""
         return cls(*read_results(Path(path)))
 
 
@@ -207,7 +207,7 @@ def _as_tables(frame: pd.DataFrame) -> tuple[np.ndarray, dict[str, dict[str, np.
     return marks, measured
 
 
-# -- the file: written with a digest, and checked from end to end before anything is made of it
+# -- the file: written with a digest, and checked completely before it is used
 
 
 def writer_of_results(
@@ -223,25 +223,25 @@ def writer_of_results(
 
 
 def read_results(path: Path) -> tuple[pd.DataFrame, dict[str, bool], dict[str, Any], dict[str, str]]:
-    """Rows, ``compiled``, ``about`` and ``reasons`` as written; a ``ValueError`` of one line for any other file."""
+    """Return rows, ``compiled``, ``about`` and ``reasons`` as written; a one-line ``ValueError`` for any other file."""
     try:
         table, words = read_table(path)
         kept = json.loads(words[KEY])
         compiled, about, reasons = kept["compiled"], kept["about"], kept["reasons"]
         frame = table.replace_schema_metadata(None).to_pandas()
     except OSError as error:
-        raise _refused(path, error.strerror or "cannot be read") from None
+        raise _loading_error(path, error.strerror or "cannot be read") from None
     except Damaged as error:
-        raise _refused(path, f"damaged, or not a file written by Results.save: {error}") from None
+        raise _loading_error(path, f"damaged, or not a file written by Results.save: {error}") from None
     except (KeyError, TypeError, ValueError, NotImplementedError, RecursionError):
-        raise _refused(path, "not a file written by Results.save") from None
+        raise _loading_error(path, "not a file written by Results.save") from None
     wrong = _wrong_words(compiled, reasons, about) or _wrong_rows(frame, compiled)
     if wrong:
-        raise _refused(path, f"not a file written by Results.save: {wrong}")
+        raise _loading_error(path, f"not a file written by Results.save: {wrong}")
     return frame, compiled, about, reasons
 
 
-def _refused(path: Path, reason: str) -> ValueError:
+def _loading_error(path: Path, reason: str) -> ValueError:
     return ValueError(f"cannot load results from {path}: {reason}")
 
 
@@ -279,16 +279,16 @@ KINDS: dict[str, Callable[[Any], bool]] = {
 def _wrong_words(compiled: Any, reasons: Any, about: Any) -> str:
     """Return what is wrong with the metadata, or ""."""
     if not isinstance(compiled, dict) or not all(isinstance(how, bool) for how in compiled.values()):
-        return "compiled is no table of policies"
+        return "compiled is not a table of policies"
     if not _is_words(reasons) or not reasons.keys() <= compiled.keys():
-        return "reasons is no table of policies"
+        return "reasons is not a table of policies"
     if not isinstance(about, dict):
-        return "about is no table"
+        return "about is not a table"
     if "horizon" not in about:
         return "horizon is missing"
     wrong = [name for name, right in KINDS.items() if name in about and not right(about[name])]
     if wrong:
-        return f"{wrong[0]} is of another kind"
+        return f"{wrong[0]} has the wrong type"
     return "horizon is too large" if about["horizon"] >= LARGE else ""
 
 
@@ -297,18 +297,18 @@ def _wrong_rows(frame: pd.DataFrame, compiled: dict[str, Any]) -> str:
     import pandas as pd
 
     if not frame.columns.is_unique or tuple(frame.columns[:3]) != LABELS:
-        return "its columns are others"
+        return "it has the wrong columns"
     if "regret" not in frame.columns or not len(frame):
         return "it has no regret"
     if not isinstance(frame["policy"].dtype, pd.CategoricalDtype):
-        return "its policies are no categories"
+        return "its policies are not categories"
     if (
         any(frame[name].dtype.kind not in "iu" for name in LABELS[1:])
         or frame["regret"].dtype.kind not in "iuf"
     ):
-        return "its columns are of other kinds"
+        return "its columns have the wrong types"
     if set(frame["policy"].cat.categories) != set(compiled):
-        return "its policies are others than it says"
+        return "its policies are not those in its metadata"
     marks = np.sort(frame["round"].unique())
     for policy in compiled:
         rows = frame.loc[frame["policy"] == policy, ["replication", "round"]].sort_values(

@@ -1,4 +1,4 @@
-"""Simulate policies on a problem: replications in chunks, on any executor, with the same numbers on each."""
+"""Simulate policies on a problem: replications in chunks, on any executor, always with the same numbers."""
 
 import contextlib
 import os
@@ -39,14 +39,14 @@ def simulate(
     ----------
     problem : a problem of any setting
     policies : mapping of labels to policies
-        Each policy is a prototype: every replication plays with a copy of its own.
+        Each policy is a prototype: every replication plays with its own copy.
     horizon, replications : integers >= 1
     seed : integer >= 0, or None
-        None draws one, which ``results.about["seed"]`` tells.
+        None draws one; ``results.about["seed"]`` has it.
         Replication r takes its world from ``SeedSequence(seed, spawn_key=(r, 0))`` and the policy's draws
         from ``(r, 1)``, so results do not depend on the executor, the workers or the chunks.
     marks : integer, or increasing rounds
-        How many rounds, or which, are recorded. The last round always is.
+        How many rounds are recorded, or which ones. The last round is always recorded.
     executor : a ``concurrent.futures.Executor``, optional
         Threads on all cores by default: compiled rounds run in parallel.
     compiled : bool
@@ -107,7 +107,7 @@ def play(plan: Plan, executor: Executor | None = None, progress: bool = False) -
 
 
 def leave(executor: Executor, futures: Iterable[Future[Any]]) -> None:
-    """Shut an executor down; a policy that never returns cannot be stopped, and its thread is abandoned."""
+    """Shut an executor down; a policy that never returns cannot be stopped, so its thread is abandoned."""
     executor.shutdown(wait=all(future.done() for future in futures), cancel_futures=True)
 
 

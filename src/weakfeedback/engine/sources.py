@@ -1,4 +1,4 @@
-"""The text of the code that made some results, read when they are made, so that a report need not import it."""
+"""The source of the code that made results, read at that time, so that a report need not import the code."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
-LONGEST = 200_000  # characters of one text
-MOST = 50  # modules of some results, and classes of a module
+LONGEST = 200_000  # maximum number of characters of one text
+MOST = 50  # maximum number of modules of results, and of classes of a module
 NAME = re.compile(r"[\w.]{1,200}\Z")
 OWN = "weakfeedback."
 
@@ -18,7 +18,7 @@ OWN = "weakfeedback."
 def sources_of(policies: Iterable[Any]) -> dict[str, dict[str, Any]]:
     """Return, by module, the docstrings of its classes and its code.
 
-    All of a module of this package; of a user's module only the policy's class, as the rest may be private.
+    For a module of this package all of it; for a user's module only the policy's class, as the rest may be private.
     """
     found: dict[str, dict[str, Any]] = {}
     for cls in dict.fromkeys(type(policy) for policy in policies):
@@ -33,7 +33,7 @@ def sources_of(policies: Iterable[Any]) -> dict[str, dict[str, Any]]:
 
 
 def source_of_module(module: ModuleType | None) -> dict[str, Any] | None:
-    """The same of a module that is loaded; None if it has no source."""
+    """Return the same for a loaded module; None if it has no source."""
     code = _code(module)
     if module is None or not code:
         return None

@@ -1,10 +1,10 @@
 """Finished chunks on disk: one Parquet file each, keyed by everything that determines its numbers.
 
-A store belongs to one problem, horizon, set of marks and seed; it is refused for any other. Policies and
-replications may come and go: a chunk is found again only if the policy's code and parameters, the problem,
-the range of replications and the versions of NumPy, Numba and this package are the same. Of a policy whose code
-or state cannot be followed nothing is stored, with a warning. A chunk that is damaged, or not the one that its name
-promises, is never used: ``damaged`` lists it, and it is made again.
+A store belongs to one problem, horizon, set of marks and seed; it is refused for any other. Policies and replications
+may be added or left out: a chunk is found again only if the policy's code and parameters, the problem, the range of
+replications and the versions of NumPy, Numba and this package are the same. If the code or state of a policy cannot be
+followed, nothing is stored for it, and a warning says so. A chunk that is damaged, or does not belong to its name, is
+never used: ``damaged`` lists it, and it is made again.
 """
 
 import hashlib
@@ -62,8 +62,8 @@ class Store:
         }
         if method != "rounds":
             self.configuration["method"] = method
-        self._policies: dict[int, tuple[Any, str | None]] = {}  # by identity; the policy is kept alive
-        self.damaged: list[str] = []  # files that were found and not used
+        self._policies: dict[int, tuple[Any, str | None]] = {}  # by identity, so the policy is kept alive
+        self.damaged: list[str] = []  # files that were found but not used
         self._open()
 
     def _open(self) -> None:
@@ -83,7 +83,7 @@ class Store:
             raise StoreError(f"store {self.folder} cannot be used: {error.strerror or error}") from None
         except StoreError:
             raise
-        except (ValueError, RecursionError):  # no JSON, no text
+        except (ValueError, RecursionError):  # not JSON, or not text
             found = None
         if not isinstance(found, dict):
             raise StoreMismatch(f"store {self.folder} has an unreadable store.json: give another folder")
@@ -105,14 +105,14 @@ class Store:
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:40]}.parquet"
 
     def _key(self, task: Task) -> str | None:
-        """A digest of everything but the range of replications."""
+        """Return a digest of everything but the range of replications."""
         try:
             words = [name_of(type(task.policy)), code_of(self.problem, task.policy)]
             words.append(_state_digest(vars(task.policy)))
             if task.method == "events":
                 words.append(_source_of_events(self.problem, task.policy))
         except CannotLower as reason:
-            warnings.warn(f"store {self.folder} keeps nothing of {task.label!r}: {reason}", stacklevel=2)
+            warnings.warn(f"store {self.folder} stores nothing for {task.label!r}: {reason}", stacklevel=2)
             return None
         words += [
             json.dumps(self.configuration, sort_keys=True),
@@ -124,9 +124,9 @@ class Store:
         return hashlib.sha256("|".join(words).encode()).hexdigest()
 
     def get(self, task: Task) -> tuple[np.ndarray, bool | str] | None:
-        """The finished chunk of a task and how it was played: True if compiled, or the reason why it was not.
+        """Return the finished chunk of a task and how it was played: True if compiled, or the reason why it was not.
 
-        None when there is none, or an invalid one, whose name goes into ``damaged``.
+        None if there is no chunk, or an invalid one, whose name is added to ``damaged``.
         """
         path = self.path(task)
         if path is None or not path.exists():
@@ -147,7 +147,7 @@ class Store:
             raise Damaged("it has other rows or columns")
         columns = {name: rows[name].to_numpy() for name in rows.column_names}
         if any(values.dtype != np.int64 for values in columns.values()):
-            raise Damaged("its columns are of another kind")
+            raise Damaged("its columns have the wrong types")
         if any(not np.array_equal(columns[name], values) for name, values in expected.items()):
             raise Damaged("it has other replications or rounds")
         if any((columns[name] < 0).any() for name in names if not name.endswith(SIGNED)):
@@ -156,11 +156,11 @@ class Store:
         return flat.reshape(task.last - task.first, task.marks.size, len(names)), words["interpreted"] or True
 
     def _names(self, task: Task) -> tuple[str, ...]:
-        """What is counted for the policy of a task."""
+        """Return the names of the counts for the policy of a task."""
         return loop_for(self.problem, task.policy).counters(self.problem)
 
     def put(self, task: Task, table: np.ndarray, how: bool | str = True) -> None:
-        """Keep a finished chunk; ``how`` is True, or the reason why it was interpreted."""
+        """Store a finished chunk; ``how`` is True, or the reason why it was interpreted."""
         path = self.path(task)
         if path is None:
             return
@@ -188,7 +188,7 @@ def _labels(task: Task) -> dict[str, np.ndarray]:
 
 
 def code_of(problem: Any, policy: Any) -> str:
-    """A digest of all code that plays a policy on a problem; ``CannotLower`` if some cannot be followed."""
+    """Return a digest of all code that plays a policy on a problem; ``CannotLower`` if some cannot be followed."""
     loop: Any = loop_for(problem, policy)
     code = class_fingerprint(type(policy), loop.entry, vars(policy))
     world = reachable(type(problem.world()), loop.world_entry)
@@ -197,7 +197,7 @@ def code_of(problem: Any, policy: Any) -> str:
 
 
 def _source_of_events(problem: Any, policy: Any) -> str:
-    """The text of all that skips rounds; it calls libraries, so that its code cannot be followed."""
+    """Return the source of the code that skips rounds; it calls libraries, so it cannot be followed."""
     try:
         places: list[Any] = [inspect.getmodule(loop_for(problem, policy).events), type(policy)]
         return "".join(inspect.getsource(place) for place in places)

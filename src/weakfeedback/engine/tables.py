@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 DIGEST = "digest"
-MOST = 10**9  # rows: a small file can claim any number of them
+MOST = 10**9  # maximum number of rows: a small file can claim any number of them
 
 
 class Damaged(ValueError):
@@ -37,7 +37,7 @@ def writer_of(table: Any, words: Mapping[str, str]) -> Callable[[Path], None]:
 
 
 def read_table(path: Path) -> tuple[Any, dict[str, str]]:
-    """The table and the words beside it; ``Damaged`` if they are not what was written, OSError if unreadable."""
+    """Return the table and its metadata; ``Damaged`` if they are not what was written, OSError if unreadable."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -49,7 +49,7 @@ def read_table(path: Path) -> tuple[Any, dict[str, str]]:
         table = file.read()
         metadata = table.schema.metadata or {}
         words = {name.decode(): value.decode() for name, value in metadata.items() if name != b"ARROW:schema"}
-    except Exception as error:  # Arrow raises many kinds, OSError among them
+    except Exception as error:  # Arrow raises many kinds of errors, OSError among them
         raise Damaged(_line(error)) from None
     written = words.pop(DIGEST, None)
     if written is None:
@@ -64,7 +64,7 @@ def read_table(path: Path) -> tuple[Any, dict[str, str]]:
 
 
 def digest_of(table: Any, words: Mapping[str, str]) -> str:
-    """A digest of the values of a table, however they are encoded, and of the words beside it."""
+    """Return a digest of the values of a table, whatever their encoding, and of its metadata."""
     hasher = hashlib.sha256(json.dumps(dict(sorted(words.items()))).encode())
     for name in table.column_names:
         kind, values = _values(table[name])
@@ -74,7 +74,7 @@ def digest_of(table: Any, words: Mapping[str, str]) -> str:
 
 
 def _values(column: Any) -> tuple[str, Any]:
-    """The kind of a column, and its values as bytes."""
+    """Return the type of a column, and its values as bytes."""
     import pyarrow as pa
 
     kind = column.type

@@ -1,4 +1,4 @@
-"""The first rounds of a user's own policy, played in the interpreter before its compiled twin plays any.
+"""Play the first rounds of a user's own policy in the interpreter, before its compiled twin plays any.
 
 An index past the end of an array would read or write foreign memory. Compiled code of the user
 checks its indices (`compiler.lowering.checks_bounds`), but cannot say where the error is: the interpreter can. These
@@ -16,14 +16,14 @@ from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.replication import cast, fresh, streams
 from weakfeedback.engine.store import code_of
 
-ROUNDS = 4096  # at most, in steps that double
-SECONDS = 0.5  # seconds after which there is no further step
+ROUNDS = 4096  # maximum number of rounds, in steps that double
+SECONDS = 0.5  # seconds after which no further step starts
 OWN = "weakfeedback."
 _tried: dict[tuple[Any, ...], int] = {}  # code and shapes -> rounds
 
 
 def try_first_rounds(problem: Any, label: str, policy: Any, horizon: int, seed: int) -> None:
-    """Raise the ``IndexError`` that the first rounds of a policy end in, if they do; once for the same code."""
+    """Raise the ``IndexError`` of the first rounds of a policy, if there is one; only once for the same code."""
     if type(policy).__module__.startswith(OWN):
         return
     try:

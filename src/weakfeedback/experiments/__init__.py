@@ -1,4 +1,4 @@
-"""The thesis's experiments and claims as data, and the few functions that run and judge them."""
+"""Experiments and claims as data, and the functions that run and judge them."""
 
 from weakfeedback.experiments.judge import judge
 from weakfeedback.experiments.model import OUTCOMES, Claim, Experiment, Finding, Part, Verdict

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 # With fewer replications nothing is decided: values equal by chance would look certain.
 FEWEST = 5
-# A difference below this share of the larger regret, or below one unit of regret, is no difference.
+# A difference below this share of the larger regret, or below one unit of regret, does not count.
 MARGIN, UNIT = 0.05, 1.0
-# Regret that grows like T^(2/3), the rate of the thesis, adds .44 times its first quarter in its last one; linear
-# regret adds 1. In between the test is inconclusive.
+# Regret that grows like T^(2/3), the rate of the thesis, adds in the last quarter .44 times what it adds in the first;
+# linear regret adds 1 times as much. In between the test is inconclusive.
 SUBLINEAR, NEARLY_LINEAR = 0.5, 0.9
-# Linear: the last half costs at least half the gap of the arm taken for optimal in every round; not: a tenth.
+# Linear: in the last half a round costs at least half the gap of the arm settled on; not linear: at most a tenth.
 LINEAR, NOT_LINEAR = 0.5, 0.1
 
 
@@ -70,7 +70,7 @@ def reverse(part: Part) -> Part:
 
 
 def beside(part: Part, note: str = "") -> Part:
-    """Return the part, shown without counting."""
+    """Return the part as one that is shown but does not count."""
     return dataclasses.replace(part, counts=False, note="; ".join(filter(None, (part.note, note))))
 
 
@@ -113,7 +113,7 @@ def sublinear(name: str, results: Results, policy: str, marks: int | None = None
 
 
 def linear(name: str, results: Results, policy: str, gap: float) -> Part:
-    """Claim: in the last half of the run a round costs at least half of ``gap`` on average; against: a tenth."""
+    """Claim: in the last half of the run a round costs at least half of ``gap`` on average; contradicted: a tenth."""
     regret = results.values(policy)
     rounds = int(results.about["horizon"])
     slope = (regret[:, -1] - regret[:, regret.shape[1] // 2 - 1]) / (rounds - rounds // 2)
@@ -141,7 +141,7 @@ def _quarters(regret: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _p_below(values: np.ndarray) -> float:
-    """The p-value of a one-sided t-test whose rejection says that the mean is below 0."""
+    """Return the p-value of a one-sided t-test whose rejection says that the mean is below 0."""
     from scipy.special import stdtr
 
     if values.size < FEWEST:

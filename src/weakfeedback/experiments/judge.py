@@ -29,11 +29,11 @@ def judge(claims: Iterable[Claim], results: Mapping[str, Results]) -> list[tuple
 def conclude(
     claims: Sequence[Claim], findings: Sequence[Finding | None], asked: Collection[str] | None = None
 ) -> list[tuple[Claim, Verdict]]:
-    """Return the verdicts of claims from the findings of their tests; the finding is None for a claim that is argued
-    only.
+    """Return the verdicts of claims from the findings of their tests; the finding is None if a claim is argued only.
 
-    ``asked`` are the ids of the requested experiments, by default all. What is said of every instance
-    cannot be reproduced by some of them, though it can fail; what is said of any can, but cannot fail.
+    ``asked`` are the ids of the requested experiments, by default all. A claim about every instance cannot be
+    reproduced by only some of them, but it can fail; a claim that needs any one part can be reproduced by some, but
+    cannot fail.
     """
     raw = [
         p for finding in findings if finding for part in finding.parts for p in (part.p_for, part.p_against)
@@ -46,11 +46,11 @@ def conclude(
             continue
         parts = tuple(_decide(part, next(corrected), next(corrected), claim.level) for part in finding.parts)
         left_out = 0 if asked is None else sum(name not in asked for name in claim.experiments)
-        verdicts.append((claim, _by_part(claim, finding, _conclude(finding, parts), left_out)))
+        verdicts.append((claim, _limit_verdict(claim, finding, _conclude(finding, parts), left_out)))
     return verdicts
 
 
-def _by_part(claim: Claim, finding: Finding, verdict: Verdict, left_out: int) -> Verdict:
+def _limit_verdict(claim: Claim, finding: Finding, verdict: Verdict, left_out: int) -> Verdict:
     """Return the verdict when ``left_out`` of the claim's experiments were not requested."""
     final = ("not-reproduced",) if finding.rule == "every" else ("reproduced", "with-reading")
     if not left_out or verdict.outcome in ("skipped", "inconclusive", *final):
@@ -99,7 +99,7 @@ def _conclude(finding: Finding, parts: tuple[Part, ...]) -> Verdict:
         outcome = "with-reading" if read else "reproduced"
     else:
         outcome = "not-reproduced" if deciding is fails else "inconclusive"
-    shown = _most_telling(deciding or list(parts), weakest=deciding is holds and finding.rule == "every")
+    shown = _pick_deciding(deciding or list(parts), weakest=deciding is holds and finding.rule == "every")
     return Verdict(
         outcome,
         _reason(finding, parts, holds, fails, open_),
@@ -108,8 +108,8 @@ def _conclude(finding: Finding, parts: tuple[Part, ...]) -> Verdict:
     )
 
 
-def _most_telling(parts: list[Part], weakest: bool) -> Part:
-    """The part with the largest p-value when all had to hold, else the one with the smallest."""
+def _pick_deciding(parts: list[Part], weakest: bool) -> Part:
+    """Return the part with the largest p-value if all had to hold, else the one with the smallest."""
     known = [part for part in parts if not math.isnan(part.p_value)]
     if not known:
         return parts[0]
@@ -133,7 +133,7 @@ def _reason(
     elif counted[0].note:
         sentences.append(f"{counted[0].note[0].upper()}{counted[0].note[1:]}.")
     if any("stand-in" in part.note for part in parts):
-        sentences.append("Breast-cancer stand-ins were played where the medical data are missing.")
+        sentences.append("Breast-cancer data were used instead of the missing medical data.")
     if finding.reading:
-        sentences.append(f"Reading: {finding.reading}")
+        sentences.append(f"Interpretation: {finding.reading}")
     return " ".join(sentences)

@@ -30,7 +30,7 @@ class Run(dict[str, "Results"]):
 
 
 def data_of(results: Mapping[str, Results]) -> Any:
-    """The folder of the medical data sets that came with results; None for plain ones."""
+    """Return the folder of the medical data sets that came with results; None for plain ones."""
     return getattr(results, "data", None)
 
 
@@ -102,7 +102,7 @@ class Experiment:
             raise ValueError(f"experiment {self.id!r} needs data, so it must name an instance")
 
     def problem(self, data: Any = None) -> tuple[Any, str]:
-        """Return the problem and the instance's name: the stand-in's if the data cannot be had.
+        """Return the problem and the instance's name: those of the stand-in if the data are missing.
 
         ``data`` is the folder of the medical data sets. Raises ``DataMissing`` if there is no stand-in either.
         """
@@ -121,12 +121,12 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the thesis, made again.
+    """A table of the thesis, reproduced.
 
     Attributes
     ----------
     id, title, place : str
-        A name such as "ch2-table-bsc", a line on what it shows, and where it stands in the thesis.
+        A name such as "ch2-table-bsc", a line on what it shows, and where it is in the thesis.
     columns : tuple of str
         The first names the rows. Say in the heading which numbers are the thesis's and which are ours.
     rows : function results by experiment -> rows
@@ -151,8 +151,8 @@ class Part:
 
     ``p_for`` is the p-value of a test whose rejection supports the claim, ``p_against`` of one whose rejection
     contradicts it; both are as computed, ``p_value`` is the one that decided, corrected over the run. A part
-    that no test decides carries its ``outcome`` from the start. One that does not count is shown beside the
-    verdict without changing it.
+    that no test decides has its ``outcome`` from the start. One that does not count is shown with the verdict without
+    changing it.
     """
 
     name: str
@@ -224,7 +224,7 @@ class Claim:
     words : str
         The thesis's own words, shortened by dots only, with symbols spelled out.
     lines : str
-        Where they stand in the thesis's source.
+        Where they are in the thesis's source.
     how : str
         "simulation", "computation", "property" (checked on random instances) or "argued only".
     test : function results by experiment -> Finding
@@ -234,7 +234,7 @@ class Claim:
     level : float
         The probability of any false rejection in a whole run, after the correction.
     ours : str
-        What in the test is ours and not the thesis's: values it does not print, classifiers, instances.
+        What in the test is ours and not from the thesis: values it does not print, classifiers, instances.
     remains : str
         What remains true if the claim is not reproduced.
     """

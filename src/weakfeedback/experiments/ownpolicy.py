@@ -36,7 +36,7 @@ class OwnPolicy:
         self._factory = _find(words)
 
     def option_names(self) -> list[str]:
-        """The names of its arguments after the problem."""
+        """Return the names of its arguments after the problem."""
         try:
             parameters = list(inspect.signature(self._factory).parameters.values())[1:]
         except (TypeError, ValueError):
@@ -44,7 +44,7 @@ class OwnPolicy:
         return [one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
 
     def make(self, problem: Any, options: Mapping[str, Any]) -> Any:
-        """Return a fresh policy; raise a one-line ValueError if that fails."""
+        """Return a new policy; raise a one-line ValueError if that fails."""
         policy = _call(self._factory, self.words, problem, options)
         if isinstance(policy, type) or not callable(getattr(policy, "select", None)):
             raise ValueError(

@@ -24,7 +24,7 @@ class Planned:
     about: dict[str, Any]
 
     def results(self) -> Results:
-        """The results, once everything is played."""
+        """Return the results, once everything is played."""
         results = self.plan.results()
         results.about.update(self.about)
         return results
@@ -78,10 +78,10 @@ def run_experiment(
 ) -> Results:
     """Play an experiment and return its results.
 
-    ``results.about`` also tells the experiment, the instance played, the instance it stands in for (or ""), the
-    facts of the problem and the deviations. With a ``store``, finished chunks are kept in a folder of their own
-    inside it. ``data`` is the folder of the medical data sets (default: the environment variable).
-    Raises ``DataMissing`` if data are missing and nothing stands in for them.
+    ``results.about`` also has the experiment, the instance played, the instance it stands in for (or ""), the facts of
+    the problem and the deviations. With a ``store``, finished chunks are kept in a separate folder inside it. ``data``
+    is the folder of the medical data sets (default: the environment variable). Raises ``DataMissing`` if data are
+    missing and nothing stands in for them.
     """
     from weakfeedback.engine.simulate import play
 

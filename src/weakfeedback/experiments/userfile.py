@@ -59,7 +59,7 @@ class PolicyEntry(BaseModel):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options given."""
+        """Return the options given."""
         return dict(self.model_extra or {})
 
 
@@ -117,17 +117,17 @@ class Sweep:
 def read_experiment(path: str | Path, allow_code: bool = False) -> UserExperiment:
     """Read and check an experiment file; raise ``BadFile`` with one line if anything is wrong with it.
 
-    A policy called MODULE:NAME is imported, and so run, with ``allow_code`` only. For a sweep the experiment with the
-    first value is returned; its ``sweep`` has all.
+    A policy called MODULE:NAME is imported, and therefore run, only with ``allow_code``. For a sweep the experiment
+    with the first value is returned; its ``sweep`` has all values.
     """
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
         content = tomllib.loads(text)
-        _known_keys(content, list(ExperimentFile.model_fields), "")
+        _check_keys(content, list(ExperimentFile.model_fields), "")
         if content.get("sweep") is None:
             return _experiment(path.stem, text, content, allow_code)
-        return _swept(path.stem, text, content, allow_code)
+        return _read_sweep(path.stem, text, content, allow_code)
     except OSError as error:
         raise BadFile(f"{path}: cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
@@ -137,7 +137,7 @@ def read_experiment(path: str | Path, allow_code: bool = False) -> UserExperimen
     except RecursionError:
         raise BadFile(f"{path}: is nested too deeply") from None
     except ValidationError as error:
-        raise BadFile(f"{path}: {_first(error)}") from None
+        raise BadFile(f"{path}: {_describe_first(error)}") from None
     except ValueError as error:
         raise BadFile(f"{path}: {_line(error)}") from None
 
@@ -163,7 +163,7 @@ def _experiment(
     if (file.instance is None) == (file.problem is None):
         given = "both" if file.problem is not None else "neither"
         raise ValueError(f"give either instance (a name) or a [problem] table, got {given}")
-    rows = len(mark_rounds(file.marks, file.horizon)) if _small(file.marks) else LIMIT_ROWS
+    rows = len(mark_rounds(file.marks, file.horizon)) if _is_small(file.marks) else LIMIT_ROWS
     rows *= file.replications * len(file.policies) * times
     if rows > LIMIT_ROWS:
         values = f", {counted(times, 'value')}" if times > 1 else ""
@@ -195,8 +195,8 @@ def _experiment(
     )
 
 
-def _swept(name: str, text: str, content: dict[str, Any], allow_code: bool) -> UserExperiment:
-    """The experiments of a file with a sweep."""
+def _read_sweep(name: str, text: str, content: dict[str, Any], allow_code: bool) -> UserExperiment:
+    """Return the experiment of a file with a sweep."""
     plain = {word: value for word, value in content.items() if word != "sweep"}
     table = content["sweep"]
     if not isinstance(table, dict) or len(table) != 1:
@@ -213,7 +213,7 @@ def _swept(name: str, text: str, content: dict[str, Any], allow_code: bool) -> U
         try:
             made = _experiment(name, text, where.put(value), allow_code, where, len(values))
         except ValidationError as error:
-            raise ValueError(f"{place} = {_brief(value)}: {_first(error)}") from None
+            raise ValueError(f"{place} = {_brief(value)}: {_describe_first(error)}") from None
         except ValueError as error:
             raise ValueError(f"{place} = {_brief(value)}: {_line(error)}") from None
         found.append(made)
@@ -231,7 +231,7 @@ class Place:
 
 
 def _place_of(key: str, content: dict[str, Any], allow_code: bool) -> Place:
-    """The place of a key: the horizon, an argument of the problem, or an option of policies."""
+    """Return the place of a key: the horizon, an argument of the problem, or an option of policies."""
     if key in SWEPT:
         return Place(key, lambda value: {**content, key: value})
     file = ExperimentFile.model_validate(content)
@@ -260,11 +260,11 @@ def _takes(setting: str, entry: PolicyEntry, option: str, allow_code: bool) -> b
     if option in entry.options or option in NOT_AN_OPTION:
         return False
     if _is_code(entry.policy):
-        return option in _own(entry.policy, allow_code).option_names()
+        return option in _import_policy(entry.policy, allow_code).option_names()
     return setting in SETTINGS and option in SETTINGS[setting].option_names(entry.policy)
 
 
-def _small(marks: int | list[int]) -> bool:
+def _is_small(marks: int | list[int]) -> bool:
     return isinstance(marks, list) or marks <= LIMIT_ROWS
 
 
@@ -274,7 +274,7 @@ def _form(file: ExperimentFile) -> Form:
 
 def _problem(file: ExperimentFile) -> Any:
     table, form = file.problem or {}, _form(file)
-    _known_keys(table, form.keys, "problem.")
+    _check_keys(table, form.keys, "problem.")
     for key, inner in form.tables.items():
         _check_table(key, table.get(key), Form(inner))
     for key in form.needed:
@@ -293,7 +293,7 @@ def _check_table(key: str, table: Any, form: Form) -> None:
         return
     if not isinstance(table, dict):
         raise ValueError(f"{place} must be {ALLOWED[place]}, got {_brief(table)}")
-    _known_keys(table, form.keys, f"{place}.")
+    _check_keys(table, form.keys, f"{place}.")
     for key in form.needed:
         if key not in table:
             raise ValueError(_missing(f"{place}.{key}"))
@@ -313,9 +313,9 @@ def _policies(
     for k, entry in enumerate(entries):
         try:
             if _is_code(entry.policy):
-                name, policy, known = _own_policy(entry, problem, allow_code)
+                name, policy, known = _make_own_policy(entry, problem, allow_code)
             else:
-                name, policy, known = _known_policy(setting, entry, problem)
+                name, policy, known = _make_known_policy(setting, entry, problem)
             loop_for(problem, policy).fits(problem, policy)
             label = entry.label or _automatic_label(name, k, entries, place)
         except ValueError as error:
@@ -346,7 +346,7 @@ def _automatic_label(name: str, k: int, entries: list[PolicyEntry], place: Place
     return one_line(f"{name}({given})" if given else name, 200)
 
 
-def _known_policy(setting: Setting, entry: PolicyEntry, problem: Any) -> tuple[str, Any, dict[str, Any]]:
+def _make_known_policy(setting: Setting, entry: PolicyEntry, problem: Any) -> tuple[str, Any, dict[str, Any]]:
     name = setting.canonical_name(entry.policy)
     policy = setting.make(name, problem, entry.options)
     return name, policy, {"policy": name, **setting.parameters(name, problem, entry.options)}
@@ -357,12 +357,12 @@ def _is_code(policy: str) -> bool:
     return ":" in policy
 
 
-def _own_policy(entry: PolicyEntry, problem: Any, allow_code: bool) -> tuple[str, Any, dict[str, Any]]:
-    policy = _own(entry.policy, allow_code).make(problem, entry.options)
+def _make_own_policy(entry: PolicyEntry, problem: Any, allow_code: bool) -> tuple[str, Any, dict[str, Any]]:
+    policy = _import_policy(entry.policy, allow_code).make(problem, entry.options)
     return entry.policy.rpartition(":")[2], policy, {"policy": entry.policy, **entry.options}
 
 
-def _own(words: str, allow_code: bool) -> OwnPolicy:
+def _import_policy(words: str, allow_code: bool) -> OwnPolicy:
     """Import what MODULE:NAME names; refused unless code may be run."""
     from weakfeedback.experiments.ownpolicy import OwnPolicy
 
@@ -373,7 +373,7 @@ def _own(words: str, allow_code: bool) -> OwnPolicy:
     return OwnPolicy(words)
 
 
-def _known_keys(table: dict[str, Any], known: list[str], prefix: str) -> None:
+def _check_keys(table: dict[str, Any], known: list[str], prefix: str) -> None:
     for key in table:
         if key not in known:
             near = _near(key, known) or ("" if prefix else _misplaced(key))
@@ -392,7 +392,7 @@ def _near(word: str, known: Any) -> str:
     return f" (did you mean {near[0]}?)" if near else ""
 
 
-def _first(error: ValidationError, prefix: str = "") -> str:
+def _describe_first(error: ValidationError, prefix: str = "") -> str:
     """Return the first of pydantic's errors, reworded."""
     first = error.errors(include_url=False)[0]
     place, pattern = prefix, prefix

@@ -33,9 +33,9 @@ def run_file(
 ) -> tuple[Results, list[Path]]:
     """Simulate and write ``results.parquet`` and ``report/`` into ``folder``.
 
-    Finished chunks are kept in ``folder/store``: a run that was stopped continues where it was. Those of another
-    configuration are refused, or removed with ``overwrite``. The results of an earlier run stay as they are until
-    the new ones are complete. Return the results and the paths written, the page first.
+    Finished chunks are kept in ``folder/store``, so a run that was stopped continues where it was. Chunks of another
+    configuration are refused, or removed with ``overwrite``. The results of an earlier run stay until the new ones are
+    complete. Return the results and the paths written, the page first.
     """
     results = play(experiment, folder, command, workers, progress, overwrite)
     results.save(folder / ROWS)
@@ -77,7 +77,7 @@ def play(
     finally:
         if executor is not None:
             executor.shutdown(wait=False, cancel_futures=True)  # a policy that never returns is abandoned
-    return _labelled(results, experiment, command)
+    return _add_labels(results, experiment, command)
 
 
 def _remove_chunks(store: Path) -> None:
@@ -88,7 +88,7 @@ def _remove_chunks(store: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _labelled(results: Results, experiment: UserExperiment, command: str) -> Results:
+def _add_labels(results: Results, experiment: UserExperiment, command: str) -> Results:
     """Return the results with the metadata that readers of the rows or the page need."""
     parameters = {
         label: json.dumps(found, sort_keys=True, default=str)
@@ -122,13 +122,13 @@ def rebuild(folder: Path) -> tuple[Results, list[Path]]:
 
 
 def report(results: Results, folder: Path) -> list[Path]:
-    """Write the page and the figures of some results into ``folder/report``."""
+    """Write the page and the figures of results into ``folder/report``."""
     title = results.about.get("title", folder.resolve().name)
     return write_report(folder / PAGE, title, [Section(key_of(results), title, results)])
 
 
 def key_of(results: Results) -> str:
-    """The name of the experiment as a name of files."""
+    """Return the name of the experiment as a file name."""
     return re.sub(r"[^\w.-]+", "-", results.about.get("experiment", "results")).strip("-._") or "results"
 
 

@@ -20,9 +20,9 @@ from weakfeedback.report.page import Section, write_report
 if TYPE_CHECKING:
     from weakfeedback.experiments.userfile import Sweep
 
-VALUES = "values"  # the folder with a folder for each value
-WORD = "sweep"  # beside the rows: what was swept
-MOST = 1000  # values that a file may claim
+VALUES = "values"  # the folder that holds a folder for each value
+WORD = "sweep"  # key of the metadata that says what was swept
+MOST = 1000  # maximum number of values that a file may claim
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def run_sweep(
     progress: bool = False,
     overwrite: bool = False,
 ) -> tuple[Swept, list[Path]]:
-    """Simulate for each value and write the rows of all, and the page; return the outcome and the paths.
+    """Simulate for each value, write the rows of all and the page; return the outcome and the paths.
 
     The files of the k-th value are kept in ``folder/values/k``, as a separate run would keep them.
     """
@@ -58,7 +58,7 @@ def run_sweep(
 
 
 def _write_rows(swept: Swept, path: Path) -> None:
-    """The rows of all values in one file, with what was swept and its value."""
+    """Write the rows of all values to one file, with the key that was swept and its value."""
     import pandas as pd
     import pyarrow as pa
 
@@ -92,7 +92,7 @@ def is_sweep(folder: Path) -> bool:
 
 
 def rebuild(folder: Path) -> tuple[Swept, list[Path]]:
-    """Write the page and the figures again from the rows; ValueError of one line if they are not there."""
+    """Write the page and the figures again from the rows; raise a one-line ValueError if there are none."""
     try:
         about = json.loads(read_table(folder / ROWS)[1][WORD])
         key, values = about["key"], about["values"]

@@ -10,12 +10,13 @@ changed places. "~" sorts after every letter: the keys stay sorted, and sealing 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from math import isfinite
 from typing import Any
 
+OPENS = ("decide", "begin")  # a decision begins with an event of these kinds
 ENDS = ("feedback", "cancel", "expire")  # a decision has at most one event of these kinds
 LARGEST = 2**63 - 1  # of a BIGINT
 
@@ -74,14 +75,34 @@ class Event:
     body: dict[str, Any]
 
 
-_encoder = json.JSONEncoder(ensure_ascii=True, sort_keys=True, separators=(",", ":"), allow_nan=False)
+def _make_encoder() -> Callable[[Any], str]:
+    """Return an encoder that is made once: `json.JSONEncoder` makes one for every value, which takes longer."""
+    plain = json.JSONEncoder(ensure_ascii=True, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:  # an interpreter without it
+        return plain.encode
+    text = json.encoder.encode_basestring_ascii
+    flags = {"sort_keys": True, "skipkeys": False, "allow_nan": False}
+    pieces = make(
+        markers=None,
+        default=plain.default,
+        encoder=text,
+        indent=None,
+        key_separator=":",
+        item_separator=",",
+        **flags,
+    )
+    return lambda value: "".join(pieces(value, 0))
+
+
+encode = _make_encoder()  # a value as JSON in ASCII, keys sorted, no spaces
 
 
 def dump(body: dict[str, Any]) -> str:
     """Return JSON in ASCII, keys sorted, no spaces, floats with the digits that restore them."""
     if not isinstance(body, dict):
         raise TypeError(f"a body must be a dict, got {type(body).__name__}")
-    return _encoder.encode(body)
+    return encode(body)
 
 
 def parse(text: str) -> dict[str, Any]:

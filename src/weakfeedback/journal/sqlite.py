@@ -9,12 +9,13 @@ What keeps it whole:
   missing at the end are found by the number of the last one, noted at every snapshot and clean end.
 
 Damage to the write-ahead log ends it there, as SQLite cannot tell it from a transaction that was being written
-when the power went: the events before it remain. Damage to an index hides rows from ``end_of`` and ``by_key``
-and is found by ``integrity``.
+when the power went: the events before it remain. Damage to an index hides rows from ``end_of``, ``by_key`` and
+``decided`` and is found by ``integrity``.
 """
 
 import ctypes
 import errno
+import functools
 import os
 import sqlite3
 import weakref
@@ -31,6 +32,7 @@ from weakfeedback.journal.sql import SqlStore, Tails, check_schema, no_learner, 
 T = TypeVar("T")
 
 MAGIC = b"SQLite format 3\0"  # how an SQLite file begins
+_AT_ONCE = 128  # rows of one statement; old versions allow 999 values
 _TABLES = {
     "meta": "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "learner": """CREATE TABLE learner (
@@ -42,6 +44,8 @@ _TABLES = {
     "event_end": """CREATE UNIQUE INDEX event_end ON event (learner, decision)
   WHERE kind IN ('feedback', 'cancel', 'expire')""",
     "event_key": "CREATE UNIQUE INDEX event_key ON event (learner, key) WHERE key IS NOT NULL",
+    # the primary key is the rest of it; were "learner" named, the planner would scan a learner's events instead
+    "event_open": "CREATE INDEX event_open ON event (decision) WHERE kind IN ('decide', 'begin')",
     "snapshot": """CREATE TABLE snapshot (
   learner INTEGER NOT NULL, seq BIGINT NOT NULL, at BIGINT NOT NULL, package TEXT NOT NULL,
   body TEXT NOT NULL, checksum TEXT NOT NULL, PRIMARY KEY (learner, seq))""",
@@ -149,14 +153,7 @@ class SqliteStore(SqlStore):
 
     def _transaction(self, work: Callable[[], T], sync: bool = True) -> T:
         """Run ``work`` in a transaction: all or nothing."""
-        database = self._database
-        if database.in_transaction:  # an exception interrupted the previous rollback
-            database.execute("ROLLBACK")
-        level = "FULL" if sync else "NORMAL"
-        if self._synchronous != level:
-            self._synchronous = ""
-            database.execute(f"PRAGMA synchronous={level}")
-            self._synchronous = level
+        database = self._prepare_to_write(sync)
         try:
             database.execute("BEGIN IMMEDIATE")
             result = work()
@@ -168,6 +165,17 @@ class SqliteStore(SqlStore):
             raise
         return result
 
+    def _prepare_to_write(self, sync: bool) -> sqlite3.Connection:
+        database = self._database
+        if database.in_transaction:  # an exception interrupted the previous rollback
+            database.execute("ROLLBACK")
+        level = "FULL" if sync else "NORMAL"
+        if self._synchronous != level:
+            self._synchronous = ""
+            database.execute(f"PRAGMA synchronous={level}")
+            self._synchronous = level
+        return database
+
     def _all(self, command: str, *values: object) -> list[Any]:
         return self._database.execute(command, values).fetchall()
 
@@ -177,10 +185,16 @@ class SqliteStore(SqlStore):
             self._put(rows)
             return tails
 
-        return self._transaction(work, sync)
+        if len(rows) > _AT_ONCE:
+            return self._transaction(work, sync)
+        self._prepare_to_write(sync)
+        return work()  # a statement is a transaction: all or nothing
 
     def _put(self, rows: Sequence[Row]) -> None:
-        self._database.executemany("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+        """Store rows with few statements: after each one, other threads may keep the interpreter for a while."""
+        for start in range(0, len(rows), _AT_ONCE):
+            part = rows[start : start + _AT_ONCE]
+            self._database.execute(_inserting(len(part)), [value for row in part for value in row])
 
     def _look(self) -> list[str]:
         found = [row[0] for row in self._all("PRAGMA integrity_check(20)")]
@@ -213,7 +227,14 @@ class SqliteStore(SqlStore):
                 self._transaction(lambda: self._create(_TABLES.values()))
             else:
                 self._note_package()
+                if not self._all("SELECT 1 FROM sqlite_master WHERE name = 'event_open'"):  # an old store
+                    self._transaction(lambda: self._all(_TABLES["event_open"]))
         self._check_ends()
+
+
+@functools.cache
+def _inserting(rows: int) -> str:
+    return "INSERT INTO event VALUES " + ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * rows)
 
 
 def start_of(path: str | os.PathLike[str]) -> bytes:
@@ -261,7 +282,12 @@ def _make(file: Path) -> None:
 def _connect(file: Path, read_only: bool) -> sqlite3.Connection:
     def connect(options: str) -> sqlite3.Connection:
         return sqlite3.connect(
-            f"{file.as_uri()}?{options}", uri=True, isolation_level=None, check_same_thread=False, timeout=5.0
+            f"{file.as_uri()}?{options}",
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=5.0,
+            cached_statements=2 * _AT_ONCE,
         )
 
     if not read_only:
@@ -294,7 +320,7 @@ def _check_schema(file: Path, database: sqlite3.Connection) -> bool:
     if "meta" in found:
         with suppress(sqlite3.OperationalError):
             known = dict(database.execute("SELECT key, value FROM meta WHERE key IN ('schema', 'store')"))
-    check_schema(str(file), known, found == _TABLES)
+    check_schema(str(file), known, {"event_open": _TABLES["event_open"], **found} == _TABLES)
     return True
 
 

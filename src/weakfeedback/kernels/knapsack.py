@@ -1,5 +1,8 @@
 """The exact 0-1 knapsack on real weights: branch and bound with the bound of the continuous relaxation.
 
+Two shortcuts come before the search: all weights are equal, or a guess is the answer. Their answers are those of the
+search, to the last bit, so they answer only if no other set comes so close that rounding errors decide.
+
 Plain loops that policies may call: they give the same bits interpreted and compiled.
 """
 
@@ -7,7 +10,6 @@ import math
 
 import numpy as np
 
-from weakfeedback.kernels.knapsack_shortcuts import TIE, alike, clearly_best, take_worthiest
 from weakfeedback.kernels.loops import rank_down
 
 __all__ = ["CAPACITY_SLACK", "NODES", "pack", "pack_again", "pack_levels", "pack_lightest", "runner_up"]
@@ -15,17 +17,20 @@ __all__ = ["CAPACITY_SLACK", "NODES", "pack", "pack_again", "pack_levels", "pack
 CAPACITY_SLACK = 1e-9  # relative tolerance on the capacity: six times 0.7 must fit into 4.2
 NODES = 1_000_000  # limit on the nodes of the search tree
 FEW_ITEMS = 40  # items: with more, a guess can rarely be proved optimal
-CELLS = 100_000_000  # of the table of the dynamic programme
+CELLS = 100_000_000  # maximum number of cells in the table of the dynamic programme
 BETTER = 1.0 + 1e-12  # a set must be better by more than rounding errors
+TIE = 1e-10  # relative: sets whose values differ by less are equally good
+ERROR = 1e-12  # relative tolerance on the capacity of a guess, for rounding errors
+OPEN = 8  # maximum number of items for which all sets are compared with a guess
 
 
 def pack(values, weights, capacity):
     """Return which items to take: the largest total value whose weight fits into the capacity.
 
-    Items with a value <= 0 are never taken. The search tries items by decreasing value per weight (ties to the
-    smaller index) and leaves a branch when its continuous relaxation, Dantzig's bound, is no better than the best
-    set found. The same bound settles most items before the search. A second rule keeps (nearly) equal items cheap:
-    an item is not taken while an earlier one that weighs no more and is worth no less was left out.
+    Items with a value <= 0 are never taken. The search tries items by decreasing value per weight (ties to the smaller
+    index) and leaves a branch when its continuous relaxation, Dantzig's bound, is no better than the best set found.
+    The same bound decides most items before the search. A second rule speeds up the search among (nearly) equal items:
+    an item is not taken if an earlier one that weighs no more and is worth no less was left out.
 
     S. Martello, P. Toth, Knapsack Problems, Wiley 1990, chapter 2.
 
@@ -80,9 +85,9 @@ def pack_lightest(values, weights, capacity):
 
 
 def pack_levels(values, weights, capacity, nodes=NODES):
-    """Return which items to take, like ``pack``; integer weights cannot exhaust it.
+    """Return which items to take, like ``pack``; with small integer weights it never gives up.
 
-    When the search exceeds ``nodes`` nodes, dynamic programming over the levels 0, ..., capacity answers.
+    When the search exceeds ``nodes`` nodes, dynamic programming over the levels 0, ..., capacity takes over.
 
     >>> pack_levels(np.array([3.0, 4.0, 5.0]), np.array([2.0, 3.0, 4.0]), 5.5, nodes=0)
     array([ True,  True, False])
@@ -106,7 +111,7 @@ def pack_levels(values, weights, capacity, nodes=NODES):
 def branch_and_bound(values, weights, room, nodes, floor):
     """Return the best set of items, and whether the search finished within ``nodes`` nodes.
 
-    Only sets worth more than ``floor`` are looked for; if there is none, the set returned is worth no more.
+    It looks only for sets worth more than ``floor``; if there is none, the set returned is not worth more.
     """
     chosen = np.zeros(values.size, dtype=np.bool_)
     if alike(weights) and take_worthiest(values, weights[0], room, chosen):
@@ -270,7 +275,7 @@ def candidates(values, weights, room):
 
 
 def dominators(v, w, n):
-    """Return for each item a near earlier one that weighs no more and is worth no less, -1 if there is none."""
+    """Return for each item a nearby earlier one that weighs no more and is worth no less, -1 if there is none."""
     better = np.empty(n + 1, dtype=np.int64)
     better[n] = -1
     for j in range(n):
@@ -317,3 +322,129 @@ def fill_levels(values, weights, levels):
             chosen[i] = True
             level -= int(weights[i])
     return chosen
+
+
+# -- shortcuts: knapsacks that need no search
+
+
+def clearly_best(values, weights, room, guess):
+    """Return whether a set fits and is worth more than any other that fits, by more than rounding errors.
+
+    Also False if the proof would take long.
+    """
+    value = 0.0
+    weight = 0.0
+    price = math.inf  # the smallest value per weight inside
+    other = 0.0  # the largest outside
+    for i in range(values.size):
+        if guess[i]:
+            value += values[i]
+            weight += weights[i]
+        if weights[i] > ERROR * room:
+            if guess[i]:
+                price = min(price, values[i] / weights[i])
+            else:
+                other = max(other, values[i] / weights[i])
+    if value <= 0.0 or weight > room * (1.0 - ERROR) or not 0.0 < price < math.inf:
+        return False
+    bound = bound_at(price, values, weights, room)
+    second = bound_at(other, values, weights, room)
+    if second < bound:
+        price = other
+        bound = second
+    if bound > 1000.0 * value:  # rounding errors of the bound would count
+        return False
+    return count_near(values, weights, room * (1.0 + ERROR), price, bound, value * (1.0 - TIE)) == 1
+
+
+def bound_at(price, values, weights, room):
+    """Return an upper bound on the value of a set, found by buying and selling capacity at this price."""
+    bound = price * room
+    for i in range(values.size):
+        bound += max(0.0, values[i] - price * weights[i])
+    return bound
+
+
+def count_near(values, weights, room, price, bound, enough):
+    """Return how many sets that fit are worth ``enough``, -1 if too many items are undecided.
+
+    The other items are decided: a set is worth at most ``bound``, less v - price w for each item that it should have
+    or should not have.
+    """
+    n = 0
+    for i in range(values.size):
+        n += bound - abs(values[i] - price * weights[i]) >= enough
+    if n > OPEN:
+        return -1
+    total = np.empty(1 << n)  # sums over all sets of undecided items
+    load = np.empty(1 << n)
+    total[0] = 0.0
+    load[0] = 0.0
+    value = 0.0
+    weight = 0.0
+    sets = 1
+    for i in range(values.size):
+        gain = values[i] - price * weights[i]
+        if bound - abs(gain) >= enough:
+            for s in range(sets):
+                total[sets + s] = total[s] + values[i]
+                load[sets + s] = load[s] + weights[i]
+            sets *= 2
+        elif gain > 0.0:
+            value += values[i]
+            weight += weights[i]
+    count = 0
+    for s in range(sets):
+        count += (value + total[s] >= enough) & (weight + load[s] <= room)
+    return count
+
+
+def alike(weights):
+    """Return whether all items weigh the same."""
+    for i in range(weights.size):
+        if weights[i] != weights[0]:
+            return False
+    return weights.size > 0
+
+
+def take_worthiest(values, weight, room, chosen):
+    """Choose as many items of equal weight as fit, the most valuable ones; return False if other sets are about as
+    good.
+
+    The items chosen are worth more than a price, which bisection finds. No other value may be so close that rounding
+    errors of a sum could outweigh the difference.
+    """
+    fit = 0
+    left = room
+    while fit < values.size and weight <= left:
+        left -= weight
+        fit += 1
+    worthy = 0
+    high = 0.0
+    for i in range(values.size):
+        worthy += values[i] > 0.0
+        high = max(high, values[i])
+    price = 0.0 if worthy <= fit else high
+    if 0 < fit < worthy:
+        gap = TIE * fit * high
+        low = 0.0
+        count = worthy
+        for _ in range(30):
+            price = (low + high) / 2.0
+            count = 0
+            for i in range(values.size):
+                count += values[i] > price
+            if count == fit:
+                break
+            if count > fit:
+                low = price
+            else:
+                high = price
+        near = 0
+        for i in range(values.size):
+            near += abs(values[i] - price) <= gap
+        if count != fit or near > 0:
+            return False
+    for i in range(values.size):
+        chosen[i] = values[i] > price
+    return True

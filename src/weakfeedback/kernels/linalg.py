@@ -36,7 +36,7 @@ def logistic(z):
 
 
 def settle(z, c, y):
-    """Solve u = z + c (y - mu(u)) for the logit u: where one more observation y moves an estimate z.
+    """Solve u = z + c (y - mu(u)) for the logit u: the value to which a new observation y moves an estimate z.
 
     The solution lies between z and z + c (2 y - 1). Newton's method, with bisection where it leaves that range or
     does not halve its step.
@@ -95,7 +95,7 @@ def add_outer(matrix, w, x):
 
 
 def part(table, row, begin, end):
-    """Some of the columns of a row, not copied."""
+    """Return some columns of a row, without a copy."""
     return table[row, begin:end]
 
 
@@ -162,7 +162,7 @@ def add_half_rows(matrix, w, table, rows, n, begin):
 
 
 def shrink(inverse, w, x, v):
-    """Turn the inverse of A into that of A + w x x' (Sherman and Morrison), leaving ``inverse @ x`` of before in v."""
+    """Turn the inverse of A into that of A + w x x' (Sherman and Morrison); v receives the old ``inverse @ x``."""
     times(inverse, x, v)
     add_outer(inverse, -w / (1.0 + w * inner(x, v)), v)
 
@@ -174,7 +174,7 @@ def copy_block(row, begin, out):
 
 
 def longer(table):
-    """A copy of a table with twice as many rows."""
+    """Return a copy of a table with twice as many rows."""
     bigger = np.zeros((2 * table.shape[0], table.shape[1]), dtype=table.dtype)
     for r in range(table.shape[0]):
         for k in range(table.shape[1]):
@@ -183,7 +183,7 @@ def longer(table):
 
 
 def beginning_at(table, first, n):
-    """A table of the same size that begins with n rows of this one, from row ``first`` on; the others are zeros."""
+    """Return a table of the same size that begins with n rows of this one, from row ``first`` on; the rest is 0."""
     moved = np.zeros_like(table)
     for r in range(n):
         for k in range(table.shape[1]):
@@ -201,8 +201,8 @@ def mirror(matrix):
 def invert(matrix, out):
     """Write the inverse of a symmetric positive definite matrix, of which the lower triangle is read, into ``out``.
 
-    The sweep operator, which turns -A into its inverse times -1 pivot by pivot, on the lower triangle; no pivot need be
-    chosen for such a matrix. Where rounding cancels a pivot, it is replaced by the size of the rounding error.
+    The sweep operator on the lower triangle, which turns -A into minus its inverse pivot by pivot; such a matrix needs
+    no pivoting. Where rounding cancels a pivot, it is replaced by the size of the rounding error.
     """
     d = matrix.shape[0]
     b = np.empty(d)

@@ -51,7 +51,7 @@ def rank_down(values):
     """
     n = values.size
     order = np.empty(n, dtype=np.int64)
-    if n <= 100:  # counting has no branches to mispredict
+    if n <= 100:  # counting: no branches to mispredict
         for k in range(n):
             order[k] = -1
         for k in range(n):

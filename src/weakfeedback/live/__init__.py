@@ -5,12 +5,12 @@ from weakfeedback.live.allocation_report import AllocationReport
 from weakfeedback.live.allocator import Allocator, Allotment
 from weakfeedback.live.base import DurabilityWarning
 from weakfeedback.live.cascade import Answer, Audit, Cascade, Costed, Decision, Scored, majority
+from weakfeedback.live.cascade_report import CascadeReport
 from weakfeedback.live.context_report import ContextualReport
 from weakfeedback.live.contextual import ContextualCascade
 from weakfeedback.live.ledger import FeedbackConflict, PendingDecision, UnknownDecision
 from weakfeedback.live.player import Player, WrongSlot
 from weakfeedback.live.player_report import PlayerReport
-from weakfeedback.live.report import CascadeReport
 from weakfeedback.live.router import Router, RouterAnswer, RouterDecision
 from weakfeedback.live.router_report import RouterReport
 from weakfeedback.live.stopping import Step

@@ -23,6 +23,7 @@ from weakfeedback.live.auditing import run_stages, teller
 from weakfeedback.live.base import Change
 from weakfeedback.live.base import Step as Action
 from weakfeedback.live.cascade import STATE, Cascade
+from weakfeedback.live.comparing import check_costs
 from weakfeedback.live.driver import Examples
 from weakfeedback.live.journalled import check_decision
 from weakfeedback.live.labels import (
@@ -40,7 +41,7 @@ from weakfeedback.live.labels import (
 from weakfeedback.live.ledger import Content, FeedbackConflict, fingerprint
 from weakfeedback.live.metrics import refuse_closeness, refuse_tolerance
 from weakfeedback.live.rounds import Answer, RoundRecord
-from weakfeedback.live.staged import Staged, check_costs, warn_of_prices
+from weakfeedback.live.staged import Staged, warn_of_prices
 from weakfeedback.live.stages import Rows
 from weakfeedback.live.stopping import (
     Lost,

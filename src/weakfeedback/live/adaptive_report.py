@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from weakfeedback.live.cascade_report import spent_lines
 from weakfeedback.live.counts import Counts
-from weakfeedback.live.report import counted, money, percent, plain, spent_lines
+from weakfeedback.live.report import Report, counted, money, percent
 from weakfeedback.live.stopping import Told
 
 JUDGES = ("last", "score", "calibrated")
@@ -41,7 +42,7 @@ class Ask(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AdaptiveReport:
+class AdaptiveReport(Report):
     """What a cascade that decides after every answer has seen and spent. ``print`` it for a table.
 
     Attributes
@@ -113,10 +114,6 @@ class AdaptiveReport:
     @staticmethod
     def _share(count: Any, of: Any) -> str:
         return percent(count / of if of else math.nan)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON data: arrays are lists, NaN and infinity are None."""
-        return {item.name: plain(getattr(self, item.name)) for item in fields(self)}
 
 
 def make_adaptive_report(

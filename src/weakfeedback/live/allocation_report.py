@@ -4,85 +4,25 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.live import storage
-from weakfeedback.live.report import counted, percent, plain
+from weakfeedback.live.counts import AllocationCounts
+from weakfeedback.live.report import Report, between, counted, percent
 from weakfeedback.live.storage import StateError
 from weakfeedback.validate import vector
 
 if TYPE_CHECKING:
     import pandas as pd
 
-ARRAYS = ("given", "served", "seen", "total", "gaps")
 SLACK = 1e-9  # relative tolerance on amounts
 MOST_ROUNDS, MOST_AMOUNTS = 500, 10_000  # limits of the history: rounds, and amounts in total
 
 
-COUNTS = ("rounds", "unlearned", *ARRAYS)
-
-
-class AllocationCounts(NamedTuple):
-    """Counts for K arms, independent of the policy's own statistics. Immutable: a round creates new ones."""
-
-    rounds: int
-    given: np.ndarray  # the sum of what each arm got
-    served: np.ndarray  # rounds in which it got anything
-    seen: np.ndarray  # rounds in which something was seen there
-    total: np.ndarray  # the sum of what was seen
-    gaps: np.ndarray  # rounds from which no report came
-    unlearned: int  # rounds that the policy did not learn, because it cannot handle a missing report
-    news: tuple[tuple[int, np.ndarray, np.ndarray], ...] = ()  # rounds that the history does not have yet
-
-    @classmethod
-    def of(cls, arms: int) -> AllocationCounts:
-        """Return the counts before the first round."""
-        whole = np.zeros(arms, dtype=np.int64)
-        return cls(0, np.zeros(arms), whole, whole, np.zeros(arms), whole, 0)
-
-    def after_round(
-        self, id: int, allocation: np.ndarray, observed: np.ndarray, learned: bool = True
-    ) -> AllocationCounts:
-        """Count one round; NaN is a report that is missing."""
-        gaps = np.isnan(observed)
-        return AllocationCounts(
-            self.rounds + 1,
-            self.given + allocation,
-            self.served + (allocation > 0.0),
-            self.seen + (observed > 0.0),
-            self.total + (np.where(gaps, 0.0, observed) if gaps.any() else observed),
-            self.gaps + gaps,
-            self.unlearned + (not learned),
-            (*self.news, (id, allocation, observed)),
-        )
-
-    def after_failure(self, cost: float) -> AllocationCounts:
-        """Costs of decisions that were cancelled are not counted here."""
-        return self
-
-    def state(self) -> dict[str, Any]:
-        """Return everything as plain data."""
-        return {name: storage.encode(getattr(self, name)) for name in COUNTS}
-
-    @classmethod
-    def from_state(cls, arms: int, state: Any) -> AllocationCounts:
-        """Return the counts that gave ``state``, or raise `StateError`."""
-        if not isinstance(state, dict) or set(state) != set(COUNTS):
-            raise StateError(f"the counts must hold exactly: {', '.join(COUNTS)}")
-        fresh = cls.of(arms)
-        counts = cls(**{name: storage.restored(name, getattr(fresh, name), state[name]) for name in COUNTS})
-        numbers = np.concatenate([counts.served, counts.seen, counts.gaps, [counts.unlearned]])
-        sums = np.concatenate([counts.given, counts.total])
-        if (numbers < 0).any() or (numbers > counts.rounds).any() or not (sums >= 0.0).all():
-            raise StateError("the counts contradict each other")
-        return counts
-
-
 @dataclass(frozen=True)
-class AllocationReport:
+class AllocationReport(Report):
     """What an allocator has given, seen and learned. ``print`` it for a table.
 
     Attributes
@@ -190,12 +130,7 @@ class AllocationReport:
     def _mean(self, i: int) -> str:
         if math.isnan(self.means[i]):
             return "-"
-        low, high = self.intervals[i]
-        return f"{percent(self.means[i])} ({percent(low)} to {percent(high)})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON data: arrays are lists, NaN and infinity are None."""
-        return {item.name: plain(getattr(self, item.name)) for item in fields(self)}
+        return f"{percent(self.means[i])} {between(self.intervals[i])}"
 
 
 def make_allocation_report(

@@ -14,12 +14,12 @@ from weakfeedback.catalog import make_policy, option_names, policy_class
 from weakfeedback.decisions import checked_allocation
 from weakfeedback.live import storage
 from weakfeedback.live.allocation_report import (
-    AllocationCounts,
     AllocationReport,
     History,
     make_allocation_report,
 )
 from weakfeedback.live.base import Live
+from weakfeedback.live.counts import AllocationCounts
 from weakfeedback.live.driver import Examples
 from weakfeedback.live.labels import freeze, short
 from weakfeedback.live.ledger import UnknownDecision, fingerprint

@@ -1,26 +1,80 @@
-"""The audit of a live cascade: fresh samples through its stages, labels where these disagree."""
+"""The audit of a live object: fresh samples through its stages, labels where these disagree."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from weakfeedback.cascade.audit import Audit
+from weakfeedback.cascade.audit import Audit, audit_arm, checked_level
 from weakfeedback.live.buying import LabelSource
+from weakfeedback.live.comparing import Comparing
 from weakfeedback.live.labels import (
     Combine,
     Compare,
     Costed,
     answers_of,
+    costs_of,
     differences,
     labels_of,
+    output_list,
     rights,
     short,
 )
 from weakfeedback.live.stages import Rows, Stage
+from weakfeedback.validate import integer
+
+
+class Audited(Comparing):
+    """Stages or models of which one can be audited. A subclass says which one, if none is named (``_used``)."""
+
+    audited: ClassVar[str] = "arm"  # the argument that names one
+    _label_price: float | None = None
+
+    def _audit(self, items: Any, truth: Any, alpha: float, arm: int | None) -> Audit:
+        samples = Rows(items, "items")
+        self._refuse_asynchronous()
+        self._refuse_elsewhere()
+        chosen = self._audited(arm, samples.size)
+        outputs = run_stages(samples, self._stages[: chosen + 1])
+        calls = sum(sum(costs_of(seen, self._prices)) for seen in outputs)
+        return self._examined(outputs, teller(samples, truth), alpha, chosen, calls)
+
+    def _audit_outputs(self, outputs: Any, truth: Any, alpha: float, arm: int | None) -> Audit:
+        table, K = Rows(outputs, "outputs"), len(self._stages)
+        chosen = self._audited(arm, table.size)
+        rows = []
+        for row in range(table.size):
+            given = output_list(f"outputs[{row}]", table[row])
+            if not chosen < len(given) <= K:
+                wanted = f"{chosen + 1} to {K} labels, of the {self.noun}s 0 to {chosen} at least"
+                raise ValueError(f"outputs[{row}] must be {wanted}, got {short(given)}")
+            rows.append(given[: chosen + 1])
+        return self._examined(rows, teller(Rows(range(table.size)), truth), alpha, chosen, 0.0)
+
+    def _audited(self, arm: int | None, items: int) -> int:
+        """Return the stage or model to audit."""
+        if self._metric is not None:
+            raise ValueError("an audit is for labels, not for answers compared by a metric")
+        chosen = self._used() if arm is None else integer(self.audited, arm, 0, len(self._stages) - 1)
+        if chosen > 0 and not items:
+            raise ValueError("items must be at least one sample, got none")
+        return chosen
+
+    def _used(self) -> int:
+        """Return the stage or model that is mostly used."""
+        raise NotImplementedError
+
+    def _examined(self, outputs: list[list[Any]], ask: Any, alpha: float, arm: int, calls: float) -> Audit:
+        level = checked_level(alpha)
+        with self._ledger.lock:
+            self._recover()
+            counts, costs, error = self._counts, self._costs, self._error_cost
+        found = examine(outputs, ask, self._combine, self._compare, self._label_price or 0.0)
+        audit = audit_arm(costs, arm, found.wrong, len(outputs), counts.differed, counts.compared, level)
+        return dataclasses.replace(in_money(audit, error, calls + found.labels), noun=self.noun)
 
 
 @dataclasses.dataclass

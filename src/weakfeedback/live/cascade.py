@@ -9,19 +9,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from weakfeedback.cascade.audit import Audit, audit_arm, checked_level
+from weakfeedback.cascade.audit import Audit
 from weakfeedback.cascade.certificate import Certificate, certify
 from weakfeedback.catalog import POLICIES, make_policy
 from weakfeedback.live import storage
-from weakfeedback.live.auditing import examine, in_money, run_stages, teller
+from weakfeedback.live.auditing import Audited
 from weakfeedback.live.base import EXPLAINED
 from weakfeedback.live.buying import NO_LABEL, Bought, LabelSource, label_price_of, labels_from_state
+from weakfeedback.live.cascade_report import CascadeReport, explanation, make_report
 from weakfeedback.live.driver import Examples
 from weakfeedback.live.labels import (
     Costed,
     Scored,
     as_array,
-    costs_of,
     freeze,
     majority,
     output_list,
@@ -29,8 +29,7 @@ from weakfeedback.live.labels import (
     short,
 )
 from weakfeedback.live.ledger import Content
-from weakfeedback.live.metrics import Metric, distances, far_matrix, refuse_closeness, refuse_tolerance
-from weakfeedback.live.report import CascadeReport, explanation, make_report
+from weakfeedback.live.metrics import Metric, far_matrix, refuse_tolerance
 from weakfeedback.live.rounds import Answer, Decision, RoundRecord
 from weakfeedback.live.staged import STATE as COMMON
 from weakfeedback.live.staged import Staged, arm_of, check_number, warn_of_prices
@@ -45,7 +44,7 @@ STATE: dict[str, type | tuple[type, ...]] = {**COMMON, "metric": bool, "label": 
 POLICY = 3  # its place among the arguments
 
 
-class Cascade(Staged):
+class Cascade(Staged, Audited):
     """Stages of rising cost whose answers are never checked; learns at which one to stop.
 
     A sample goes through the stages in order up to the one the policy chose, and the answer is that of the last
@@ -343,13 +342,7 @@ class Cascade(Staged):
         it costs 0 to 0 per round more than the cheapest stage (95 % confidence)
           against stage 0: -11.64 to -6.283, by labels
         """
-        samples = Rows(items, "items")
-        self._refuse_asynchronous()
-        self._refuse_elsewhere()
-        chosen = self._audited(arm, samples.size)
-        outputs = run_stages(samples, self._stages[: chosen + 1])
-        calls = sum(sum(costs_of(seen, self._prices)) for seen in outputs)
-        return self._examined(outputs, teller(samples, truth), alpha, chosen, calls)
+        return self._audit(items, truth, alpha, arm)
 
     def audit_outputs(self, outputs: Any, truth: Any, alpha: float = 0.05, arm: int | None = None) -> Audit:
         """Audit a stage as `audit` does, on outputs that exist already.
@@ -357,38 +350,15 @@ class Cascade(Staged):
         ``outputs`` has a row per fresh item: the outputs of the stages 0, ..., ``arm``, or of all. ``truth`` is a
         sequence of labels or a callable of the number of a row.
         """
-        table = Rows(outputs, "outputs")
-        chosen = self._audited(arm, table.size)
-        rows = []
-        for row in range(table.size):
-            given = output_list(f"outputs[{row}]", table[row])
-            if not chosen < len(given) <= len(self._stages):
-                wanted = f"{chosen + 1} to {len(self._stages)} labels, of the stages 0 to {chosen} at least"
-                raise ValueError(f"outputs[{row}] must be {wanted}, got {short(given)}")
-            rows.append(given[: chosen + 1])
-        return self._examined(rows, teller(Rows(range(table.size)), truth), alpha, chosen, 0.0)
+        return self._audit_outputs(outputs, truth, alpha, arm)
 
-    def _audited(self, arm: int | None, items: int) -> int:
-        """Return the stage to audit."""
-        if self._metric is not None:
-            raise ValueError("an audit is for labels, not for answers compared by a metric")
+    def _used(self) -> int:
         with self._ledger.lock:
             self._recover()
             stops = self._counts.stops
-        if arm is None and not any(stops):
+        if not any(stops):
             raise ValueError("arm must be given, because no round was learned yet")
-        chosen = int(np.argmax(stops)) if arm is None else integer("arm", arm, 0, len(self._stages) - 1)
-        if chosen > 0 and not items:
-            raise ValueError("items must be at least one sample, got none")
-        return chosen
-
-    def _examined(self, outputs: list[list[Any]], ask: Any, alpha: float, arm: int, calls: float) -> Audit:
-        level = checked_level(alpha)
-        with self._ledger.lock:
-            differed, compared = self._counts.differed, self._counts.compared
-        found = examine(outputs, ask, self._combine, self._compare, self._label_price or 0.0)
-        audit = audit_arm(self._costs, arm, found.wrong, len(outputs), differed, compared, level)
-        return in_money(audit, self._error_cost, calls + found.labels)
+        return int(np.argmax(stops))
 
     def explain(self, id: int) -> str:
         """Explain why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
@@ -484,14 +454,10 @@ class Cascade(Staged):
     # -- how answers are compared
 
     def _difference(self, answers: list[Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
-        if self._metric is not None:
-            return None, distances(answers, self._metric)
-        differ, _ = super()._difference(answers)
-        if not self._proven and self._compare is not None:
-            self._proven = refuse_closeness(answers, self._compare)
+        differ, far = super()._difference(answers)
         if self._binary:
             self._refuse_third_label(differ, answers)
-        return differ, None
+        return differ, far
 
     def _refuse_third_label(self, differ: Any, answers: list[Any]) -> None:
         first = differ[0]

@@ -11,7 +11,8 @@ import numpy as np
 from weakfeedback.contextual.disagreement import PairwiseDisagreement
 from weakfeedback.contextual.policies.uss_pd_ts import UssPdTs
 from weakfeedback.kernels.linalg import logistic
-from weakfeedback.live.report import CascadeReport, money, percent
+from weakfeedback.live.cascade_report import CascadeReport, going_on, needed_share, stop_at, why_there
+from weakfeedback.live.report import percent
 
 SELECTED = (
     "Shares of answers that differ are of the samples that went that far, which the contexts chose: they are no"
@@ -104,31 +105,24 @@ def context_explanation(
 ) -> str:
     """Explain the choice of a stage, and ``how`` the policy decides."""
     K, arm = len(stage_costs), record.arm
-    lines = [f"Decision {id}: stop at stage {arm} of 0 to {K - 1} ({policy})."]
-    if record.estimate is None:
-        if policy not in ("Fixed", "Random"):
-            lines.append("Nothing is estimated yet: the first rounds go to the last stage.")
-    else:
-        needed = np.cumsum(stage_costs) / error_cost
-        for i in range(arm):
-            # Of all later stages, the strongest reason not to stop at i.
-            j = max(range(i + 1, K), key=lambda j: record.bound[i, j] - (needed[j] - needed[i]))
-            lines.append(f"Not stage {i}: " + _pair_sentence(record, stage_costs, error_cost, i, j))
-        lines += [
-            f"Stage {j} not called: " + _pair_sentence(record, stage_costs, error_cost, arm, j)
-            for j in range(arm + 1, K)
-        ]
-    if how:
-        lines.append(how)
-    return "\n".join(lines)
+    estimate, bound = record.estimate, record.bound
+    total = np.cumsum(stage_costs) / error_cost
 
+    def pressure(i: int, j: int) -> float:
+        found: float = bound[i, j] - (total[j] - total[i])
+        return found
 
-def _pair_sentence(record: ContextRecord, stage_costs: np.ndarray, error_cost: float, i: int, j: int) -> str:
-    extra = float(stage_costs[i + 1 : j + 1].sum())
-    high, needed = float(record.bound[i, j]), extra / error_cost
-    verdict = "too seldom to pay" if high < needed else "often enough that it may pay"
-    return (
-        f"going on to stage {j} costs {money(extra)} more, worth it if it corrects more than {percent(needed)} "
-        f"of the answers; at this context stages {i} and {j} are estimated to differ "
-        f"{percent(float(record.estimate[i, j]))} of the time, at most {percent(high)}: {verdict}."
-    )
+    def sentence(i: int, j: int) -> str:
+        needed, high = needed_share(stage_costs, error_cost, i, j), float(bound[i, j])
+        verdict = "too seldom to pay" if high < needed else "often enough that it may pay"
+        return (
+            f"{going_on(stage_costs, needed, i, j)}; at this context stages {i} and {j} are estimated to differ "
+            f"{percent(float(estimate[i, j]))} of the time, at most {percent(high)}: {verdict}."
+        )
+
+    lines = [stop_at(id, arm, K, policy)]
+    if estimate is not None:
+        lines += why_there(arm, K, pressure, sentence)
+    elif policy not in ("Fixed", "Random"):
+        lines.append("Nothing is estimated yet: the first rounds go to the last stage.")
+    return "\n".join([*lines, how] if how else lines)

@@ -14,6 +14,7 @@ from weakfeedback.decisions import checked_arm
 from weakfeedback.live import storage
 from weakfeedback.live.base import Change, Step
 from weakfeedback.live.buying import NO_LABEL
+from weakfeedback.live.cascade_report import make_report
 from weakfeedback.live.context_report import (
     ContextRecord,
     ContextualReport,
@@ -24,7 +25,6 @@ from weakfeedback.live.context_report import (
 from weakfeedback.live.contexts import Contexts
 from weakfeedback.live.driver import Examples
 from weakfeedback.live.labels import as_array, freeze
-from weakfeedback.live.report import make_report
 from weakfeedback.live.rounds import Answer, Decision
 from weakfeedback.live.staged import STATE as COMMON
 from weakfeedback.live.staged import Staged

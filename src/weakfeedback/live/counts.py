@@ -1,4 +1,4 @@
-"""Counts of a cascade beside its policy: comparisons of stages, stops and money."""
+"""What live objects count beside their policies: comparisons, stops and money; what was given, played and earned."""
 
 from __future__ import annotations
 
@@ -11,12 +11,19 @@ import numpy as np
 from weakfeedback.live import storage
 from weakfeedback.live.storage import StateError
 
+IDLE = -1  # the arm of a player that plays none
+# What a state holds of each.
 ARRAYS = ("differed", "compared", "stops")
 SUMS = ("spent", "saved", "alone", "wasted")
+ROUTER_ARRAYS = ("differed", "compared", "calls", "answers")
+ROUTER_NUMBERS = ("cancelled", "learned", "asked")
+ROUTER_SUMS = ("spent", "alone", "allowed", "wasted")
+ALLOCATED = ("rounds", "unlearned", "given", "served", "seen", "total", "gaps")
+PLAYED = ("idle", "free", "met", "earned")
 
 
 class Counts(NamedTuple):
-    """Counts for K stages. Immutable: a round creates new ones, so that a record can keep the old."""
+    """Counts of a cascade of K stages. Immutable: a round creates new ones, so that a record can keep the old."""
 
     differed: np.ndarray  # pairs i < j whose answers differed
     seen: tuple[int, ...]  # seen[k]: how often the stages up to k were compared, and none after it
@@ -42,6 +49,11 @@ class Counts(NamedTuple):
     def rounds(self) -> int:
         """The number of rounds."""
         return sum(self.stops)
+
+    @property
+    def learned(self) -> int:
+        """The number of feedbacks: one for every round."""
+        return self.rounds
 
     def after_round(self, arm: int, differ: np.ndarray, cost: float, saved: float, alone: float) -> Counts:
         """Count a round that stopped at this stage; ``differ`` has the pairs i < j <= arm."""
@@ -89,8 +101,7 @@ class Counts(NamedTuple):
     @classmethod
     def from_state(cls, arms: int, state: Any) -> Counts:
         """Return the counts that gave ``state``, or raise `StateError`."""
-        if not isinstance(state, dict) or set(state) != {*ARRAYS, *SUMS}:
-            raise StateError(f"the counts must hold exactly: {', '.join(ARRAYS + SUMS)}")
+        _require(state, ARRAYS + SUMS)
         square = np.zeros((arms, arms), dtype=np.int64)
         differed = storage.restored("differed", square, state["differed"])
         compared = storage.restored("compared", square, state["compared"])
@@ -119,3 +130,220 @@ def pairs_compared(seen: tuple[int, ...] | list[int]) -> np.ndarray:
     """
     reached = np.cumsum(seen[::-1])[::-1]
     return np.triu(np.broadcast_to(reached, (len(seen), len(seen))), 1)
+
+
+class RouterCounts(NamedTuple):
+    """Counts of a router of K models. Immutable: a decision or an answer creates new ones."""
+
+    differed: np.ndarray  # pairs i < j whose answers differed
+    compared: np.ndarray  # how often they were compared
+    calls: tuple[int, ...]
+    answers: tuple[int, ...]
+    cancelled: int = 0
+    learned: int = 0  # comparisons
+    asked: int = 0  # decisions that called several models, cancelled or not
+    spent: float = 0.0  # at stated prices, on all decisions
+    alone: float = 0.0  # what the last model alone would have cost
+    allowed: float = 0.0  # the price of the last model, once for every period of prices
+    wasted: float = 0.0  # reported as spent on cancelled decisions
+
+    @classmethod
+    def of(cls, prices: list[float]) -> RouterCounts:
+        """Return the counts before the first decision."""
+        size = len(prices)
+        square = np.zeros((size, size), dtype=np.int64)
+        return cls(square, square, (0,) * size, (0,) * size, allowed=prices[-1])
+
+    @property
+    def decided(self) -> int:
+        """All decisions, cancelled or not."""
+        return sum(self.answers)
+
+    @property
+    def rounds(self) -> int:
+        """The decisions that were not cancelled."""
+        return self.decided - self.cancelled
+
+    def after_decision(self, call: tuple[int, ...], prices: list[float]) -> RouterCounts:
+        """Count a decision to call these models."""
+        calls = tuple(n + (k in call) for k, n in enumerate(self.calls))
+        answers = tuple(n + (k == call[-1]) for k, n in enumerate(self.answers))
+        spent = self.spent + sum(prices[k] for k in call)
+        asked = self.asked + (len(call) > 1)
+        return self._replace(
+            calls=calls, answers=answers, spent=spent, asked=asked, alone=self.alone + prices[-1]
+        )
+
+    def after_comparison(self, call: tuple[int, ...], differ: np.ndarray, learned: int = 1) -> RouterCounts:
+        """Count what the answers of these models showed; ``differ`` is by models."""
+        compared = self.compared.copy()
+        compared[np.ix_(call, call)] += np.triu(np.ones((len(call), len(call)), dtype=np.int64), 1)
+        return self._replace(
+            differed=self.differed + differ, compared=compared, learned=self.learned + learned
+        )
+
+    def after_cancel(self, cost: float) -> RouterCounts:
+        """Count a cancelled decision; its money stays counted."""
+        wasted = min(self.wasted + cost, sys.float_info.max)
+        return self._replace(cancelled=self.cancelled + 1, wasted=wasted)
+
+    def after_recost(self, prices: list[float]) -> RouterCounts:
+        """Count a new period of prices."""
+        return self._replace(allowed=self.allowed + prices[-1])
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        arrays = {name: np.array(getattr(self, name), dtype=np.int64) for name in ROUTER_ARRAYS}
+        encoded = {name: storage.encode(value) for name, value in arrays.items()}
+        return encoded | {name: getattr(self, name) for name in ROUTER_NUMBERS + ROUTER_SUMS}
+
+    @classmethod
+    def from_state(cls, models: int, state: Any) -> RouterCounts:
+        """Return the counts that gave ``state``, or raise `StateError`."""
+        _require(state, ROUTER_ARRAYS + ROUTER_NUMBERS + ROUTER_SUMS)
+        square = np.zeros((models, models), dtype=np.int64)
+        differed, compared = (storage.restored(name, square, state[name]) for name in ROUTER_ARRAYS[:2])
+        calls, answers = (storage.restored(name, square[0], state[name]) for name in ROUTER_ARRAYS[2:])
+        cancelled, learned, asked = (storage.restored(name, 0, state[name]) for name in ROUTER_NUMBERS)
+        sums = [storage.restored(name, 0.0, state[name]) for name in ROUTER_SUMS]
+        sound = (
+            (differed >= 0).all()
+            and (differed <= compared).all()
+            and not np.tril(compared).any()
+            and (answers >= 0).all()
+            and (answers <= calls).all()
+            and 0 <= cancelled <= answers.sum()
+            and 0 <= learned <= asked <= answers.sum()
+            and all(0.0 <= value < math.inf for value in sums)
+        )
+        if not sound:
+            raise StateError("the counts contradict each other")
+        return cls(
+            differed,
+            compared,
+            tuple(calls.tolist()),
+            tuple(answers.tolist()),
+            cancelled,
+            learned,
+            asked,
+            *sums,
+        )
+
+
+class AllocationCounts(NamedTuple):
+    """Counts of an allocator over K arms, beside the policy's own statistics. Immutable: a round creates new ones."""
+
+    rounds: int
+    given: np.ndarray  # the sum of what each arm got
+    served: np.ndarray  # rounds in which it got anything
+    seen: np.ndarray  # rounds in which something was seen there
+    total: np.ndarray  # the sum of what was seen
+    gaps: np.ndarray  # rounds from which no report came
+    unlearned: int  # rounds that the policy did not learn, because it cannot handle a missing report
+    news: tuple[tuple[int, np.ndarray, np.ndarray], ...] = ()  # rounds that the history does not have yet
+
+    @classmethod
+    def of(cls, arms: int) -> AllocationCounts:
+        """Return the counts before the first round."""
+        whole = np.zeros(arms, dtype=np.int64)
+        return cls(0, np.zeros(arms), whole, whole, np.zeros(arms), whole, 0)
+
+    def after_round(
+        self, id: int, allocation: np.ndarray, observed: np.ndarray, learned: bool = True
+    ) -> AllocationCounts:
+        """Count one round; NaN is a report that is missing."""
+        gaps = np.isnan(observed)
+        return AllocationCounts(
+            self.rounds + 1,
+            self.given + allocation,
+            self.served + (allocation > 0.0),
+            self.seen + (observed > 0.0),
+            self.total + (np.where(gaps, 0.0, observed) if gaps.any() else observed),
+            self.gaps + gaps,
+            self.unlearned + (not learned),
+            (*self.news, (id, allocation, observed)),
+        )
+
+    def after_failure(self, cost: float) -> AllocationCounts:
+        """Costs of decisions that were cancelled are not counted here."""
+        return self
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return {name: storage.encode(getattr(self, name)) for name in ALLOCATED}
+
+    @classmethod
+    def from_state(cls, arms: int, state: Any) -> AllocationCounts:
+        """Return the counts that gave ``state``, or raise `StateError`."""
+        _require(state, ALLOCATED)
+        fresh = cls.of(arms)
+        counts = cls(
+            **{name: storage.restored(name, getattr(fresh, name), state[name]) for name in ALLOCATED}
+        )
+        numbers = np.concatenate([counts.served, counts.seen, counts.gaps, [counts.unlearned]])
+        sums = np.concatenate([counts.given, counts.total])
+        if (numbers < 0).any() or (numbers > counts.rounds).any() or not (sums >= 0.0).all():
+            raise StateError("the counts contradict each other")
+        return counts
+
+
+class PlayerCounts(NamedTuple):
+    """Counts of a player's slots, independent of the policy's own statistics. Immutable: a slot creates new ones."""
+
+    idle: int
+    free: np.ndarray  # plays without a collision
+    met: np.ndarray  # plays with one
+    earned: np.ndarray
+
+    @classmethod
+    def of(cls, arms: int) -> PlayerCounts:
+        """Return the counts before the first slot."""
+        whole = np.zeros(arms, dtype=np.int64)
+        return cls(0, whole, whole, np.zeros(arms))
+
+    @property
+    def slots(self) -> int:
+        """All slots counted."""
+        return self.idle + int(self.free.sum() + self.met.sum())
+
+    def after_slot(self, arm: int, reward: float, collided: bool) -> PlayerCounts:
+        """Count one slot."""
+        if arm == IDLE:
+            return self._replace(idle=self.idle + 1)
+        if collided:
+            return self._replace(met=_plus(self.met, arm, 1))
+        return self._replace(free=_plus(self.free, arm, 1), earned=_plus(self.earned, arm, reward))
+
+    def after_failure(self, cost: float) -> PlayerCounts:
+        """Costs of slots that did not take place are not counted here."""
+        return self
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        return {name: storage.encode(getattr(self, name)) for name in PLAYED}
+
+    @classmethod
+    def from_state(cls, arms: int, state: Any) -> PlayerCounts:
+        """Return the counts that gave ``state``, or raise `StateError`."""
+        _require(state, PLAYED)
+        fresh = cls.of(arms)
+        counts = cls(
+            **{name: storage.restored(name, getattr(fresh, name), state[name]) for name in cls._fields}
+        )
+        sound = counts.idle >= 0 and (counts.free >= 0).all() and (counts.met >= 0).all()
+        # Rewards are at most 1, and sums of them do not round above their number.
+        if not sound or not ((counts.earned >= 0.0) & (counts.earned <= counts.free)).all():
+            raise StateError("the counts contradict each other")
+        return counts
+
+
+def _plus(array: np.ndarray, place: int, amount: float) -> np.ndarray:
+    """Return a copy with an amount added at one place."""
+    made = array.copy()
+    made[place] += amount
+    return made
+
+
+def _require(state: Any, names: tuple[str, ...]) -> None:
+    if not isinstance(state, dict) or set(state) != set(names):
+        raise StateError(f"the counts must hold exactly: {', '.join(names)}")

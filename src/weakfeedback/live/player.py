@@ -12,9 +12,10 @@ from weakfeedback.catalog import make_policy, option_names
 from weakfeedback.decisions import checked_choice
 from weakfeedback.live import storage
 from weakfeedback.live.base import Live
+from weakfeedback.live.counts import IDLE, PlayerCounts
 from weakfeedback.live.driver import Examples
 from weakfeedback.live.ledger import UnknownDecision, fingerprint
-from weakfeedback.live.player_report import IDLE, PlayerCounts, PlayerReport, make_player_report
+from weakfeedback.live.player_report import PlayerReport, make_player_report
 from weakfeedback.live.player_words import description_of, phase_of
 from weakfeedback.live.storage import StateError
 from weakfeedback.validate import brief, integer, number

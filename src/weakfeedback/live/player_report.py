@@ -3,80 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from weakfeedback.live import storage
+from weakfeedback.live.counts import PlayerCounts
 from weakfeedback.live.player_words import description_of, phase_of
-from weakfeedback.live.report import percent, plain, wilson
-from weakfeedback.live.storage import StateError
-
-IDLE = -1
-ARRAYS = ("free", "met", "earned")
-
-
-class PlayerCounts(NamedTuple):
-    """Counts of a player's slots, independent of the policy's own statistics. Immutable: a slot creates new ones."""
-
-    idle: int
-    free: np.ndarray  # plays without a collision
-    met: np.ndarray  # plays with one
-    earned: np.ndarray
-
-    @classmethod
-    def of(cls, arms: int) -> PlayerCounts:
-        """Return the counts before the first slot."""
-        whole = np.zeros(arms, dtype=np.int64)
-        return cls(0, whole, whole, np.zeros(arms))
-
-    @property
-    def slots(self) -> int:
-        """All slots counted."""
-        return self.idle + int(self.free.sum() + self.met.sum())
-
-    def after_slot(self, arm: int, reward: float, collided: bool) -> PlayerCounts:
-        """Count one slot."""
-        if arm == IDLE:
-            return self._replace(idle=self.idle + 1)
-        if collided:
-            return self._replace(met=_plus(self.met, arm, 1))
-        return self._replace(free=_plus(self.free, arm, 1), earned=_plus(self.earned, arm, reward))
-
-    def after_failure(self, cost: float) -> PlayerCounts:
-        """Costs of slots that did not take place are not counted here."""
-        return self
-
-    def state(self) -> dict[str, Any]:
-        """Return everything as plain data."""
-        return {name: storage.encode(getattr(self, name)) for name in ("idle", *ARRAYS)}
-
-    @classmethod
-    def from_state(cls, arms: int, state: Any) -> PlayerCounts:
-        """Return the counts that gave ``state``, or raise `StateError`."""
-        if not isinstance(state, dict) or set(state) != {"idle", *ARRAYS}:
-            raise StateError(f"the counts must hold exactly: idle, {', '.join(ARRAYS)}")
-        fresh = cls.of(arms)
-        counts = cls(
-            **{name: storage.restored(name, getattr(fresh, name), state[name]) for name in cls._fields}
-        )
-        sound = counts.idle >= 0 and (counts.free >= 0).all() and (counts.met >= 0).all()
-        # Rewards are at most 1, and sums of them do not round above their number.
-        if not sound or not ((counts.earned >= 0.0) & (counts.earned <= counts.free)).all():
-            raise StateError("the counts contradict each other")
-        return counts
-
-
-def _plus(array: np.ndarray, place: int, amount: float) -> np.ndarray:
-    """Return a copy with an amount added at one place."""
-    made = array.copy()
-    made[place] += amount
-    return made
+from weakfeedback.live.report import Report, between, percent, wilson
 
 
 @dataclass(frozen=True)
-class PlayerReport:
+class PlayerReport(Report):
     """What a player has played, observed and earned. ``print`` it for a table.
 
     Attributes
@@ -127,14 +65,9 @@ class PlayerReport:
         return "\n".join(lines + [self._line(arm) for arm in range(len(self.plays))])
 
     def _line(self, arm: int) -> str:
-        low, high = self.intervals[arm]
-        mean = f"{percent(self.means[arm])} ({percent(low)} to {percent(high)})" if self.free[arm] else "-"
+        mean = f"{percent(self.means[arm])} {between(self.intervals[arm])}" if self.free[arm] else "-"
         here = "  <- settled" if self.settled and arm == self.arm else ""
         return f"{arm:>4}  {self.plays[arm]:>8}  {self.plays[arm] - self.free[arm]:>8}  {mean:>28}{here}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON data: arrays are lists, NaN and infinity are None."""
-        return {item.name: plain(getattr(self, item.name)) for item in fields(self)}
 
 
 def make_player_report(label: str, policy: Any, slot: int, tally: PlayerCounts) -> PlayerReport:

@@ -5,34 +5,33 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
-from weakfeedback.cascade.audit import Audit, audit_arm, checked_level
+from weakfeedback.cascade.audit import Audit
 from weakfeedback.cascade.certificate import Certificate, certify
 from weakfeedback.catalog import make_policy
 from weakfeedback.decisions import checked_call
 from weakfeedback.live import storage
-from weakfeedback.live.auditing import examine, in_money, run_stages, teller
-from weakfeedback.live.base import (
-    EXPLAINED,
-    Change,
-    DurabilityWarning,
-    Live,
-    Step,
+from weakfeedback.live.auditing import Audited
+from weakfeedback.live.base import Step
+from weakfeedback.live.comparing import (
+    Difference,
+    check_costs,
+    check_functions,
+    content_of_pairs,
+    stop_by_means,
 )
+from weakfeedback.live.counts import RouterCounts
 from weakfeedback.live.driver import Examples
 from weakfeedback.live.labels import (
     Costed,
     as_array,
     costs_of,
-    differences,
     freeze,
     is_nan,
     labels_of,
@@ -40,29 +39,14 @@ from weakfeedback.live.labels import (
     short,
     sorted_pairs,
 )
-from weakfeedback.live.ledger import (
-    Content,
-    PendingDecision,
-    UnknownDecision,
-    content_of,
-    digest_of,
-    fingerprint,
-)
-from weakfeedback.live.metrics import (
-    Metric,
-    distances,
-    far_matrix,
-    refuse_closeness,
-    refuse_tolerance,
-    sample_disagreements,
-)
-from weakfeedback.live.router_report import Known, RouterCounts, RouterReport, explanation, make_router_report
-from weakfeedback.live.staged import stop_by_means
+from weakfeedback.live.ledger import Content, UnknownDecision, content_of
+from weakfeedback.live.metrics import Metric, far_matrix, refuse_tolerance, sample_disagreements
+from weakfeedback.live.router_report import Known, RouterReport, explanation, make_router_report
 from weakfeedback.live.stages import Rows, Stage, make_stages
 from weakfeedback.live.storage import StateError
 from weakfeedback.routing.policies.pay_to_compare import PayToCompare
 from weakfeedback.routing.prices import model_prices
-from weakfeedback.validate import brief, integer, number
+from weakfeedback.validate import integer, number
 
 METHODS = ("select", "start", "update_pairs", "cancel")
 ALONE = 100  # decisions of one model alone that can still be cancelled
@@ -118,7 +102,7 @@ class ComparisonRecord:
     far: np.ndarray | None  # how far apart the outputs are, in the order of ``call``, where a metric tells
 
 
-class Router(Live):
+class Router(Audited):
     """Models of rising price that can be called alone; learns which one to trust, and compares only while that pays.
 
     Every decision calls a set of models, mostly one. The last of them answers, and is known before any call. What
@@ -162,6 +146,11 @@ class Router(Live):
     kind = "Router"
     setting = "routing"
     form = STATE
+    noun = "model"
+    whole = "router"
+    priced = "prices"
+    done = "the round is counted"
+    audited = "model"
     code: ClassVar[tuple[str, ...]] = ("models", "compare", "metric", "policy")
     choosing_learns = True  # a decision is counted: its price, and its open comparisons
     cancelling_learns = True
@@ -183,12 +172,10 @@ class Router(Live):
     ) -> None:
         self._timeout = None if timeout is None else number("timeout", timeout, above=0.0)
         self._targets = models
-        self._models = _models(models, self._timeout)
+        self._stages = self._make_stages(models, self._timeout)
         self._set_prices(*self._checked_prices(prices, error_cost))
         refuse_tolerance(options, compare)
-        for name, function in (("compare", compare), ("metric", metric)):
-            if function is not None and not callable(function):
-                raise ValueError(f"{name} must be a callable or None, got {short(function)}")
+        check_functions(compare=compare, metric=metric)
         if compare is not None and metric is not None:
             raise ValueError("metric must not be given together with compare: one of them says what differs")
         self._compare, self._metric = compare, metric
@@ -198,14 +185,14 @@ class Router(Live):
         costs = self._costs
         make = lambda name, **o: make_policy("routing", name, costs, **o)  # noqa: E731
         super().__init__(policy, make, METHODS, seed, options, compiled, remember)
-        self._check_policy()
+        self._check_costs()
         self._counts: RouterCounts = RouterCounts.of(self._prices)
 
     def _checked_prices(self, prices: Any, error_cost: Any) -> tuple[np.ndarray, float]:
         """Return prices for these models and the price of an error."""
         found, error = model_prices(prices), number("error_cost", error_cost, above=0.0)
-        if found.size != len(self._models):
-            raise ValueError(f"prices must be {len(self._models)} numbers, one per model, got {found.size}")
+        if found.size != len(self._stages):
+            raise ValueError(f"prices must be {len(self._stages)} numbers, one per model, got {found.size}")
         with np.errstate(over="ignore", under="ignore"):
             costs = found / error
         if not np.isfinite(costs).all() or costs[-1] <= 0.0:
@@ -215,11 +202,6 @@ class Router(Live):
     def _set_prices(self, prices: np.ndarray, error_cost: float) -> None:
         self._stage_costs, self._prices, self._error_cost = prices, prices.tolist(), error_cost
         self._costs = prices / error_cost
-
-    def __repr__(self) -> str:
-        count = len(self._models)
-        models = "1 model" if count == 1 else f"{count} models"
-        return f"<Router of {models}, {self._label}, {self.rounds} rounds>"
 
     def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
         call, differ = freeze(np.zeros(1, dtype=np.bool_)), freeze(np.zeros((1, 1), dtype=np.bool_))
@@ -240,6 +222,9 @@ class Router(Live):
         method = self._driver.method
         self._select, self._begin = method("select"), method("start")
         self._update, self._free = method("update_pairs"), method("cancel")
+        self._warm: Any = (
+            method("warm_pairs") if callable(getattr(self._driver.policy, "warm_pairs", None)) else None
+        )
 
     # -- what can be seen
 
@@ -248,7 +233,7 @@ class Router(Live):
         """The number of decisions made and not cancelled."""
         with self._ledger.lock:
             self._recover()
-            return self._counts.decided - self._counts.cancelled
+            return self._counts.rounds
 
     @property
     def comparisons(self) -> int:
@@ -270,11 +255,11 @@ class Router(Live):
         opened, outputs = list[int](), dict[int, Any]()
         try:
             id, call = self._decide(opened=opened)
-            outputs[call[-1]] = self._models[call[-1]].one(x, ())
+            outputs[call[-1]] = self._stages[call[-1]].one(x, ())
             failed: dict[int, Exception] = {}
             for k in call[:-1]:
                 try:
-                    outputs[k] = self._models[k].one(x, ())
+                    outputs[k] = self._stages[k].one(x, ())
                 except Exception as error:
                     failed[k] = error
             self._learn_answers(id, call, outputs, failed)
@@ -282,7 +267,7 @@ class Router(Live):
             self._abandon(opened, [outputs])
             raise
         if self._log is not None:
-            self._acknowledge_paid()
+            self._acknowledge_paid(2)
         return self._made_answer(id, call, outputs, failed)
 
     async def acall(self, x: Any) -> RouterAnswer:
@@ -293,7 +278,7 @@ class Router(Live):
         try:
             id, call = self._decide(opened=opened)
             for k in call:
-                tasks[k] = asyncio.ensure_future(self._models[k].one_async(x, ()))
+                tasks[k] = asyncio.ensure_future(self._stages[k].one_async(x, ()))
             outputs[call[-1]] = await tasks[call[-1]]
             failed: dict[int, Exception] = {}
             for k in call[:-1]:
@@ -309,7 +294,7 @@ class Router(Live):
             self._abandon(opened, [outputs])
             raise
         if self._log is not None:
-            await asyncio.to_thread(self._acknowledge_paid)
+            await asyncio.to_thread(self._acknowledge_paid, 2)
         return self._made_answer(id, call, outputs, failed)
 
     # -- many samples
@@ -334,22 +319,20 @@ class Router(Live):
         """
         self._refuse_asynchronous()
         self._refuse_elsewhere()
-        samples, size = Rows(X), integer("batch_size", batch_size, 1, ALONE)
-        step = size if self._delay_safe else 1
-        found: list[RouterAnswer] = []
-        for start in range(0, samples.size, step):
-            found += self._answer_batch(samples, range(start, min(start + step, samples.size)))
+        samples, found = Rows(X), list[RouterAnswer]()
+        for rows in self._batches(samples.size, batch_size, ALONE):
+            found += self._answer_batch(samples, rows)
             if self._log is not None:
-                self._acknowledge_paid()
+                self._acknowledge_paid(2)
         return found
 
     def _answer_batch(self, samples: Rows, rows: range) -> list[RouterAnswer]:
-        opened, decisions = list[int](), list[tuple[int, tuple[int, ...]]]()
+        opened: list[int] = []
         outputs: list[dict[int, Any]] = [{} for _ in rows]
         failed: list[dict[int, Exception]] = [{} for _ in rows]
         try:
-            self._decide_many(len(rows), decisions, opened)
-            for model in reversed(self._models):  # mostly those that answer come first
+            decisions = self._decide_many([()] * len(rows), opened)
+            for model in reversed(self._stages):  # mostly those that answer come first
                 places = [p for p, (_, call) in enumerate(decisions) if model.index in call]
                 for p, output in zip(places, model.each(samples, [rows[p] for p in places])):
                     if not isinstance(output, _Failed):
@@ -375,13 +358,6 @@ class Router(Live):
             self._made_answer(id, call, seen, errors)
             for (id, call), seen, errors in zip(decisions, outputs, failed)
         ]
-
-    def _decide_many(self, count: int, decisions: list[Any], opened: list[int]) -> None:
-        """Add decisions with consecutive ids, independently of other threads."""
-        with self._ledger.lock:
-            self._recover()
-            self._ledger.ensure_room(count)
-            decisions.extend(self._decide(opened=opened) for _ in range(count))
 
     def _learn_answers(
         self, id: int, call: tuple[int, ...], outputs: dict[int, Any], failed: dict[int, Exception]
@@ -410,26 +386,6 @@ class Router(Live):
     def _paid(self, outputs: dict[int, Any]) -> float:
         return sum(costs_of(list(outputs.values()), [self._prices[k] for k in outputs]))
 
-    def _abandon(self, ids: list[int], outputs: list[dict[int, Any]]) -> None:
-        """Cancel decisions whose rounds failed; their costs stay counted."""
-        with self._ledger.lock:
-            self._recover()  # which completes the list, if the decision was interrupted
-        for id, seen in zip(ids, outputs):
-            self._close([id], self._paid(seen), reason="the round failed")
-        with suppress(OSError):  # the caller must see the error that made the round fail
-            self._acknowledge()
-
-    def _acknowledge_paid(self) -> None:
-        """Wait for the journal; an answer that was paid for is returned even if the disk is full."""
-        try:
-            self._acknowledge()
-        except OSError as error:
-            warnings.warn(
-                f"the round is counted in memory only, the journal could not be written: {error}",
-                DurabilityWarning,
-                stacklevel=3,
-            )
-
     # -- by hand
 
     def decide(self) -> RouterDecision:
@@ -445,9 +401,9 @@ class Router(Live):
         What is under way is taken into account, what it will show is not known yet. With a journal they wait for the
         disk together.
         """
-        number, decisions, opened = integer("count", count, 1, ALONE), list[Any](), list[int]()
+        number, opened = integer("count", count, 1, ALONE), list[int]()
         try:
-            self._decide_many(number, decisions, opened)
+            decisions = self._decide_many([()] * number, opened)
             if self._log is not None:
                 self._acknowledge()
         except BaseException:
@@ -482,40 +438,22 @@ class Router(Live):
         order (first, second), (first, third), .... ``digest`` tells a repeated answer from a contradiction. Return
         and raise as `feedback` does.
         """
-        if digest is not None and not isinstance(digest, str):
-            raise ValueError(f"digest must be a string or None, got {brief(digest)}")
         differ = sorted_pairs(differ)
-        content = fingerprint(["pairs", differ, far]) if digest is None else digest
+        content = content_of_pairs(digest, differ, far)
         call = self._awaited(id, content)
         if call is None:
             return "duplicate"
         return self._settle(self._record_of_pairs(int(id), call, differ, far, content))
 
-    def _awaited(self, id: int, content: Content) -> tuple[int, ...] | None:
-        """Return the models of a pending decision; None, once it is on disk, if it was answered with this."""
-        with self._ledger.lock:
-            self._recover()
-            try:
-                call: tuple[int, ...] | None = self._ledger.awaited(id, content)
-            except UnknownDecision:
-                if not 1 <= id < self._ledger.next:
-                    raise
-                raise UnknownDecision(
-                    f"decision {id} waits for no feedback: it called one model alone, or was cancelled"
-                ) from None
-        if call is None:
-            self._acknowledge()
-        return call
-
-    def _settle(self, record: ComparisonRecord) -> str:
-        """Learn a comparison, unless another thread was faster."""
-        with self._ledger.lock:
-            self._recover()
-            duplicate = self._ledger.awaited(record.id, record.content) is None
-            if not duplicate:
-                self._learn([record])
-        self._acknowledge()
-        return "duplicate" if duplicate else "accepted"
+    def _awaited(self, id: int, content: Content) -> Any:
+        try:
+            return super()._awaited(id, content)
+        except UnknownDecision:
+            if not 1 <= id < self._ledger.next:
+                raise
+            raise UnknownDecision(
+                f"decision {id} waits for no feedback: it called one model alone, or was cancelled"
+            ) from None
 
     def warm_start(self, outputs: Any) -> int:
         """Learn from logs in which all models ran: ``outputs`` has a row of K labels per sample.
@@ -523,49 +461,16 @@ class Router(Live):
         Return the number of rows learned. They are comparisons, no rounds, and cost nothing. The samples must be like
         those to come; picked ones teach wrong disagreements.
         """
-        table, K = Rows(outputs, "outputs"), len(self._models)
-        found, digests = [], []
-        for row in range(table.size):
-            given = output_list(f"outputs[{row}]", table[row])
-            if len(given) != K:
-                raise ValueError(f"outputs[{row}] must be {K} labels, one per model, got {short(given)}")
-            found.append(self._difference(labels_of(given)))
-            digests.append(fingerprint(given))
-        call = ("warm_start", fingerprint(digests))
-        if self._settle_debt(call):
-            return len(found)
-        self._learn_warm(found)
-        self._acknowledge(call)
-        return len(found)
+        return self._warm_start(outputs, None)
 
-    def _learn_warm(self, found: list[tuple[np.ndarray | None, np.ndarray | None]]) -> None:
-        if not callable(getattr(self._driver.policy, "warm_pairs", None)):
+    def _learn_warm(self, found: list[Difference], contexts: Sequence[Any] | None) -> None:
+        if self._warm is None:
             raise ValueError(f"warm_start is not for {self._label}, which has no warm_pairs()")
-        warm, everybody = self._driver.method("warm_pairs"), tuple(range(len(self._models)))
-        with self._ledger.lock:
-            self._recover()
-            if not self._delay_safe and self._ledger.pending:
-                raise PendingDecision("a decision is open, and this policy learns in order: answer it first")
-            change = self._change = Change(self._driver.backup(), self._rng.bit_generator.state)
-            try:
-                counts, sampled = self._counts, []
-                for differ, far in found:
-                    known = sample_disagreements(far, self._rng) if differ is None else differ  # type: ignore[arg-type]
-                    warm(known)
-                    counts = counts.after_comparison(everybody, known, learned=0)
-                    sampled.append(known)
-                steps: list[Step] = [(self._set_counts, (counts,))]
-                if self._log is not None:
-                    body: dict[str, Any] = {"differ": [np.argwhere(differ).tolist() for differ in sampled]}
-                    fars = [far for _, far in found if far is not None]
-                    if fars:
-                        body["far"] = [far[np.triu_indices(len(far), 1)].tolist() for far in fars]
-                    steps.append(self._noted("warm", None, body))
-                self._commit(change, steps)
-            except BaseException as error:
-                self._recover()
-                self._tell_borrower(error)
-                raise
+        super()._learn_warm(found, contexts)
+
+    def _teach_row(self, context: tuple[Any, ...], differ: np.ndarray, counts: RouterCounts) -> RouterCounts:
+        self._warm(differ)
+        return counts.after_comparison(tuple(range(len(self._stages))), differ, learned=0)
 
     def recost(self, prices: Any, error_cost: float) -> None:
         """Continue with new prices; the counts stay, and the bound on spending starts again for this period."""
@@ -573,23 +478,14 @@ class Router(Live):
         policy = self._driver.policy
         if not getattr(policy, "recostable", False) or not callable(getattr(policy, "reprice", None)):
             raise ValueError(f"recost is not for {self._label}: what it has learned depends on the prices")
-        with self._ledger.lock:
-            self._recover()
-            change = self._change = Change(self._driver.backup(), None)
-            try:
-                self._driver.method("reprice")(freeze(found / error))
-                steps: list[Step] = [
-                    (self._set_prices, (found, error)),
-                    (self._set_counts, (self._counts.after_recost(found.tolist()),)),
-                ]
-                if self._log is not None:
-                    body = {"stage_costs": found.tolist(), "error_cost": error}
-                    steps.append(self._noted("recost", None, body))
-                self._commit(change, steps)
-            except BaseException:
-                self._recover()
-                raise
-        self._acknowledge()
+        self._recost(found, error)
+
+    def _take_costs(self, prices: np.ndarray, error_cost: float) -> None:
+        self._driver.method("reprice")(freeze(prices / error_cost))
+
+    def _steps_of_recost(self, prices: np.ndarray, error_cost: float) -> list[Step]:
+        counts = self._counts.after_recost(prices.tolist())
+        return [*super()._steps_of_recost(prices, error_cost), (self._set_counts, (counts,))]
 
     # -- what was learned
 
@@ -664,13 +560,7 @@ class Router(Live):
         it costs 0 to 0 per round more than the cheapest model (95 % confidence)
           against model 0: -11.64 to -6.283, by labels
         """
-        samples = Rows(items, "items")
-        self._refuse_asynchronous()
-        self._refuse_elsewhere()
-        chosen = self._audited(model, samples.size)
-        outputs = run_stages(samples, self._models[: chosen + 1])
-        calls = sum(sum(costs_of(seen, self._prices)) for seen in outputs)
-        return self._examined(outputs, teller(samples, truth), alpha, chosen, calls)
+        return self._audit(items, truth, alpha, model)
 
     def audit_outputs(self, outputs: Any, truth: Any, alpha: float = 0.05, model: int | None = None) -> Audit:
         """Audit a model as `audit` does, on outputs that exist already.
@@ -678,52 +568,21 @@ class Router(Live):
         ``outputs`` has a row per fresh item: the outputs of the models 0, ..., ``model``, or of all. ``truth`` is a
         sequence of labels or a callable of the number of a row.
         """
-        table = Rows(outputs, "outputs")
-        chosen = self._audited(model, table.size)
-        rows = []
-        for row in range(table.size):
-            given = output_list(f"outputs[{row}]", table[row])
-            if not chosen < len(given) <= len(self._models):
-                wanted = f"{chosen + 1} to {len(self._models)} labels, of the models 0 to {chosen} at least"
-                raise ValueError(f"outputs[{row}] must be {wanted}, got {short(given)}")
-            rows.append(given[: chosen + 1])
-        return self._examined(rows, teller(Rows(range(table.size)), truth), alpha, chosen, 0.0)
+        return self._audit_outputs(outputs, truth, alpha, model)
 
-    def _audited(self, model: int | None, items: int) -> int:
-        """Return the model to audit."""
-        if self._metric is not None:
-            raise ValueError("an audit is for labels, not for answers compared by a metric")
-        chosen = self.settled() if model is None else integer("model", model, 0, len(self._models) - 1)
-        if chosen > 0 and not items:
-            raise ValueError("items must be at least one sample, got none")
-        return chosen
-
-    def _examined(self, outputs: list[list[Any]], ask: Any, alpha: float, model: int, calls: float) -> Audit:
-        level = checked_level(alpha)
-        with self._ledger.lock:
-            self._recover()
-            counts, costs, error = self._counts, self._costs, self._error_cost
-        found = examine(outputs, ask, None, self._compare, 0.0)
-        audit = audit_arm(costs, model, found.wrong, len(outputs), counts.differed, counts.compared, level)
-        return dataclasses.replace(in_money(audit, error, calls + found.labels), noun="model")
+    def _used(self) -> int:
+        return self.settled()
 
     def explain(self, id: int) -> str:
         """Explain, also in money, why these models were called, for the last 1000 decisions of this object."""
-        with self._ledger.lock:
-            self._recover()
-            known = self._records.get(integer("id", id, 0))
-        if known is None:
-            raise UnknownDecision(
-                f"decision {id} cannot be explained: this is kept for the last {EXPLAINED} decisions, and not saved"
-            )
-        return explanation(int(id), known, self._label)
+        return explanation(int(id), self._explained(id), self._label)
 
     # -- how a round is decided, learned and cancelled
 
     def _choose(self, *context: Any) -> tuple[tuple[int, ...], Known]:
         """Ask the policy which models to call; if the journal has them, ``context``, those are what is played."""
         known = self._known()
-        chosen = checked_call(self._driver.policy, self._select(self._rng), len(self._models))
+        chosen = checked_call(self._driver.policy, self._select(self._rng), len(self._stages))
         self._chosen = tuple(np.flatnonzero(chosen).tolist())
         call = context[0] if context else self._chosen
         self._begin(self._bools(call), self._rng)
@@ -741,7 +600,7 @@ class Router(Live):
         return [*alone, (self._set_counts, (counts,))]
 
     def _bools(self, call: tuple[int, ...]) -> np.ndarray:
-        found = np.zeros(len(self._models), dtype=np.bool_)
+        found = np.zeros(len(self._stages), dtype=np.bool_)
         found[list(call)] = True
         return freeze(found)
 
@@ -783,7 +642,7 @@ class Router(Live):
             )
         if far is not None:
             return ComparisonRecord(id, call, content, None, far_matrix(far, len(call) - 1))
-        matrix = np.zeros((len(self._models), len(self._models)), dtype=np.bool_)
+        matrix = np.zeros((len(self._stages), len(self._stages)), dtype=np.bool_)
         for pair in pairs:
             known = isinstance(pair, (tuple, list)) and len(pair) == 2 and all(type(k) is int for k in pair)
             if not known or pair[0] >= pair[1] or not set(pair) <= set(call):
@@ -793,18 +652,9 @@ class Router(Live):
             matrix[pair[0], pair[1]] = True
         return ComparisonRecord(id, call, content, freeze(matrix), None)
 
-    def _difference(self, answers: list[Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Return which pairs of answers differ, or, with a metric, how far they are apart."""
-        if self._metric is not None:
-            return None, distances(answers, self._metric)
-        differ = differences(answers, self._compare)
-        if not self._proven and self._compare is not None:
-            self._proven = refuse_closeness(answers, self._compare)
-        return differ, None
-
     def _by_models(self, call: tuple[int, ...], differ: np.ndarray) -> np.ndarray:
         """Return a matrix by models from one in the order of the call."""
-        matrix = np.zeros((len(self._models), len(self._models)), dtype=np.bool_)
+        matrix = np.zeros((len(self._stages), len(self._stages)), dtype=np.bool_)
         matrix[np.ix_(call, call)] = differ
         return freeze(matrix)
 
@@ -837,15 +687,6 @@ class Router(Live):
     def _decision_event(self, decided: tuple[int, ...]) -> dict[str, Any]:
         return {"call": list(decided), "answer": decided[-1]}
 
-    def _answer_event(self, decided: Any, record: ComparisonRecord) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "differ": np.argwhere(record.differ).tolist(),  # type: ignore[arg-type]
-            "digest": digest_of(record.content),
-        }
-        if record.far is not None:
-            body["far"] = record.far[np.triu_indices(len(record.far), 1)].tolist()
-        return body
-
     def _context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
         return (self._decoded(body),)
 
@@ -860,19 +701,6 @@ class Router(Live):
         return self._record_of_pairs(
             id, decided, () if far is not None else body["differ"], far, body["digest"]
         )
-
-    def _apply_other(self, kind: str, body: dict[str, Any]) -> None:
-        if kind == "recost":
-            self.recost(body["stage_costs"], body["error_cost"])
-        elif kind == "warm":
-            everybody = tuple(range(len(self._models)))
-            if "far" in body:
-                self._learn_warm([(None, far_matrix(far, len(everybody) - 1)) for far in body["far"]])
-                return
-            records = [self._record_of_pairs(0, everybody, pairs, None, "") for pairs in body["differ"]]
-            self._learn_warm([(record.differ, None) for record in records])
-        else:
-            super()._apply_other(kind, body)
 
     def _code(self) -> dict[str, Any]:
         return {
@@ -927,18 +755,14 @@ class Router(Live):
         return cls._made_again(body, code, policy, compiled, "the state")
 
     @classmethod
-    def _check_code(cls, body: dict[str, Any], code: dict[str, Any], where: str) -> None:
-        given = len(_models(code["models"], None))
-        if given != len(body["prices"]):
-            raise ValueError(f"models must be {len(body['prices'])}, as {where} holds, got {given}")
-        for name in ("compare", "metric"):
-            if (code[name] is not None) != body[name]:
-                was = "with" if body[name] else "without"
-                raise ValueError(f"{name} must be given if and only if it was: {where} was saved {was} it")
-
-    @classmethod
-    def _arguments_in(cls, body: dict[str, Any]) -> dict[str, Any]:
-        return {name: body[name] for name in ("prices", "error_cost", "timeout")}
+    def _make_stages(cls, targets: Any, timeout: float | None) -> list[Any]:
+        try:
+            made = make_stages(targets, timeout)
+            return (
+                made if made[0].elsewhere else [Model(k, model, timeout) for k, model in enumerate(targets)]
+            )
+        except ValueError as error:
+            raise ValueError(str(error).replace("stages", "models")) from None
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -951,23 +775,13 @@ class Router(Live):
             "alone": [[id, model] for id, model in self._alone.items()],
         }
 
-    def _check_state(self, body: dict[str, Any]) -> None:
-        super()._check_state(body)
-        counts = RouterCounts.from_state(len(self._models), body["counts"])
-        if counts.learned != body["core"]["ledger"]["rounds"]:
-            raise StateError("the counts contradict the ledger")
-
     def _restore(self, body: dict[str, Any]) -> None:
-        self._restore_core(body["core"])
-        self._check_policy()
-        self._counts = RouterCounts.from_state(len(self._models), body["counts"])
-        if self._counts.learned != self._ledger.rounds:
-            raise StateError("the counts contradict the ledger")
+        super()._restore(body)
         for item in body["alone"]:
             if not isinstance(item, list) or len(item) != 2:
                 raise StateError("alone must be pairs of a decision and a model")
             id = integer("id", item[0], 1, self._ledger.next - 1)
-            self._keep_alone(id, integer("model", item[1], 0, len(self._models) - 1))
+            self._keep_alone(id, integer("model", item[1], 0, len(self._stages) - 1))
 
     def _encode_decision(self, decided: tuple[int, ...]) -> list[int]:
         return list(decided)
@@ -984,30 +798,13 @@ class Router(Live):
         """Return models in increasing order, at least one."""
         if not isinstance(data, list) or not data:
             raise ValueError(f"call must be a list of models, got {short(data)}")
-        call = tuple(integer("a model of call", k, 0, len(self._models) - 1) for k in data)
+        call = tuple(integer("a model of call", k, 0, len(self._stages) - 1) for k in data)
         if list(call) != sorted(set(call)):
             raise ValueError(f"call must be increasing, got {short(data)}")
         return call
 
-    def _check_policy(self) -> None:
-        """Reject a policy object made for other prices."""
-        policy, costs = self._driver.policy, self._costs
-        built, size = getattr(policy, "c", None), getattr(policy, "K", costs.size)
-        fits = size == costs.size and (built is None or np.shape(built) == costs.shape)
-        if not fits or (built is not None and not np.allclose(built, costs, rtol=1e-9, atol=1e-12)):
-            got = f"{size} models" if built is None else np.asarray(built).tolist()
-            raise ValueError(
-                f"policy must be made for prices / error_cost = {costs.tolist()}, got one for {got}"
-            )
-
-    def _refuse_asynchronous(self) -> None:
-        for model in self._models:
-            if model.asynchronous:
-                raise ValueError(f"models[{model.index}] is asynchronous: use `await router.acall(x)`")
-
-    def _refuse_elsewhere(self) -> None:
-        if self._models[0].elsewhere:
-            raise ValueError("the models run elsewhere: use decide() and feedback(), not a call")
+    def _check_costs(self) -> None:
+        check_costs(self._driver.policy, self._costs, "c", "prices / error_cost", self.noun)
 
 
 @dataclass(slots=True)
@@ -1037,15 +834,6 @@ class Model(Stage):
 
     def _too_late(self) -> TimeoutError:
         return TimeoutError(f"models[{self.index}] took longer than {self._timeout:g} s")
-
-
-def _models(models: Any, timeout: float | None) -> list[Any]:
-    """Return the models, validated; a number means that many models that run elsewhere."""
-    try:
-        made = make_stages(models, timeout)
-        return made if made[0].elsewhere else [Model(k, model, timeout) for k, model in enumerate(models)]
-    except ValueError as error:
-        raise ValueError(str(error).replace("stages", "models")) from None
 
 
 __all__ = ["Costed", "Router", "RouterAnswer", "RouterDecision", "RouterReport"]

@@ -3,119 +3,18 @@
 from __future__ import annotations
 
 import math
-import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from weakfeedback.live import storage
-from weakfeedback.live.report import counted, money, percent, plain, wilson
-from weakfeedback.live.storage import StateError
+from weakfeedback.live.counts import RouterCounts
+from weakfeedback.live.report import Report, against_last, between, counted, disagreements, money, percent
 from weakfeedback.routing.tails import below, mean_excess
-
-ARRAYS = ("differed", "compared", "calls", "answers")
-SUMS = ("spent", "alone", "allowed", "wasted")
-
-
-class RouterCounts(NamedTuple):
-    """Counts for K models. Immutable: a decision or an answer creates new ones."""
-
-    differed: np.ndarray  # pairs i < j whose answers differed
-    compared: np.ndarray  # how often they were compared
-    calls: tuple[int, ...]
-    answers: tuple[int, ...]
-    cancelled: int = 0
-    learned: int = 0  # comparisons
-    asked: int = 0  # decisions that called several models, cancelled or not
-    spent: float = 0.0  # at stated prices, on all decisions
-    alone: float = 0.0  # what the last model alone would have cost
-    allowed: float = 0.0  # the price of the last model, once for every period of prices
-    wasted: float = 0.0  # reported as spent on cancelled decisions
-
-    @classmethod
-    def of(cls, prices: list[float]) -> RouterCounts:
-        """Return the counts before the first decision."""
-        size = len(prices)
-        square = np.zeros((size, size), dtype=np.int64)
-        return cls(square, square, (0,) * size, (0,) * size, allowed=prices[-1])
-
-    @property
-    def decided(self) -> int:
-        """All decisions, cancelled or not."""
-        return sum(self.answers)
-
-    def after_decision(self, call: tuple[int, ...], prices: list[float]) -> RouterCounts:
-        """Count a decision to call these models."""
-        calls = tuple(n + (k in call) for k, n in enumerate(self.calls))
-        answers = tuple(n + (k == call[-1]) for k, n in enumerate(self.answers))
-        spent = self.spent + sum(prices[k] for k in call)
-        asked = self.asked + (len(call) > 1)
-        return self._replace(
-            calls=calls, answers=answers, spent=spent, asked=asked, alone=self.alone + prices[-1]
-        )
-
-    def after_comparison(self, call: tuple[int, ...], differ: np.ndarray, learned: int = 1) -> RouterCounts:
-        """Count what the answers of these models showed; ``differ`` is by models."""
-        compared = self.compared.copy()
-        compared[np.ix_(call, call)] += np.triu(np.ones((len(call), len(call)), dtype=np.int64), 1)
-        return self._replace(
-            differed=self.differed + differ, compared=compared, learned=self.learned + learned
-        )
-
-    def after_cancel(self, cost: float) -> RouterCounts:
-        """Count a cancelled decision; its money stays counted."""
-        wasted = min(self.wasted + cost, sys.float_info.max)
-        return self._replace(cancelled=self.cancelled + 1, wasted=wasted)
-
-    def after_recost(self, prices: list[float]) -> RouterCounts:
-        """Count a new period of prices."""
-        return self._replace(allowed=self.allowed + prices[-1])
-
-    def state(self) -> dict[str, Any]:
-        """Return everything as plain data."""
-        arrays = {name: np.array(getattr(self, name), dtype=np.int64) for name in ARRAYS}
-        encoded = {name: storage.encode(value) for name, value in arrays.items()}
-        whole = {name: getattr(self, name) for name in ("cancelled", "learned", "asked")}
-        return {**encoded, **whole, **{name: getattr(self, name) for name in SUMS}}
-
-    @classmethod
-    def from_state(cls, models: int, state: Any) -> RouterCounts:
-        """Return the counts that gave ``state``, or raise `StateError`."""
-        whole = ("cancelled", "learned", "asked")
-        if not isinstance(state, dict) or set(state) != {*ARRAYS, *SUMS, *whole}:
-            raise StateError(f"the counts must hold exactly: {', '.join((*ARRAYS, *whole, *SUMS))}")
-        square = np.zeros((models, models), dtype=np.int64)
-        differed, compared = (storage.restored(name, square, state[name]) for name in ARRAYS[:2])
-        calls, answers = (storage.restored(name, square[0], state[name]) for name in ARRAYS[2:])
-        cancelled, learned, asked = (storage.restored(name, 0, state[name]) for name in whole)
-        sums = [storage.restored(name, 0.0, state[name]) for name in SUMS]
-        sound = (
-            (differed >= 0).all()
-            and (differed <= compared).all()
-            and not np.tril(compared).any()
-            and (answers >= 0).all()
-            and (answers <= calls).all()
-            and 0 <= cancelled <= answers.sum()
-            and 0 <= learned <= asked <= answers.sum()
-            and all(0.0 <= value < math.inf for value in sums)
-        )
-        if not sound:
-            raise StateError("the counts contradict each other")
-        return cls(
-            differed,
-            compared,
-            tuple(calls.tolist()),
-            tuple(answers.tolist()),
-            cancelled,
-            learned,
-            asked,
-            *sums,
-        )
 
 
 @dataclass(frozen=True)
-class RouterReport:
+class RouterReport(Report):
     """What a router has seen and spent. ``print`` it for a table.
 
     Attributes
@@ -185,27 +84,17 @@ class RouterReport:
                 if not self.compared[i, j]:
                     lines.append(f"models {i} and {j}: never compared")
                     continue
-                low, high = self.intervals[i, j]
                 lines.append(
                     f"models {i} and {j} differed in {percent(self.disagreement[i, j])} of "
-                    f"{counted(int(self.compared[i, j]), 'comparison')} ({percent(low)} to {percent(high)})"
+                    f"{counted(int(self.compared[i, j]), 'comparison')} {between(self.intervals[i, j])}"
                 )
         return lines or ["one model: nothing to compare"]
 
     def _money(self) -> list[str]:
-        share = f" ({percent(abs(self.saved_alone) / self.last_alone)})" if self.last_alone > 0.0 else ""
-        word = "saved" if self.saved_alone >= 0.0 else "lost"
-        lines = [
-            f"spent {money(self.spent)}; the last model alone would have cost {money(self.last_alone)}: "
-            f"{word} {money(abs(self.saved_alone))}{share} against it"
-        ]
+        lines = [against_last("model", self.spent, self.last_alone, self.saved_alone)]
         if self.wasted > 0.0:
             lines.append(f"spent on cancelled decisions: {money(self.wasted)}")
         return lines
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON data: arrays are lists, NaN and infinity are None."""
-        return {item.name: plain(getattr(self, item.name)) for item in fields(self)}
 
 
 def make_router_report(
@@ -218,13 +107,7 @@ def make_router_report(
     tally: RouterCounts,
 ) -> RouterReport:
     """Return the report on what was counted."""
-    size = len(prices)
-    disagreement, intervals = np.zeros((size, size)), np.zeros((size, size, 2))
-    for i in range(size):
-        for j in range(i + 1, size):
-            count, tries = int(tally.differed[i, j]), int(tally.compared[i, j])
-            disagreement[i, j] = disagreement[j, i] = count / tries if tries else math.nan
-            intervals[i, j] = intervals[j, i] = wilson(count, tries)
+    disagreement, intervals = disagreements(tally.differed, tally.compared)
     bound = math.inf
     if hasattr(policy, "overspend") and hasattr(policy, "allowance"):
         bound = (1.0 + policy.overspend) * tally.alone + policy.allowance * tally.allowed
@@ -232,7 +115,7 @@ def make_router_report(
         policy=label,
         prices=np.array(prices),
         error_cost=error_cost,
-        rounds=tally.decided - tally.cancelled,
+        rounds=tally.rounds,
         comparisons=tally.learned,
         pending=pending,
         settled=settled,

@@ -7,16 +7,21 @@ coroutine and a batch differ only in how they call the stages; by hand the calle
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, ClassVar
 
 import numpy as np
 
 from weakfeedback.decisions import checked_arm
-from weakfeedback.live.base import EXPLAINED, Change, DurabilityWarning, Live, Step
+from weakfeedback.live.base import Live
 from weakfeedback.live.buying import NO_LABEL, Bought
+from weakfeedback.live.comparing import (
+    Comparing,
+    check_costs,
+    check_functions,
+    content_of_pairs,
+    stop_by_means,
+)
 from weakfeedback.live.counts import Counts
 from weakfeedback.live.driver import Examples
 from weakfeedback.live.labels import (
@@ -35,20 +40,14 @@ from weakfeedback.live.labels import (
 from weakfeedback.live.ledger import (
     PENDING_LIMIT,
     Content,
-    PendingDecision,
-    UnknownDecision,
     content_of,
-    digest_of,
-    fingerprint,
     labelled_content,
 )
-from weakfeedback.live.metrics import far_matrix, sample_disagreements
-from weakfeedback.live.report import counted
+from weakfeedback.live.metrics import sample_disagreements
 from weakfeedback.live.rounds import Answer, Decision, RoundRecord
 from weakfeedback.live.stages import Rows, call_each, make_stages
-from weakfeedback.live.storage import StateError
 from weakfeedback.live.warning import warn_caller
-from weakfeedback.validate import brief, integer, number, vector
+from weakfeedback.validate import number, vector
 
 # What the file of every cascade holds.
 STATE: dict[str, type | tuple[type, ...]] = {
@@ -62,7 +61,7 @@ STATE: dict[str, type | tuple[type, ...]] = {
 }
 
 
-class Staged(Live):
+class Staged(Comparing):
     """Stages, their costs, and the rounds played with them.
 
     What the ledger keeps of a decision is the stage chosen or, with a context, the stage and the features.
@@ -84,13 +83,11 @@ class Staged(Live):
         # The policy needs the costs: a subclass calls this first, and Live.__init__ through _start.
         self._timeout = None if timeout is None else number("timeout", timeout, above=0.0)
         self._targets = stages
-        self._stages = make_stages(stages, self._timeout, self.scored)
+        self._stages = self._make_stages(stages, self._timeout)
         self._unready = any(stage.asynchronous for stage in self._stages)  # to be called as it is
         prices = vector("stage_costs", stage_costs, at_least=0.0, size=len(self._stages))
         error = number("error_cost", error_cost, above=0.0)
-        for name, function in (("combine", combine), ("compare", compare)):
-            if function is not None and not callable(function):
-                raise ValueError(f"{name} must be a callable or None, got {short(function)}")
+        check_functions(combine=combine, compare=compare)
         self._combine, self._compare = combine, compare
         self._plain = compare is None  # answers are compared by != and nothing else
         self._label_source: Any = None  # the source of labels, for a policy that buys them
@@ -127,12 +124,7 @@ class Staged(Live):
         self._counts: Counts = Counts.of(len(self._stages))
 
     def _check_costs(self) -> None:
-        """Reject a policy object made for another cascade."""
         check_costs(self._driver.policy, self._costs)
-
-    def __repr__(self) -> str:
-        stages = counted(len(self._stages), "stage")
-        return f"<{self.kind} of {stages}, {self._label}, {counted(self._ledger.rounds, 'round')}>"
 
     def _bind(self) -> None:
         self._select = self._driver.method("select")
@@ -167,7 +159,7 @@ class Staged(Live):
             self._abandon(opened, [outputs])
             raise
         if self._log is not None:
-            self._acknowledge_paid()
+            self._acknowledge_paid(3)
         return made_answer(record)
 
     async def _answer_async(self, x: Any, *context: Any) -> Answer:
@@ -187,19 +179,16 @@ class Staged(Live):
             self._abandon(opened, [outputs])
             raise
         if self._log is not None:
-            await asyncio.to_thread(self._acknowledge_paid)
+            await asyncio.to_thread(self._acknowledge_paid, 3)
         return made_answer(record)
 
     def _answers(self, samples: Rows, contexts: Sequence[tuple[Any, ...]], batch_size: Any) -> list[Answer]:
         """Answer for many samples, one context each."""
-        size = integer("batch_size", batch_size, 1, PENDING_LIMIT)
-        step = size if self._delay_safe else 1
         found: list[Answer] = []
-        for start in range(0, samples.size, step):
-            rows = range(start, min(start + step, samples.size))
+        for rows in self._batches(samples.size, batch_size, PENDING_LIMIT):
             found += map(made_answer, self._answer_batch(samples, contexts, rows))
             if self._log is not None:
-                self._acknowledge_paid()
+                self._acknowledge_paid(3)
         return found
 
     def _answer_batch(
@@ -208,12 +197,7 @@ class Staged(Live):
         opened: list[int] = []
         outputs: list[list[Any]] = [[] for _ in rows]
         try:
-            with (
-                self._ledger.lock
-            ):  # the decisions of a batch are consecutive, independently of other threads
-                self._recover()
-                self._ledger.ensure_room(len(rows))
-                decisions = [self._decide(*contexts[row], opened=opened) for row in rows]
+            decisions = self._decide_many(contexts[rows.start : rows.stop], opened)
             going = list(range(len(rows)))
             for stage in self._stages:
                 results = stage.many(samples, [rows[p] for p in going], [outputs[p] for p in going])
@@ -252,9 +236,10 @@ class Staged(Live):
         content = content_of(given)
         if label is not NO_LABEL:
             content = labelled_content(content, label)
-        arm = self._awaited_arm(id, content)
-        if arm is None:
+        decided = self._awaited(id, content)
+        if decided is None:
             return "duplicate"
+        arm = arm_of(decided)
         record = self._compared(int(id), arm, given, content)
         if label is not NO_LABEL:
             self._labelled(record, label)
@@ -292,41 +277,15 @@ class Staged(Live):
         `feedback` does.
         """
         differ = sorted_pairs(differ)
-        if digest is None:
-            content: Content = fingerprint(["pairs", differ, far, costs, label])
-        elif isinstance(digest, str):
-            content = digest
-        else:
-            raise ValueError(f"digest must be a string or None, got {brief(digest)}")
-        arm = self._awaited_arm(id, content)
-        if arm is None:
+        content = content_of_pairs(digest, differ, far, costs, label)
+        decided = self._awaited(id, content)
+        if decided is None:
             return "duplicate"
+        arm = arm_of(decided)
         record = self._record_of_pairs(int(id), arm, differ, far, costs, content)
         if label is not None:
             self._labelled(record, Bought.of(label, arm))
         return self._settle(record)
-
-    def _awaited_arm(self, id: int, content: Content) -> int | None:
-        """Return the stage of a pending decision; None, once it is on disk, if it was answered with this."""
-        with self._ledger.lock:
-            if self._change is not None:
-                self._recover()
-            decided = self._ledger.awaited(id, content)
-        if decided is not None:
-            return arm_of(decided)
-        self._acknowledge()
-        return None
-
-    def _settle(self, record: RoundRecord) -> str:
-        """Learn a round, unless another thread was faster."""
-        with self._ledger.lock:
-            self._recover()
-            duplicate = self._ledger.awaited(record.id, record.content) is None
-            if not duplicate:
-                self._learn([record])
-        if self._log is not None:
-            self._acknowledge()
-        return "duplicate" if duplicate else "accepted"
 
     def _compared(self, id: int, arm: int, outputs: list[Any], content: Content | None = None) -> RoundRecord:
         """Return the record of the outputs of stages 0, ..., arm; ValueError if they cannot be compared.
@@ -367,10 +326,6 @@ class Staged(Live):
             return found
         return costs[-1] if self._combine is None else sum(costs)
 
-    def _difference(self, answers: list[Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Return which pairs of answers differ, or, with a metric, how far they are apart."""
-        return differences(answers, self._compare), None
-
     def _choose(self, *context: Any) -> tuple[Any, Any]:
         arm = self._select(self._rng)
         if type(arm) is not int or not 0 <= arm < len(self._prices):
@@ -401,25 +356,8 @@ class Staged(Live):
     def _learn_label(self, arm: int, differ: np.ndarray, right: np.ndarray) -> None:
         raise NotImplementedError
 
-    def _abandon(self, ids: list[int], outputs: list[list[Any]]) -> None:
-        """Cancel decisions whose round failed; their costs stay counted."""
-        with self._ledger.lock:
-            self._recover()  # which completes the list, if the decision was interrupted
-        for id, seen in zip(ids, outputs):
-            self._close([id], sum(costs_of(seen, self._prices)), reason="the round failed")
-        with suppress(OSError):  # the caller must see the error that made the round fail
-            self._acknowledge()
-
-    def _acknowledge_paid(self) -> None:
-        """Wait for the journal; an answer that was paid for is returned even if the disk is full."""
-        try:
-            self._acknowledge()
-        except OSError as error:
-            warnings.warn(
-                f"the answer is learned in memory only, the journal could not be written: {error}",
-                DurabilityWarning,
-                stacklevel=4,
-            )
+    def _paid(self, outputs: list[Any]) -> float:
+        return sum(costs_of(outputs, self._prices))
 
     # -- labels, for policies that buy them
 
@@ -438,50 +376,10 @@ class Staged(Live):
 
     # -- other ways to learn
 
-    def _warm_start(self, outputs: Any, contexts: Sequence[Any] | None) -> int:
-        """Learn from logs in which all stages ran; ``contexts`` as `_decide` takes them, one per row."""
-        table, K = Rows(outputs, "outputs"), len(self._stages)
-        if contexts is not None and len(contexts) != table.size:
-            raise ValueError(f"outputs must have {len(contexts)} rows, one per context, got {table.size}")
-        found: list[tuple[np.ndarray | None, np.ndarray | None]] = []
-        digests = []
-        for row in range(table.size):
-            given = output_list(f"outputs[{row}]", table[row])
-            if len(given) != K:
-                raise ValueError(f"outputs[{row}] must be {K} labels, one per stage, got {short(given)}")
-            found.append(self._difference(answers_of(labels_of(given), self._combine)))
-            digests.append(fingerprint(given))
-        call = ("warm_start", fingerprint(digests))
-        if self._settle_debt(call):
-            return len(found)
-        self._learn_warm(found, contexts)
-        self._acknowledge(call)
-        return len(found)
-
-    def _learn_warm(self, found: list[tuple[Any, Any]], contexts: Sequence[Any] | None) -> None:
-        K = len(self._stages)
-        with self._ledger.lock:
-            self._recover()
-            if not self._delay_safe and self._ledger.pending:
-                raise PendingDecision("a decision is open, and this policy learns in order: answer it first")
-            change = self._change = Change(self._driver.backup(), self._rng.bit_generator.state)
-            try:
-                counts, sampled = self._counts, []
-                for row, (differ, far) in enumerate(found):
-                    if differ is None:
-                        differ = sample_disagreements(far, self._rng)
-                    context = () if contexts is None else contexts[row]
-                    self._update(*context, K - 1, differ, self._rng)
-                    counts = counts.after_comparison(K - 1, differ)
-                    sampled.append(differ)
-                steps: list[Step] = [(self._set_counts, (counts,))]
-                if self._log is not None:
-                    steps.append(self._noted("warm", None, self._warm_event(sampled, found, contexts)))
-                self._commit(change, steps)
-            except BaseException as error:
-                self._recover()
-                self._tell_borrower(error)
-                raise
+    def _teach_row(self, context: tuple[Any, ...], differ: np.ndarray, counts: Counts) -> Counts:
+        last = len(self._stages) - 1
+        self._update(*context, last, differ, self._rng)
+        return counts.after_comparison(last, differ)
 
     def recost(self, stage_costs: Any, error_cost: float) -> None:
         """Continue with new prices; the counts stay.
@@ -497,23 +395,9 @@ class Staged(Live):
         policy = self._driver.policy
         if not getattr(policy, "recostable", False):
             raise ValueError(f"recost is not for {self._label}: what it has learned depends on the costs")
-        with self._ledger.lock:
-            self._recover()
-            change = self._change = Change(self._driver.backup(), None)
-            try:
-                self._take_costs(prices, error)
-                steps: list[Step] = [(self._set_prices, (prices, error))]
-                if self._log is not None:
-                    body = {"stage_costs": prices.tolist(), "error_cost": error}
-                    steps.append(self._noted("recost", None, body))
-                self._commit(change, steps)
-            except BaseException:
-                self._recover()
-                raise
-        self._acknowledge()
+        self._recost(prices, error)
 
     def _take_costs(self, stage_costs: np.ndarray, error_cost: float) -> None:
-        """Give the policy other costs."""
         fields = self._driver.fields()
         if "C" in fields:  # a policy that learns nothing may keep none
             fields["C"][:] = policy_costs(stage_costs, error_cost)
@@ -533,17 +417,6 @@ class Staged(Live):
         """Return how the policy decides, in one sentence of its own."""
         return str(getattr(self._driver.policy, "explained", ""))
 
-    def _explained(self, id: int) -> Any:
-        """Return what was recorded of a decision."""
-        with self._ledger.lock:
-            self._recover()
-            record = self._records.get(integer("id", id, 0))
-        if record is None:
-            raise UnknownDecision(
-                f"decision {id} cannot be explained: this is kept for the last {EXPLAINED} decisions, and not saved"
-            )
-        return record
-
     # -- events of the journal
 
     def _decision_event(self, decided: Any) -> dict[str, Any]:
@@ -552,31 +425,12 @@ class Staged(Live):
         return {"stage": decided[0], "phi": decided[1].tolist()}
 
     def _answer_event(self, decided: Any, record: RoundRecord) -> dict[str, Any]:
-        body: dict[str, Any] = {
-            "differ": np.argwhere(np.asarray(record.differ)).tolist(),
-            "digest": digest_of(record.content),
-        }
-        if record.far is not None:
-            body["far"] = record.far[np.triu_indices(len(record.far), 1)].tolist()
+        body = super()._answer_event(decided, record)
         if record.costs is not None:
             body["costs"] = record.costs
         if record.right is not None:
             body |= {"right": record.right.tolist(), "label_cost": record.label_cost}
         return body
-
-    def _warm_event(
-        self, sampled: list[np.ndarray], found: list[tuple[Any, Any]], contexts: Sequence[Any] | None
-    ) -> dict[str, Any]:
-        body: dict[str, Any] = {"differ": [np.argwhere(differ).tolist() for differ in sampled]}
-        if contexts is not None:
-            body["phi"] = [context[-1].tolist() for context in contexts]
-        fars = [far for _, far in found if far is not None]
-        if fars:
-            body["far"] = [far[np.triu_indices(len(far), 1)].tolist() for far in fars]
-        return body
-
-    def _context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
-        return ()
 
     def _decoded(self, body: dict[str, Any]) -> Any:
         return self._decode_decision(body["stage"])
@@ -591,21 +445,6 @@ class Staged(Live):
             record.label_cost = body["label_cost"]
         return record
 
-    def _apply_other(self, kind: str, body: dict[str, Any]) -> None:
-        if kind == "recost":
-            self.recost(body["stage_costs"], body["error_cost"])
-        elif kind == "warm":
-            last = len(self._stages) - 1
-            found: list[tuple[Any, Any]] = [(pairs_of(differ, last), None) for differ in body["differ"]]
-            if "far" in body:
-                found = [(None, far_matrix(far, last)) for far in body["far"]]
-            self._learn_warm(found, self._warm_contexts(body))
-        else:
-            super()._apply_other(kind, body)
-
-    def _warm_contexts(self, body: dict[str, Any]) -> Sequence[Any] | None:
-        return None
-
     # -- states
 
     def _code(self) -> dict[str, Any]:
@@ -617,19 +456,8 @@ class Staged(Live):
         }
 
     @classmethod
-    def _check_code(cls, body: dict[str, Any], code: dict[str, Any], where: str) -> None:
-        stages = code["stages"]
-        if len(make_stages(stages, None)) != len(body["stage_costs"]):
-            given = stages if isinstance(stages, int) else len(stages)
-            raise ValueError(f"stages must be {len(body['stage_costs'])}, as {where} holds, got {given}")
-        for name in code.keys() & body.keys():
-            if (code[name] is not None) != body[name]:
-                was = "with" if body[name] else "without"
-                raise ValueError(f"{name} must be given if and only if it was: {where} was saved {was} it")
-
-    @classmethod
-    def _arguments_in(cls, body: dict[str, Any]) -> dict[str, Any]:
-        return {name: body[name] for name in ("stage_costs", "error_cost", "timeout")}
+    def _make_stages(cls, targets: Any, timeout: float | None) -> list[Any]:
+        return make_stages(targets, timeout, cls.scored)
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -640,30 +468,6 @@ class Staged(Live):
             "compare": self._compare is not None,
             "counts": self._counts.state(),
         }
-
-    def _check_state(self, body: dict[str, Any]) -> None:
-        super()._check_state(body)
-        counts = Counts.from_state(len(self._stages), body["counts"])
-        if counts.rounds != body["core"]["ledger"]["rounds"]:
-            raise StateError("the counts contradict the ledger")
-
-    def _restore(self, body: dict[str, Any]) -> None:
-        self._restore_core(body["core"])
-        self._check_costs()
-        self._counts = Counts.from_state(len(self._stages), body["counts"])
-        if self._counts.rounds != self._ledger.rounds:
-            raise StateError("the counts contradict the ledger")
-
-    # -- checks
-
-    def _refuse_asynchronous(self) -> None:
-        for stage in self._stages:
-            if stage.asynchronous:
-                raise ValueError(f"stages[{stage.index}] is asynchronous: use `await cascade.acall(x)`")
-
-    def _refuse_elsewhere(self) -> None:
-        if self._stages[0].elsewhere:
-            raise ValueError("the stages run elsewhere: use decide() and feedback(), not a call")
 
 
 def arm_of(decided: Any) -> int:
@@ -687,19 +491,6 @@ def check_number(outputs: list[Any], arm: int) -> None:
         )
 
 
-def stop_by_means(costs: np.ndarray, differed: np.ndarray, compared: np.ndarray) -> int:
-    """Return the first stage whose extra costs exceed the mean disagreement with every later one.
-
-    A disagreement has the mean (differed + 1) / (compared + 2), that of its posterior under a uniform prior.
-    """
-    K = costs.size
-    for i in range(K - 1):
-        means = (differed[i, i + 1 :] + 1.0) / (compared[i, i + 1 :] + 2.0)
-        if (costs[i + 1 :] - costs[i] > means).all():
-            return i
-    return K - 1
-
-
 def policy_costs(stage_costs: np.ndarray, error_cost: float) -> np.ndarray:
     """Return the cumulative costs in units of one error, which is what policies take."""
     with np.errstate(over="ignore"):
@@ -715,16 +506,4 @@ def warn_of_prices(stage_costs: np.ndarray, error_cost: float) -> None:
         warn_caller(
             f"at these prices no stage after the first can ever pay: the second costs {stage_costs[1]:g}, and an error "
             f"no more than error_cost={error_cost:g}"
-        )
-
-
-def check_costs(policy: Any, costs: np.ndarray) -> None:
-    """Reject a policy object made for another cascade."""
-    built = getattr(policy, "C", None)
-    arms = getattr(policy, "K", costs.size)
-    fits = arms == costs.size and (built is None or np.shape(built) == costs.shape)
-    if not fits or (built is not None and not np.allclose(built, costs, rtol=1e-9, atol=1e-12)):
-        raise ValueError(
-            f"policy must be made for the costs cumsum(stage_costs) / error_cost = {costs.tolist()}, "
-            f"got one for {np.asarray(built).tolist() if built is not None else f'{arms} arms'}"
         )

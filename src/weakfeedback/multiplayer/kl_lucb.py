@@ -252,7 +252,7 @@ class KlLucb(AdaptiveExplore):
         chosen = integer("m", m, 1, self.K)
         self.start_exploring(self.K, confidence(delta))
         if chosen == self.K:
-            self.m = chosen  # nothing to find out
+            self.m = chosen  # nothing to find
         else:
             self.explore_from(chosen, number("epsilon", epsilon, at_least=0.0))
 

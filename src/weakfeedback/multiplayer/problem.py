@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weakfeedback.multiplayer.options import flag, one_of
+from weakfeedback.problem import FrozenProblem, counts_table, fingerprint
 from weakfeedback.validate import brief, integer, vector
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ LAWS = ("bernoulli", "uniform", "beta")
 FIXED = 4  # rounds, collisions, settled players, round of settlement
 
 
-class MultiplayerProblem:
+class MultiplayerProblem(FrozenProblem):
     """N players that share K arms, cannot communicate, and collide on the same arm.
 
     Setting
@@ -81,9 +81,7 @@ class MultiplayerProblem:
         array = vector("means", means, at_least=0.0)
         if array.size < 2 or (array > 1.0).any():
             raise ValueError(f"means must be at least two numbers in [0, 1], got {brief(means)}")
-        array.setflags(write=False)
         best = np.sort(np.argsort(-array, kind="stable")[: integer("players", players, 1, array.size)])
-        best.setflags(write=False)
         self.__dict__.update(
             arms=array.size,
             players=best.size,
@@ -93,24 +91,7 @@ class MultiplayerProblem:
             optimal_value=float(sum(array[best].tolist())),
             _best=best,
         )
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"a MultiplayerProblem cannot be changed, so {name} cannot be set")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a MultiplayerProblem cannot be changed, so {name} cannot be deleted")
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # NumPy does not pickle the read-only flag.
-        self.__dict__.update(state)
-        self.means.setflags(write=False)
-        self._best.setflags(write=False)
-
-    def __copy__(self) -> MultiplayerProblem:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> MultiplayerProblem:
-        return self
+        self._freeze()
 
     def __repr__(self) -> str:
         return (
@@ -147,12 +128,7 @@ class MultiplayerProblem:
             ``optimal_value`` less the means of the arms on which exactly one player has settled; an end is
             epsilon-optimal if all have settled and this is at most epsilon.
         """
-        table = np.asarray(counts)
-        width = FIXED + 2 * self.arms
-        if table.ndim < 1 or table.shape[-1] != width or table.dtype.kind not in "iu":
-            raise ValueError(
-                f"counts must be integers of shape (..., {width}), got {table.dtype} {table.shape}"
-            )
+        table = counts_table("counts", counts, FIXED + 2 * self.arms)
         rounds, collisions, settled, settled_at = (table[..., k] for k in range(FIXED))
         regret = np.zeros(table.shape[:-1])
         shortfall = np.zeros(table.shape[:-1])
@@ -176,6 +152,4 @@ class MultiplayerProblem:
     def digest(self) -> str:
         """Return a hexadecimal fingerprint of everything that determines a simulation of this problem."""
         head = f"{type(self).__name__} {self.arms} {self.players} {self.shuffle} {self.rewards}"
-        digest = hashlib.sha256(head.encode())
-        digest.update(self.means.astype("<f8").tobytes())
-        return digest.hexdigest()
+        return fingerprint(head, self.means)

@@ -1,1 +1,1 @@
-"""Figures and pages made of results."""
+"""Figures and pages made from results."""

@@ -1,7 +1,7 @@
 """Formulas in plain words, such as "at most 3 (alpha K log T)^{1/3} T^{2/3}", set as MathML that browsers draw.
 
-The words only need plain-text notation: ``x_i`` and ``x^2``, names of Greek letters, ``sqrt``,
-``<=``. What does not look like a formula stays as it is, and so does what cannot be read as one.
+Formulas are written in plain-text notation: ``x_i`` and ``x^2``, names of Greek letters, ``sqrt``, ``<=``. Text that
+does not look like a formula, or cannot be parsed as one, stays as it is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GREEK = dict(zip((*_NAMES, "theta", "phi", "Delta"), "αβγδεεκλμξπρσ
 FUNCTIONS = ("log", "ln", "max", "min", "exp", "ceil", "floor")
 OPERATORS = {"<=": "≤", ">=": "≥", "!=": "≠", "-": "−", "...": "…", ":=": ":=", "~": "≈"}
 RELATIONS = ("=", "<", ">", "<=", ">=", "!=", ":=")
-# letters that are words of their own, or number instances
+# letters that are words, or that number instances
 WORDS = ("a", "A", "I")
 _GREEK = "|".join(sorted(GREEK, key=len, reverse=True))
 _STRONG = re.compile(
@@ -49,7 +49,7 @@ class _NotAFormula(Exception):
 
 
 def set_formulas(text: str) -> Any:
-    """Markup of a text with its formulas set.
+    """Return the markup of a text with its formulas typeset.
 
     >>> str(set_formulas("as 2 T^{1/2} or less"))
     'as <math><mn>2</mn><msup><mi>T</mi><mrow><mn>1</mn><mo>/</mo><mn>2</mn></mrow></msup></math> or less'
@@ -68,7 +68,7 @@ def set_formulas(text: str) -> Any:
 
 
 def _pieces(text: str) -> list[tuple[str, bool]]:
-    """The text in pieces, each with whether it is a formula."""
+    """Split the text into pieces, each with whether it is a formula."""
     parts = re.split(r"(\s+)", text)
     chunks, spaces = parts[0::2], [*parts[1::2], ""]
     found: list[tuple[str, bool]] = []
@@ -87,7 +87,7 @@ def _pieces(text: str) -> list[tuple[str, bool]]:
 
 
 def _end(chunks: list[str], start: int) -> int:
-    """The end of the formula that begins at a chunk; ``start`` itself if none does."""
+    """Return the end of the formula that begins at a chunk; ``start`` itself if none begins there."""
     end, depth, last = start, 0, start
     while end < len(chunks):
         chunk = chunks[end]
@@ -120,14 +120,14 @@ def _end(chunks: list[str], start: int) -> int:
 
 
 def _has_words(chunk: str) -> bool:
-    """Whether a chunk holds a word of prose, as (eps,delta)-optimal does; names with a sign below are none."""
+    """Whether a chunk holds a word of prose, as (eps,delta)-optimal does; names with a subscript do not count."""
     names = re.findall(r"[A-Za-z]+", re.sub(r"[_^]\{?[\w,*]+\}?|[-_]hat", "", chunk))
     known = (*GREEK, *FUNCTIONS, "sqrt", "Regret", "in")
-    return any(len(name) > 1 and name not in known and not _glued(name) for name in names)
+    return any(len(name) > 1 and name not in known and not _is_product(name) for name in names)
 
 
-def _glued(name: str) -> bool:
-    """Capitals in a row, read as a product: KT, TKSQ."""
+def _is_product(name: str) -> bool:
+    """Whether a name is capitals in a row, read as a product: KT, TKSQ."""
     return name.isupper() and len(name) <= 4
 
 
@@ -146,7 +146,7 @@ class _Reader:
         return made
 
     def row(self, end: str) -> str:
-        """All up to a closing mark."""
+        """Read everything up to a closing mark."""
         made = []
         while self.k < len(self.tokens) and self.next() != end:
             if self.next() in ")}]":
@@ -172,10 +172,10 @@ class _Reader:
                     self.sign(below=False) if mark == "^" else f"<mo>{'′' if mark == chr(39) else '∗'}</mo>"
                 )
         if below and above:
-            return f"<msubsup>{base}{_one(below)}{_one(above)}</msubsup>"
+            return f"<msubsup>{base}{_wrap_in_row(below)}{_wrap_in_row(above)}</msubsup>"
         if below:
-            return f"<msub>{base}{_one(below)}</msub>"
-        return f"<msup>{base}{_one(above)}</msup>" if above else base
+            return f"<msub>{base}{_wrap_in_row(below)}</msub>"
+        return f"<msup>{base}{_wrap_in_row(above)}</msup>" if above else base
 
     def sign(self, below: bool) -> str:
         """Read a subscript or superscript: a group, or the letters and numbers that follow."""
@@ -193,12 +193,12 @@ class _Reader:
         if kind not in ("name", "number"):
             raise _NotAFormula
         self.k += 1
-        made += f"<mn>{text}</mn>" if kind == "number" else _letters(text, below)
+        made += f"<mn>{text}</mn>" if kind == "number" else _set_letters(text, below)
         while below and self.next() == "*":  # p_i*j, C_i*
             self.k += 1
             made += "<mo>∗</mo>"
             if self.k < len(self.tokens) and self.tokens[self.k][0] == "name":
-                made += _letters(self.tokens[self.k][1], below)
+                made += _set_letters(self.tokens[self.k][1], below)
                 self.k += 1
         return made
 
@@ -245,13 +245,13 @@ def _name(text: str) -> str:
         return f"<mi>{GREEK[text]}</mi>"
     if text == "in":
         return "<mo>∈</mo>"
-    if text in FUNCTIONS or not _glued(text):
+    if text in FUNCTIONS or not _is_product(text):
         return f"<mi>{text}</mi>"  # browsers set names of several letters upright
     return "".join(f"<mi>{letter}</mi>" for letter in text)
 
 
-def _letters(text: str, below: bool) -> str:
-    """Indices such as ij one by one; names such as max, WD and CP in one piece."""
+def _set_letters(text: str, below: bool) -> str:
+    """Typeset indices such as ij letter by letter, and names such as max, WD and CP in one piece."""
     if text in GREEK:
         return f"<mi>{GREEK[text]}</mi>"
     if below and ((text.isupper() and len(text) > 1) or text in FUNCTIONS):
@@ -259,8 +259,8 @@ def _letters(text: str, below: bool) -> str:
     return "".join(f"<mi>{letter}</mi>" for letter in text)
 
 
-def _one(made: str) -> str:
-    """A single element, as MathML wants it below and above."""
+def _wrap_in_row(made: str) -> str:
+    """Return a single element, as MathML requires for subscripts and superscripts."""
     return (
         made if re.fullmatch(r"<m[ino]>[^<]*</m[ino]>|<mtext>[^<]*</mtext>", made) else f"<mrow>{made}</mrow>"
     )

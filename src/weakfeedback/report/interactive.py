@@ -1,4 +1,4 @@
-"""The figures of the page: what the script draws in the reader's browser."""
+"""The figures of a page, as the script in the reader's browser draws them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def for_browser(figure: dict[str, Any], points: int | None = None) -> dict[str, 
         looks = {
             "name": visible(one["name"]),
             "colour": colour,
-            "ink": _darker(colour),
+            "ink": _darken(colour),
             "dash": DASHES[style],
         }
         series.append({**{end: [one[end][at] for at in kept] for end in ("mean", "low", "high")}, **looks})
@@ -27,7 +27,7 @@ def for_browser(figure: dict[str, Any], points: int | None = None) -> dict[str, 
         value for one in series for end in ("mean", "low", "high") for value in one[end] if value is not None
     ]
     means = [value for one in series for value in one["mean"] if value is not None]
-    # a band may reach below zero where a measure cannot: the axis starts at zero then
+    # the axis starts at zero if the measure cannot be negative, even if a band reaches below
     floor = min(0.0, *values) if means and min(means) < 0.0 else 0.0
     top = max([floor + 1e-9, *values])
     top += 0.04 * (top - floor)
@@ -36,6 +36,6 @@ def for_browser(figure: dict[str, Any], points: int | None = None) -> dict[str, 
     return {"kind": figure["kind"], **words, **shown}
 
 
-def _darker(colour: str) -> str:
-    """A shade of the curve's colour that can be read as text on white."""
+def _darken(colour: str) -> str:
+    """Return a darker shade of the curve's colour, readable as text on white."""
     return "#" + "".join(f"{int(int(colour[k : k + 2], 16) * 0.68):02x}" for k in (1, 3, 5))

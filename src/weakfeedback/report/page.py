@@ -1,4 +1,4 @@
-"""One self-contained page over some experiments, with a figure of each beside it."""
+"""One self-contained page on some experiments, with a figure of each as separate files."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class Section:
     title, text : str
         Heading, and a paragraph under it.
     results : Results
-        ``results.about`` may hold description (pairs of words on the problem), command, file (the experiment file's
-        text), versions and instance; horizon and seed it always holds.
+        ``results.about`` always has horizon and seed. It may have description (pairs of words on the problem), command,
+        file (the experiment file's text), versions and instance.
     claims : claims with their verdicts
     notes : str
         Deviations from the printed algorithm with their reasons, and other remarks.
@@ -87,7 +87,7 @@ class Section:
 
 
 class Gallery:
-    """The figures of a page: each is written beside it, and given to the page for the browser.
+    """The figures of a page: each is written to a file, and also given to the page for the browser.
 
     A standalone page embeds the pictures, for readers without scripts; others link to them.
     """
@@ -98,7 +98,7 @@ class Gallery:
         self.figures: list[dict[str, Any]] = []
 
     def add(self, key: str, figure: dict[str, Any], words: str) -> dict[str, Any]:
-        """What the template needs to show a figure."""
+        """Add a figure, and return what the template needs to show it."""
         paths, svg = write_pictures(self.folder, key, figure)
         self.paths += paths
         picture = (
@@ -161,19 +161,19 @@ def write_page(folder: Path, content: str, name: str = "index.html") -> Path:
 
 
 def render(template: str, **words: Any) -> str:
-    """A page made of a template."""
+    """Return a page made from a template."""
     found: str = _environment().get_template(template).render(**words)
     return found
 
 
 def tallied(outcomes: Iterable[str]) -> list[tuple[str, str, int]]:
-    """How many claims there are of each verdict: its key, its name, the number."""
+    """Count the claims by verdict: its key, its name, the number."""
     counts = Counter(outcomes)
     return [(word, name, counts[word]) for word, name in VERDICTS.items() if counts[word]]
 
 
 def section_view(section: Section, gallery: Gallery, points: int = MOST_POINTS) -> dict[str, Any]:
-    """What the templates show of an experiment."""
+    """Return what the templates show of an experiment."""
     absent = {"description": [], "command": "", "file": "", "versions": {}, "instance": "", "method": ""}
     measure = section.measures[0]
     final = tables.final_rows(section.results, measure)
@@ -190,12 +190,12 @@ def section_view(section: Section, gallery: Gallery, points: int = MOST_POINTS) 
         "comparisons": tables.comparison_rows(section.results, measure),
         "replications": final[0]["replications"],
         "best": min(final, key=lambda row: row["mean"]),
-        "interpreted": _interpreted(section.results),
+        "interpreted": _find_interpreted(section.results),
         "figures": figures,
     }
 
 
-def _interpreted(results: Results) -> dict[str, str]:
+def _find_interpreted(results: Results) -> dict[str, str]:
     """Return, by policy, why it ran in the interpreter; skipping rounds by events does not count."""
     if results.about.get("method") == "events":
         return {}
@@ -210,7 +210,7 @@ def _environment() -> Any:
         loader=jinja2.PackageLoader("weakfeedback.report"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        finalize=_shown,
+        finalize=_clean_text,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -218,23 +218,23 @@ def _environment() -> Any:
         number=tables.number,
         p_value=tables.p_value,
         cell=tables.cell,
-        sortable=_sortable,
+        sortable=_format_sortable,
         formulas=lambda words: set_formulas(visible(words)),
     )
     return environment
 
 
-def _shown(value: Any) -> Any:
+def _clean_text(value: Any) -> Any:
     """Remove control characters from text; our own markup stays unchanged."""
     return visible(value, keep="\n\t") if type(value) is str else value
 
 
-def _sortable(value: Any) -> str:
-    """A number as a sorting script reads it; nothing when there is none."""
+def _format_sortable(value: Any) -> str:
+    """Return a number as the sorting script reads it; "" if there is none."""
     return repr(float(value)) if isinstance(value, (int, float)) and math.isfinite(value) else ""
 
 
 def script_json(value: Any) -> str:
-    """JSON that can stand inside a script element."""
+    """Return JSON that is safe inside a script element."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

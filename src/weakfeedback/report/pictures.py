@@ -16,7 +16,7 @@ _NUMBER = re.compile(rb"-?\d+\.\d+")
 
 
 def write_pictures(folder: Path, key: str, figure: dict[str, Any]) -> tuple[list[Path], bytes]:
-    """Write ``key``.png and ``key``.svg, unless they are there already; return the paths and the SVG."""
+    """Write ``key``.png and ``key``.svg, unless they exist already; return the paths and the SVG."""
     digest = _digest(figure)
     paths = [folder / f"{key}.png", folder / f"{key}.svg"]
     try:
@@ -57,17 +57,17 @@ def draw(figure: dict[str, Any], digest: str = "") -> tuple[bytes, bytes]:
             metadata: dict[str, Any] = {without: None, "Description": digest}
             canvas.savefig(stream, format=ending, dpi=160, metadata=metadata)
             made.append(stream.getvalue())
-    return made[0], _light(made[1])
+    return made[0], _round_paths(made[1])
 
 
-def _light(svg: bytes) -> bytes:
-    """The same SVG with paths to a tenth of a point, which is less than can be seen: half the size."""
+def _round_paths(svg: bytes) -> bytes:
+    """Return the same SVG with paths rounded to a tenth of a point, which is invisible and halves the size."""
     return re.sub(
-        rb'(?<= d=")[^"]+', lambda path: _NUMBER.sub(_tenth, path.group()).replace(b" \n", b""), svg
+        rb'(?<= d=")[^"]+', lambda path: _NUMBER.sub(_round_to_tenth, path.group()).replace(b" \n", b""), svg
     )
 
 
-def _tenth(number: re.Match[bytes]) -> bytes:
+def _round_to_tenth(number: re.Match[bytes]) -> bytes:
     return f"{float(number.group()):.1f}".removesuffix(".0").encode()
 
 
@@ -78,7 +78,7 @@ def _digest(figure: dict[str, Any]) -> str:
 
 @functools.cache
 def _drawing() -> str:
-    """A digest of the code that draws."""
+    """Return a digest of the code that draws."""
     import matplotlib as mpl
 
     from weakfeedback import figures
@@ -88,8 +88,8 @@ def _drawing() -> str:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file in one piece, as readable as the user's files are."""
+    """Write a file in one piece, with the permissions of the user's other files."""
     write_atomically(path, lambda part: part.write_bytes(content))
     umask = os.umask(0)
     os.umask(umask)
-    path.chmod(0o666 & ~umask)  # temporary files are private; a page is made to be shown
+    path.chmod(0o666 & ~umask)  # temporary files are private, but a page is meant to be shown

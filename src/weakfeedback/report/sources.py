@@ -14,20 +14,20 @@ from weakfeedback.engine.sources import source_of_module, stored_sources
 
 
 class Sources:
-    """The modules a page links to. The page is standalone, so their text is part of it."""
+    """The modules that a page links to. The page is standalone, so it includes their text."""
 
     def __init__(self) -> None:
         self._views: dict[str, dict[str, Any]] = {}
 
     def stored(self, about: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """Anchor and path of each module whose text is stored with some results."""
+        """Return anchor and path of each module whose text is stored with results."""
         kept = stored_sources(dict(about))
         for module, source in kept.items():
             self._views.setdefault(module, _view(module, source))
         return self._links(kept)
 
     def loaded(self, modules: Iterable[str]) -> list[tuple[str, str]]:
-        """The same of modules that code of ours has named and that are loaded, without repetitions."""
+        """Return the same for loaded modules that this package names, without repetitions."""
         names = list(dict.fromkeys(modules))
         for module in names:
             if module not in self._views and (source := source_of_module(sys.modules.get(module))):
@@ -39,12 +39,12 @@ class Sources:
         return [(view["key"], view["path"]) for view in views]
 
     def views(self) -> list[dict[str, Any]]:
-        """What the template shows of all modules that were linked to, by path."""
+        """Return what the template shows of all linked modules, by path."""
         return sorted(self._views.values(), key=lambda view: view["path"])
 
 
 def module_of(function: Any) -> str:
-    """The module in which a function stands; of a partial call, that of the function called.
+    """Return the module of a function; for a partial, that of the wrapped function.
 
     >>> module_of(functools.partial(module_of, 1))
     'weakfeedback.report.sources'

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def final_rows(results: Results, measure: str = "regret") -> list[dict[str, Any]]:
-    """One row per policy: mean of the last round, its 95 % interval, the replications."""
+    """Return one row per policy: mean at the last round, its 95 % interval, the replications."""
     final = results.final(measure)
     return [
         {"policy": str(policy), **{name: float(row[name]) for name in ("mean", "low", "high")}}
@@ -21,7 +21,7 @@ def final_rows(results: Results, measure: str = "regret") -> list[dict[str, Any]
 
 
 def comparison_rows(results: Results, measure: str = "regret") -> list[dict[str, Any]]:
-    """One row per pair of policies; p-values are corrected by Holm's method over all of these pairs."""
+    """Return one row per pair of policies; p-values are corrected by Holm's method over all these pairs."""
     from weakfeedback.stats import holm
 
     pairs = [results.compare(a, b, measure) for a, b in itertools.combinations(results.policies, 2)]

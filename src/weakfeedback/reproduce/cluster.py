@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 
-WAIT = "10s"  # for the scheduler to answer
+WAIT = "10s"  # seconds for the scheduler to answer
 
 
 class NoCluster(ValueError):
@@ -16,13 +16,13 @@ class NoCluster(ValueError):
 
 @contextlib.contextmanager
 def executor_of(workers: int | None = None, scheduler: str | None = None) -> Iterator[tuple[Executor, int]]:
-    """The executor, and how many tasks it can play at once.
+    """Yield the executor, and how many tasks it can play at once.
 
     ``scheduler`` is the address of a Dask scheduler; its workers need this package. Without one: ``workers``
     threads, as many as there are cores by default.
     """
     if scheduler is not None:
-        with _dask(scheduler) as both:
+        with _connect_dask(scheduler) as both:
             yield both
         return
     count = workers or os.cpu_count() or 1
@@ -34,7 +34,7 @@ def executor_of(workers: int | None = None, scheduler: str | None = None) -> Ite
 
 
 @contextlib.contextmanager
-def _dask(address: str) -> Iterator[tuple[Executor, int]]:
+def _connect_dask(address: str) -> Iterator[tuple[Executor, int]]:
     try:
         from distributed import Client
     except ImportError:

@@ -7,7 +7,7 @@ from typing import Any
 from weakfeedback.experiments.model import Experiment
 from weakfeedback.reproduce.registry import chapters, replications
 
-# A round of one policy on one core, measured on a machine of 2024: good within a factor of two or three.
+# Nanoseconds per round of one policy on one core, measured on a machine of 2024: right to a factor of two or three.
 NANOSECONDS = {
     "cascade": 250.0,
     "contextual": 20_000.0,
@@ -19,13 +19,13 @@ NANOSECONDS = {
 
 
 def seconds(experiment: Experiment, repeated: int) -> float:
-    """Seconds on one core."""
+    """Return the estimated seconds on one core."""
     rounds = experiment.horizon * repeated * len(experiment.policies)
     return rounds * (experiment.nanoseconds or NANOSECONDS[experiment.setting]) * 1e-9
 
 
 def listing(quick: bool = False) -> list[dict[str, Any]]:
-    """One row per experiment."""
+    """Return one row per experiment."""
     rows = []
     for chapter in chapters():
         for experiment in chapter.experiments.values():

@@ -16,13 +16,13 @@ from typing import Any
 from weakfeedback.experiments.model import Claim, Finding, Part, Run
 from weakfeedback.files import write_atomically
 
-# Packages, and a module, that show or use the numbers of the thesis but do not produce any.
+# Packages, and a module, that show or use the numbers of the thesis but do not produce them.
 ASIDE = ("adapters", "apps", "checks", "cli", "figures.py", "journal", "live", "report", "serve")
 
 
 @functools.cache
 def code_digest() -> str:
-    """A digest of this package's code and of the libraries that numbers come from."""
+    """Return a digest of this package's code and of the libraries that the numbers depend on."""
     import weakfeedback
 
     return digest_of(Path(str(weakfeedback.__file__)).parent)
@@ -62,7 +62,7 @@ class Findings:
         return hashlib.sha256("|".join(words).encode()).hexdigest()[:40]
 
     def get(self, claim: Claim) -> Finding | None:
-        """The finding of an earlier run, if nothing has changed."""
+        """Return the finding of an earlier run, if nothing has changed."""
         try:
             kept = json.loads(self._path(claim).read_text())
             if kept["key"] == self.key(claim):
@@ -94,7 +94,7 @@ def _from_plain(kept: dict[str, Any]) -> Finding:
 
 
 class Aside:
-    """Tests that read no results, done in a thread of their own while experiments are played."""
+    """Runs tests that read no results in a separate thread while experiments are played."""
 
     def __init__(self, findings: Findings, claims: Iterable[Claim], data: Any) -> None:
         self._todo = [claim for claim in claims if claim.test is not None and not claim.experiments]

@@ -1,4 +1,4 @@
-"""What a reader should know of the reproduction before anything else, each sentence tied to the verdict it rests on."""
+"""What a reader should know first about the reproduction, each sentence tied to the verdicts that it rests on."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ FAILS = ("not-reproduced",)
 
 @dataclass(frozen=True)
 class Headline:
-    """A sentence that may be said only of a run in which each of its claims has one of these outcomes."""
+    """A sentence that is shown only for a run in which each of its claims has one of these outcomes."""
 
     words: str
     claims: tuple[int, ...]
     outcomes: tuple[str, ...]
 
     def true_of(self, outcomes: Mapping[int, str]) -> bool:
-        """Whether a run with these outcomes, by number of the claim, shows what the sentence says."""
+        """Whether a run with these outcomes, by claim number, supports the sentence."""
         return all(outcomes.get(number) in self.outcomes for number in self.claims)
 
 
@@ -50,24 +50,25 @@ FAILED = (
     ),
     Headline("As printed, CSB-MK and CSB-DK do not have less regret than CSB-DT.", (62,), FAILS),
     Headline("DLC is not ten times better than Musical Chairs.", (97,), FAILS),
-    Headline("DLC-LIX that sends rounded means, as printed, ends too often on wrong arms.", (102,), FAILS),
+    Headline("If DLC-LIX sends rounded means, as printed, it ends too often on wrong arms.", (102,), FAILS),
 )
 SURPRISED = (
     Headline(
-        "The instances that are said not to be learnable, rho >= 1, are learned: one policy that forces comparisons "
-        "has sub-linear regret on all of them.",
+        "The instances with rho >= 1, which the thesis calls not learnable, can be learned: one policy that forces "
+        "comparisons has sub-linear regret on all of them.",
         (16,),
         FAILS,
     ),
     Headline("Weak dominance is not the largest set that can be learned, from three arms on.", (17,), FAILS),
     Headline(
-        "The linear search CSB-DU, said to be the slowest, is the fastest by far at the step of the text.",
+        "The linear search CSB-DU, which the thesis calls the slowest, is by far the fastest at the step of the "
+        "text.",
         (64,),
         FAILS,
     ),
     Headline(
         "CSB-SK with the delta of its theorem is not asymptotically optimal: searches that end wrongly are never "
-        "repaired, and the theorem leaves them out.",
+        "repaired, and the theorem ignores them.",
         (69,),
         FAILS,
     ),

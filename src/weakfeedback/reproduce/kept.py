@@ -1,4 +1,4 @@
-"""What a reproduction leaves in its folder: rows per experiment, and a note on what was asked for."""
+"""The files of a reproduction: rows per experiment, and a note on what was requested."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class NotAReproduction(ValueError):
 
 @dataclass(frozen=True)
 class Note:
-    """What a finished reproduction was asked for, and what could not be run.
+    """What was requested of a finished reproduction, and what could not be run.
 
     ``keys`` holds by experiment the digest of its results, ``skipped`` the reason why there are none, ``data`` by
     data set the digest of its rows or "".
@@ -40,14 +40,14 @@ class Note:
     skipped: dict[str, str]
     data: dict[str, str]
     quick: bool
-    folder: str = ""  # of the medical data sets
-    given: bool = False  # on the command line, and not by the environment
+    folder: str = ""  # the folder of the medical data sets
+    given: bool = False  # whether it was given on the command line, not by the environment
     version: str = __version__
     format: int = FORMAT
 
     @property
     def options(self) -> list[str]:
-        """The options of the command line that change what is played."""
+        """Return the command-line options that change what is played."""
         return [*(["--quick"] if self.quick else []), *(["--data", self.folder] if self.given else [])]
 
     def write(self, folder: Path) -> None:
@@ -77,7 +77,7 @@ class Note:
             raise NotAReproduction(f"{folder / NOTE}: is not the note of a reproduction") from None
 
     def _is_whole(self) -> bool:
-        """Whether every field is what it must be, in a file that anybody may have written."""
+        """Whether every field is valid, in a file that anybody may have written."""
         tables = (self.keys, self.skipped, self.data)
         if not all(isinstance(table, dict) for table in tables):
             return False
@@ -92,7 +92,7 @@ class Note:
 
 
 class Kept(Mapping[str, Results]):
-    """The results of a reproduction by experiment id, read from disk when asked for; the latest stay in memory."""
+    """The results of a reproduction by experiment id, read from disk on demand; the latest stay in memory."""
 
     def __init__(self, folder: Path, ids: Mapping[str, Any], data: Any = None) -> None:
         self.folder, self._ids = folder, dict(ids)
@@ -128,12 +128,12 @@ class Kept(Mapping[str, Results]):
 
 
 def rows_of(folder: Path, name: str) -> Path:
-    """The file with the rows of an experiment."""
+    """Return the file with the rows of an experiment."""
     return folder / name / ROWS
 
 
 def results_key(planned: Planned) -> str:
-    """A digest of everything that determines the results and what is said of them."""
+    """Return a digest of everything that determines the results and what is said about them."""
     made = planned.plan.key()
     if made is None:
         return ""
@@ -142,7 +142,7 @@ def results_key(planned: Planned) -> str:
 
 
 def kept_key(folder: Path, name: str) -> str:
-    """The digest of the results that the folder has of an experiment; "" if it has none."""
+    """Return the digest of the results that the folder has for an experiment; "" if it has none."""
     try:
         return str(Results.load(rows_of(folder, name)).about.get("key", ""))
     except ValueError:
@@ -166,6 +166,6 @@ def save(folder: Path, planned: Planned, key: str) -> None:
 
 
 def _parameters(policy: Any) -> str:
-    """The numbers a policy starts with, as JSON."""
+    """Return the numbers a policy starts with, as JSON."""
     plain = {name: value for name, value in vars(policy).items() if isinstance(value, (bool, int, float))}
     return json.dumps({"policy": type(policy).__name__, **plain}, sort_keys=True)

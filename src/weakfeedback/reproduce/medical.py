@@ -15,28 +15,28 @@ class BadData(ValueError):
 
 
 def place_of(folder: str) -> Any:
-    """What loaders take for a folder; "" stands for none, whatever the environment says."""
+    """Return the folder as loaders take it; "" means no folder, whatever the environment says."""
     from weakfeedback.datasets.medical import NOWHERE
 
     return folder or NOWHERE
 
 
 def data_folder() -> str:
-    """The folder of the environment, "" if there is none."""
+    """Return the folder named by the environment, "" if there is none."""
     from weakfeedback.datasets.medical import ENVIRONMENT
 
     return os.environ.get(ENVIRONMENT, "")
 
 
 def digests(folder: Path | None) -> dict[str, str]:
-    """By data set a digest of its rows, "" where it is missing.
+    """Return, by data set, a digest of its rows, "" where it is missing.
 
     Raises ``BadData`` if a file is not the data set it should be, or if ``folder`` is given and has neither.
     """
     from weakfeedback.datasets import DataMissing, load_heart, load_pima
 
     if folder is not None:
-        _readable(folder)
+        _require_readable(folder)
     found = {}
     for name, load in (("pima", load_pima), ("heart", load_heart)):
         try:
@@ -52,7 +52,7 @@ def digests(folder: Path | None) -> dict[str, str]:
     return found
 
 
-def _readable(folder: Path) -> None:
+def _require_readable(folder: Path) -> None:
     try:
         os.listdir(folder)
     except OSError as error:

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 THESIS = "Sequential decision problems with weak feedback"
 INDEX = "index.html"
-POINTS, FEWEST = 100, 12  # of a curve on these pages, which have many
-LARGEST = 2_000_000  # bytes of a page
+POINTS, FEWEST = 100, 12  # points of a curve on these pages, which have many curves
+LARGEST = 2_000_000  # maximum size of a page in bytes
 ARGUED = "argued only"
 
 
@@ -69,7 +69,7 @@ def write_reproduction(
     for chapter in shown:
         view = maker.chapter(chapter)
         first = len(gallery.figures)
-        content = _fitting(
+        content = _fit_page(
             gallery.figures[view.pop("figures_from") : first],
             "chapter.html.j2",
             **common,
@@ -80,7 +80,7 @@ def write_reproduction(
         )
         paths.append(write_page(folder, content, _address(chapter)))
         views.append(view)
-    how = {"here": "method.html", "title": "How verdicts are made", "how": _how(verdicts)}
+    how = {"here": "method.html", "title": "How verdicts are made", "how": _explain_method(verdicts)}
     paths.append(write_page(folder, render("method.html.j2", **common, **how), "method.html"))
     code = {"here": "code.html", "title": "Documentation and code", "sources": maker.sources.views()}
     paths.append(write_page(folder, render("code.html.j2", **common, **code), "code.html"))
@@ -90,7 +90,7 @@ def write_reproduction(
         **common,
         here=INDEX,
         title=_title(maker.claims.values()),
-        words=_words(choice, note, results),
+        words=_describe_run(choice, note, results),
         warnings=warnings,
         summary=_summary(maker.claims),
         columns=_columns(views),
@@ -102,8 +102,8 @@ def write_reproduction(
     return [write_page(folder, content), *paths, *gallery.paths]
 
 
-def _fitting(figures: Sequence[dict[str, Any]], template: str, **words: Any) -> str:
-    """A page of at most ``LARGEST`` bytes: with fewer points in its curves where there are very many."""
+def _fit_page(figures: Sequence[dict[str, Any]], template: str, **words: Any) -> str:
+    """Return a page of at most ``LARGEST`` bytes; very large pages get fewer points per curve."""
     points = POINTS
     content = render(template, **words)
     while len(content.encode()) > LARGEST and points > FEWEST:
@@ -125,7 +125,7 @@ def _remove_others(folder: Path, kept: set[str]) -> None:
 
 
 def _title(claims: Iterable[dict[str, Any]]) -> str:
-    """What the page is about, without promising more than was found."""
+    """Return the title of the page, which promises no more than was found."""
     outcomes = [claim["outcome"] for claim in claims]
     if not outcomes:
         return f"{THESIS}: experiments without claims"
@@ -134,7 +134,7 @@ def _title(claims: Iterable[dict[str, Any]]) -> str:
 
 
 def _summary(claims: Mapping[int, dict[str, Any]]) -> list[tuple[str, str, list[dict[str, Any]]]]:
-    """Half a page: what holds, what does not, what surprised; only what this run shows."""
+    """Return half a page: what holds, what does not, what was unexpected; only what this run shows."""
     outcomes = {number: claim["outcome"] for number, claim in claims.items()}
     counts = Counter(outcomes.values())
     read = f", {counts['with-reading']} of them as interpreted" if counts["with-reading"] else ""
@@ -165,7 +165,7 @@ def _claims(count: int) -> str:
 
 
 def _columns(views: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """The verdicts that occur, as columns of a table."""
+    """Return the verdicts that occur, as columns of a table."""
     found = {(word, label) for view in views for word, label, _ in view["tally"]}
     return [pair for pair in [*VERDICTS.items(), ("skipped", ARGUED)] if pair in found]
 
@@ -176,7 +176,7 @@ def _counts(view: dict[str, Any], columns: Sequence[tuple[str, str]]) -> list[in
 
 
 class _Maker:
-    """Makes what the template shows, chapter by chapter."""
+    """Makes the data for the templates, chapter by chapter."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class _Maker:
         self.claims = {claim.number: _claim_view(claim, verdict, family) for claim, verdict in verdicts}
 
     def chapter(self, chapter: Chapter) -> dict[str, Any]:
-        """A chapter with its tables, claims and experiments."""
+        """Return a chapter with its tables, claims and experiments."""
         first = len(self.gallery.figures)
         claims = [self.claims[claim.number] for claim in self.choice.claims(chapter)]
         chosen = [
@@ -228,7 +228,7 @@ class _Maker:
     def _group(
         self, chapter: Chapter, place: str, some: list[Experiment], claims: list[dict[str, Any]]
     ) -> dict[str, Any]:
-        """The experiments of one figure or passage."""
+        """Return the experiments of one figure or passage."""
         played = [experiment for experiment in some if experiment.id in self.results]
         common = [note for note in some[0].deviations if all(note in e.deviations for e in some)]
         sweeps: dict[tuple[str, str], list[Experiment]] = {}
@@ -253,7 +253,7 @@ class _Maker:
         return {**section_view(section, self.gallery, POINTS), "code": self._code([experiment])}
 
     def _sweep(self, swept: tuple[str, str], some: list[Experiment]) -> dict[str, Any]:
-        """Experiments that differ in one number, in one figure."""
+        """Return one figure for experiments that differ in one number."""
         fact, axis = swept
         by_value = {float(self.results[e.id].about["facts"][fact]): self.results[e.id] for e in some}
         key = (
@@ -284,7 +284,7 @@ class _Maker:
         }
 
     def _code(self, some: Sequence[Experiment]) -> list[tuple[str, str]]:
-        """Where the code stands: the policies, then the experiments."""
+        """Return links to the code: the policies, then the experiments."""
         policies = [link for e in some for link in self.sources.stored(self.results[e.id].about)]
         makers = [make for e in some for make in e.policies.values()]
         return list(dict.fromkeys([*policies, *self.sources.loaded(map(module_of, makers))]))
@@ -306,24 +306,24 @@ def _claim_view(claim: Claim, verdict: Verdict, family: int) -> dict[str, Any]:
         "reason": verdict.reason,
         "ours": claim.ours,
         "remains": claim.remains if verdict.outcome == "not-reproduced" else "",
-        "deciding": _deciding(verdict, family),
+        "deciding": _describe_test(verdict, family),
         "parts": [_part_view(part) for part in verdict.parts],
         "groups": [],
         "code": [],
         "address": "",
-        "text": _searched(claim, verdict),
+        "text": _search_text(claim, verdict),
     }
 
 
-def _searched(claim: Claim, verdict: Verdict) -> str:
-    """What a search looks through: the words as they are written, not as they are set."""
+def _search_text(claim: Claim, verdict: Verdict) -> str:
+    """Return the text that a search looks through: as written, not as typeset."""
     label = ARGUED if claim.how == ARGUED else VERDICTS[verdict.outcome]
     words = f"{claim.number} {claim.words} {label} {claim.how} {verdict.reason} {claim.remains} {claim.ours}"
     return visible(" ".join(words.lower().split()))
 
 
 def _tally(claims: Iterable[dict[str, Any]]) -> list[tuple[str, str, int]]:
-    """How many claims there are of each verdict; those that are only argued apart from those without data."""
+    """Count the claims by verdict; claims that are only argued are separate from those without data."""
     counts = Counter((claim["outcome"], claim["label"]) for claim in claims)
     labels = [*VERDICTS.items(), ("skipped", ARGUED)]
     return [(word, label, counts[word, label]) for word, label in labels if counts[word, label]]
@@ -331,11 +331,11 @@ def _tally(claims: Iterable[dict[str, Any]]) -> list[tuple[str, str, int]]:
 
 def _part_view(part: Part) -> dict[str, Any]:
     label = VERDICTS[part.outcome].replace("reproduced", "holds").replace("not holds", "fails")
-    return {**dataclasses.asdict(part), "label": label if part.counts else f"{label}, beside"}
+    return {**dataclasses.asdict(part), "label": label if part.counts else f"{label}, not counted"}
 
 
-def _deciding(verdict: Verdict, family: int) -> str:
-    """The test that decided, in a line."""
+def _describe_test(verdict: Verdict, family: int) -> str:
+    """Describe the deciding test in one line."""
     if math.isnan(verdict.p_value):
         return ""
     words = f"The deciding test: estimate {tables.number(verdict.effect)}"
@@ -354,17 +354,17 @@ def _sentence(note: str) -> str:
     return note[0].upper() + note[1:] + ("" if note.endswith(".") else ".")
 
 
-def _words(choice: Choice, note: Note, results: Mapping[str, Results]) -> str:
+def _describe_run(choice: Choice, note: Note, results: Mapping[str, Results]) -> str:
     count = len(choice.experiments)
     played = [experiment for experiment in choice.experiments if experiment.id in results]
     rounds = sum(e.horizon * replications(e, note.quick) * len(e.policies) for e in played)
     return (
         f"Every claim of the thesis in its words, with the experiment that tests it and what came out. "
-        f"{count} {'experiment' if count == 1 else 'experiments'}, {_many(rounds)} simulated rounds."
+        f"{count} {'experiment' if count == 1 else 'experiments'}, {_format_count(rounds)} simulated rounds."
     )
 
 
-def _many(count: int) -> str:
+def _format_count(count: int) -> str:
     return f"{count / 1e6:,.0f} million" if count >= 10_000_000 else f"{count:,}"
 
 
@@ -398,27 +398,28 @@ def _facts(choice: Choice, note: Note, results: Mapping[str, Results]) -> list[t
     return [*given, ("Experiments run", f"{len(results)}"), ("Made by", command)]
 
 
-def _how(verdicts: Sequence[tuple[Claim, Verdict]]) -> list[str]:
+def _explain_method(verdicts: Sequence[tuple[Claim, Verdict]]) -> list[str]:
     tests = sum(
         not math.isnan(p) for _, v in verdicts for part in v.parts for p in (part.p_for, part.p_against)
     )
     return [
-        "A claim is taken apart into tests, one for each instance or step it speaks of. In a simulated claim the "
-        "value of every replication is one observation. Policies meet the same worlds, so they are compared by paired "
+        "A claim is split into tests, one for each instance or step that it is about. In a simulated claim the value "
+        "of every replication is one observation. All policies play on the same worlds, so they are compared by paired "
         "differences, with one-sided t-tests; the intervals shown are Student's, 95 %, two-sided and not corrected.",
         "Each test asks two questions: is the claim supported, and is it contradicted? So equal regret contradicts "
-        '"lower" only once the sample is large enough to exclude a difference of 5 %. If neither is answered the '
-        'part is "inconclusive"; absence of evidence is never counted as a failure.',
+        '"lower" only once the sample is large enough to exclude a difference of 5 %. If neither question is answered, '
+        'the part is "inconclusive"; missing evidence never counts as a failure.',
         f"The p-values of all questions of all claims on this page, {tests} of them, are one family, corrected by "
-        "Holm's method: with probability at least 95 % not one of them is rejected wrongly.",
-        "A claim about every instance is not reproduced if one part fails, inconclusive if one part is, and else "
-        'reproduced. "As interpreted": it holds if its words are read as the reading says. Computed claims and '
-        'properties need no test: they hold, or there is a counterexample. Parts marked "beside" are shown without '
-        "counting.",
-        "Some readings and margins were fixed after a first look at the numbers, among them those of claims 3, 9, 10, "
-        "12, 23, 37, 40, 44, 69, 83, 94, 100 and 102: their verdicts are weaker evidence. The code says more.",
-        'The line "Ours" says what in a test is not the thesis\'s: values that it does not print, classifiers, '
-        'instances. A verdict that rests on these is about them, too. Where a claim is not reproduced, the line "What '
-        'remains" says what of it is true. The theorems of chapter 2 are also in papers with co-authors (AISTATS 2019, '
-        "ACML 2020).",
+        "Holm's method: with probability at least 95 % none of them is rejected wrongly.",
+        "A claim about every instance is not reproduced if one part fails, inconclusive if one part is inconclusive, "
+        'and otherwise reproduced. "As interpreted" means that it holds if its words are read as stated. Computed '
+        "claims and properties need no test: they hold, or there is a counterexample. Parts marked "
+        '"not counted" are shown for comparison and do not change the verdict.',
+        "Some interpretations and margins were fixed after a first look at the numbers, among them those of claims 3, "
+        "9, 10, 12, 23, 37, 40, 44, 69, 83, 94, 100 and 102: their verdicts are weaker evidence. Comments in the code "
+        "give the details.",
+        'The line "Ours" says what in a test is not from the thesis: values that it does not print, classifiers, '
+        "instances. A verdict that rests on these is also about them. Where a claim is not reproduced, the line "
+        '"What remains" says which part of it is true. The theorems of chapter 2 are also in papers with co-authors '
+        "(AISTATS 2019, ACML 2020).",
     ]

@@ -1,4 +1,4 @@
-"""All experiments on one executor: no worker idles while there is anything left to play."""
+"""Play all experiments on one executor: no worker idles while there is work left."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from weakfeedback.experiments.run import Planned
     from weakfeedback.reproduce.progress import View
 
-AHEAD = 256  # tasks handed to the executor and not yet done; on a cluster of more threads several for each
+AHEAD = 256  # tasks submitted and not yet done; on a cluster with more threads, several for each thread
 
 
 class Pool:
-    """Plays experiments; those to come are planned and compiled in one thread while others are played.
+    """Plays experiments; one thread plans and compiles the next ones while others are played.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Pool:
         self._left: dict[str, int] = {}
 
     def play(self, experiments: Iterable[Experiment]) -> None:
-        """Play all; the first error ends it, with everything that is finished kept."""
+        """Play all; the first error ends the run, but everything finished is kept."""
         waiting = deque(experiments)
         planning: tuple[Future[Any], Experiment] | None = None
         planner = ThreadPoolExecutor(1, thread_name_prefix="plan")
@@ -60,7 +60,7 @@ class Pool:
                 self._submit()
                 future = self._done.get()
                 if planning is not None and future is planning[0]:
-                    self._planned(planning[1], future.result())
+                    self._add_planned(planning[1], future.result())
                     planning = None
                 else:
                     self._keep(future)
@@ -80,7 +80,7 @@ class Pool:
             self._running[future] = (planned, k)
             future.add_done_callback(self._done.put)
 
-    def _planned(self, experiment: Experiment, planned: Planned | None) -> None:
+    def _add_planned(self, experiment: Experiment, planned: Planned | None) -> None:
         if planned is None:
             self.view.finished(experiment)
             return

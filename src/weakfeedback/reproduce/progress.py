@@ -1,4 +1,4 @@
-"""How far a reproduction is: a live view on a terminal, plain lines elsewhere."""
+"""The progress of a reproduction: a live view on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ SHOWN = 6  # running experiments that the live view names
 
 
 class View:
-    """Counts what is done; shows nothing.
+    """Counts the work done; shows nothing.
 
     ``seconds`` is the estimated work of each experiment by id; only its proportions matter for the time left.
     """
 
     def __init__(self, seconds: Mapping[str, float], at_once: int = 1) -> None:
         self.seconds = dict(seconds)
-        self._prior = 1.0 / at_once  # the pace expected before there is one: waiting per second of work
+        self._prior = 1.0 / at_once  # the pace assumed at the beginning: waiting time per second of work
         self.total = sum(self.seconds.values())
-        self.done = 0.0  # estimated seconds of work that need not be done any more
+        self.done = 0.0  # estimated seconds of work that is done
         self.count = 0
-        self._played = 0.0  # of them, what was played in this run
+        self._played = 0.0  # the part of it that was played in this run
         self._steps: dict[str, tuple[float, int]] = {}
         self._start = time.monotonic()
 
     def begun(self, experiment: Experiment, missing: int, tasks: int) -> None:
-        """An experiment is planned; ``missing`` of its chunks have to be played."""
+        """Note that an experiment is planned; ``missing`` of its chunks have to be played."""
         step = self.seconds[experiment.id] / tasks
         self.done += step * (tasks - missing)
         self._steps[experiment.id] = (step, missing)
 
     def advanced(self, experiment: Experiment) -> None:
-        """A chunk has been played."""
+        """Note that a chunk has been played."""
         step, left = self._steps[experiment.id]
         self._steps[experiment.id] = (step, left - 1)
         self.done += step
         self._played += step
 
     def finished(self, experiment: Experiment) -> None:
-        """All of an experiment is done, or there was nothing to do."""
+        """Note that all of an experiment is done, or that there was nothing to do."""
         if experiment.id not in self._steps:
             self.done += self.seconds[experiment.id]
         self._steps.pop(experiment.id, None)
         self.count += 1
 
     def left(self) -> float:
-        """Seconds of waiting left: by the pace so far, at the beginning by the estimate."""
+        """Return the remaining seconds: by the pace so far, at the beginning by the estimate."""
         weight = 0.05 * self.total
         pace = (time.monotonic() - self._start + weight * self._prior) / (self._played + weight)
         return max(0.0, self.total - self.done) * pace
 
 
 class Lines(View):
-    """A line for every finished experiment, not more often than once a second, and for the last one."""
+    """Writes a line when an experiment is finished, at most once per second, and for the last one."""
 
     def __init__(self, seconds: Mapping[str, float], at_once: int, stream: TextIO) -> None:
         super().__init__(seconds, at_once)
@@ -114,7 +114,7 @@ class Live(View):
 
 @contextlib.contextmanager
 def shown(seconds: Mapping[str, float], at_once: int, quiet: bool) -> Iterator[View]:
-    """The view that suits where standard error goes."""
+    """Yield the view that suits standard error: a terminal, a file or nothing."""
     if quiet:
         yield View(seconds, at_once)
     elif not sys.stderr.isatty():
@@ -134,7 +134,7 @@ def shown(seconds: Mapping[str, float], at_once: int, quiet: bool) -> Iterator[V
 
 
 def clock(seconds: float) -> str:
-    """A time in words.
+    """Return a time in words.
 
     >>> clock(3.2), clock(75), clock(7300)
     ('4 s', '1 min 15 s', '2 h 1 min')

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from weakfeedback.experiments.model import Claim, Experiment, Table
 
 # Packages in weakfeedback.thesis; each has TITLE, EXPERIMENTS (by id), CLAIMS and TABLES.
-# What is no chapter of the thesis says so by HEADING, and how it is called by NAMES and NUMBER.
+# A package that is not a chapter of the thesis has HEADING, and its NAMES and NUMBER.
 CHAPTERS = ("chapter2", "chapter3", "chapter4", "chapter5", "beyond")
-LEAST = 5  # replications of a quick run; fewer decide nothing
+LEAST = 5  # minimum replications of a quick run; fewer decide nothing
 
 
 class UnknownExperiment(ValueError):
-    """No experiment is called so; the message is one line, with near names."""
+    """No experiment has this name; the message is one line, with similar names."""
 
 
 @dataclass(frozen=True)
@@ -32,38 +32,38 @@ class Chapter:
     claims: tuple[Claim, ...]
     tables: tuple[Table, ...]
     heading: str
-    names: tuple[str, ...]  # what the chapter may be called when experiments are chosen
+    names: tuple[str, ...]  # names of the chapter that can be used to choose experiments
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Some experiments, and the claims and tables they bring with them."""
+    """Some experiments, and the claims and tables that belong to them."""
 
     experiments: tuple[Experiment, ...]
 
     @property
     def ids(self) -> frozenset[str]:
-        """The ids of the experiments."""
+        """Return the ids of the experiments."""
         return frozenset(experiment.id for experiment in self.experiments)
 
     def complete(self) -> bool:
-        """Whether these are all experiments there are."""
+        """Whether these are all experiments."""
         return len(self.experiments) == len(experiments())
 
     def claims(self, chapter: Chapter) -> list[Claim]:
-        """The claims of a chapter whose tests read one of the experiments; all of a chapter chosen whole."""
+        """Return the claims of a chapter whose tests read one of the experiments; all if all of it is chosen."""
         whole = set(chapter.experiments) <= self.ids
         return [claim for claim in chapter.claims if whole or self.ids.intersection(claim.experiments)]
 
     def tables(self, chapter: Chapter) -> list[Table]:
-        """The tables of a chapter, chosen as its claims are."""
+        """Return the tables of a chapter, chosen in the same way as its claims."""
         whole = set(chapter.experiments) <= self.ids
         return [table for table in chapter.tables if whole or self.ids.intersection(table.experiments)]
 
 
 @functools.cache
 def chapters() -> tuple[Chapter, ...]:
-    """All chapters, in the order of the thesis."""
+    """Return all chapters, in the order of the thesis."""
     found = []
     for name in CHAPTERS:
         module = importlib.import_module(f"weakfeedback.thesis.{name}")
@@ -76,12 +76,12 @@ def chapters() -> tuple[Chapter, ...]:
 
 
 def experiments() -> dict[str, Experiment]:
-    """All experiments by id, in the order of the thesis."""
+    """Return all experiments by id, in the order of the thesis."""
     return {name: experiment for chapter in chapters() for name, experiment in chapter.experiments.items()}
 
 
 def choose(words: Iterable[str] = ()) -> Choice:
-    """The experiments meant by ids, patterns such as "ch2-xi-*" and names of chapters; all without a word.
+    """Return the experiments given by ids, patterns such as "ch2-xi-*" and names of chapters; all if none are given.
 
     >>> [experiment.id for experiment in choose(["ch2-lower-*"]).experiments]
     ['ch2-lower-bsc-2', 'ch2-lower-bsc-4']
@@ -91,11 +91,11 @@ def choose(words: Iterable[str] = ()) -> Choice:
     weakfeedback.reproduce.registry.UnknownExperiment: experiment 'ch2-lower' is not known; did you mean ch2-lower*?
     """
     known, words = experiments(), list(words)
-    wanted = set().union(*(_matching(word.lower(), known) for word in words)) if words else set(known)
+    wanted = set().union(*(_match(word.lower(), known) for word in words)) if words else set(known)
     return Choice(tuple(experiment for name, experiment in known.items() if name in wanted))
 
 
-def _matching(word: str, known: Mapping[str, Experiment]) -> set[str]:
+def _match(word: str, known: Mapping[str, Experiment]) -> set[str]:
     for chapter in chapters():
         if word in chapter.names:
             return set(chapter.experiments)
@@ -110,7 +110,7 @@ def _matching(word: str, known: Mapping[str, Experiment]) -> set[str]:
 
 
 def pattern(ids: Sequence[str]) -> list[str]:
-    """The shortest words that choose exactly these experiments.
+    """Return the shortest list of words that chooses exactly these experiments.
 
     >>> pattern(["ch2-lower-bsc-2", "ch2-lower-bsc-4"]), pattern(["ch2-alpha-bsc-1"])
     (['ch2-lower-bsc-*'], ['ch2-alpha-bsc-1'])
@@ -123,5 +123,5 @@ def pattern(ids: Sequence[str]) -> list[str]:
 
 
 def replications(experiment: Experiment, quick: bool) -> int:
-    """How often an experiment is repeated: in a quick run a tenth, but not less than ``LEAST``."""
+    """Return how often an experiment is repeated: in a quick run a tenth, but at least ``LEAST`` times."""
     return max(experiment.replications // 10, LEAST) if quick else experiment.replications

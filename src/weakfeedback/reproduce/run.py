@@ -1,4 +1,4 @@
-"""The whole thesis: play every experiment, judge every claim, write one page."""
+"""Reproduce the thesis: play every experiment, judge every claim, write the pages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Reproduction:
     verdicts: list[tuple[Claim, Verdict]]
     results: Kept
     paths: list[Path]
-    played: int  # chunks; 0 when everything was found
+    played: int  # number of chunks; 0 if everything was stored
 
 
 def reproduce(
@@ -55,10 +55,10 @@ def reproduce(
     data: Path | None = None,
     quiet: bool = False,
 ) -> Reproduction:
-    """Reproduce the experiments meant by ``words`` (all if there are none) into ``folder``.
+    """Reproduce the experiments given by ``words`` (all if there are none) into ``folder``.
 
-    Finished work is kept in the folder and reused: a run that was stopped continues, and one that has
-    nothing to play only writes the page. ``data`` is the folder of the medical data sets.
+    Finished work is kept in the folder and reused: a run that was stopped continues, and a run with nothing left to
+    play only writes the pages. ``data`` is the folder of the medical data sets.
     """
     choice = choose(words)
     sets = digests(data)
@@ -81,7 +81,7 @@ def reproduce(
 
 
 def rebuild(folder: Path) -> Reproduction:
-    """Judge the claims and write the page again from what a finished reproduction left; nothing is played."""
+    """Judge the claims and write the pages again from the files of a finished reproduction; nothing is played."""
     note = Note.read(folder)
     unknown = [name for name in (*note.keys, *note.skipped) if name not in experiments()]
     if unknown:

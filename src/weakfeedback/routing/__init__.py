@@ -1,4 +1,4 @@
-"""Models that can be called alone: which one to trust, learned from comparisons that are bought only when they pay."""
+"""Models that can be called alone: which one to trust, learned from comparisons bought only when worth the price."""
 
 from weakfeedback.routing.policies.double_thompson import DoubleThompson
 from weakfeedback.routing.policies.fixed_model import FixedModel

@@ -1,8 +1,8 @@
-"""Routing by events: a run jumps from comparison to comparison, to the same counts as playing every round.
+"""Routing by events: a run jumps from comparison to comparison, with the same counts as playing every round.
 
-A policy can be played so if it knows for how many rounds one model alone will be called, whatever the samples are. In
-these rounds nothing is learned. The world's draws of them are skipped, not left out, so that the rows of all other
-rounds are those of the plain loop, and all counts are the same to the bit.
+A policy can be played this way if it knows for how many rounds one model will be called alone, whatever the samples
+are. In these rounds nothing is learned. The generator of the world jumps over their draws, so that all other rounds
+have the rows of the plain loop, and all counts are the same to the bit.
 """
 
 import math
@@ -25,7 +25,7 @@ def play_events(
 ) -> int:
     """Play up to the round ``marks[-1]`` as ``play.play`` does; return 0.
 
-    Draws: as there; those of quiet rounds are skipped.
+    Draws: as in ``play.play``; the generator jumps over those of quiet rounds.
     """
     K = counts.size // 2
     seen = np.zeros(K, dtype=np.int64)
@@ -56,7 +56,7 @@ def play_events(
 
 
 def pass_by(world: Any, rng: Rng, rounds: int) -> None:
-    """Skip ``rounds`` rounds: a law draws one number in each, a data set none."""
+    """Jump over the draws of ``rounds`` rounds: a law draws one number in each, a data set none."""
     if isinstance(world, TableWorld):
         world.served = (world.served + rounds) % world.order.size
     else:

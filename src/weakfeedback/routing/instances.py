@@ -67,68 +67,49 @@ def load(name: str, data: Any = None) -> RoutingProblem:  # noqa: ARG001
     return describe(name)._make()
 
 
-_INSTANCES: dict[str, Instance] = {
+# Who errs together, in the order in which the probabilities stand below.
+_TWO = ("xx", "x.", ".x")
+_THREE = ("xxx", "xx.", "x.x", ".xx", "x..", ".x.", "..x")
+
+
+def _models(name: str, summary: str, prices: tuple[float, ...], wrong: tuple[float, ...]) -> Instance:
+    patterns = _TWO if len(prices) == 2 else _THREE
+    return Instance(name, summary, prices, _wrong=dict(zip(patterns, wrong, strict=True)))
+
+
+_INSTANCES = {
     instance.name: instance
     for instance in (
-        Instance(
+        _models(
             "prices-1-20-150",
             "three models, the second is best, the last costs 3.3 times as much in all",
             (0.001, 0.02, 0.15),
-            _wrong={
-                "xxx": 0.010,
-                "xx.": 0.012,
-                "x.x": 0.003,
-                ".xx": 0.002,
-                "x..": 0.2775,
-                ".x.": 0.006,
-                "..x": 0.002,
-            },
+            (0.010, 0.012, 0.003, 0.002, 0.2775, 0.006, 0.002),
         ),
-        Instance(
+        _models(
             "prices-1-3",
             "two models, the last is best; a cascade that always calls both costs 1.28 times as much",
             (0.05, 0.15),
-            _wrong={"xx": 0.02, "x.": 0.178, ".x": 0.01},
+            (0.02, 0.178, 0.01),
         ),
-        Instance(
+        _models(
             "prices-1-4-12",
             "three models, the last is best; a cascade that always calls all costs 1.36 times as much",
             (0.01, 0.04, 0.12),
-            _wrong={
-                "xxx": 0.012,
-                "xx.": 0.158,
-                "x.x": 0.002,
-                ".xx": 0.004,
-                "x..": 0.092,
-                ".x.": 0.026,
-                "..x": 0.002,
-            },
+            (0.012, 0.158, 0.002, 0.004, 0.092, 0.026, 0.002),
         ),
-        Instance(
-            "prices-1-10",
-            "two models, the first is best",
-            (0.02, 0.20),
-            _wrong={"xx": 0.01, "x.": 0.07, ".x": 0.01},
-        ),
-        Instance(
+        _models("prices-1-10", "two models, the first is best", (0.02, 0.20), (0.01, 0.07, 0.01)),
+        _models(
             "prices-1-8-40",
             "three models, the first is best, by a margin of .002 only",
             (0.01, 0.08, 0.40),
-            _wrong={
-                "xxx": 0.001,
-                "xx.": 0.002,
-                "x.x": 0.004,
-                ".xx": 0.003,
-                "x..": 0.032,
-                ".x.": 0.029,
-                "..x": 0.002,
-            },
+            (0.001, 0.002, 0.004, 0.003, 0.032, 0.029, 0.002),
         ),
-        Instance(
+        _models(
             "prices-1-2",
             "two models, the first is best, but weak dominance fails",
             (0.05, 0.10),
-            _wrong={"xx": 0.08, "x.": 0.07, ".x": 0.0516},
+            (0.08, 0.07, 0.0516),
         ),
     )
 }

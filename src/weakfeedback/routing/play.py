@@ -14,7 +14,7 @@ NOTHING = -1_000_000_007  # placeholder where no output was ever observed
 def play(policy, world, world_rng, rng, marks, counts, table):
     """Play up to the round ``marks[-1]``, counting calls and answers per model and copying the counts at each mark.
 
-    Return 0, or the round in which the policy called no model, or something that is none.
+    Return 0, or the round in which the policy called no model, or returned something invalid.
     """
     K = counts.size // 2
     seen = np.full(K, NOTHING)  # holds only what this policy has observed, in this round or before
@@ -27,7 +27,7 @@ def play(policy, world, world_rng, rng, marks, counts, table):
     for t in range(played + 1, marks[-1] + 1):
         row = world.draw(world_rng)  # 1. the environment chooses (Y, Y^1, ..., Y^K)
         call = policy.select(rng)  # 2. the learner selects the models to call
-        if call.size != K or call.itemsize != 1:  # numbers are no bools
+        if call.size != K or call.itemsize != 1:  # numbers are not bools
             return t
         answer = -1
         for k in range(K):

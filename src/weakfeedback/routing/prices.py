@@ -1,4 +1,4 @@
-"""What the prices of models that can be called alone must be."""
+"""Validation of the prices of models that can be called alone."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from weakfeedback.validate import brief, vector
 
 
 def model_prices(value: Any) -> np.ndarray:
-    """The prices c_1 <= ... <= c_K of calling each model alone; the last is > 0.
+    """Validate the prices c_1 <= ... <= c_K of calling each model alone; the last is > 0.
 
     >>> model_prices([0.1, 0.4]).tolist()
     [0.1, 0.4]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.cascade.problem import CascadeProblem
+from weakfeedback.cascade.problem import CascadeProblem, RowsProblem
+from weakfeedback.problem import counts_table
 from weakfeedback.routing.prices import model_prices
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from weakfeedback.routing.world import LawWorld, TableWorld
 
 
-class RoutingProblem:
+class RoutingProblem(RowsProblem):
     """K models of rising price, each of which can be called alone, whose errors are never revealed.
 
     Setting
@@ -75,19 +75,8 @@ class RoutingProblem:
 
     setting = "routing"
 
-    arms: int
     prices: np.ndarray
-    errors: np.ndarray
-    disagreement: np.ndarray
-    total_costs: np.ndarray
-    optimal_arm: int
-    gaps: np.ndarray
-    xi: float
-    weak_dominance: bool
     margin: float
-    _rows: np.ndarray
-    _probabilities: np.ndarray
-    _cycled: bool
 
     def __init__(self, outcomes: Any, probabilities: Any, prices: Any):
         found = model_prices(prices)
@@ -111,53 +100,10 @@ class RoutingProblem:
 
     def _settle(self, law: CascadeProblem, prices: np.ndarray) -> None:
         """Take over what a cascade with these costs has in common with routing, and freeze the problem."""
-        names = (
-            "arms",
-            "errors",
-            "disagreement",
-            "total_costs",
-            "optimal_arm",
-            "gaps",
-            "xi",
-            "weak_dominance",
-        )
-        self.__dict__.update({name: getattr(law, name) for name in names})
-        self.__dict__.update(
-            prices=prices,
-            margin=_margin(law.optimal_arm, law.disagreement, prices),
-            _rows=law._rows,
-            _probabilities=law._probabilities,
-            _cycled=law._cycled,
-        )
+        shared = {name: getattr(law, name) for name in RowsProblem.__annotations__}
+        margin = _margin(law.optimal_arm, law.disagreement, prices)
+        self.__dict__.update(shared, prices=prices, margin=margin)
         self._freeze()
-
-    def _freeze(self) -> None:
-        for value in self.__dict__.values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"a RoutingProblem cannot be changed, so {name} cannot be set")
-
-    def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"a RoutingProblem cannot be changed, so {name} cannot be deleted")
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # NumPy does not pickle the read-only flag.
-        self.__dict__.update(state)
-        self._freeze()
-
-    def __copy__(self) -> RoutingProblem:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> RoutingProblem:
-        return self
-
-    def __repr__(self) -> str:
-        return (
-            f"RoutingProblem(arms={self.arms}, optimal_arm={self.optimal_arm}, "
-            f"weak_dominance={self.weak_dominance}, xi={self.xi:.6g})"
-        )
 
     def world(self) -> LawWorld | TableWorld:
         """Return the hidden part of the simulation, which draws the rows."""
@@ -181,11 +127,7 @@ class RoutingProblem:
         >>> found["regret"].item(), found["cost"].item()
         (1.0, 3.5)
         """
-        given = np.asarray(counts)
-        if given.ndim < 1 or given.shape[-1] != 2 * self.arms or given.dtype.kind not in "iu":
-            raise ValueError(
-                f"counts must be integers of shape (..., {2 * self.arms}), got {given.dtype} {given.shape}"
-            )
+        given = counts_table("counts", counts, 2 * self.arms)
         calls, answers = given[..., : self.arms], given[..., self.arms :]
         regret = np.zeros(given.shape[:-1])
         cost = np.zeros(given.shape[:-1])
@@ -199,11 +141,7 @@ class RoutingProblem:
 
     def digest(self) -> str:
         """Return a hexadecimal fingerprint of everything that determines a simulation of this problem."""
-        head = f"{type(self).__name__} {self._rows.shape} {self._cycled}"
-        digest = hashlib.sha256(head.encode())
-        for array, kind in ((self._rows, "<i8"), (self._probabilities, "<f8"), (self.prices, "<f8")):
-            digest.update(array.astype(kind).tobytes())
-        return digest.hexdigest()
+        return self._fingerprint(self.prices)
 
 
 def _priced(make: Any, *arguments: Any) -> CascadeProblem:

@@ -4,23 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.typing import Problem, Rng, RoutingPolicy
+from weakfeedback.cascade.rehearsal import Recorded, Rows
+from weakfeedback.typing import Rng, RoutingPolicy
 
 
-class Script:
-    """A world that replays given rows (y, y1, ..., yK)."""
-
-    def __init__(self, rows: np.ndarray) -> None:
-        self.rows = rows
-        self.served = 0
-
-    def begin(self, rng: Rng) -> None:
-        """Nothing to prepare."""
-
-    def draw(self, rng: Rng) -> int:
-        """Return the next row."""
-        self.served += 1
-        return self.served - 1
+class Script(Rows):
+    """A world that replays given rows (y, y1, ..., yK), showing the outputs of the models called."""
 
     def show(self, row: Any, call: np.ndarray, seen: Any) -> int:
         """Write the outputs of the models called into ``seen``, side by side, and return how many they are."""
@@ -29,18 +18,8 @@ class Script:
         return int(shown.size)
 
 
-class Protocol:
+class Protocol(Recorded):
     """Draw, decide, show and learn as separate steps; a round is counted when it is learned from."""
-
-    decides = "select"  # the method that returns the decision
-    # the same feedback as pairs, for callers with their own comparison
-    pair_methods: tuple[str, ...] = ("update_pairs",)
-
-    def record(self, problem: Problem, rounds: int, rng: Rng) -> np.ndarray:
-        """Return the hidden data of ``rounds`` rounds: one row (y, y1, ..., yK) each."""
-        world = problem.world()
-        world.begin(rng)
-        return np.array([world.rows[world.draw(rng)] for _ in range(rounds)])
 
     def script(self, hidden: np.ndarray) -> Script:
         """Return a world that replays recorded data."""

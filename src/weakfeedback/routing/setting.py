@@ -8,7 +8,7 @@ from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
 
 
 def sample_problem() -> RoutingProblem:
-    """Three models whose prices are as 1 to 4 to 12."""
+    """Three models whose prices are in the ratio 1 : 4 : 12."""
     return load("prices-1-4-12")
 
 

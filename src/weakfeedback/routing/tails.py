@@ -1,15 +1,15 @@
-"""Tails of the Beta law, in scalar code that gives the same bits interpreted and compiled.
+"""Tails of the Beta distribution, in scalar code that gives the same bits interpreted and compiled.
 
 With front = x^a (1 - x)^b / B(a, b) the lower tail is front / a times a continued fraction that converges fast below
 the mean; above it the upper tail is computed in the same way with both sides exchanged (Didonato and Morris 1992).
-So each tail is precise also where it is tiny. ``math.lgamma`` gives other bits compiled and interpreted.
+So each tail is precise even where it is tiny. ``math.lgamma`` gives other bits compiled and interpreted.
 """
 
 import math
 
 HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
 STIRLING_FROM = 16.0
-SMALLEST = 1e-300  # stands for a zero that is divided by
+SMALLEST = 1e-300  # replaces a zero in a denominator
 PRECISION = 1e-15
 MOST_STEPS = 1_000_000
 

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from weakfeedback.journal import Event
 from weakfeedback.serve import models
 from weakfeedback.serve.models import CONFIG, NAME, Problem, invalid
+from weakfeedback.serve.nesting import DEEP, is_deep
 from weakfeedback.serve.service import Service, moment
 
 JSON = b"application/json"
@@ -92,6 +93,7 @@ class Answer:
 
 
 Handler = Callable[[Call], Awaitable[Answer]]
+Put = Callable[[Handler], Handler]
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,8 @@ class Operation:
             data = orjson.loads(body)
         except orjson.JSONDecodeError as error:
             raise Problem("bad_json", f"the body is not JSON: {error}") from None
+        if is_deep(body, data):
+            raise Problem("invalid", f"the body must not be nested deeper than {DEEP}")
         try:
             if isinstance(self.body, TypeAdapter):
                 return self.body.validate_python(data)
@@ -134,45 +138,41 @@ class Operation:
 OPERATIONS: list[Operation] = []
 
 
-def operation(method: str, path: str, scope: str, **more: Any) -> Callable[[Handler], Handler]:
-    """Put a handler into the table."""
+def operation(route: str, scope: str, body: Any = None, answer: Any = None, **more: Any) -> Put:
+    """Put a handler into the table; ``route`` is its method and its path."""
+    method, _, path = route.partition(" ")
 
     def put(handle: Handler) -> Handler:
         summary = (handle.__doc__ or "").strip().splitlines()[0]
-        OPERATIONS.append(Operation(method, path, scope, handle, summary, **more))
+        OPERATIONS.append(Operation(method, path, scope, handle, summary, body, answer, **more))
         return handle
 
     return put
 
 
 ONE = "/v1/learners/{name}"
+DECIDED = ONE + "/decisions/{id}"
+AUDITED = ONE + "/audits/{audit}"
+# problems that several operations share
 UNKNOWN = ("unknown_learner",)
 DECISION = (*UNKNOWN, "unknown_decision", "forgotten")
+OPENING = (*UNKNOWN, "archived", "decision_open", "not_offered", "too_many_pending")
+KEYS = ("wrong_key", "key_too_long", "key_reused")
+CLOSED = ("conflict", "expired", "cancelled")
+OUTPUTS = (*UNKNOWN, "not_offered", "wrong_outputs", "label_too_long")
 
 
 # the busiest first: routes are tried in this order
 
 
 @operation(
-    "POST",
-    ONE + "/decide",
+    f"POST {ONE}/decide",
     "use",
-    body=models.DecideRequest,
-    answer=models.DecisionAnswer | models.DecisionsAnswer,
+    models.DecideRequest,
+    models.DecisionAnswer | models.DecisionsAnswer,
     optional=True,
     keyed=True,
-    problems=(
-        *UNKNOWN,
-        "archived",
-        "decision_open",
-        "not_offered",
-        "too_many_pending",
-        "wrong_context",
-        "wrong_key",
-        "key_too_long",
-        "key_reused",
-        "too_many_items",
-    ),
+    problems=(*OPENING, "wrong_context", *KEYS, "too_many_items"),
 )
 async def decide(call: Call) -> Answer:
     """Decide: which stages to call."""
@@ -180,21 +180,11 @@ async def decide(call: Call) -> Answer:
 
 
 @operation(
-    "POST",
-    ONE + "/decisions/{id}/feedback",
+    f"POST {DECIDED}/feedback",
     "use",
-    body=models.FeedbackRequest,
-    answer=models.FeedbackAnswer,
-    problems=(
-        *DECISION,
-        "not_offered",
-        "conflict",
-        "expired",
-        "cancelled",
-        "wrong_outputs",
-        "wrong_label",
-        "label_too_long",
-    ),
+    models.FeedbackRequest,
+    models.FeedbackAnswer,
+    problems=(*DECISION, "not_offered", *CLOSED, "wrong_outputs", "wrong_label", "label_too_long"),
 )
 async def feedback(call: Call) -> Answer:
     """Tell what was seen under a decision."""
@@ -202,11 +192,10 @@ async def feedback(call: Call) -> Answer:
 
 
 @operation(
-    "POST",
-    ONE + "/feedback",
+    f"POST {ONE}/feedback",
     "use",
-    body=models.FeedbackBatch,
-    answer=models.FeedbackBatchAnswer,
+    models.FeedbackBatch,
+    models.FeedbackBatchAnswer,
     problems=(*UNKNOWN, "too_many_items"),
 )
 async def feedback_batch(call: Call) -> Answer:
@@ -215,11 +204,10 @@ async def feedback_batch(call: Call) -> Answer:
 
 
 @operation(
-    "POST",
-    ONE + "/decisions/{id}/cancel",
+    f"POST {DECIDED}/cancel",
     "use",
-    body=models.CancelRequest,
-    answer=models.CancelAnswer,
+    models.CancelRequest,
+    models.CancelAnswer,
     optional=True,
     problems=(*DECISION, "conflict", "expired"),
 )
@@ -228,43 +216,18 @@ async def cancel(call: Call) -> Answer:
     return Answer(await call.service.cancel(call.name, call.number("id"), call.given))
 
 
-@operation(
-    "POST",
-    ONE + "/begin",
-    "use",
-    answer=models.StepAnswer,
-    keyed=True,
-    problems=(
-        *UNKNOWN,
-        "archived",
-        "decision_open",
-        "not_offered",
-        "too_many_pending",
-        "wrong_key",
-        "key_too_long",
-        "key_reused",
-    ),
-)
+@operation(f"POST {ONE}/begin", "use", answer=models.StepAnswer, keyed=True, problems=(*OPENING, *KEYS))
 async def begin(call: Call) -> Answer:
     """Begin a round of a learner that decides after every answer."""
     return Answer(await call.service.begin(call.name, call.key()))
 
 
 @operation(
-    "POST",
-    ONE + "/decisions/{id}/tell",
+    f"POST {DECIDED}/tell",
     "use",
-    body=models.TellRequest,
-    answer=models.StepAnswer,
-    problems=(
-        *DECISION,
-        "conflict",
-        "expired",
-        "cancelled",
-        "not_offered",
-        "wrong_outputs",
-        "label_too_long",
-    ),
+    models.TellRequest,
+    models.StepAnswer,
+    problems=(*DECISION, *CLOSED, "not_offered", "wrong_outputs", "label_too_long"),
 )
 async def tell(call: Call) -> Answer:
     """Tell the output of a stage: which one to run next, or whose answer counts."""
@@ -272,36 +235,35 @@ async def tell(call: Call) -> Answer:
 
 
 @operation(
-    "POST",
-    ONE + "/calibrate",
+    f"POST {ONE}/calibrate",
     "admin",
-    body=models.CalibrateRequest,
-    answer=models.WarmStartAnswer,
-    problems=(*UNKNOWN, "not_offered", "wrong_outputs", "label_too_long"),
+    models.CalibrateRequest,
+    models.WarmStartAnswer,
+    keyed=True,
+    problems=(*OUTPUTS, "conflict", *KEYS),
 )
 async def calibrate(call: Call) -> Answer:
     """Learn from labelled rows how far the last stage of an adaptive learner can be believed."""
-    return Answer(await call.service.calibrate(call.name, call.given))
+    return Answer(await call.service.calibrate(call.name, call.given, call.key()))
 
 
-@operation("GET", "/v1/learners", "read", answer=models.LearnerList)
+@operation("GET /v1/learners", "read", answer=models.LearnerList)
 async def learners(call: Call) -> Answer:
     """List the learners."""
     return Answer(await call.service.infos())
 
 
-@operation("GET", ONE, "read", answer=models.LearnerInfo, problems=UNKNOWN)
+@operation(f"GET {ONE}", "read", answer=models.LearnerInfo, problems=UNKNOWN)
 async def learner(call: Call) -> Answer:
     """Show a learner: configuration, revision and counters."""
     return Answer(await call.service.info(call.name))
 
 
 @operation(
-    "PUT",
-    ONE,
+    f"PUT {ONE}",
     "admin",
-    body=CONFIG,
-    answer=models.LearnerInfo,
+    CONFIG,
+    models.LearnerInfo,
     statuses=(201, 200),
     problems=("exists", "too_many_learners", "too_many_stages"),
 )
@@ -314,19 +276,14 @@ async def create(call: Call) -> Answer:
 
 
 @operation(
-    "PATCH",
-    ONE + "/costs",
-    "admin",
-    body=models.CostsRequest,
-    answer=models.LearnerInfo,
-    problems=(*UNKNOWN, "not_offered"),
+    f"PATCH {ONE}/costs", "admin", models.CostsRequest, models.LearnerInfo, problems=(*UNKNOWN, "not_offered")
 )
 async def recost(call: Call) -> Answer:
     """Set new prices; what was counted stays."""
     return Answer(await call.service.recost(call.name, call.given))
 
 
-@operation("DELETE", ONE, "admin", answer=models.LearnerInfo, problems=UNKNOWN)
+@operation(f"DELETE {ONE}", "admin", answer=models.LearnerInfo, problems=UNKNOWN)
 async def archive(call: Call) -> Answer:
     """Archive a learner: no more decisions; feedback for open ones is still welcome, and the log stays."""
     return Answer(await call.service.archive(call.name))
@@ -336,8 +293,7 @@ STATUSES = ("pending", "answered", "cancelled", "expired", "alone", "all")
 
 
 @operation(
-    "GET",
-    ONE + "/decisions",
+    f"GET {ONE}/decisions",
     "read",
     answer=models.DecisionPage,
     problems=UNKNOWN,
@@ -351,15 +307,14 @@ async def decisions(call: Call) -> Answer:
     return Answer(await call.service.decisions(call.name, asked["status"], asked["after"], _limit(asked)))
 
 
-@operation("GET", ONE + "/decisions/{id}", "read", answer=models.DecisionState, problems=DECISION)
+@operation(f"GET {DECIDED}", "read", answer=models.DecisionState, problems=DECISION)
 async def decision(call: Call) -> Answer:
     """Show where a decision stands."""
     return Answer(await call.service.decision(call.name, call.number("id")))
 
 
 @operation(
-    "GET",
-    ONE + "/decisions/{id}/explain",
+    f"GET {DECIDED}/explain",
     "read",
     answer=models.ExplainAnswer,
     problems=(*UNKNOWN, "not_explained", "not_offered", "unknown_decision"),
@@ -369,7 +324,7 @@ async def explain(call: Call) -> Answer:
     return Answer(await call.service.explain(call.name, call.number("id")))
 
 
-@operation("GET", ONE + "/report", "read", answer=models.ReportAnswer, problems=UNKNOWN, also=("text/plain",))
+@operation(f"GET {ONE}/report", "read", answer=models.ReportAnswer, problems=UNKNOWN, also=("text/plain",))
 async def report(call: Call) -> Answer:
     """Report what was seen, spent and saved; as text/plain the printed table."""
     if call.accepts(TEXT):
@@ -378,8 +333,7 @@ async def report(call: Call) -> Answer:
 
 
 @operation(
-    "GET",
-    ONE + "/certificate",
+    f"GET {ONE}/certificate",
     "read",
     answer=models.CertificateAnswer,
     problems=(*UNKNOWN, "not_offered"),
@@ -391,11 +345,10 @@ async def certificate(call: Call) -> Answer:
 
 
 @operation(
-    "POST",
-    ONE + "/warm-start",
+    f"POST {ONE}/warm-start",
     "admin",
-    body=models.WarmStartRequest,
-    answer=models.WarmStartAnswer,
+    models.WarmStartRequest,
+    models.WarmStartAnswer,
     keyed=True,
     problems=(
         *UNKNOWN,
@@ -404,9 +357,8 @@ async def certificate(call: Call) -> Answer:
         "wrong_outputs",
         "wrong_context",
         "label_too_long",
-        "wrong_key",
-        "key_too_long",
-        "key_reused",
+        "conflict",
+        *KEYS,
     ),
 )
 async def warm_start(call: Call) -> Answer:
@@ -415,24 +367,23 @@ async def warm_start(call: Call) -> Answer:
 
 
 @operation(
-    "POST",
-    ONE + "/audits",
+    f"POST {ONE}/audits",
     "admin",
-    body=models.AuditRequest,
-    answer=models.AuditAnswer,
-    problems=(*UNKNOWN, "not_offered", "wrong_outputs", "label_too_long"),
+    models.AuditRequest,
+    models.AuditAnswer,
+    keyed=True,
+    problems=(*OUTPUTS, "conflict", *KEYS),
 )
 async def audit(call: Call) -> Answer:
     """Begin an audit: send outputs of fresh items, get the rows that need labels."""
-    return Answer(await call.service.audit(call.name, call.given))
+    return Answer(await call.service.audit(call.name, call.given, call.key()))
 
 
 @operation(
-    "POST",
-    ONE + "/audits/{audit}/labels",
+    f"POST {AUDITED}/labels",
     "admin",
-    body=models.AuditLabels,
-    answer=models.AuditAnswer,
+    models.AuditLabels,
+    models.AuditAnswer,
     problems=(*UNKNOWN, "unknown_audit", "wrong_label", "label_too_long", "conflict"),
 )
 async def audit_labels(call: Call) -> Answer:
@@ -440,21 +391,14 @@ async def audit_labels(call: Call) -> Answer:
     return Answer(await call.service.audit_labels(call.name, call.number("audit"), call.given))
 
 
-@operation(
-    "GET",
-    ONE + "/audits/{audit}",
-    "admin",
-    answer=models.AuditAnswer,
-    problems=(*UNKNOWN, "unknown_audit"),
-)
+@operation(f"GET {AUDITED}", "admin", answer=models.AuditAnswer, problems=(*UNKNOWN, "unknown_audit"))
 async def audit_told(call: Call) -> Answer:
     """Show where an audit stands."""
     return Answer(await call.service.audit_told(call.name, call.number("audit")))
 
 
 @operation(
-    "GET",
-    ONE + "/events",
+    f"GET {ONE}/events",
     "admin",
     answer=models.EventPage,
     problems=(*UNKNOWN, "forgotten"),
@@ -494,13 +438,13 @@ def _limit(asked: dict[str, Any]) -> int:
 # -- the process itself
 
 
-@operation("GET", "/health/live", "none", answer=models.Health)
+@operation("GET /health/live", "none", answer=models.Health)
 async def live(call: Call) -> Answer:
     """Say that the process runs."""
     return Answer(_health(call.service, "live"))
 
 
-@operation("GET", "/health/ready", "none", answer=models.Health, statuses=(200, 503))
+@operation("GET /health/ready", "none", answer=models.Health, statuses=(200, 503))
 async def ready(call: Call) -> Answer:
     """Say whether requests can be served: the store is owned, read and can be written."""
     state = "stopping" if call.service.draining else call.service.state
@@ -516,7 +460,7 @@ def _health(service: Service, status: str) -> dict[str, Any]:
     }
 
 
-@operation("GET", "/metrics", "read", also=("text/plain",))
+@operation("GET /metrics", "read", also=("text/plain",))
 async def metrics(call: Call) -> Answer:
     """Show the metrics, as Prometheus reads them."""
     return Answer(body=call.service.metrics.text(), kind=call.service.metrics.content_type.encode())

@@ -37,7 +37,8 @@ class Committer:
     ) -> None:
         self.store, self._loop, self._sync = store, loop, sync
         self._failed, self._watch = failed, watch
-        self._wake = threading.Condition()
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
         self._queue: list[Item] = []
         self._error: BaseException | None = None
         self._stopping = False
@@ -56,7 +57,7 @@ class Committer:
 
     def _put(self, item: list[Row] | Job, stored: Stored | None = None) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
-        with self._wake:
+        with self._lock:
             if self._error is not None or self._stopping:
                 _refuse(future, self._error or StoreUnavailable(0, "the service is stopping"))
                 return future

@@ -11,10 +11,11 @@ from weakfeedback.live.adaptive import AdaptiveCascade
 from weakfeedback.live.allocator import Allocator
 from weakfeedback.live.base import Live
 from weakfeedback.live.cascade import Cascade
+from weakfeedback.live.cascade_report import WEAK_DOMINANCE
 from weakfeedback.live.contextual import ContextualCascade
 from weakfeedback.live.labels import Costed, Scored, rights
 from weakfeedback.live.ledger import FeedbackConflict
-from weakfeedback.live.report import WEAK_DOMINANCE, plain
+from weakfeedback.live.report import plain
 from weakfeedback.live.router import Router
 from weakfeedback.live.staged import Staged, arm_of
 from weakfeedback.live.stopping import alone

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
+from weakfeedback.journal.events import encode
 from weakfeedback.live.metrics import Metric, distances
 from weakfeedback.serve.models import LABEL_LIMIT, Compare, NumberCompare, Problem, TextCompare
 
@@ -21,7 +21,7 @@ def canonical(value: Any) -> str:
     >>> canonical({"b": 1.0, "a": [True, 1]})
     '{"a":[true,1],"b":1}'
     """
-    return json.dumps(_by_value(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return encode(_by_value(value))
 
 
 def _by_value(value: Any) -> Any:

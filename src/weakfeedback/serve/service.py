@@ -18,7 +18,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from weakfeedback.journal import Event, JournalError, OwnedElsewhere, SqliteStore, Store, StoreUnavailable
 from weakfeedback.live.ledger import UnknownDecision
@@ -54,6 +56,7 @@ DURABILITY = {"full": True, "process": False}
 
 log = logging.getLogger("weakfeedback.serve")
 Open = Callable[..., Store]
+Told = TypeVar("Told")
 
 
 @dataclass
@@ -107,6 +110,7 @@ class Service:
         self._returning: asyncio.Task[Any] | None = None  # who opens the store again
         self._leaving = threading.Event()  # for the thread in which a standby waits
         self._then: list[Callable[[], Awaitable[Any]]] = []  # when the store is owned for the first time
+        self._again: list[Callable[[], Awaitable[Any]]] = []  # each time that it is owned again
 
     # -- beginning and end
 
@@ -140,6 +144,10 @@ class Service:
         except Problem as problem:
             raise StoreUnavailable(0, problem.detail) from None
 
+    def when_owned_again(self, work: Callable[[], Awaitable[Any]]) -> None:
+        """Do some work each time that the store was lost and is owned again; others may have owned it in between."""
+        self._again.append(work)
+
     def _stand_by(self, error: BaseException) -> None:
         self.state = "standby"
         log.warning("standby: %s", error)
@@ -166,6 +174,7 @@ class Service:
                 raise
 
         store, self.reader, found = await asyncio.to_thread(opened)
+        again = self._again if self._was_owner else []
         self.store, self._was_owner = store, True
         for words in found.warnings:
             log.warning(words)
@@ -177,7 +186,7 @@ class Service:
         before, self.state = self.state, "ready"
         then, self._then = self._then, []
         try:
-            for work in then:
+            for work in (*then, *again):
                 await work()
         except BaseException:
             self._then = then + self._then
@@ -326,23 +335,29 @@ class Service:
         """
         if learner.heavy:  # who is cancelled meanwhile must not let the lock go
             return await asyncio.shield(self._spawn(self._take_heavy(learner, work, arguments, check)))
+        if check is None and not learner.lock.locked():  # nobody else can come in between
+            return self._take(learner, work, arguments)
         async with learner.lock:
             self._check_current(learner)
-            if check is not None:
-                found = await check()
-                if found is not None:
-                    return found, learner.last
-                self._check_current(learner)
-            # CPU time, for on a busy machine all learners would look heavy by the clock; of some steps, as it is dear
-            began = time.thread_time() if learner.is_timed() else None
-            try:
-                result = work(*arguments)
-            except Exception as error:
-                self._check_unchanged(learner, error)
-                raise
-            if began is not None:
-                learner.timed(time.thread_time() - began)
-            return result, self._submit(learner)
+            found = None if check is None else await check()
+            if found is not None:
+                return found, learner.commit()
+            return self._take(learner, work, arguments)
+
+    def _take(
+        self, learner: Learner, work: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> tuple[Any, asyncio.Future[Any] | None]:
+        self._check_current(learner)
+        # CPU time, for on a busy machine all learners would look heavy by the clock; of some steps, as it is dear
+        began = time.thread_time() if learner.is_timed() else None
+        try:
+            result = work(*arguments)
+        except Exception as error:
+            self._check_unchanged(learner, error)
+            raise
+        if began is not None:
+            learner.timed(time.thread_time() - began)
+        return result, self._submit(learner)
 
     async def _take_heavy(
         self,
@@ -362,7 +377,7 @@ class Service:
             self._check_current(learner)
             found = None if check is None else await check()
             if found is not None:
-                return found, learner.last
+                return found, learner.commit()
             self._check_current(learner)
             try:
                 result = await asyncio.get_running_loop().run_in_executor(self._pool, timed)
@@ -405,9 +420,9 @@ class Service:
         committer.run(add)
 
     async def _wait(self, future: asyncio.Future[Any]) -> None:
-        """Return when a commit is done, or raise the problem that it was not."""
+        """Return when a commit is done, or raise the problem that it was not; for the only one who waits for it."""
         try:
-            await asyncio.shield(future)
+            await future
         except (OSError, JournalError, RuntimeError) as error:
             raise Problem(
                 "store_unavailable",
@@ -415,10 +430,11 @@ class Service:
                 retry_after=1,
             ) from None
 
-    async def _shown(self, learner: Learner, told: Any) -> Any:
+    async def _shown(self, learner: Learner, told: Told) -> Told:
         """Return what was read from memory once all of it is stored."""
-        if learner.last is not None:
-            await self._wait(learner.last)
+        future = learner.commit()
+        if future is not None:
+            await self._wait(future)
         return told
 
     async def _look(self, read: Callable[..., Any], *arguments: Any) -> Any:
@@ -521,8 +537,7 @@ class Service:
         learner = self.learner(name)
         async with learner.lock:
             told = self.told(learner)
-        found: dict[str, Any] = await self._shown(learner, told)
-        return found
+        return await self._shown(learner, told)
 
     async def infos(self) -> dict[str, Any]:
         """What is told of all learners."""
@@ -537,8 +552,7 @@ class Service:
             raise Problem("invalid", "stage_costs, prices or error_cost must be given")
         settings = learner.settings()
         if all(settings.get(field) == value for field, value in wanted.items()):
-            found: dict[str, Any] = await self._shown(learner, self.told(learner))
-            return found
+            return await self._shown(learner, self.told(learner))
         await self._step(learner, learner.recost, wanted)
         return await self.info(name)
 
@@ -558,7 +572,8 @@ class Service:
         """One decision, or several in one commit; with a key the same ones again."""
         many = given is not None and (given.count is not None or given.contexts is not None)
         told, future = await self._decide(name, given, key)
-        await self.stored(future)
+        if future is not None:
+            await self._wait(future)
         return {"decisions": told} if many else told[0]
 
     async def decide_ahead(
@@ -570,21 +585,21 @@ class Service:
             future.add_done_callback(_looked_at)  # whoever decides may go away meanwhile
         return told[0], future
 
-    async def _decide(
+    def _decide(
         self, name: str, given: DecideRequest | None, key: str | None
-    ) -> tuple[list[dict[str, Any]], asyncio.Future[Any] | None]:
+    ) -> Awaitable[tuple[list[dict[str, Any]], asyncio.Future[Any] | None]]:
         learner = self.learner(name)
         contexts = _contexts(given)
         check = None
         if key is not None:
             known = checked_key(key)
             check = lambda: self._repeated(learner, known, contexts)  # noqa: E731
-        return await self._taken(learner, self._decided, learner, contexts, key, check=check)
+        return self._taken(learner, self._decided, learner, contexts, key, check=check)
 
     async def stored(self, future: asyncio.Future[Any] | None) -> None:
-        """Return when a commit is done, or raise the problem that it was not."""
+        """Return when a commit under way is done, or raise the problem that it was not; as often as one likes."""
         if future is not None:
-            await self._wait(future)
+            await self._wait(asyncio.shield(future))
 
     def _decided(self, learner: Learner, contexts: list[Any], key: str | None) -> list[dict[str, Any]]:
         return [self._decision(learner, event) for event in learner.decide(contexts, key)]
@@ -657,13 +672,13 @@ class Service:
             if learner.heavy:  # a thread may be about to end it, and has not said yet how
                 async with learner.lock:
                     pass
-            return await self._ended(learner, id, digest), learner.last
+            return await self._ended(learner, id, digest), learner.commit()
         if given.dry_run:
             wants, _ = await self._taken(learner, self._wants, learner, id, given)
-            return {"result": "possible", "id": id, "wants_label": wants}, learner.last
+            return {"result": "possible", "id": id, "wants_label": wants}, learner.commit()
         event, future = await self._taken(learner, self._learn_once, learner, id, given, digest, extra)
         if event is None:  # another request was faster
-            return await self._ended(learner, id, digest), learner.last
+            return await self._ended(learner, id, digest), learner.commit()
         differ = event.body.get("differ")
         told = {"result": "accepted", "id": id}
         if differ is not None:
@@ -816,13 +831,38 @@ class Service:
         after = told[stage].body["next"]
         return after, stage if after is None else None
 
-    async def calibrate(self, name: str, given: CalibrateRequest) -> dict[str, Any]:
-        """Learn from labelled rows how far the last stage can be believed; the same again changes nothing."""
+    async def calibrate(self, name: str, given: CalibrateRequest, key: str | None = None) -> dict[str, Any]:
+        """Learn from labelled rows how far the last stage can be believed; with a key only once."""
         learner = self.learner(name)
         if learner.kind.opening != "begin":
             raise Problem("not_offered", f"a {learner.kind.name} learner is not calibrated")
-        await self._step(learner, learner.calibrate, given)
-        return {"rows": len(given.outputs), "repeated": False}
+        repeated = isinstance(await self._once(learner, "calibrate", learner.calibrate, given, key), Event)
+        return {"rows": len(given.outputs), "repeated": repeated}
+
+    async def _once(
+        self, learner: Learner, kind: str, work: Callable[..., Any], given: BaseModel, key: str | None
+    ) -> Any:
+        """Let a learner take a step with what was given; with a key that was used for it, return its event instead."""
+        digest = check = None
+        if key is not None:
+            known, digest = checked_key(key), digest_of(dict(given))
+            check = lambda: self._known(learner, kind, known, digest)  # noqa: E731
+        result, future = await self._taken(learner, work, given, key, digest, check=check)
+        if future is not None:
+            await self._wait(future)
+        return result
+
+    async def _known(self, learner: Learner, kind: str, key: str, digest: str) -> Event | None:
+        """The event of an earlier request with this key, which must have been the same."""
+        event = await self._by_key(learner, key)
+        if event is not None and event.kind != kind:
+            raise Problem("key_reused", "the key was used for another request")
+        if event is not None and event.body.get("digest") != digest:
+            words = "The key was used with other content"
+            raise Problem(
+                "conflict", f"the key was used at {moment(event.at)} with other content", title=words
+            )
+        return event
 
     async def served(self, name: str, stage: int, cost: float, tokens: Sequence[int] = ()) -> None:
         """Note a request that a front end answered at a stage without comparison; changes accounts only."""
@@ -835,8 +875,7 @@ class Service:
     async def decision(self, name: str, id: int) -> dict[str, Any]:
         """Where a decision stands."""
         learner = self.learner(name)
-        found: dict[str, Any] = await self._shown(learner, await self._standing(learner, id))
-        return found
+        return await self._shown(learner, await self._standing(learner, id))
 
     async def _standing(self, learner: Learner, id: int) -> dict[str, Any]:
         await asyncio.sleep(0)  # many are looked up one after the other, and others want to be served
@@ -887,10 +926,7 @@ class Service:
             if status in ("all", told["status"]):
                 found.append(told)
         more = seen + 1 < learner.live._ledger.next if status != "pending" else bool(ids) and ids[-1] > seen
-        result: dict[str, Any] = await self._shown(
-            learner, {"decisions": found, "next": seen if more else None}
-        )
-        return result
+        return await self._shown(learner, {"decisions": found, "next": seen if more else None})
 
     async def explain(self, name: str, id: int) -> dict[str, Any]:
         """Why a decision fell as it did."""
@@ -903,8 +939,7 @@ class Service:
                 text = explain(id)
             except UnknownDecision as error:
                 raise Problem("not_explained", str(error)) from None
-        found: dict[str, Any] = await self._shown(learner, {"id": id, "text": text})
-        return found
+        return await self._shown(learner, {"id": id, "text": text})
 
     # -- what was learned
 
@@ -913,8 +948,7 @@ class Service:
         learner = self.learner(name)
         async with learner.lock:
             told = self.report_now(learner)
-        found: dict[str, Any] = await self._shown(learner, told)
-        return found
+        return await self._shown(learner, told)
 
     def report_now(self, learner: Learner) -> dict[str, Any]:
         """The report of this moment, of a learner whose lock the caller holds; committed or not."""
@@ -948,8 +982,7 @@ class Service:
         learner = self.learner(name)
         async with learner.lock:
             text = str(learner.live.report())  # type: ignore[attr-defined]
-        found: str = await self._shown(learner, text)
-        return found
+        return await self._shown(learner, text)
 
     async def certificate(self, name: str, alpha: float) -> dict[str, Any]:
         """What the comparisons prove without labels."""
@@ -970,44 +1003,30 @@ class Service:
             "alpha": found.alpha,
             "text": str(found),
         }
-        result: dict[str, Any] = await self._shown(learner, told)
-        return result
+        return await self._shown(learner, told)
 
     async def warm_start(self, name: str, given: WarmStartRequest, key: str | None = None) -> dict[str, Any]:
         """Learn rows in which all stages ran; with a key only once."""
         learner = self.learner(name)
-        check = None
-        if key is not None:
-            known = checked_key(key)
-            check = lambda: self._warmed(learner, known, len(given.outputs))  # noqa: E731
-        work = learner.warm, given.outputs, given.contexts, key
-        found, future = await self._taken(learner, *work, check=check)
-        if future is not None:
-            await self._wait(future)
-        return {"rows": len(given.outputs), "repeated": found is True}
-
-    async def _warmed(self, learner: Learner, key: str, rows: int) -> bool | None:
-        """Whether a warm start was made with this key."""
-        known = await self._by_key(learner, key)
-        if known is None:
-            return None
-        if known.kind != "warm" or len(known.body["differ"]) != rows:
-            raise Problem("key_reused", "the key was used for another request")
-        return True
+        repeated = isinstance(await self._once(learner, "warm", learner.warm, given, key), Event)
+        return {"rows": len(given.outputs), "repeated": repeated}
 
     # -- audits
 
-    async def audit(self, name: str, given: AuditRequest) -> dict[str, Any]:
-        """Begin an audit: which of the fresh items need labels."""
+    async def audit(self, name: str, given: AuditRequest, key: str | None = None) -> dict[str, Any]:
+        """Begin an audit: which of the fresh items need labels; with a key only once."""
         learner = self.learner(name)
         if learner.kind.name not in ("cascade", "router") or not hasattr(learner.live, "audit_outputs"):
             raise Problem("not_offered", f"a {learner.kind.name} learner has no audit")
         for outputs in given.outputs:
             check_labels("outputs", outputs)
-        events = await self._step(learner, self._audit, learner, given)
-        return _audit_told(learner.audits[events[-1].body["audit"]])
+        found = await self._once(learner, "audit", functools.partial(self._audit, learner), given, key)
+        begun = (found if isinstance(found, Event) else found[-1]).body
+        return _audit_told(learner.audits.get(begun["audit"], begun))
 
-    def _audit(self, learner: Learner, given: AuditRequest) -> list[Event]:
+    def _audit(
+        self, learner: Learner, given: AuditRequest, key: str | None, digest: str | None
+    ) -> list[Event]:
         live: Any = learner.live
         try:
             arm = live._audited(given.arm, len(given.outputs))
@@ -1029,7 +1048,9 @@ class Service:
                 wanted.append(row)
         number = max(learner.audits, default=0) + 1
         body = {"audit": number, "arm": arm, "alpha": given.alpha, "rows": rows, "wanted": wanted}
-        return learner.audit(body)
+        if digest is not None:
+            body["digest"] = digest
+        return learner.audit(body, key)
 
     async def audit_labels(self, name: str, number: int, given: AuditLabels) -> dict[str, Any]:
         """End an audit with the labels that were asked for."""
@@ -1070,8 +1091,7 @@ class Service:
     async def audit_told(self, name: str, number: int) -> dict[str, Any]:
         """Where an audit stands."""
         learner = self.learner(name)
-        found: dict[str, Any] = await self._shown(learner, _audit_told(_audit_of(learner, number)))
-        return found
+        return await self._shown(learner, _audit_told(_audit_of(learner, number)))
 
     # -- the log
 

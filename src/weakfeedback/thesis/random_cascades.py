@@ -11,7 +11,7 @@ from weakfeedback.cascade import CascadeProblem
 
 
 def random_problem(rng: np.random.Generator, most_arms: int = 4) -> CascadeProblem:
-    """A random law of binary outputs with errors that tend to fall, and random costs.
+    """Return a cascade with a random law of binary outputs whose errors tend to fall, and random costs.
 
     >>> random_problem(np.random.default_rng(1)).arms <= 4
     True
@@ -24,7 +24,7 @@ def random_problem(rng: np.random.Generator, most_arms: int = 4) -> CascadeProbl
 
 
 def random_dominant(rng: np.random.Generator, most_arms: int = 4) -> CascadeProblem:
-    """A random law with strong dominance: every arm from some place on is right, every arm before it wrong.
+    """Return a random cascade with strong dominance: from some arm on all are right, all before it are wrong.
 
     >>> random_dominant(np.random.default_rng(1)).strong_dominance
     True
@@ -50,7 +50,7 @@ def random_problems(
 
 
 def law_of(problem: CascadeProblem) -> tuple[np.ndarray, np.ndarray]:
-    """The rows (y, y1, ..., yK) of a problem and their probabilities.
+    """Return the rows (y, y1, ..., yK) of a problem and their probabilities.
 
     >>> law_of(random_dominant(np.random.default_rng(1)))[1].sum().round(9).item()
     1.0

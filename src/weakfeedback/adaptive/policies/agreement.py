@@ -4,7 +4,7 @@ from weakfeedback.adaptive.arguments import stage_costs
 
 
 class Agreement:
-    """Stops at the first stage whose answer an earlier stage gave too; prices and scores do not matter.
+    """Stops at the first stage whose answer an earlier stage also gave; prices and scores do not matter.
 
     Agreement-based cascading with one model per level. Draws: none.
 

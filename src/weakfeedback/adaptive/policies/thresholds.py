@@ -1,4 +1,4 @@
-"""Stop when a stage is sure enough."""
+"""Stop when a stage is confident enough."""
 
 import math
 from typing import ClassVar
@@ -7,7 +7,7 @@ from weakfeedback.adaptive.arguments import stage_costs, threshold_vector
 
 
 class Thresholds:
-    """Stops at the first stage whose score is not below its threshold, as many tools do.
+    """Stops at the first stage whose score reaches its threshold, as many tools do.
 
     A score that is missing counts as below every threshold but minus infinity. Draws: none.
 
@@ -16,7 +16,7 @@ class Thresholds:
     costs : K numbers >= 0
         The price of each stage; only their number is used.
     thresholds : K - 1 numbers
-        One per stage but the last; minus infinity stops always, plus infinity never.
+        One per stage but the last; minus infinity always stops, plus infinity never.
 
     Examples
     --------
@@ -25,7 +25,7 @@ class Thresholds:
     (False, True)
     """
 
-    in_short = "stops when a stage is sure enough"
+    in_short = "stops when a stage is confident enough"
     sample_options: ClassVar = {"thresholds": (0.9, 0.9)}
     delay_safe = True
     recostable = True

@@ -1,4 +1,4 @@
-"""USS-A: stop when this answer is good enough, without labels. Not in the thesis."""
+"""USS-A: stop when an answer is good enough, without labels. Not in the thesis."""
 
 import math
 
@@ -11,35 +11,36 @@ from weakfeedback.validate import brief, integer, number
 
 LAST, SCORE, CALIBRATED = 0, 1, 2
 JUDGES = ("last", "score", "calibrated")
-ANSWER = 5  # features of an answer
-SURE = -2.0  # the prior mean of the intercept of a fall
-MOST_LABELS = 1024  # that are distinguished when they are counted
+ANSWER = 5  # number of features of an answer
+SURE = -2.0  # prior mean of the intercept in the regression of the fall
+MOST_LABELS = 1024  # maximum number of distinct answers that are counted
 LEAST_FADE = 64  # rounds
 EDGE = 1e-6  # scores are cut to [EDGE, 1 - EDGE] before their logit is taken
 
 
 class UssA(KeptRounds):
-    """Stops within the round, when going on is not worth its price by a draw of what it would bring.
+    """Stops within the round when a draw of what the next stages would add is not worth their price.
 
-    After stage k the gain of going on is modelled by two logistic regressions on what was seen so far (``KeptRounds``):
-    the rise and the fall of what is believed of the answer. With a draw of each,
+    After stage k two logistic regressions on what was seen so far (``KeptRounds``) model the gain of going on: the rise
+    and the fall of the belief in the answer. With a draw of each,
 
         go on iff  mu(phi.rise + s g |phi|) - mu(phi.fall + s g' |phi|) > c_{k+1},
         s = scale (1 + settle / (settle + n_k)),
 
-    |phi|^2 = phi' H^-1 phi, g and g' standard normal, n_k rounds that went on from stage k. Before the last but one
-    stage both are drawn, there only the rise is.
+    |phi|^2 = phi' H^-1 phi, g and g' standard normal, and n_k the number of rounds that went on from stage k. At the
+    last but one stage only the rise is drawn.
 
-    The *judge* determines what is believed of an answer once the last stage has run: "last" believes its answer and
-    no other; "score" believes it by its score, a probability, and others by the probabilities that it gives them, or
-    what is left in equal parts; "calibrated" as ``calibrate`` has learned from labelled rows. Where a round stopped
-    earlier, a regression on the answer's support stands in. The regressions are fitted backwards from the last stage,
-    to the values met along each round (Longstaff and Schwartz), again whenever the rounds have grown by a quarter;
-    between fits by one Newton step per round.
+    The *judge* determines the belief in an answer once the last stage has run. "last" believes the answer of the last
+    stage and no other. "score" believes that answer by its score, which is a probability, and the others by the
+    probabilities that the last stage gives them, or the rest in equal parts. "calibrated" uses what ``calibrate`` has
+    learned from labelled rows. Where a round stopped earlier, a regression on the support of the answer replaces the
+    judge. The regressions are fitted backwards from the last stage, to the values along each round (Longstaff and
+    Schwartz), again whenever the number of rounds has grown by a quarter; between fits they take one Newton step per
+    round.
 
-    The rule it aims at costs at most 2 kappa more per round than any rule, kappa the mean calibration error of the
-    judge at the last stage; "last": at most the error rate of the last stage. That it comes near this rule is measured,
-    not proved: no regret bound is known.
+    The rule it aims at costs at most 2 kappa more per round than any other rule, where kappa is the mean calibration
+    error of the judge at the last stage; for "last" it is at most the error rate of the last stage. That the policy
+    comes close to this rule is measured, not proved: no regret bound is known.
 
     Draws: in ``go_on``, if ``probe`` is not 0, one ``rng.random()``; unless that is below ``probe``, one
     ``rng.standard_normal()`` for the rise, then, if stage k is not the last but one, one for the fall. ``update`` draws
@@ -52,19 +53,20 @@ class UssA(KeptRounds):
     judge : "last", "score" or "calibrated"
         "score" needs scores of the last stage in [0, 1]; "calibrated" needs ``calibrate`` first.
     labels : integer >= 2, or None
-        The number of classes; None: the distinct answers seen so far, at least 2.
+        The number of classes; None counts the distinct answers seen so far, at least 2.
     ridge : number >= 1e-12
         The precision of the priors.
     scale, settle : numbers >= 0, and > 0
-        Of the draws, and the rounds over which their width falls from twice ``scale`` towards ``scale``.
+        Width of the draws, and the rounds over which it falls from twice ``scale`` towards ``scale``.
     memory : integer >= 16
         Rounds that are kept for the fits.
     probe : number from 0 to 1
-        The share of the decisions that go on whatever is known, so that a change of a later stage is seen. What is
-        learned is not biased by it: the regressions are on what was seen before.
+        The share of the decisions that go on whatever is known, so that a change of a later stage is noticed. This does
+        not bias what is learned: the regressions are on what was seen before the decision.
     fade : integer >= 64, or None
-        For stages that change: only the last ``fade`` rounds count, scores are ranked among theirs, and everything is
-        refitted whenever a quarter of them is new. None: the last ``memory`` rounds, and fits that become rare.
+        For stages that change: only the last ``fade`` rounds count, scores are ranked among the scores of these rounds,
+        and everything is refitted whenever a quarter of them is new. None: the last ``memory`` rounds count, and fits
+        become rare.
 
     References
     ----------
@@ -73,7 +75,7 @@ class UssA(KeptRounds):
 
     Examples
     --------
-    A cheap stage whose score tells when it errs, and a dear one that does not err:
+    A cheap stage whose score shows when it errs, and an expensive one that does not err:
 
     >>> rng = np.random.default_rng(7)
     >>> policy = UssA(costs=[0.01, 0.1])
@@ -88,7 +90,7 @@ class UssA(KeptRounds):
     [[676, 40], [0, 284]]
     """
 
-    in_short = "goes on while that is worth its price, by regressions"
+    in_short = "goes on while it is worth the price, by regressions"
     delay_safe = True
     recostable = True
     keeps_history = True  # up to ``memory`` rounds
@@ -118,7 +120,7 @@ class UssA(KeptRounds):
         self.judging = JUDGES.index(judge)
         self.settle = number("settle", settle, above=0.0)
         self.labels = 0 if labels is None else integer("labels", labels, 2)  # 0: count them
-        self.seen = np.zeros(MOST_LABELS, dtype=np.int64)  # distinct answers, sorted
+        self.seen = np.zeros(MOST_LABELS, dtype=np.int64)  # the distinct answers, sorted
         self.distinct = 0
         self.chances = np.zeros((self.arms.shape[0], self.K))  # of the last stage, -1: not known
         self.fall = np.zeros((self.K, FEATURES))
@@ -131,15 +133,15 @@ class UssA(KeptRounds):
         self.eta = 0.5
         self.judged_changes = np.zeros(
             self.K, dtype=np.int64
-        )  # of the answer after each stage, where the judge spoke
-        self.agreed = np.zeros(self.K, dtype=np.int64)  # how many of them the judge found good
+        )  # changes of the answer after each stage, in rounds that the judge has seen
+        self.agreed = np.zeros(self.K, dtype=np.int64)  # how many of them the judge approved
 
     def go_on(self, k, outputs, scores, rng):
         """Whether to run the next stage, after stage k."""
         return bool(self.gain(k, outputs, scores, rng) > self.c[k + 1])
 
     def gain(self, k, outputs, scores, rng):
-        """Draw the gain from going on after stage k, without its price, in errors saved."""
+        """Draw the gain of going on after stage k, in errors saved; the price is not subtracted."""
         if self.judging == CALIBRATED and not self.calibrated:
             raise ValueError("judge 'calibrated' needs calibrate() first")
         if self.probe > 0.0 and rng.random() < self.probe:
@@ -156,7 +158,7 @@ class UssA(KeptRounds):
     def update(self, arm, outputs, scores, chances, rng):
         """Learn from the answers and scores of stages 0, ..., arm.
 
-        ``chances`` is what the last stage believes of each of these answers, or empty.
+        ``chances`` has the last stage's probability of each of these answers, or is empty.
         """
         self.check(arm, outputs, scores)
         believed = chances is not None and arm == self.K - 1 and chances.size > 0
@@ -193,7 +195,7 @@ class UssA(KeptRounds):
                     raise ValueError("chances must be probabilities, from 0 to 1")
 
     def count_changes(self, r):
-        """Count the changes of the answer in a round that reached the last stage, and those the judge finds good."""
+        """Count the changes of the answer in a round that reached the last stage, and those the judge approves."""
         for k in range(self.K - 1):
             if self.answers[r, k] != self.answers[r, k + 1]:
                 self.judged_changes[k] += 1
@@ -211,7 +213,7 @@ class UssA(KeptRounds):
             self.distinct += 1
 
     def classes(self):
-        """The number of labels."""
+        """Return the number of labels."""
         return self.labels if self.labels > 0 else max(self.distinct, 2)
 
     def refit(self):
@@ -253,7 +255,7 @@ class UssA(KeptRounds):
                         V[r] = self.value(k, self.arms[r, 0], W[r, k], V[r], state, v)
 
     def fit_beliefs(self):
-        """Fit, for the stages between, what is believed of an answer by what supports it."""
+        """Fit, for the stages in between, the belief in an answer to its support."""
         n = self.held
         mean = np.zeros(ANSWER)
         mean[1] = 1.0
@@ -279,7 +281,7 @@ class UssA(KeptRounds):
         return True
 
     def support(self, r, k, j, x):
-        """Write into x what speaks after stage k for the answer of stage j."""
+        """Write into x the evidence after stage k for the answer of stage j."""
         same = self.answers[r, j] == self.answers[r, k]
         u = self.u[r, k]
         share = 0
@@ -292,7 +294,7 @@ class UssA(KeptRounds):
         x[4] = 2.0 * share / k - 1.0
 
     def credit(self, r, j):
-        """What is believed of the answer of stage j at the end of a kept round, which is not its first stage."""
+        """Return the belief in the answer of stage j at the end of a kept round that ran more than one stage."""
         arm = self.arms[r, 0]
         if arm == self.K - 1:
             return self.judged(r, j)
@@ -301,14 +303,14 @@ class UssA(KeptRounds):
         return logistic(inner(x, self.belief[arm]))
 
     def worth(self, r, W):
-        """Write what is believed of the answers of all stages run into W."""
+        """Write the beliefs in the answers of all stages run into W."""
         arm = self.arms[r, 0]
         if arm > 0:
             for j in range(arm + 1):
                 W[j] = self.credit(r, j)
 
     def judged(self, r, j):
-        """The judge's belief in the answer of stage j in a kept round that reached the last stage."""
+        """Return the judge's belief in the answer of stage j in a kept round that reached the last stage."""
         last = self.K - 1
         same = self.answers[r, j] == self.answers[r, last]
         if self.judging == LAST:
@@ -366,7 +368,7 @@ class UssA(KeptRounds):
         return onward - self.c[k + 1] if g > 0.0 else worth
 
     def calibrate(self, outputs, scores, truth):
-        """Learn from labelled rows how far the last stage can be believed; that is the judge from now on.
+        """Learn from labelled rows how far the last stage can be believed; the judge is "calibrated" from now on.
 
         ``outputs`` and ``scores`` have shape (n, K), scores may be None; ``truth`` has n labels, numbered as outputs
         are.
@@ -378,7 +380,7 @@ class UssA(KeptRounds):
         self.eta = eta
         self.calibrated = True
         self.judging = CALIBRATED
-        if self.t >= FIRST_FIT:  # what is believed of the kept rounds has changed
+        if self.t >= FIRST_FIT:  # the beliefs in the kept rounds have changed
             self.next_fit = min(self.next_fit, self.t + 1)
 
     def check_judge(self, scores):
@@ -396,7 +398,7 @@ class UssA(KeptRounds):
 
 
 def hope(g, w):
-    """The mean of max(N, 0) for a normal N with mean g and standard deviation w."""
+    """Return the mean of max(N, 0) for a normal N with mean g and standard deviation w."""
     if w <= 0.0:
         return max(g, 0.0)
     z = g / w

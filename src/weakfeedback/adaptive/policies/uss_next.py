@@ -1,4 +1,4 @@
-"""USS-next: go on while the next answer is likely to be another one. Not in the thesis."""
+"""USS-next: go on while the next stage is likely to give another answer. Not in the thesis."""
 
 import numpy as np
 
@@ -6,15 +6,15 @@ from weakfeedback.adaptive.kept import FEATURES, KeptRounds, absorb, draw, fit
 
 
 class UssNext(KeptRounds):
-    """Goes on when the next stage is likely enough to change the answer: the plain relative of ``UssA``.
+    """Goes on when the next stage is likely enough to change the answer: a simpler version of ``UssA``.
 
-    For every stage k but the last a logistic regression of "stage k + 1 answers otherwise" on the state after stage k
-    (``KeptRounds``), and Thompson sampling:
+    For every stage k but the last it has a logistic regression of the event "stage k + 1 gives another answer" on the
+    state after stage k (``KeptRounds``), and uses Thompson sampling:
 
         go on iff  mu(phi.theta_k + scale g |phi|) > c_{k+1},    |phi|^2 = phi' H_k^-1 phi,  g standard normal.
 
     It counts every change of the answer as a correction, as USS does, and looks one stage ahead. Where a later stage is
-    not better than the one before it, it pays for changes that are none; ``UssA`` does not.
+    not better than the one before it, it pays for changes that correct nothing; ``UssA`` does not.
 
     Draws: in ``go_on`` one ``rng.standard_normal()``. ``update`` draws nothing.
 
@@ -25,13 +25,13 @@ class UssNext(KeptRounds):
     ridge : number >= 1e-12
         The precision of the prior of each parameter.
     scale : number >= 0
-        Of the draws; 0 is greedy.
+        Width of the draws; 0 is greedy.
     memory : integer >= 16
         Rounds that are kept for the fits.
 
     Examples
     --------
-    A cheap stage whose score tells when the next one will differ:
+    A cheap stage whose score shows when the next one will differ:
 
     >>> rng = np.random.default_rng(7)
     >>> policy = UssNext(costs=[0.01, 0.1])
@@ -46,7 +46,7 @@ class UssNext(KeptRounds):
     [[689, 27], [0, 284]]
     """
 
-    in_short = "goes on while the next answer is likely another one"
+    in_short = "goes on while the next stage is likely to disagree"
     delay_safe = True
     recostable = True
     keeps_history = True  # up to ``memory`` rounds
@@ -59,7 +59,7 @@ class UssNext(KeptRounds):
         return bool(self.gain(k, outputs, scores, rng) > self.c[k + 1])
 
     def gain(self, k, outputs, scores, rng):
-        """A draw of the probability that the next stage gives another answer."""
+        """Draw the probability that the next stage gives another answer."""
         x = np.empty(FEATURES)
         v = np.empty(FEATURES)
         self.describe_now(k, outputs, scores, x)
@@ -79,7 +79,7 @@ class UssNext(KeptRounds):
                 absorb(self.rise[k], self.Qrise[k], x, self.changed(r, k), v)
 
     def changed(self, r, k):
-        """1 if stage k + 1 of a kept round gave another answer than stage k."""
+        """Return 1 if stage k + 1 of a kept round gave another answer than stage k."""
         return 1.0 if self.answers[r, k + 1] != self.answers[r, k] else 0.0
 
     def refit(self):

@@ -1,4 +1,4 @@
-"""CSB-DT: the predecessor of CSB-DK, which learns the means only after the thresholds (NeurIPS 2019)."""
+"""CSB-DT: the predecessor of CSB-DK; it learns the means only after the thresholds (NeurIPS 2019)."""
 
 import math
 from typing import ClassVar
@@ -22,22 +22,22 @@ from weakfeedback.validate import brief, integer, number
 class CsbDt:
     """Binary search for all thresholds at once with parts of the budget, CTS-Beta afterwards.
 
-    Arm i's threshold lies in (theta_l, theta_u]. Every unknown arm holds a part h_i of the budget and is given
-    just that. A loss raises theta_l to it, W rounds without one lower theta_u to it. Then h_i is brought to the middle
-    of the interval: what it holds above goes back to the free budget; what is missing comes from there and, after a
-    loss, from the last unknown arms. Known arms live on what is free, in index order. When all thresholds are known
-    to within gamma, the arms KP(mu, theta_hat, Q) get theta_hat_i, with mu_i ~ Beta(S_i, F_i) from S = F = 1: the means
-    are not learned before.
+    Arm i's threshold lies in (theta_l, theta_u]. Every unknown arm holds a part h_i of the budget and gets exactly that
+    part. A loss raises theta_l to h_i, W rounds without a loss lower theta_u to h_i. Then h_i moves to the middle of
+    the interval: a surplus goes back to the free budget; what is missing comes from the free budget and, after a loss,
+    from the last unknown arms. Known arms are served from the free budget, in index order. When all thresholds are
+    known to within gamma, the arms KP(mu, theta_hat, Q) get theta_hat_i, with mu_i ~ Beta(S_i, F_i) from S = F = 1: the
+    means are not learned before that.
 
     W_delta is that of CSB-MK divided by max(1, floor(Q)) as published. The program of 2019 waited
     ``wait_program(arms, budget, epsilon, delta)`` rounds, searched in [0, 1] to one digit more (``search_max=1``) and
     rounded the estimates (``decimals``).
 
-    The publication leaves open who gets what during the search; that is taken from the authors' program, except for
-    its slips: budget lent to known arms was not deducted, an arm whose part was taken could get a lower theta_l, a
-    fractional Q started over budget, and the knapsack truncated its weights. Late feedback is judged by what was
-    given, as in CSB-MK: only amounts between theta_l and theta_u count as quiet rounds, and a loss at theta_u or more
-    opens the interval again.
+    The publication does not say who gets what during the search. That follows the authors' program, except for its
+    slips: budget lent to known arms was not deducted, theta_l of an arm whose part was taken could fall, a fractional Q
+    started over budget, and the knapsack truncated its weights. Late feedback is interpreted with the amount given, as
+    in CSB-MK: quiet rounds count only at amounts between theta_l and theta_u, and a loss at theta_u or more reopens the
+    interval.
 
     Draws: none during the search. Afterwards one ``rng.beta(S[i], F[i])`` for each arm in index order in ``select``,
     and in ``update`` one ``rng.random()`` for each arm whose S and F it changes with a loss strictly between 0 and 1.
@@ -54,7 +54,7 @@ class CsbDt:
 
     Examples
     --------
-    Three places, a budget of 2: two arms can hold 1/2 each to begin with, and the third 1.
+    Three places, a budget of 2: at first two arms hold 1/2 each, and the third holds 1.
 
     >>> policy = CsbDt(arms=3, budget=2.0, epsilon=0.1, delta=1e-4, gamma=0.01)
     >>> policy.W, policy.select(None).tolist()
@@ -80,21 +80,21 @@ class CsbDt:
         self.W = rounds_to_wait(wait, real / published_share(self.Q))
         self.N = integer("every", every, 1)
         self.scale = 0.0 if decimals is None else 10.0 ** integer("decimals", decimals, 0, 12)
-        self.S = np.ones(self.K)  # S[i] - 1 losses of arm i after the search, where it was surely not served
+        self.S = np.ones(self.K)  # S[i] - 1 losses of arm i after the search, certainly not served
         self.F = np.ones(self.K)  # F[i] - 1 rounds without a loss there
         self.Z = np.zeros(self.K, dtype=np.int64)  # rounds without a loss at probed[i]
-        self.probed = np.zeros(self.K)  # the amount at which arm i was quiet last
+        self.probed = np.zeros(self.K)  # the amount at which arm i was last without a loss
         self.theta_l = np.zeros(self.K)
         self.theta_u = np.full(self.K, self.top)
         self.theta_g = np.zeros(self.K, dtype=np.bool_)  # whether the threshold is known to within gamma
         self.theta_hat = np.full(self.K, self.top)  # the estimate: theta_u, rounded once it is good
-        self.h = np.zeros(self.K)  # what each unknown arm holds of the budget
-        self.free = self.Q  # what nobody holds
+        self.h = np.zeros(self.K)  # the part of the budget that each unknown arm holds
+        self.free = self.Q  # the free budget
         m = min(self.K, math.floor(self.Q * (1.0 + SLACK)))
         for i in range(self.K):
             self.h[i] = min(self.top / 2.0, self.Q / (2 * m if i < m else 2 * (self.K - m)), self.free)
             self.free -= self.h[i]
-        self.moved = np.zeros(self.K, dtype=np.bool_)  # whose part was taken in this update
+        self.moved = np.zeros(self.K, dtype=np.bool_)  # arms whose part was taken in this update
         self.found = False
         self.A = np.zeros(self.K, dtype=np.bool_)  # the set that was served last, after the search
         self.phase = 0  # feedbacks after the search
@@ -109,7 +109,7 @@ class CsbDt:
         return give_chosen(pack_again(mu, self.theta_hat, self.Q, self.A), self.theta_hat)
 
     def explore(self):
-        """Give unknown arms what they hold, and serve known ones from what is free."""
+        """Give unknown arms their parts, and serve known arms from the free budget."""
         allocation = np.zeros(self.K)
         left = self.free
         for i in range(self.K):
@@ -125,7 +125,7 @@ class CsbDt:
         if self.found:
             self.keep_set(allocation)
             for i in range(self.K):
-                if allocation[i] <= self.theta_l[i] + TINY:  # surely not served
+                if allocation[i] <= self.theta_l[i] + TINY:  # certainly not served
                     self.learn(i, observed[i], rng)
         else:
             self.search(allocation, observed)
@@ -146,7 +146,7 @@ class CsbDt:
             self.found = self.found and self.theta_g[i]
 
     def narrow(self, i, amount, lost):
-        """Narrow the interval of arm i by what was seen at this amount."""
+        """Narrow the interval of arm i by the outcome at this amount."""
         if lost:
             self.theta_l[i] = max(self.theta_l[i], amount)
             self.Z[i] = 0
@@ -163,7 +163,7 @@ class CsbDt:
         self.theta_hat[i] = self.theta_u[i]
 
     def settle(self, i):
-        """Arm i is known: round its estimate if asked for, and free what it holds."""
+        """Mark arm i as known: round its estimate if required, and free its part."""
         self.theta_g[i] = True
         if self.scale > 0.0:
             self.theta_hat[i] = math.floor(self.theta_u[i] * self.scale + 0.5) / self.scale
@@ -171,7 +171,7 @@ class CsbDt:
         self.h[i] = 0.0
 
     def share(self, i, lost):
-        """Bring what arm i holds to the middle of its interval, as far as the budget lasts."""
+        """Move the part of arm i to the middle of its interval, as far as the budget allows."""
         mid = (self.theta_l[i] + self.theta_u[i]) / 2.0
         if self.h[i] > mid:
             self.free += self.h[i] - mid

@@ -17,24 +17,25 @@ from weakfeedback.allocation.common import (
 from weakfeedback.kernels.knapsack import pack_again
 from weakfeedback.validate import MOST_ARMS, brief, integer, limited, number
 
-CELLS = 100_000_000  # of all arms
+CELLS = 100_000_000  # maximum number of amounts kept, of all arms
 LEVELS = 4096  # maximum number of amounts with pending zeros kept per arm
 
 
 class CsbDu:
     """Linear search for every arm's threshold in steps of gamma, with Thompson sampling of the means; anytime.
 
-    Arm i's threshold is known to exceed L_i, and L_i + gamma is its estimate. While the budget can pay all estimates,
-    every arm is served: L_i + gamma where L_i > 0, an equal share of the rest where L_i = 0. Afterwards
+    Arm i's threshold is known to exceed L_i, and L_i + gamma is its estimate. While the budget covers all estimates,
+    every arm gets something: L_i + gamma where L_i > 0, an equal share of the rest where L_i = 0. Afterwards
 
         A_t = KP(mu, L + gamma, Q),   mu_i ~ Beta(S_i, F_i),   a_i = L_i + gamma for i in A_t.
 
     A loss at a_i gives L_i = max(L_i, a_i). S_i - 1 losses and F_i - 1 rounds without a loss were seen of arm i where
-    it was surely not served. Zeros wait in Z_i, counted by amount: a loss proves genuine those at no larger amount.
+    it was certainly not served. Zeros wait in Z_i, counted by amount: a loss proves that those at its amount and below
+    are genuine.
 
-    Deviations from the printed algorithm: amounts within 1e-12 are one; zeros are kept for at most 4096 amounts per
-    arm (more are counted at the next larger one, so they are never used too early). Late feedback at L_i or less is a
-    true sample.
+    Deviations from the printed algorithm: amounts within 1e-12 count as equal; zeros are kept for at most 4096 amounts
+    per arm (further ones are counted at the next larger amount, so they are never used too early). Late feedback at L_i
+    or less is a true sample.
 
     Draws: in ``select`` one ``rng.beta(S[i], F[i])`` for each arm in index order, in every round. ``update`` draws one
     ``rng.random()`` for each arm whose S and F it changes with a loss strictly between 0 and 1, in index order.
@@ -46,7 +47,7 @@ class CsbDu:
     gamma : number > 0
         The step. Safe up to ``problem.gamma``, which a learner does not know; the regret grows like 1 / gamma.
     every : integer >= 1
-        Solve the knapsack every this many rounds, and whenever the kept set no longer fits.
+        Solve the knapsack once in this many rounds, and whenever the current set no longer fits.
 
     References
     ----------
@@ -76,11 +77,11 @@ class CsbDu:
         self.Q = number("budget", budget, above=0.0)
         self.gamma = number("gamma", gamma, above=0.0)
         self.N = integer("every", every, 1)
-        self.S = np.ones(self.K)  # S[i] - 1 losses of arm i, where it was surely not served
+        self.S = np.ones(self.K)  # S[i] - 1 losses of arm i, where it was certainly not served
         self.F = np.ones(self.K)  # F[i] - 1 rounds without a loss there
-        self.L = np.zeros(self.K)  # the threshold of arm i is larger
+        self.L = np.zeros(self.K)  # the threshold of arm i is larger than this
         self.theta_hat = np.full(self.K, self.gamma)  # L + gamma
-        # the equal share falls with every loss, and the budget pays Q / gamma of them
+        # the equal share falls with every loss, and the budget allows Q / gamma losses
         size = math.ceil(min(LEVELS, self.Q / self.gamma + self.K + 2.0))
         if self.K * size > CELLS:
             raise ValueError(f"arms must be at most {CELLS // size} for this gamma, got {brief(arms)}")
@@ -107,7 +108,7 @@ class CsbDu:
         return total <= self.Q * (1.0 + SLACK)
 
     def share(self):
-        """Return L_i + gamma for arms that lost something, and equal shares of the rest for the others."""
+        """Return L_i + gamma for arms that had a loss, and equal shares of the rest for the others."""
         left = 0.0
         untouched = 0
         for i in range(self.K):
@@ -128,7 +129,7 @@ class CsbDu:
             for i in range(self.K):
                 self.A[i] = allocation[i] > 0.0
         for i in range(self.K):
-            if allocation[i] <= self.L[i] + TINY:  # surely not served
+            if allocation[i] <= self.L[i] + TINY:  # certainly not served
                 self.learn(i, observed[i], 0, rng)
             elif observed[i] > 0.0:
                 self.L[i] = allocation[i]

@@ -24,25 +24,25 @@ class CsbMk:
     """Binary search for every arm's threshold, then Thompson sampling with a knapsack (CTS-Beta).
 
     Arm i's threshold is known to lie in (theta_l, theta_u]. Until it is known to within gamma, the arm is tried
-    at the middle: a loss raises theta_l to what was given, W rounds without one lower theta_u. While such arms are
-    left, they get their trial amounts first, in index order; then known arms get theta_u, in the order of
+    at the middle: a loss raises theta_l to the amount given, W rounds without a loss lower theta_u. Such unknown arms
+    get their trial amounts first, in index order; then known arms get theta_u, in the order of
 
         mu_i / theta_u,i,   mu_i ~ Beta(S_i, F_i)
 
-    as long as the budget lasts. When all thresholds are known, the arms KP(mu, theta_hat, Q) get theta_hat_i.
+    while budget is left. When all thresholds are known, the arms KP(mu, theta_hat, Q) get theta_hat_i.
 
     If only n < K thresholds are different (``distinct``), the first unknown arm is tried at thresholds already found,
-    Theta_n, before the middle of its interval. That n < K is used, not its value. Without ``distinct``, or with
+    Theta_n, before the middle of its interval. Only that n < K is used, not its value. Without ``distinct``, or with
     ``distinct=arms``, this is CSB-DK.
 
     W_delta = log(K log2(ceil(1 + Q/gamma)) / delta) / log(1 / (1 - epsilon)), rounded up.
 
     Deviations from the printed algorithm, whose regret is linear: the estimate of a known arm is theta_u, also after
     a round in which the arm gets nothing; ``theta_u - theta_l <= gamma`` has a tolerance of 1e-12, without which the
-    search never ends in doubles; the budget is charged what the first unknown arm really gets; Z_i starts again when
-    another amount is tried (not when the arm pauses); Theta_n holds no value twice. Late feedback is judged by what was
-    given: at most theta_l is a true sample; a loss at theta_u or more, of an arm still searched, reopens the interval
-    above it. As printed, a known arm's estimate is never repaired.
+    search never ends in doubles; the budget is charged with what the first unknown arm really gets; Z_i is reset when
+    another amount is tried (not when the arm pauses); Theta_n holds no value twice. Late feedback is interpreted with
+    the amount given: at theta_l or less it is a true sample; a loss at theta_u or more reopens the interval of an arm
+    that is still being searched. As printed, the estimate of a known arm is never repaired.
 
     Draws: in ``select`` one ``rng.beta(S[i], F[i])`` for each arm in index order, in every round. ``update`` draws one
     ``rng.random()`` for each arm whose S and F it changes with a loss strictly between 0 and 1, in index order.
@@ -52,7 +52,7 @@ class CsbMk:
     arms, budget
         K and Q.
     epsilon, delta : numbers in (0, 1)
-        A lower bound of the mean losses; how likely a wrong threshold may be.
+        A lower bound on the mean losses; the accepted probability of a wrong threshold.
     gamma : number > 0
         How precisely thresholds are found. Safe up to ``problem.gamma``, which a learner does not know.
     distinct : integer from 1 to K, optional
@@ -65,7 +65,8 @@ class CsbMk:
         Round the estimates to this many decimals, as the program of 2019 does (after a search to one digit more).
         Right only if the true thresholds have no more decimals.
     every : integer >= 1
-        Solve the knapsack in the first round after the search and then every this many rounds; keep the set in between.
+        Solve the knapsack in the first round after the search and then once in this many rounds; keep the set in
+        between.
 
     References
     ----------
@@ -115,10 +116,10 @@ class CsbMk:
         self.N = integer("every", every, 1)
         self.scale = 0.0 if decimals is None else 10.0 ** integer("decimals", decimals, 0, 12)
         self.many = distinct is not None and integer("distinct", distinct, 1, self.K) < self.K  # n < K
-        self.S = np.ones(self.K)  # S[i] - 1 losses of arm i, where it was surely not served
+        self.S = np.ones(self.K)  # S[i] - 1 losses of arm i, where it was certainly not served
         self.F = np.ones(self.K)  # F[i] - 1 rounds without a loss there
         self.Z = np.zeros(self.K, dtype=np.int64)  # rounds without a loss at probed[i]
-        self.probed = np.zeros(self.K)  # the amount at which arm i was tried last
+        self.probed = np.zeros(self.K)  # the amount at which arm i was last tried
         self.theta_l = np.zeros(self.K)
         self.theta_u = np.full(self.K, self.top)
         self.theta_g = np.zeros(self.K, dtype=np.bool_)  # whether the threshold is known to within gamma
@@ -140,7 +141,7 @@ class CsbMk:
         return give_chosen(pack_again(mu, self.theta_hat, self.Q, self.A), self.theta_hat)  # line 26
 
     def explore(self, mu):
-        """Try the unknown arms, and serve known ones with what is left (events B and H, line 18)."""
+        """Try the unknown arms, and serve known ones with the rest (events B and H, line 18)."""
         allocation = np.zeros(self.K)
         room = self.Q * (1.0 + SLACK)
         used = 0.0
@@ -187,7 +188,7 @@ class CsbMk:
         self.keep_set(allocation)
         for i in range(self.K):
             lost = observed[i] > 0.0
-            if allocation[i] <= self.theta_l[i] + TINY:  # surely not served
+            if allocation[i] <= self.theta_l[i] + TINY:  # certainly not served
                 self.learn(i, observed[i], 0, rng)
             elif not self.theta_g[i]:
                 zeros = self.narrow(i, allocation[i], lost)
@@ -223,14 +224,14 @@ class CsbMk:
                 self.theta_hat[i] = math.floor(self.theta_u[i] * self.scale + 0.5) / self.scale
 
     def advance(self):
-        """Go to the first arm that is not known; Theta_n collects the thresholds before it (lines 8 to 10)."""
+        """Advance to the first arm that is not known; Theta_n collects the thresholds before it (lines 8 to 10)."""
         while self.n_i < self.K and self.theta_g[self.n_i]:
             self.collect(self.theta_hat[self.n_i])
             self.n_i += 1
         self.found = self.n_i == self.K
 
     def collect(self, theta):
-        """Insert a threshold into Theta_n, unless it is there."""
+        """Insert a threshold into Theta_n, unless it is already there."""
         for k in range(self.known):
             if abs(self.Theta_n[k] - theta) <= TINY:
                 return

@@ -16,17 +16,18 @@ class CsbSk:
 
         A_t = top-M of mu_i ~ Beta(S_i, F_i),   a_i = Theta[j] = Q/M for i in A_t,   M = K - j + 1
 
-    A loss in A_t proves Theta[j] too small (l = j + 1); W rounds without one make it sufficient (u = j); then
-    j = floor((l + u) / 2). The search ends when j = u. S_i - 1 losses and F_i - 1 rounds without a loss were seen of
-    arm i where it was surely not served. Zeros seen at Theta[j] wait in Z_i: a loss proves them genuine.
+    A loss in A_t proves that Theta[j] is too small (l = j + 1); after W rounds without a loss it is accepted (u = j);
+    then j = floor((l + u) / 2). The search ends when j = u. S_i - 1 losses and F_i - 1 rounds without a loss were seen
+    of arm i where it was certainly not served. Zeros seen at Theta[j] wait in Z_i until a loss proves that they are
+    genuine.
 
-    W_delta = log(log2(K) / delta) / log(1 / (1 - epsilon)), rounded up: a loss of mean epsilon or more stays away for
-    so long with probability delta at most, over the whole search.
+    W_delta = log(log2(K) / delta) / log(1 / (1 - epsilon)), rounded up: over the whole search, the probability that a
+    loss with mean at least epsilon fails to occur for so long is at most delta.
 
     Deviations from the printed algorithm: W is an integer (the text compares a count with a real number); M is
-    computed as K - j + 1, not as Q / Theta[j], which is no integer in doubles; one arm needs no search. As printed, a
-    loss in A_t after the search is ignored: a wrong estimate is never repaired. Late feedback of a candidate
-    found too small since (index < l) is a true sample of every arm.
+    computed as K - j + 1, not as Q / Theta[j], which is not an integer in doubles; one arm needs no search. As printed,
+    a loss in A_t after the search is ignored: a wrong estimate is never repaired. Late feedback at a candidate since
+    found too small (index < l) is a true sample of every arm.
 
     Draws: in ``select`` one ``rng.beta(S[i], F[i])`` for each arm in index order. ``update`` draws one ``rng.random()``
     for each arm whose S and F it changes with a loss strictly between 0 and 1, in index order (none for 0/1).
@@ -36,9 +37,9 @@ class CsbSk:
     arms, budget
         K and Q.
     epsilon : number in (0, 1)
-        A lower bound of the mean losses.
+        A lower bound on the mean losses.
     delta : number in (0, 1)
-        How likely a wrong threshold may be.
+        The accepted probability of a wrong threshold.
     wait : integer >= 1, optional
         W, instead of the formula.
 
@@ -72,7 +73,7 @@ class CsbSk:
         self.K = limited("arms", arms, 1, MOST_ARMS)
         self.Q = number("budget", budget, above=0.0)
         self.W = rounds_to_wait(wait, wait_same(self.K, epsilon, delta))
-        self.S = np.ones(self.K)  # S[i] - 1 losses of arm i, where it was surely not served
+        self.S = np.ones(self.K)  # S[i] - 1 losses of arm i, where it was certainly not served
         self.F = np.ones(self.K)  # F[i] - 1 rounds without a loss there
         self.Z = np.zeros(self.K)  # rounds without a loss at the candidate j
         self.C = 0  # rounds without any loss at the candidate j
@@ -90,7 +91,7 @@ class CsbSk:
     def update(self, allocation, observed, rng):
         """Learn from the losses that were seen under this allocation (lines 8 to 19)."""
         played = self.K - count_served(allocation) + 1
-        if played < self.l:  # known to be too little: nothing was censored
+        if played < self.l:  # the amount is known to be too small: nothing was censored
             for i in range(self.K):
                 self.learn(i, observed[i], 0.0, rng)
         elif played == self.j and not self.found:
@@ -103,7 +104,7 @@ class CsbSk:
             self.learn_outside(allocation, observed, rng)
 
     def raise_candidate(self, observed, rng):
-        """A loss: Theta[j] is too small, and what was seen at it is genuine (lines 10 and 11)."""
+        """Record a loss: Theta[j] is too small, and what was seen at it is genuine (lines 10 and 11)."""
         for i in range(self.K):
             self.learn(i, observed[i], self.Z[i], rng)
             self.Z[i] = 0.0
@@ -111,7 +112,7 @@ class CsbSk:
         self.next_candidate()
 
     def count_quiet_round(self, allocation):
-        """No loss: after W such rounds Theta[j] suffices (lines 13 and 14)."""
+        """Count a round without a loss: after W such rounds Theta[j] suffices (lines 13 and 14)."""
         for i in range(self.K):
             if allocation[i] > 0.0:
                 self.Z[i] += 1.0

@@ -1,4 +1,4 @@
-"""CSB-ST: the predecessor of CSB-SK, which learns the means only after the threshold (NeurIPS 2019)."""
+"""CSB-ST: the predecessor of CSB-SK; it learns the means only after the threshold (NeurIPS 2019)."""
 
 import math
 from typing import ClassVar
@@ -15,10 +15,10 @@ class CsbSt(CsbSk):
     The search is that of CSB-SK, but S and F stay at 1 until it has ended, so that the M arms that get Q/M each
     are drawn at random meanwhile. Then MP-TS is played with the threshold found.
 
-    W_delta is that of CSB-SK divided by max(1, floor(Q)) as published: thresholds are at most 1 there, and so many
+    W_delta is that of CSB-SK divided by max(1, floor(Q)), as published: there thresholds are at most 1, so that many
     arms are tried together. The program of 2019 waited ``wait_program(arms, budget, epsilon, delta)`` rounds.
 
-    The publication does not say which arms to try during the search; here it is left to the draws, as in CSB-SK. The
+    The publication does not say which arms to try during the search; here the draws decide, as in CSB-SK. The
     authors' program also drops candidates above 1 (``search_max=1``).
 
     Draws: as CSB-SK; ``update`` draws nothing during the search.
@@ -63,7 +63,7 @@ class CsbSt(CsbSk):
         """Learn from the losses that were seen under this allocation: the threshold, or the means."""
         played = self.K - count_served(allocation) + 1
         if self.found:
-            if played < self.l:  # known to be too little: nothing was censored
+            if played < self.l:  # the amount is known to be too small: nothing was censored
                 for i in range(self.K):
                     self.learn(i, observed[i], 0.0, rng)
             else:

@@ -13,12 +13,12 @@ class CsbSu:
 
         A_t = top-L of mu_i ~ Beta(S_i, F_i),   a_i = Q/L for i in A_t
 
-    starting with L = K. A loss in A_t proves Q/L too small: L becomes one less. S_i - 1 losses and F_i - 1 rounds
-    without a loss were seen of arm i where it was surely not served. Zeros seen at Q/L wait in Z_i; a loss proves
-    those of the arms in A_t genuine (the printed algorithm forgets the others).
+    starting with L = K. A loss in A_t proves that Q/L is too small: L falls by one. S_i - 1 losses and F_i - 1 rounds
+    without a loss were seen of arm i where it was certainly not served. Zeros seen at Q/L wait in Z_i; a loss proves
+    that those of the arms in A_t are genuine (the printed algorithm forgets the others).
 
     Deviations from the printed algorithm: L is never below 1 (no problem has a threshold above Q). A loss at Q/l
-    gives L = min(L, l - 1), which is the same without delay; late feedback of an l > L is a true sample of every arm.
+    gives L = min(L, l - 1), which is the same without delay; late feedback at an l > L is a true sample of every arm.
 
     Draws: in ``select`` one ``rng.beta(S[i], F[i])`` for each arm in index order. ``update`` draws one ``rng.random()``
     for each arm whose S and F it changes with a loss strictly between 0 and 1, in index order (none for 0/1).
@@ -55,7 +55,7 @@ class CsbSu:
         self.K = limited("arms", arms, 1, MOST_ARMS)
         self.Q = number("budget", budget, above=0.0)
         self.L = self.K  # number of arms served
-        self.S = np.ones(self.K)  # S[i] - 1 losses of arm i, where it was surely not served
+        self.S = np.ones(self.K)  # S[i] - 1 losses of arm i, where it was certainly not served
         self.F = np.ones(self.K)  # F[i] - 1 rounds without a loss there
         self.Z = np.zeros(self.K)  # rounds without a loss at Q/L
         self.theta_hat = np.full(self.K, self.Q / self.K)
@@ -70,7 +70,7 @@ class CsbSu:
         served = count_served(allocation)
         lost = some_positive(allocation, observed)
         for i in range(Z.size):
-            if allocation[i] <= 0.0 or served > L:  # surely not served
+            if allocation[i] <= 0.0 or served > L:  # certainly not served
                 bit = coin(observed[i], rng)
                 S[i] += bit
                 F[i] += 1.0 - bit

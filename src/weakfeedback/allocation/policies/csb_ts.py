@@ -1,4 +1,4 @@
-"""CSB-TS: Thompson sampling with the exact posterior of threshold and mean, for losses and rewards; no bound known."""
+"""CSB-TS: Thompson sampling from the exact posterior of threshold and mean, for losses and rewards; no bound known."""
 
 import math
 
@@ -9,9 +9,9 @@ from weakfeedback.allocation.posterior import cheapest_join, first_above, lay_ou
 from weakfeedback.kernels.knapsack import CELLS, branch_and_bound, fill_levels
 from weakfeedback.validate import MOST_ARMS, brief, limited, number
 
-NODES = 3000  # of the knapsack's search tree, before dynamic programming over the levels takes over
-LEAST = 1e-300  # a thousandth of this is still a number
-WORTH = 1e-6  # an arm is probed if it is expected to gain more
+NODES = 3000  # nodes of the knapsack's search tree, before dynamic programming over the levels takes over
+LEAST = 1e-300  # smallest budget: a thousandth of it is still a normal number
+WORTH = 1e-6  # an arm is probed only if its expected gain is larger
 REST = 0.001 * (1.0 + SLACK)  # what the .999-quantile leaves; the slack settles exact ties
 LEVELS = 256  # maximum number of levels with zeros kept per arm
 MIDDLE = 0.5 * (1.0 + SLACK)  # of the median; the slack settles exact ties
@@ -19,24 +19,24 @@ POOL = 30  # real-valued outcomes: the pooled prior weighs at most as much as th
 
 
 class CsbTs:
-    """Draw a threshold and a mean for every arm from what is known of both, and serve what the budget can pay; anytime.
+    """Draw a threshold and a mean for every arm from their posterior, and serve what the budget can pay for; anytime.
 
     Amounts are levels 0, ..., C of one ``step`` each. The threshold theta_i of arm i is one of 1, ..., C + 1 (C + 1:
     the budget cannot serve it), its mean lies in [0, 1]; both are uniform at first. Of arm i, P positive outcomes were
-    seen, S of them (or of their coins) were ones, and F_i(k) zeros are genuine if theta_i = k: those at levels < k
+    seen, S of them (after binarisation) were ones, and F_i(k) zeros are genuine if theta_i = k: those at levels < k
     (losses), at levels >= k (rewards). Positive outcomes bound the support: a loss at l proves theta_i > l, a reward
     theta_i <= l. On the support
 
         Pr(theta_i = k) ~ B(1 + P, 1 + F_i(k)),   mu_i | theta_i = k ~ Beta(1 + S, 1 + F_i(k) + P - S)
 
-    exactly. Cover (losses): with e_i the largest level at which arm i lost, R = C - sum of e_i levels are left with
-    which all arms might be served. As long as that is half of an equal share, R >= C / 2K (and R >= K), all are:
+    exactly. Cover (losses): with e_i the largest level at which arm i had a loss, R = C - sum of e_i levels are left to
+    serve all arms. While R is at least half of an equal share, R >= C / 2K (and R >= K), every arm gets something:
 
         a_i = e_i + 1 + floor((R - K) w_i / sum of w),   w_i = (median of theta_i) - e_i rounded up to a power of 2
 
-    (rounded, so that amounts change seldom and few levels are kept). Nothing is lost if the budget covers all
-    thresholds, and bounds are found quickly if it does not. Otherwise every round draws (k_i, mu_i) for each arm;
-    rewards draw k_i twice and keep the smaller. Then
+    (rounded, so that amounts rarely change and few levels are kept). If the budget covers all thresholds, nothing is
+    lost; if it does not, bounds are found quickly. Otherwise every round draws (k_i, mu_i) for each arm; for rewards it
+    draws k_i twice and keeps the smaller. Then
 
         A_t = KP(mu, k, C),   a_i = k_i on A_t,   R = C - sum of a_i.
 
@@ -44,35 +44,36 @@ class CsbTs:
     raised towards its .999-quantile u_i. Probe: what is left goes to the arm outside A_t with the largest
     mu_i Pr(theta_i <= R), if that exceeds 1e-6.
 
-    Real-valued outcomes: where most positive outcomes lie strictly between 0 and 1, a zero says more, since such
-    outcomes are hardly ever 0. Then P and F_i(k) in the law of theta_i are raised by what all arms have shown, positive
-    outcomes and genuine zeros in their proportion, as many as 30 together.
+    Real-valued outcomes: where most positive outcomes lie strictly between 0 and 1, a zero says more, because such
+    outcomes are hardly ever 0. Then P and F_i(k) in the distribution of theta_i are raised by what all arms together
+    have shown, positive outcomes and genuine zeros in their proportion, at most 30 in total.
 
-    No regret bound is known. The weakness is the step: thresholds are rounded up to levels, and if the optimal set
-    does not fit any more the regret is linear. A finer step costs little: log(1 / step) more rounds of search. It
-    keeps no estimate, so that ``found_at`` and ``really_equivalent`` say nothing of it.
+    No regret bound is known. The weakness is the step: thresholds are rounded up to levels, and if the optimal set then
+    no longer fits, regret is linear. A finer step costs little: log(1 / step) more rounds of search. It keeps no
+    estimate, so ``found_at`` and ``really_equivalent`` say nothing about it.
 
-    Late feedback is right: P, S, the support and the zeros by level are sums and extremes over what was given and
-    seen, whenever it is told.
+    Feedback may arrive late: P, S, the support and the zeros by level are sums and extremes over what was given and
+    seen, in any order.
 
     The posterior is a step function, constant between levels with zeros: it is kept as a sorted list of those inside
     the support. Rewards are kept mirrored, level l as C + 1 - l and theta as C + 2 - theta, which makes them losses.
-    It grows like log C while positive outcomes come, and has room for 256 levels. Arms that hardly ever give any can
-    fill it; then the two neighbours are joined, at the farther, between which the posterior changes least. From then
-    on it is not exact any more: F is too small between the two, by a few of hundreds of zeros.
+    It grows like log C while positive outcomes occur, and has room for 256 levels. Arms whose outcomes are almost
+    always 0 can fill it. Then the two neighbours between which the posterior changes least are merged at the farther
+    one. From then on the posterior is no longer exact: F is too small between the two, by a few of hundreds of zeros.
 
     Draws: in ``select`` none while all are covered; else for each arm in index order ``rng.random()``, which inverts
     the distribution of theta_i along the support in the direction of growing F_i (up for losses, down for rewards);
     ``rng.beta(1 + S, 1 + F + P - S)``; for rewards one more ``rng.random()``. ``update`` draws one ``rng.random()`` for
-    each outcome that it enters strictly between 0 and 1, in index order.
+    each recorded outcome strictly between 0 and 1, in index order.
 
     Parameters
     ----------
     arms, budget
         K and Q.
     step : number > 0, optional
-        The resolution: at most the budget, and small against what the optimal allocation leaves of it, if anything. If
-        left out, a thousandth of the budget's leading decimal place: .001 for budgets from 1 to 10, .01 from 10 to 100.
+        The resolution: at most the budget, and small compared with what the optimal allocation leaves of it, if
+        anything. If left out, a thousandth of the budget's leading decimal place: .001 for budgets from 1 to 10, .01
+        from 10 to 100.
     setting : "loss" or "reward"
 
     References
@@ -93,7 +94,7 @@ class CsbTs:
     ([True, True, False], [True, True, False])
     """
 
-    in_short = "draws thresholds and means alike; anytime"
+    in_short = "draws both thresholds and means; anytime"
     sample_problem = "different"
     delay_safe = True
     made_for = ("loss", "reward")
@@ -154,7 +155,7 @@ class CsbTs:
         return allocation
 
     def serve(self, n, ends, share, total, rng):
-        """Return the levels that are best for a draw of all thresholds and means."""
+        """Return the best levels for a draw of all thresholds and means."""
         k = np.empty(self.K)
         mu = np.empty(self.K)
         for i in range(self.K):
@@ -186,7 +187,7 @@ class CsbTs:
         return t, mu
 
     def pad(self, level, left, chosen, mu, n, ends, share, total):
-        """Raise arms that are served while something is left, the worthiest first; return what is left (rewards)."""
+        """Raise chosen arms while levels are left, in order of their gain per level; return what is left (rewards)."""
         target = np.empty(self.K, dtype=np.int64)
         gain = np.empty(self.K)
         for i in range(self.K):
@@ -200,7 +201,7 @@ class CsbTs:
         return raise_worthiest(level, left, target, gain)
 
     def probe(self, level, left, chosen, mu, n, ends, share, total):
-        """Give what is left to the arm outside the set that it is most likely to serve, weighed by its mean."""
+        """Give what is left to the unchosen arm with the largest mean times probability that this serves it."""
         best = -1
         worth = WORTH
         for i in range(self.K):
@@ -216,10 +217,10 @@ class CsbTs:
             level[best] = left
 
     def update(self, allocation, observed, rng):
-        """Enter the outcomes that were seen under this allocation."""
+        """Record the outcomes that were seen under this allocation."""
         for i in range(self.K):
             if observed[i] != observed[i]:
-                continue  # NaN: no report came from there
+                continue  # NaN: no report for this arm
             level = min(int(allocation[i] / self.step + 0.5), self.C)
             if self.reward and level == 0:
                 continue  # nothing can be earned there
@@ -237,7 +238,7 @@ class CsbTs:
                 self.count_zero(i, place)
 
     def narrow(self, i, place):
-        """The threshold of arm i lies beyond this place: zeros up to it are genuine."""
+        """Record that the threshold of arm i lies beyond this place: zeros up to it are genuine."""
         self.edge[i] = place
         gone = 0
         while gone < self.used[i] and self.levels[i, gone] <= place:
@@ -261,7 +262,7 @@ class CsbTs:
         if low < self.used[i] and self.levels[i, low] == place:
             self.zeros[i, low] += 1
             return
-        if self.used[i] == self.levels.shape[1]:  # full: two neighbours become one, at the farther
+        if self.used[i] == self.levels.shape[1]:  # full: merge two neighbours at the farther one
             gone = cheapest_join(i, self.P, self.F, self.levels, self.zeros, self.used)
             self.zeros[i, gone + 1] += self.zeros[i, gone]
             self.used[i] -= 1
@@ -278,7 +279,7 @@ class CsbTs:
         self.used[i] += 1
 
     def belief(self, arm):
-        """Return what is known of an arm: amounts, increasing, and for each its probability and parameters a, b.
+        """Return what is known about an arm: amounts, increasing, and for each its probability and parameters a, b.
 
         The threshold is ``amounts[j]`` with ``probability[j]``, and the mean is then Beta(a[j], b[j]). The last amount
         is infinite: the budget cannot serve the arm. For reports; playing needs no such list.
@@ -312,7 +313,7 @@ def default_step(budget):
 
 
 def pool(P, F, fractions):
-    """Return P and F of all arms for the law of the thresholds, raised by the common experience if outcomes are real.
+    """Return P and F of all arms for the posterior of the thresholds, raised by pooled outcomes if these are real.
 
     >>> [counts.tolist() for counts in pool(np.array([2, 4]), np.array([0, 3]), 3)]  # three fractions: half of six
     [[2, 4], [0, 3]]
@@ -334,7 +335,7 @@ def pool(P, F, fractions):
 
 
 def may_cover(edge, C):
-    """Whether the levels beyond all lower bounds are half of an equal share of the budget, and one for each arm.
+    """Whether at least half of an equal share of the budget is left beyond all lower bounds, and a level per arm.
 
     >>> [bool(may_cover(np.array(edge), 10)) for edge in ([3, 4], [4, 4], [0] * 11)]
     [True, False, False]
@@ -346,7 +347,7 @@ def may_cover(edge, C):
 
 
 def cover(edge, middle, C):
-    """Return levels for all arms: beyond its bound each gets one level, and of the others as its median lies above.
+    """Return levels for all arms: each gets its bound plus one, and a share of the rest by how far its median is above.
 
     >>> cover(np.array([0, 2]), np.array([3, 3]), 10).tolist()  # 6 levels to share, 4 to 1
     [5, 4]
@@ -366,7 +367,7 @@ def cover(edge, middle, C):
 
 
 def raise_worthiest(level, left, target, gain):
-    """Raise arms to their targets while something is left, by decreasing gain; return what is left."""
+    """Raise arms to their targets by decreasing gain while levels are left; return what is left."""
     while left > 0:
         best = 0
         for i in range(len(gain)):

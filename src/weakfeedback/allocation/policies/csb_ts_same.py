@@ -1,4 +1,4 @@
-"""CSB-TS-same: Thompson sampling with the exact posterior of one threshold and all means; no bound known."""
+"""CSB-TS-same: Thompson sampling from the exact posterior of one threshold and all means; no bound known."""
 
 import numpy as np
 
@@ -8,32 +8,33 @@ from weakfeedback.validate import MOST_ARMS, brief, limited, number
 
 
 class CsbTsSame:
-    """Draw how many arms can be served and a mean for every arm from what is known of both; anytime, no parameter.
+    """Draw the number of arms that can be served, and a mean for every arm, from their posterior; anytime, no
+    parameter.
 
     All arms have one threshold. Only M = floor(Q / theta) matters, the number of arms that can be served, so that
     theta = Q/M is one of Q, Q/2, ..., Q/K; all are equally likely at first, and the means uniform. Of arm i, P_i
-    positive outcomes were seen, S_i of them (or of their coins) were ones, and F_i(M) zeros are genuine under M: those
-    of rounds in which it got nothing or Q/L with L > M (losses), Q/L with L <= M (rewards). A loss at Q/L proves
-    M < L, a reward M >= L. On the support
+    positive outcomes were seen, S_i of them (after binarisation) were ones, and F_i(M) zeros are genuine under M: those
+    of rounds in which it got nothing or Q/L with L > M (losses), Q/L with L <= M (rewards). A loss at Q/L proves M < L,
+    a reward M >= L. On the support
 
         Pr(M) ~ prod_i B(1 + P_i, 1 + F_i(M)),   mu_i | M ~ Beta(1 + S_i, 1 + F_i(M) + P_i - S_i)
 
-    exactly. Every round draws M, then all mu_i, and gives Q/M to the M arms with the largest.
+    exactly. Every round draws M, then all mu_i, and gives Q/M to the M arms with the largest mu_i.
 
-    No regret bound is known. With thresholds that differ it serves all arms as the neediest of those it tried:
-    the regret is linear. It keeps no estimate, so that ``found_at`` and ``really_equivalent`` say nothing of it. A
-    loss at Q, which no threshold explains, leaves M = 1.
+    No regret bound is known. If the thresholds differ, every arm gets what the arm with the largest threshold needs,
+    and regret is linear. It keeps no estimate, so ``found_at`` and ``really_equivalent`` say nothing about it. A loss
+    at Q, which no threshold explains, leaves M = 1.
 
-    Late feedback is right: P, S, the support and the zeros by L are sums and extremes over what was given and seen,
-    whenever it is told.
+    Feedback may arrive late: P, S, the support and the zeros by L are sums and extremes over what was given and seen,
+    in any order.
 
     The candidates are kept in the order in which F grows, t = K + 1 - M for losses and t = M for rewards; zeros seen
     at place y are genuine for t > y, a positive outcome there proves t > y.
 
     Draws: in ``select`` one ``rng.random()``, which inverts the distribution of M from the largest candidate down
     (losses) or from the smallest up (rewards); then ``rng.beta(1 + S_i, 1 + F_i(M) + P_i - S_i)`` for each arm in
-    index order. ``update`` draws one ``rng.random()`` for each outcome that it enters strictly between 0 and 1, in
-    index order.
+    index order. ``update`` draws one ``rng.random()`` for each recorded outcome strictly between 0 and 1, in index
+    order.
 
     Parameters
     ----------
@@ -113,11 +114,11 @@ class CsbTsSame:
         return total, t
 
     def update(self, allocation, observed, rng):
-        """Enter the outcomes that were seen under this allocation."""
+        """Record the outcomes that were seen under this allocation."""
         served = count_served(allocation)
         for i in range(self.K):
             if observed[i] != observed[i]:
-                continue  # NaN: no report came from there
+                continue  # NaN: no report for this arm
             place = 0
             if allocation[i] > 0.0:
                 place = served - 1 if self.reward else self.K + 1 - served
@@ -133,7 +134,7 @@ class CsbTsSame:
                 self.zeros[place, i] += 1
 
     def narrow(self, place):
-        """The threshold lies beyond this place: zeros up to it are genuine."""
+        """Record that the threshold lies beyond this place: zeros up to it are genuine."""
         while self.edge < place:
             self.edge += 1
             for i in range(self.K):
@@ -141,7 +142,7 @@ class CsbTsSame:
                 self.zeros[self.edge, i] = 0
 
     def belief(self, arm):
-        """Return what is known of an arm: amounts, increasing, and for each its probability and parameters a, b.
+        """Return what is known about an arm: amounts, increasing, and for each its probability and parameters a, b.
 
         The threshold is ``amounts[j]`` with ``probability[j]``, and the mean is then Beta(a[j], b[j]). For reports.
         """

@@ -1,4 +1,4 @@
-"""MP-TS and CTS-Beta with the thresholds known: what learning the means alone costs (thesis, section 4.3)."""
+"""MP-TS and CTS-Beta with known thresholds: what it costs to learn the means alone (thesis, section 4.3)."""
 
 import math
 from typing import ClassVar
@@ -19,7 +19,7 @@ from weakfeedback.validate import MOST_ARMS, brief, integer, limited, number, ve
 
 
 class KnownThresholds:
-    """Thompson sampling of the means when the thresholds are given: the floor of all other policies.
+    """Thompson sampling of the means with given thresholds: the reference for all other policies.
 
     With one threshold for all arms this is MP-TS, the M = min(K, floor(Q / theta)) arms with the largest draws get
     theta; otherwise it is CTS-Beta:
@@ -38,7 +38,7 @@ class KnownThresholds:
     thresholds : K numbers >= 0
     setting : "loss" or "reward"
     every : integer >= 1
-        Solve the knapsack every this many rounds and keep the set in between (different thresholds only).
+        Solve the knapsack once in this many rounds and keep the set in between (different thresholds only).
 
     References
     ----------
@@ -54,7 +54,7 @@ class KnownThresholds:
     (2, [0.0, 0.4, 0.4])
     """
 
-    in_short = "the thresholds are given: the floor of all others"
+    in_short = "the thresholds are given: the reference for all others"
     sample_options: ClassVar = {"thresholds": (0.5, 0.5, 0.5, 0.5)}
     delay_safe = True
     made_for = ("loss", "reward")
@@ -94,7 +94,7 @@ class KnownThresholds:
                 self.A[i] = allocation[i] > 0.0
         for i in range(self.K):
             served = allocation[i] >= self.theta_hat[i] * (1.0 - SLACK)
-            if served == self.reward and observed[i] == observed[i]:  # NaN: no report came from there
+            if served == self.reward and observed[i] == observed[i]:  # NaN: no report for this arm
                 bit = coin(observed[i], rng)
                 self.S[i] += bit
                 self.F[i] += 1.0 - bit

@@ -9,14 +9,14 @@ from weakfeedback.allocation.policies.csb_mk import CsbMk
 class NumMk(CsbMk):
     """Binary search for every arm's threshold when rewards are seen, then Thompson sampling with a knapsack.
 
-    Allocations are those of CSB-MK. A reward lowers theta_u to what was given; W rounds without one raise theta_l.
-    Zeros wait in Z_i until a reward at the same amount proves them genuine. An arm that gets its estimate
-    theta_hat (theta_u, while it is searched) or more gives a true sample. The search tests the raw reward, x > 0; S and
-    F take the bit of the binarisation trick. Rewards that are never 0 allow ``wait=1``.
+    Allocations are those of CSB-MK. A reward lowers theta_u to the amount given; W rounds without a reward raise
+    theta_l. Zeros wait in Z_i until a reward at the same amount proves that they are genuine. An arm that gets its
+    estimate theta_hat (theta_u during the search) or more gives a true sample. The search tests the raw reward, x > 0;
+    S and F use the bit of the binarisation trick. Rewards that are never 0 allow ``wait=1``.
 
     Deviations from the printed algorithm: those of CSB-MK; the last test compares with theta_u (printed: an
-    estimate of it). Late feedback is judged by what was given; a reward at theta_l or less, of an arm still searched,
-    reopens the interval below it.
+    estimate of it). Late feedback is interpreted with the amount given; a reward at theta_l or less reopens the
+    interval of an arm that is still being searched.
 
     Draws: in ``select`` one ``rng.beta(S[i], F[i])`` for each arm in index order, in every round. ``update`` draws one
     ``rng.random()`` for each arm whose S and F it changes with a reward strictly between 0 and 1, in index order.
@@ -33,7 +33,7 @@ class NumMk(CsbMk):
 
     Examples
     --------
-    Rewards that are never 0, so one round tells whether an amount suffices:
+    Rewards that are never 0, so one round shows whether an amount suffices:
 
     >>> import numpy as np
     >>> policy, rng = NumMk(2, 1.0, epsilon=0.5, delta=0.1, gamma=0.01, wait=1), np.random.default_rng(0)
@@ -55,7 +55,7 @@ class NumMk(CsbMk):
         self.keep_set(allocation)
         for i in range(self.K):
             gained = observed[i] > 0.0
-            if allocation[i] >= self.theta_hat[i] - TINY:  # surely served
+            if allocation[i] >= self.theta_hat[i] - TINY:  # certainly served
                 self.learn(i, observed[i], 0, rng)
             elif not self.theta_g[i] and allocation[i] > TINY:
                 zeros = self.narrow(i, allocation[i], gained)

@@ -13,12 +13,12 @@ class NumSk(CsbSk):
 
         A_t = top-M of mu_i ~ Beta(S_i, F_i),   a_i = Theta[j] = Q/M for i in A_t,   M = K - j + 1
 
-    but a reward in A_t proves Theta[j] sufficient (u = j), and W rounds without one make it too small (l = j + 1).
-    Zeros seen at Theta[j] wait in Z_i: a reward proves them genuine. The search tests the raw reward, x > 0; S
-    and F take the bit of the binarisation trick. Rewards that are never 0 allow ``wait=1``.
+    but a reward in A_t proves that Theta[j] suffices (u = j), and after W rounds without a reward it counts as too
+    small (l = j + 1). Zeros seen at Theta[j] wait in Z_i until a reward proves that they are genuine. The search tests
+    the raw reward, x > 0; S and F use the bit of the binarisation trick. Rewards that are never 0 allow ``wait=1``.
 
-    Deviations from the printed algorithm: those of CSB-SK. Late feedback of a candidate known to suffice is a true
-    sample of the arms served; of one found too small it teaches nothing.
+    Deviations from the printed algorithm: those of CSB-SK. Late feedback at a candidate known to suffice is a true
+    sample of the arms served; at one found too small it is ignored.
 
     Draws: in ``select`` one ``rng.beta(S[i], F[i])`` for each arm in index order. ``update`` draws one ``rng.random()``
     for each arm whose S and F it changes with a reward strictly between 0 and 1, in index order (none for 0/1).
@@ -53,7 +53,7 @@ class NumSk(CsbSk):
     def update(self, allocation, observed, rng):
         """Learn from the rewards that were seen under this allocation (lines 8 to 18)."""
         played = self.K - count_served(allocation) + 1
-        if played >= self.u:  # suffices; this is also the case once the search has ended
+        if played >= self.u:  # the amount suffices, as it also does once the search has ended
             for i in range(self.K):
                 if allocation[i] > 0.0:
                     self.learn(i, observed[i], 0.0, rng)
@@ -64,7 +64,7 @@ class NumSk(CsbSk):
                 self.count_empty_round(allocation)
 
     def lower_candidate(self, allocation, observed, rng):
-        """A reward: Theta[j] suffices, and what was seen at it is genuine (lines 10 to 12)."""
+        """Record a reward: Theta[j] suffices, and what was seen at it is genuine (lines 10 to 12)."""
         for i in range(self.K):
             if allocation[i] > 0.0:
                 self.learn(i, observed[i], self.Z[i], rng)
@@ -75,7 +75,7 @@ class NumSk(CsbSk):
         self.next_candidate()
 
     def count_empty_round(self, allocation):
-        """No reward: after W such rounds Theta[j] is too small (lines 14 and 15)."""
+        """Count a round without a reward: after W such rounds Theta[j] is too small (lines 14 and 15)."""
         for i in range(self.K):
             if allocation[i] > 0.0:
                 self.Z[i] += 1.0

@@ -207,11 +207,11 @@ class Air:
 
     @property
     def choices(self) -> np.ndarray:
-        """All choices so far: one row for each slot, one column for each player, -1 for idling."""
+        """Return all choices so far: one row for each slot, one column for each player, -1 for idling."""
         return np.array(self._log, dtype=np.int64).reshape(-1, self.problem.players)
 
     @property
     def order(self) -> np.ndarray:
-        """The index of each channel's mean among the problem's means."""
+        """Return the index of each channel's mean among the problem's means."""
         found: np.ndarray = self._world.order.copy()
         return found

@@ -70,7 +70,7 @@ class RadioReport:
     seconds: float
 
     def mean_of(self, channel: int) -> float:
-        """The mean reward of a channel."""
+        """Return the mean reward of a channel."""
         return float(self.problem.means[self.order[channel]])
 
     def as_json(self) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class RandomArm:
     """
 
     in_short = "stops at an arm drawn at random"
-    explained = "Random stops at a stage drawn by lot, whatever was seen."
+    explained = "Random stops at a stage drawn at random, whatever was seen."
     delay_safe = True
     recostable = True  # nothing is learned
 

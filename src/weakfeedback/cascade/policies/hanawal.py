@@ -11,14 +11,14 @@ from weakfeedback.validate import cumulative_costs, number
 class HanawalHeuristic:
     """The one-sided test with upper confidence bounds on disagreements.
 
-    Stops at the first arm that no later arm is worth leaving for, even optimistically, or at the last:
+    Stops at the first arm for which no later arm is worth its extra cost, even optimistically, or at the last:
 
         I_t = min { i : C_j - C_i >= U_ij for all j > i } or K,
         U_ij = D_ij / N_ij + sqrt(alpha log t / N_ij)
 
     with D_ij disagreements in N_ij comparisons of arms i < j. The thesis compares against "Algorithm 2" of
-    the paper without printing it; this is a reconstruction. At an equal alpha it decides as USS-UCB does
-    but for ties: what the thesis shows between the two is the difference of alpha = 1.5 and alpha = 0.5.
+    the paper without printing it; this is a reconstruction. With the same alpha it decides as USS-UCB does, except for
+    ties: the difference that the thesis shows between the two is that of alpha = 1.5 and alpha = 0.5.
 
     Draws: none.
 
@@ -62,7 +62,7 @@ class HanawalHeuristic:
         self.t = 1  # the round: one more than the feedbacks so far
         self.D = np.zeros((self.K, self.K))  # D[i, j] disagreements of arms i < j
         self.N = np.zeros((self.K, self.K))  # N[i, j] comparisons of arms i < j
-        self.differ = np.zeros((self.K, self.K), dtype=np.bool_)  # room for the disagreements of a round
+        self.differ = np.zeros((self.K, self.K), dtype=np.bool_)  # buffer for the disagreements of a round
 
     def select(self, rng):
         """Return the arm at which to stop the cascade in this round."""

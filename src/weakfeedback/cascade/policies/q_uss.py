@@ -1,4 +1,4 @@
-"""Q-USS: a cascade that buys a label now and then, and so needs no weak dominance."""
+"""Q-USS: a cascade that occasionally buys a label and therefore needs no weak dominance."""
 
 from typing import ClassVar
 
@@ -7,23 +7,23 @@ import numpy as np
 from weakfeedback.kernels.loops import disagreements
 from weakfeedback.validate import cumulative_costs, number
 
-TRUST = 5.0  # labels that are thought to have said, before any was bought, that the later arm is right
+TRUST = 5.0  # weight of the prior: as if so many labels had said that the later arm is right
 
 
 class QUss:
     """Thompson sampling for a cascade that may ask for the truth, at a price, where its arms disagree.
 
-    Disagreement alone cannot tell an arm that corrects errors from one that makes them. Where arms i < j differ, a
-    label says which of them is right: j in A_ij cases, i in B_ij, neither in E_ij (only with more than two labels).
+    Disagreement alone cannot distinguish an arm that corrects errors from one that makes them. Where arms i < j differ,
+    a label says which of them is right: j in A_ij cases, i in B_ij, neither in E_ij (only with more than two labels).
     What j saves is then known without weak dominance:
 
         gamma_i - gamma_j = p_ij m_ij (2 theta_ij - 1),
         p_ij ~ Beta(1 + D_ij, 1 + N_ij - D_ij),   theta_ij ~ Beta(6 + A_ij, 1 + B_ij),
         m_ij ~ Beta(1 + A_ij + B_ij, E_ij), which is 1 while E_ij = 0
 
-    with D_ij disagreements in N_ij comparisons, which are free. The prior of theta leans to the later arm, as if five
-    labels had shown it right: weak dominance is plausible. A sample of the arm is
-    min { i : C_j - C_i > p_ij m_ij (2 theta_ij - 1) for all j > i } or K. In every round:
+    with D_ij disagreements in N_ij comparisons, which are free. The prior of theta favours the later arm, as if five
+    labels had shown that it is right: weak dominance is plausible. A sample of the arm is min { i : C_j - C_i > p_ij
+    m_ij (2 theta_ij - 1) for all j > i } or K. In every round:
 
         I1, I2 = two samples, with the same p_ij
         I1 = I2:  play it, no label
@@ -32,13 +32,12 @@ class QUss:
         otherwise:  the same walk with posterior means
         D, N of all pairs up to the arm played are updated always
 
-    Both samples have the same p_ij, so that they differ only where a label can make the difference: where free
-    comparisons settle the question, as for a first arm that passes all its tests and is optimal whatever the truth,
-    nothing is bought.
+    Both samples have the same p_ij, so they differ only where a label can help. Where free comparisons settle the
+    question, nothing is bought: a first arm that passes all its tests is optimal whatever the truth is.
 
-    No regret bound is known. What is spent on labels stays below cap price^(1/3) t^(2/3) by construction. Where
-    weak dominance holds the labels that are bought are wasted money. A label is asked about the sample just seen and
-    cannot be asked later, so decisions are taken one at a time (``delay_safe = False``).
+    No regret bound is known. What is spent on labels stays below cap price^(1/3) t^(2/3) by construction. Where weak
+    dominance holds, labels are bought without need. A label is bought for the sample just seen and cannot be bought
+    later, so only one decision may be open at a time (``delay_safe = False``).
 
     Draws: in ``select``, ``rng.beta(1 + D, 1 + N - D)`` at [i, j] for all i < j, row by row; then two samples, one
     after the other. Each: for i = 0, 1, ... until an arm is accepted (at most to K-2), for every j = i+1, ..., K-1,
@@ -50,13 +49,13 @@ class QUss:
     costs : K non-decreasing numbers >= 0
         ``costs[i]`` is the total cost C_i of stopping at arm ``i``.
     price : number >= 0
-        What a label costs, where an error costs 1. A simulation adds it to the regret for each label.
+        The price of a label, where an error costs 1. A simulation adds it to the regret for each label.
     cap : number >= 0
-        How much may be spent: see above. 0 buys nothing, unless the price is 0, too.
+        Limits what may be spent: see above. 0 buys nothing, unless the price is also 0.
 
     Examples
     --------
-    The dear arm makes errors of its own: it differs from the first in every third round and is never right there.
+    The second arm adds errors of its own: it differs from the first in every third round and is always wrong there.
 
     >>> rng = np.random.default_rng(7)
     >>> policy = QUss(costs=[0.05, 0.25], price=1.0)
@@ -92,8 +91,8 @@ class QUss:
         self.B = np.zeros((self.K, self.K))  # B[i, j] labels by which i was right and j wrong
         self.E = np.zeros((self.K, self.K))  # E[i, j] labels by which both were wrong, and different
         self.buying = False  # whether the last decision was made to buy a label
-        self.differ = np.zeros((self.K, self.K), dtype=np.bool_)  # room for the disagreements of a round
-        self.right = np.zeros(self.K, dtype=np.bool_)  # room for which arms a label says are right
+        self.differ = np.zeros((self.K, self.K), dtype=np.bool_)  # buffer for the disagreements of a round
+        self.right = np.zeros(self.K, dtype=np.bool_)  # buffer: which arms are right by the label
 
     def select(self, rng):
         """Return the arm at which to stop the cascade in this round."""
@@ -120,7 +119,7 @@ class QUss:
                 if self.E[i, j] > 0.0:
                     m = rng.beta(1.0 + A + B, self.E[i, j])
                 if self.C[j] - self.C[i] <= p[i, j] * m * (2.0 * theta - 1.0):
-                    best = False  # all are drawn, whatever the first ones say
+                    best = False  # all pairs are drawn: no early exit
             if best:
                 return i
         return self.K - 1
@@ -170,7 +169,7 @@ class QUss:
         self.learn_label_pairs(arm, self.differ, self.right)
 
     def learn_label_pairs(self, arm, differ, right):
-        """Learn which of the arms 0, ..., arm were right; of pairs that agree a label tells nothing."""
+        """Learn which of the arms 0, ..., arm were right; a label says nothing about pairs that agree."""
         self.labels += 1
         for i in range(arm + 1):
             for j in range(i + 1, arm + 1):

@@ -8,8 +8,8 @@ from weakfeedback.validate import cumulative_costs
 class UssTs:
     """Thompson sampling for a cascade whose errors are never observed.
 
-    Stops at the first arm whose disagreement with every later arm is, by a draw from the
-    posterior, cheaper than the extra cost of going there:
+    Stops at the first arm whose disagreement with every later arm, drawn from its posterior, is below the extra cost of
+    going there:
 
         I_t = min { i : C_j - C_i > p_ij for all j > i } or K,   p_ij ~ Beta(S_ij, F_ij)
 
@@ -47,7 +47,7 @@ class UssTs:
 
     in_short = "Thompson sampling of disagreements"
     explained = (
-        "USS-TS compares the extra cost with a random draw from what is known of the disagreement, so it "
+        "USS-TS compares the extra cost with a random draw from what is known about the disagreement, so it "
         "now and then goes further than the estimate suggests, to learn."
     )
     delay_safe = True

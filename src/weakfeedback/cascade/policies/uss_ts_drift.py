@@ -9,17 +9,17 @@ from weakfeedback.validate import brief, cumulative_costs, number
 class UssTsDrift:
     """Thompson sampling for a cascade that changes with time and whose errors are never observed.
 
-    With probability ``probe`` the last arm is played, which compares all arms; otherwise the walk of USS-TS:
+    Plays the last arm with probability ``probe``, which compares all arms; otherwise decides as USS-TS does:
 
         I_t = min { i : C_j - C_i > p_ij for all j > i } or K,   p_ij ~ Beta(1 + D_ij, 1 + N_ij - D_ij)
 
-    What was seen of a pair is worth at most ``memory`` comparisons: before one is added, D_ij and N_ij are scaled
-    down to memory - 1 comparisons in all. So old comparisons fade with the new ones, and not with time: a pair that
-    is not compared is not forgotten, and ``probe`` sees to it that every pair is compared.
+    The counts of a pair are worth at most ``memory`` comparisons: before one is added, D_ij and N_ij are scaled down to
+    memory - 1 comparisons. So old comparisons fade as new ones arrive, not with time: a pair that is not compared is
+    not forgotten, and ``probe`` makes sure that every pair is compared.
 
-    No regret bound is known. In a world that does not change it costs two to four times the regret of `UssTs`, and
-    its regret grows linearly, by ``probe`` times the gap of the last arm and by the mistakes of a short memory; so
-    it is never chosen for you. After a change `UssTs` may need as many rounds again as it has seen before.
+    No regret bound is known. Where nothing changes it has two to four times the regret of `UssTs`, and its regret grows
+    linearly, by ``probe`` times the gap of the last arm and by the mistakes of a short memory; so it is never a
+    default. After a change `UssTs` may need as many rounds as it has seen before.
 
     Draws: in ``select``, first one ``u = rng.random()``; if u >= probe, for i = 0, 1, ... until an arm is accepted
     (at most to K-2), one ``rng.beta(1 + D[i, j], 1 + N[i, j] - D[i, j])`` for every j = i+1, ..., K-1 in this order,
@@ -32,7 +32,7 @@ class UssTsDrift:
     probe : number from 0 to 1
         Probability of a round at the last arm.
     memory : number >= 1
-        Comparisons of a pair that count.
+        How many comparisons of a pair count.
 
     Examples
     --------
@@ -52,10 +52,10 @@ class UssTsDrift:
 
     in_short = "USS-TS for a cascade that changes with time"
     explained = (
-        "USS-TS-drift counts the latest comparisons only, and now and then goes to the last stage, to see"
+        "USS-TS-drift counts only the latest comparisons, and now and then goes to the last stage, to see"
         " whether something has changed."
     )
-    forgets = True  # comparisons fade, so that nothing is certified by their number
+    forgets = True  # comparisons fade, so their number certifies nothing
     delay_safe = True
     recostable = True  # nothing that is learned depends on the costs: C may change
 
@@ -68,7 +68,7 @@ class UssTsDrift:
         self.memory = number("memory", memory, at_least=1.0)
         self.D = np.zeros((self.K, self.K))  # D[i, j] disagreements of arms i < j that still count
         self.N = np.zeros((self.K, self.K))  # N[i, j] comparisons that still count
-        self.differ = np.zeros((self.K, self.K), dtype=np.bool_)  # room for the disagreements of a round
+        self.differ = np.zeros((self.K, self.K), dtype=np.bool_)  # buffer for the disagreements of a round
 
     def select(self, rng):
         """Return the arm I_t at which to stop the cascade in this round."""
@@ -85,7 +85,7 @@ class UssTsDrift:
         for j in range(i + 1, self.K):
             p = rng.beta(1.0 + self.D[i, j], 1.0 + self.N[i, j] - self.D[i, j])
             if self.C[j] - self.C[i] <= p:
-                best = False  # as in USS-TS, all are drawn
+                best = False  # no early exit: as in USS-TS, all pairs are drawn
         return best
 
     def update(self, arm, outputs, rng):

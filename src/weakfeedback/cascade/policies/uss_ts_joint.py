@@ -11,22 +11,22 @@ MOST_ARMS = 8  # 2^(K-1) - 1 probabilities are kept, and drawn in every round
 class UssTsJoint:
     """Thompson sampling for a cascade with two labels whose errors are never observed.
 
-    `UssTs` draws the disagreement of every pair by itself, as if arms 1 and 3 could differ while neither of
-    them differs from arm 2. With two labels the outputs of arms 1, ..., k form a pattern s: which of them
-    differ from arm 1. Here the chance that the next arm differs from the last one is kept for every pattern,
+    `UssTs` draws the disagreement of every pair independently, as if arms 0 and 2 could differ while neither of them
+    differs from arm 1. With two labels the outputs of the first k arms form a pattern s: which of them differ from the
+    first. For every pattern this policy keeps the probability that the next arm differs from the last one,
 
         q_ks = P(Y^{k+1} != Y^k | s) ~ Beta(1/2 + d_ks, 3/2 + n_ks - d_ks),
 
-    d_ks times in n_ks it did. A draw of all of them is a law of all patterns and so gives all p_ij at once, no
-    two of which contradict each other. The arm is chosen as by USS-TS:
+    after it differed d_ks times in n_ks. A draw of all of them is a distribution over all patterns and gives all p_ij
+    at once, consistent with each other. The arm is then chosen as in USS-TS:
 
         I_t = min { i : C_j - C_i > p_ij for all j > i } or K
 
-    A round that stops at I_t teaches one pattern of every length k < I_t. No regret bound is known. What is
-    learned of short patterns is shared, so it needs fewer comparisons than `UssTs`: about half the regret on some
-    data sets, the same on others. It costs 2^(K-1) - 1 Beta draws a round (7 for K = 4, 127 for K = 8, the most
-    that is allowed). By the prior an arm differs from the one before in a quarter of the rounds; it weighs as much
-    as two observations of each pattern. A heavier one is too sure of patterns that are hardly ever seen.
+    A round that stops at I_t updates one pattern of every length k < I_t. No regret bound is known. What is learned
+    about short patterns is shared, so it needs fewer comparisons than `UssTs`: about half the regret on some data sets,
+    the same on others. It takes 2^(K-1) - 1 Beta draws per round (7 for K = 4, 127 for K = 8, the maximum). By the
+    prior an arm differs from the one before it in a quarter of the rounds; the prior has the weight of two observations
+    of each pattern. A stronger prior is too confident about patterns that are hardly ever seen.
 
     A pattern is a node of a binary tree in heap order: the root is node 1, the children of a node are
     ``2 node`` and ``2 node + 1``, the last bit tells whether the last arm differs from arm 0.
@@ -56,7 +56,7 @@ class UssTsJoint:
 
     in_short = "USS-TS that learns the joint law of two labels"
     explained = (
-        "USS-TS-joint compares the extra cost with a random draw from what is known of all stages "
+        "USS-TS-joint compares the extra cost with a random draw from what is known about all stages "
         "together, so it now and then goes further than the estimate suggests, to learn."
     )
     delay_safe = True
@@ -72,7 +72,7 @@ class UssTsJoint:
             )
         self.d = np.zeros(2 ** (self.K - 1))  # d[node]: how often the next arm differed from the last one
         self.n = np.zeros(2 ** (self.K - 1))  # n[node]: how often the next arm was seen
-        self.differ = np.zeros((self.K, self.K), dtype=np.bool_)  # room for the disagreements of a round
+        self.differ = np.zeros((self.K, self.K), dtype=np.bool_)  # buffer for the disagreements of a round
 
     def select(self, rng):
         """Return the arm I_t at which to stop the cascade in this round."""
@@ -112,7 +112,7 @@ class UssTsJoint:
         self.update_pairs(arm, self.differ, rng)
 
     def update_pairs(self, arm, differ, rng):
-        """Learn which pairs i < j <= arm disagreed: the first row tells the pattern, the others must agree with it."""
+        """Learn which pairs i < j <= arm disagreed: the first row gives the pattern, the others must agree with it."""
         for i in range(1, arm + 1):
             for j in range(i + 1, arm + 1):
                 if differ[i, j] != (differ[0, i] != differ[0, j]):

@@ -63,7 +63,7 @@ class UssUcb:
         self.t = 1  # the round: one more than the feedbacks so far
         self.D = np.zeros((self.K, self.K))  # D[i, j] disagreements of arms i < j
         self.N = np.zeros((self.K, self.K))  # N[i, j] comparisons of arms i < j
-        self.differ = np.zeros((self.K, self.K), dtype=np.bool_)  # room for the disagreements of a round
+        self.differ = np.zeros((self.K, self.K), dtype=np.bool_)  # buffer for the disagreements of a round
 
     def select(self, rng):
         """Return the arm I_t at which to stop the cascade in this round."""

@@ -1,4 +1,4 @@
-"""Variants of USS-UCB that the experiments need: two to learn from, none to use."""
+"""Variants of USS-UCB that the experiments need. They are for study, not for use."""
 
 import math
 
@@ -9,10 +9,10 @@ from weakfeedback.validate import number
 class UssLcb(UssUcb):
     """USS-UCB with the lower confidence bound in B^h: a negative result, it gets stuck.
 
-    The test of a later arm becomes C_j - C_i > D_ij / N_ij - sqrt(alpha log t / N_ij). An early arm that
-    passes is played, so its disagreement with later arms is never seen again, while the bound falls with t:
-    it passes for ever (thesis, remark DecisionSet and its discussion in the appendix of chapter 2).
-    The first round plays the last arm, as in USS-UCB.
+    The test against a later arm becomes C_j - C_i > D_ij / N_ij - sqrt(alpha log t / N_ij). An early arm that passes is
+    played, so its disagreement with later arms is never seen again while the bound falls with t, and it passes for ever
+    (thesis, remark DecisionSet and its discussion in the appendix of chapter 2). The first round plays the last arm, as
+    in USS-UCB.
 
     Draws: none.
 
@@ -29,7 +29,7 @@ class UssLcb(UssUcb):
     """
 
     def in_higher_set(self, i, width):
-        """Whether no later arm seems worth its extra cost, pessimistically for the later arms."""
+        """Whether no later arm seems worth its extra cost, by the lower bound on the disagreement."""
         for j in range(i + 1, self.K):
             if self.N[i, j] == 0.0:
                 return False
@@ -66,13 +66,13 @@ class UssUcbExploring(UssUcb):
 
 
 class ForcedComparison(UssLcb):
-    """Compare with patience: the lower bound of ``UssLcb``, and t^(2/3) rounds at the last arm so as not to get stuck.
+    """The lower bound of ``UssLcb``, and t^(2/3) forced rounds at the last arm, which keep it from getting stuck.
 
     Plays the last arm while fewer than t^(2/3) rounds went there; otherwise the smallest i with
-    C_j - C_i >= D_ij / N_ij - sqrt(log t / N_ij) for all j > i. An arm that ties with disagreement is
-    accepted in the end, and an arm that loses by any fixed amount is found out: so it learns every problem with
-    rho >= 1 (the thesis holds that set not to be learnable: section 2.3, proposition on rho >= 1), at the rate
-    T^(2/3) sqrt(log T): ``theory.forced_comparison_regret``.
+    C_j - C_i >= D_ij / N_ij - sqrt(log t / N_ij) for all j > i. An arm whose extra cost ties with its disagreement is
+    accepted in the end, and an arm that loses by any fixed amount is rejected. So it learns every problem with rho >=
+    1, at the rate T^(2/3) sqrt(log T): ``theory.forced_comparison_regret``. (The thesis says that this set cannot be
+    learned: section 2.3, proposition on rho >= 1.)
 
     Draws: none.
 
@@ -99,7 +99,7 @@ class ForcedComparison(UssLcb):
         return self.K - 1
 
     def in_higher_set(self, i, width):
-        """Whether no later arm is worth its extra cost for certain."""
+        """Whether no later arm is certainly worth its extra cost."""
         for j in range(i + 1, self.K):
             lower = self.D[i, j] / self.N[i, j] - math.sqrt(width / self.N[i, j])
             if self.C[j] - self.C[i] < lower:

@@ -8,7 +8,7 @@ from weakfeedback.validate import cumulative_costs, integer
 class FixedArm:
     """Always stops at the same arm.
 
-    The thesis compares with the later arms only (I_t = 2 and I_t = 3); arm 0 belongs to the comparison.
+    The thesis compares only with the later arms (I_t = 2 and I_t = 3); compare with arm 0 as well.
 
     Draws: none.
 
@@ -66,7 +66,7 @@ class RandomArm:
     """
 
     in_short = "stops at an arm drawn at random"
-    explained = "Random stops at a stage drawn by lot, whatever was seen."
+    explained = "Random stops at a stage drawn at random, whatever was seen."
     delay_safe = True
     recostable = True  # nothing is learned
 

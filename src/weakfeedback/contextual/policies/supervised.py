@@ -11,17 +11,17 @@ from weakfeedback.validate import MOST_INPUTS, cumulative_costs, limited, number
 
 
 class Supervised(Regressions):
-    """USS-PD with error rates in place of disagreements: it learns whether each label it sees was right.
+    """USS-PD with error rates instead of disagreements: it learns whether each label it sees was right.
 
-    After the forced phase of ``UssPd``, stops at the first arm whose error rate, by an upper bound, is not worth
-    reducing to that of any later arm, by a lower bound:
+    After the forced phase of ``UssPd``, stops at the first arm for which no later arm is worth its extra cost, by an
+    upper bound U on its own error rate and a lower bound L on that of the later arm:
 
         I_t = min { i : C_j - C_i > U_i - L_j for all j > i } or K,
         U_i = mu( phi.theta_i + alpha |phi| ),   L_j = mu( phi.theta_j - alpha |phi| )
 
     with one logistic regression per arm on whether its label was wrong, over the rounds that reached the arm, and
-    alpha, |phi| as in ``UssPd``. The thesis says only that error rates replace disagreements; the bounds that keep
-    the rule optimistic about later arms are our reading.
+    alpha, |phi| as in ``UssPd``. The thesis says only that error rates replace disagreements; the bounds, which make
+    the rule optimistic about later arms, are our interpretation.
 
     ``sees_truth = True``: the simulation passes the truth to ``update``. There are no ``update_pairs``, because
     disagreements say nothing about errors here. History and wrong input are as in ``UssPd``.
@@ -57,7 +57,7 @@ class Supervised(Regressions):
     [[482, 2], [0, 516]]
     """
 
-    in_short = "USS-PD that is told which labels were right"
+    in_short = "USS-PD that sees which labels were right"
     sample_options: ClassVar = {"forced": 30}
     delay_safe = True
     keeps_history = True

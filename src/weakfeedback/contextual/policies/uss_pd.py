@@ -10,34 +10,34 @@ from weakfeedback.contextual.glm import confidence
 class UssPd(PairwiseDisagreement):
     """Upper confidence bounds on the disagreements of pairs, given the context, by logistic regression.
 
-    Plays the last arm in a forced phase. Then stops at the first arm whose disagreement with every later arm is,
-    by an upper bound, cheaper than the extra cost of going there:
+    Plays the last arm in a forced phase. Then stops at the first arm whose disagreement with every later arm, by an
+    upper bound, is below the extra cost of going there:
 
         I_t = min { i : C_j - C_i > p_ij for all j > i } or K,
         p_ij = mu( phi.theta_ij + alpha |phi| ),   |phi|^2 = phi' V_ij^-1 phi,   mu(z) = 1 / (1 + exp(-z)),
         alpha = (2 sigma / kappa) sqrt( d'/2 log(1 + 2 t / d') + log(K^2 / (2 delta)) )
 
-    with t the feedbacks so far (t - 1 in the thesis's count), V_ij the sum of phi phi' over the rounds in which arms
+    with t the number of feedbacks so far (t - 1 in the thesis), V_ij the sum of phi phi' over the rounds in which arms
     i < j were both seen, and theta_ij the maximum-likelihood estimate of their disagreement over those rounds.
 
     Deviations from the thesis, and why:
 
     * The forced phase. The thesis's m has an unknown constant. ``forced=None`` ends the phase when the smallest
-      eigenvalue of every V_ij is at least 1, which is what m is for, but not later than after ``forced_limit``
-      rounds: on real data the eigenvalue is out of reach. 500 is a tenth of the thesis's 5000 rounds.
+      eigenvalue of every V_ij is at least 1, which is the purpose of m, but at the latest after ``forced_limit``
+      rounds: on real data the eigenvalue is not reached. 500 is a tenth of the thesis's 5000 rounds.
     * A ridge on the likelihood and on V_ij. The estimate need not exist (separable data) and V_ij need not be
-      invertible. 1e-3 tames the estimates of nearly separable data; 1e-6 comes nearer to the thesis, at
-      little cost in time, and stops earlier where disagreements are a function of the context (thresholded labels).
+      invertible. 1e-3 keeps the estimates of nearly separable data moderate; 1e-6 is closer to the thesis, at little
+      cost in time, and stops earlier where disagreements are a function of the context (thresholded labels).
     * The estimate follows the exact one at a bounded cost (see ``weakfeedback.contextual.glm``). With
       ``tolerance=0.5`` probabilities stay within 3e-3 of the exact ones, with 0.2 within 1e-3. This is measured, not
       proved, over 20 000 observations of 10 to 105 features, and 300 of features with heavy tails; most errors are
       ten times smaller.
-    * kappa and sigma are tuning parameters that scale the bonus. The guarantee holds for neither default: kappa
-      must be the least slope of mu, of which .25 is the largest, and a Bernoulli variable is not .1-sub-Gaussian.
+    * kappa and sigma are tuning parameters that scale the bonus. The guarantee holds for neither default: kappa must be
+      the smallest slope of mu, but .25 is its largest slope, and a Bernoulli variable is not .1-sub-Gaussian.
 
-    All observations are kept, O(t d') numbers, unless ``keep`` sets a bound (see ``weakfeedback.contextual.history``);
-    counts, V_ij and t are of all observations in any case. A context that has another length, or is not finite, raises
-    ``ValueError`` and changes nothing; so do outputs of another number of arms.
+    All observations are kept, O(t d') numbers, unless ``keep`` sets a limit (see ``weakfeedback.contextual.history``);
+    counts, V_ij and t always cover all observations. A context that has the wrong length or is not finite raises
+    ``ValueError`` and changes nothing; so do outputs of a wrong number of arms.
 
     Draws: none.
 
@@ -57,12 +57,12 @@ class UssPd(PairwiseDisagreement):
         Errors of probabilities are of the order of (tolerance / 25)^2.
     ridge : number >= 1e-12
     forced_limit : integer >= 1
-        The most rounds that ``forced=None`` may take.
+        Maximum length of the forced phase with ``forced=None``.
     per_pair : bool
         Whether phi holds one block of features per pair (``PairFeatures``). d' is then the length of a block.
     keep : integer >= 100, or None
-        So many observations are kept one by one once the forced phase is over; older ones are kept together, as the
-        quadratic that their likelihood is near the estimate of the day. None keeps all.
+        Maximum number of observations kept individually after the forced phase. Older ones are summarised by the
+        quadratic expansion of their likelihood at the estimate of that time. None keeps all.
 
     References
     ----------
@@ -72,7 +72,7 @@ class UssPd(PairwiseDisagreement):
 
     Examples
     --------
-    Two tests that differ where x > 0 only: there the second is worth its cost.
+    Two tests that differ only where x > 0: there the second is worth its cost.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(7)
@@ -116,5 +116,5 @@ class UssPd(PairwiseDisagreement):
         return self.t >= self.forced or (self.adaptive and self.covers(1.0))
 
     def bonus(self, m):
-        """The factor alpha, the same for all pairs."""
+        """Return the factor alpha, the same for all pairs."""
         return confidence(self.t + self.gone, self.d, self.K, self.delta, self.sigma, self.kappa)

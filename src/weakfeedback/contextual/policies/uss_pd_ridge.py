@@ -1,4 +1,4 @@
-"""USS-PD-lambdaI: USS-PD with a ridge in place of the forced phase (thesis, appendix of chapter 3)."""
+"""USS-PD-lambdaI: USS-PD with a ridge instead of the forced phase (thesis, appendix of chapter 3)."""
 
 import math
 
@@ -21,9 +21,9 @@ class UssPdRidge(PairwiseDisagreement):
     * Its pseudo-code has alpha, its lemma beta: both are offered. beta takes n_ij, as the lemma does before it
       bounds n_ij by t.
     * The pseudo-code solves the equation of the estimate without a ridge, which has no solution after one
-      round. The ridge lambda is put into the likelihood too.
-    * The lemma holds only once the smallest eigenvalue of V_ij without the ridge is 2 lambda: the forced phase is
-      avoided by the algorithm, not by its guarantee.
+      round. Here the likelihood has the ridge lambda as well.
+    * The lemma holds only once the smallest eigenvalue of V_ij without the ridge is 2 lambda: the algorithm avoids the
+      forced phase, but its guarantee does not.
 
     Estimates, history and wrong input are as in ``UssPd``.
 
@@ -49,7 +49,7 @@ class UssPdRidge(PairwiseDisagreement):
 
     Examples
     --------
-    Two tests that differ where x > 0 only: there the second is worth its cost.
+    Two tests that differ only where x > 0: there the second is worth its cost.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(7)
@@ -64,7 +64,7 @@ class UssPdRidge(PairwiseDisagreement):
     [[473, 11], [0, 516]]
     """
 
-    in_short = "USS-PD with one forced round only"
+    in_short = "USS-PD with only one forced round"
     explained = (
         "USS-PD-lambdaI compares the extra cost with the largest plausible disagreement at this context."
     )
@@ -92,14 +92,14 @@ class UssPdRidge(PairwiseDisagreement):
         self.norm_bound = number("norm_bound", norm_bound, at_least=0.0)
 
     def is_over(self):
-        """The forced phase ends with the first feedback (line 2)."""
+        """Return True: the forced phase ends with the first feedback (line 2)."""
         return True
 
     def bonus(self, m):
-        """The factor alpha, or beta of pair m."""
+        """Return the factor alpha, or beta of pair m."""
         if not self.by_pair:
             return confidence(self.t + self.gone, self.d, self.K, self.delta, self.sigma, self.kappa)
-        # beta is alpha with n / (2 lambda) in place of t, and what the ridge pulls away
+        # beta is alpha with n / (2 lambda) instead of t, plus the bias of the ridge
         effective = self.n[m] / (2.0 * self.ridge)
         alpha = confidence(effective, self.d, self.K, self.delta, self.sigma, self.kappa)
         return alpha + 2.0 * math.sqrt(self.ridge) * self.norm_bound

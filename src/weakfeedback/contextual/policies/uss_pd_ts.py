@@ -10,9 +10,9 @@ from weakfeedback.validate import number
 
 
 class UssPdTs(PairRegressions):
-    """A random draw of each pair's disagreement, given the context, in place of the upper bound of USS-PD.
+    """USS-PD with a random draw of each pair's disagreement, given the context, instead of an upper bound.
 
-    Stops at the first arm whose drawn disagreement with every later arm is cheaper than the extra cost of going there:
+    Stops at the first arm whose drawn disagreement with every later arm is below the extra cost of going there:
 
         I_t = min { i : C_j - C_i > mu(z_ij) for all j > i } or K,       mu(z) = 1 / (1 + exp(-z)),
         z_ij = phi.theta_ij + scale |phi| g_ij,   |phi|^2 = phi' H_ij^-1 phi,   g_ij standard normal,
@@ -21,15 +21,15 @@ class UssPdTs(PairRegressions):
     rounds in which arms i < j were both seen, and H_ij minus the Hessian of that sum there: the normal approximation
     of the posterior whose prior is normal with variance 1 / ridge.
 
-    There is no forced phase, and neither kappa nor sigma nor delta to be chosen. No regret bound is known. On the
+    There is no forced phase, and no kappa, sigma or delta to choose. No regret bound is known. On the
     synthetic problems of the thesis's chapter 3 its regret was a third to three fifths of that of USS-PD.
 
-    Estimates, history and wrong input are as in ``UssPd``, but there is a full fit whenever n has grown by the factor
-    1 + tolerance / 2 since the last one, for the sake of H. With ``tolerance=0.5`` the widths |phi| seen were within
-    12 % of the exact ones, 2 % in the mean, the worst with heavy tails.
+    Estimates, history and wrong input are as in ``UssPd``, but there is a full fit whenever n has grown by the factor 1
+    + tolerance / 2 since the last one, to keep H up to date. With ``tolerance=0.5`` the measured widths |phi| were
+    within 12 % of the exact ones, 2 % on average; the largest errors were with heavy tails.
 
     Draws: in ``select``, for i = 0, 1, ... until an arm is accepted: one ``rng.standard_normal()`` for every
-    j = i + 1, i + 2, ... up to the first one that speaks against stopping at i.
+    j = i + 1, i + 2, ... up to the first one that rejects stopping at i.
 
     Parameters
     ----------
@@ -38,11 +38,11 @@ class UssPdTs(PairRegressions):
     dimension : integer >= 1
         The length of phi.
     ridge : number >= 1e-12
-        The precision of the prior of each parameter. Labels that classifiers give are nearly fixed by the context, and
+        The precision of the prior of each parameter. The labels of classifiers are nearly determined by the context, so
         their disagreements need large parameters: a ridge of 0.1 shrinks those too much.
     scale : number >= 0
-        Of the draws; 0 is greedy. With so weak a prior the normal approximation is too wide where disagreements are
-        nearly fixed by the context; half of it explores enough.
+        Width of the draws; 0 is greedy. With such a weak prior the normal approximation is too wide where disagreements
+        are nearly determined by the context; half of it explores enough.
     tolerance, per_pair, keep
         As in ``UssPd``.
 
@@ -52,7 +52,7 @@ class UssPdTs(PairRegressions):
 
     Examples
     --------
-    Two tests that differ where x > 0 only: there the second is worth its cost.
+    Two tests that differ only where x > 0: there the second is worth its cost.
 
     >>> rng = np.random.default_rng(7)
     >>> policy = UssPdTs(costs=[0.1, 0.4], dimension=2)
@@ -66,7 +66,7 @@ class UssPdTs(PairRegressions):
     [[438, 46], [7, 509]]
     """
 
-    in_short = "USS-PD with random draws in place of upper bounds"
+    in_short = "USS-PD with random draws instead of upper bounds"
     explained = (
         "USS-PD-TS compares the extra cost with a random draw from what is plausible at this context, so "
         "that doubtful stages are tried now and then; the largest disagreement named is that of 97.5 % of"
@@ -80,7 +80,7 @@ class UssPdTs(PairRegressions):
         super().__init__(costs, dimension, tolerance, ridge, per_pair, keep)
         self.scale = number("scale", scale, at_least=0.0)
         self.growth = 1.0 + 12.5 * self.tau
-        self.ready = True  # the prior is an estimate
+        self.ready = True  # the prior already gives an estimate
         for k in range(self.d):
             self.Q[:, k, k] = 1.0 / self.ridge
         self.V = np.zeros((0, self.d, self.d))  # the width comes from Q

@@ -30,10 +30,10 @@ class Calls:
     Parameters
     ----------
     obj : object
-        Its arrays are shared with the twin as long as no method replaces them. Numbers, and arrays that are replaced,
-        live in the twin: `write_back` copies them back.
+        Its arrays are shared with the twin until a method replaces them. Numbers, and arrays that are replaced, belong
+        to the twin: `write_back` copies them back.
     methods : mapping of names to tuples
-        For each method that will be called an example of its arguments, without the generator that comes last.
+        For each method that will be called, an example of its arguments, without the generator, which comes last.
         Later calls must have arguments of the same types: they are not checked again.
     rng : Generator
         What the methods draw from.
@@ -63,7 +63,7 @@ class Calls:
             function = compiled_loop(_caller(name, len(arguments), name in undrawn), self._blueprint, source)
             try:
                 self._entries[name] = entry_point(function, self._twin, self._source, *arguments)
-            except Exception as error:  # the compiler raises many kinds
+            except Exception as error:  # the compiler raises many kinds of errors
                 raise CannotLower(reason(error, self._blueprint.methods, type(obj))) from None
 
     def method(self, name: str) -> Callable[..., Any]:
@@ -103,7 +103,7 @@ def _caller(name: str, arguments: int, undrawn: bool) -> Callable[..., Any]:
     given = names if undrawn else [*names, "source.rng"]
     text = f"def {name}({', '.join(['obj', 'source', *names])}):\n    return obj.{name}({', '.join(given)})\n"
     scope: dict[str, Any] = {"__name__": __name__}
-    # under the name of this file, beside which the compiler's cache lies
+    # under the name of this file, so that the compiler finds its cache
     exec(compile(text, __file__, "exec"), scope)
     found: Callable[..., Any] = scope[name]
     return found

@@ -42,21 +42,21 @@ def functions_of(methods: dict[str, types.FunctionType]) -> dict[str, types.Func
 
 
 def read(function: types.FunctionType, methods: Iterable[str], cls: type | None) -> list[Construct]:
-    """The constructs of a function that the compiler may refuse; none if its source cannot be read."""
+    """Return the constructs of a function that the compiler may refuse; none if its source cannot be read."""
     tree = tree_of(function)
     if tree is None:
         return []
-    found = [construct for node in ast.walk(tree) for construct in _of_node(node, function)]
+    found = [construct for node in ast.walk(tree) for construct in _find_in_node(node, function)]
     first = function.__code__.co_varnames[:1]
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in first:
-            found += _of_self(node, function, set(methods), cls)
-    found += _assigned_globals(tree)
+            found += _find_in_self(node, function, set(methods), cls)
+    found += _find_global_assignments(tree)
     return found
 
 
 def tree_of(function: types.FunctionType) -> ast.AST | None:
-    """The syntax tree with the lines of its file."""
+    """Return the syntax tree of a function, with the lines of its file."""
     try:
         lines, first = inspect.getsourcelines(function)
         return ast.increment_lineno(ast.parse(textwrap.dedent("".join(lines))), first - 1)
@@ -64,7 +64,7 @@ def tree_of(function: types.FunctionType) -> ast.AST | None:
         return None
 
 
-def _of_node(node: ast.AST, function: types.FunctionType) -> Iterator[Construct]:
+def _find_in_node(node: ast.AST, function: types.FunctionType) -> Iterator[Construct]:
     for kind, sign, words in PLAIN:
         if isinstance(node, kind):
             yield Construct(_line(node), sign, words)
@@ -108,7 +108,7 @@ PLAIN: tuple[tuple[Any, str, str], ...] = (
 )
 
 
-def _formatted(node: ast.FormattedValue, _function: Any) -> Iterator[Construct]:
+def _find_format(node: ast.FormattedValue, _function: Any) -> Iterator[Construct]:
     if node.format_spec is not None:
         words = f"a format in an f-string ({ast.unparse(node.format_spec)[2:-1]!r}) is not supported"
         yield Construct(
@@ -116,13 +116,13 @@ def _formatted(node: ast.FormattedValue, _function: Any) -> Iterator[Construct]:
         )
 
 
-def _operated(node: ast.BinOp, _function: Any) -> Iterator[Construct]:
+def _find_percent_format(node: ast.BinOp, _function: Any) -> Iterator[Construct]:
     if isinstance(node.op, ast.Mod) and _is_text(node.left):
         words = "formatting a text with % is not supported: leave texts to code outside the rounds"
         yield Construct(node.lineno, "function mod>|Unsupported.*%", words)
 
 
-def _called(node: ast.Call, _function: Any) -> Iterator[Construct]:
+def _find_call(node: ast.Call, _function: Any) -> Iterator[Construct]:
     name = node.func.id if isinstance(node.func, ast.Name) else None
     if isinstance(node.func, ast.Attribute) and node.func.attr == "format" and _is_text(node.func.value):
         words = "formatting a text with format() is not supported: leave texts to code outside the rounds"
@@ -135,7 +135,7 @@ def _called(node: ast.Call, _function: Any) -> Iterator[Construct]:
         yield Construct(node.lineno, r"\*args|CALL_FUNCTION_EX", words)
 
 
-def _assigned(node: ast.Assign, _function: Any) -> Iterator[Construct]:
+def _find_starred_assignment(node: ast.Assign, _function: Any) -> Iterator[Construct]:
     for target in node.targets:
         for part in ast.walk(target):
             if isinstance(part, ast.Starred):
@@ -143,20 +143,20 @@ def _assigned(node: ast.Assign, _function: Any) -> Iterator[Construct]:
                 yield Construct(part.lineno, "UNPACK_EX", words)
 
 
-def _handled(node: ast.ExceptHandler, _function: Any) -> Iterator[Construct]:
+def _find_handler(node: ast.ExceptHandler, _function: Any) -> Iterator[Construct]:
     if node.type is not None and ast.unparse(node.type) != "Exception":
         words = f"'except {ast.unparse(node.type)}' is not supported: catch Exception, or test before"
         yield Construct(node.lineno, "Exception matching|CHECK_EXC_MATCH", words)
 
 
-def _deleted(node: ast.Delete, _function: Any) -> Iterator[Construct]:
+def _find_deletion(node: ast.Delete, _function: Any) -> Iterator[Construct]:
     for target in node.targets:
         if isinstance(target, ast.Attribute):
             words = f"'del {ast.unparse(target)}' is not supported: a field stays from __init__ on"
             yield Construct(node.lineno, r"del \(|DELETE_ATTR", words)
 
 
-def _stored(node: ast.Subscript, function: types.FunctionType) -> Iterator[Construct]:
+def _find_store(node: ast.Subscript, function: types.FunctionType) -> Iterator[Construct]:
     if not isinstance(node.ctx, ast.Store):
         return
     base: Any = node
@@ -171,17 +171,17 @@ def _stored(node: ast.Subscript, function: types.FunctionType) -> Iterator[Const
 
 
 FINDERS: tuple[tuple[Any, Callable[[Any, Any], Iterator[Construct]]], ...] = (
-    (ast.FormattedValue, _formatted),
-    (ast.BinOp, _operated),
-    (ast.Call, _called),
-    (ast.Assign, _assigned),
-    (ast.ExceptHandler, _handled),
-    (ast.Delete, _deleted),
-    (ast.Subscript, _stored),
+    (ast.FormattedValue, _find_format),
+    (ast.BinOp, _find_percent_format),
+    (ast.Call, _find_call),
+    (ast.Assign, _find_starred_assignment),
+    (ast.ExceptHandler, _find_handler),
+    (ast.Delete, _find_deletion),
+    (ast.Subscript, _find_store),
 )
 
 
-def _of_self(
+def _find_in_self(
     node: ast.Attribute, function: types.FunctionType, methods: set[str], cls: type | None
 ) -> Iterator[Construct]:
     """Describe attributes of ``self`` that are neither fields nor plain methods, and recursive calls."""
@@ -221,7 +221,7 @@ def _leads_back(cls: type | None, start: str, goal: str, methods: set[str]) -> b
     return False
 
 
-def _assigned_globals(tree: ast.AST) -> Iterator[Construct]:
+def _find_global_assignments(tree: ast.AST) -> Iterator[Construct]:
     names = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id in names and not isinstance(node.ctx, ast.Load):

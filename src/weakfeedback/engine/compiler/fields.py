@@ -10,15 +10,15 @@ from weakfeedback.engine.compiler.fingerprint import CannotLower, attributes, pl
 
 PYTHON_KIND: dict[type, type] = {np.float64: float, np.int64: int, np.bool_: bool}
 LARGE = 2**63
-SCALARS = {bool, int, float}  # most fields: a team has thousands of them
+SCALARS = {bool, int, float}  # the most common fields: a team has thousands of them
 PLAIN = {np.dtype(kind) for kind in (np.float64, np.int64, np.bool_)}
-# The interpreter keeps the kind of all other numbers when it computes with them, compiled code widens them. Room for
-# many labels may be saved, though: eight bits to be set and converted, not to be computed with.
+# With all other types of numbers, the interpreter computes in the same type and compiled code in a wider one. Eight
+# bits are allowed to save memory for many labels: to be set and converted, not to be computed with.
 SMALL = {np.dtype(np.int8)}
 
 
 def values_of(obj: Any) -> dict[str, Any]:
-    """What the fields of an object are to compiled code, by name; ``CannotLower`` for what it does not take."""
+    """Return the fields of an object as compiled code sees them, by name; ``CannotLower`` for others."""
     return {
         name: value if type(value) in SCALARS and -LARGE <= value < LARGE else _field(obj, name, value)
         for name, value in vars(obj).items()

@@ -43,13 +43,13 @@ class CannotLower(Exception):
 
 
 def name_of(cls: type) -> str:
-    """The full name of a class, the same in a script and in the processes that a script starts."""
+    """Return the full name of a class, the same in a script and in the processes that a script starts."""
     module = "__main__" if cls.__module__ == "__mp_main__" else cls.__module__
     return f"{module}.{cls.__qualname__}"
 
 
 def methods_of(cls: type) -> dict[str, types.FunctionType]:
-    """All plain methods of a class, inherited ones included unless something else took their name."""
+    """Return all plain methods of a class, including inherited ones unless something else took their name."""
     found = _contents(cls).items()
     return {k: v for k, v in found if isinstance(v, types.FunctionType) and not k.startswith("__")}
 
@@ -63,7 +63,7 @@ def _contents(cls: type) -> dict[str, Any]:
 
 
 def reachable(cls: type, entry: tuple[str, ...]) -> dict[str, types.FunctionType]:
-    """The methods that can be called from the methods named in ``entry``."""
+    """Return the methods that can be called from the methods named in ``entry``."""
     methods = methods_of(cls)
     wanted, found = list(entry), {}
     while wanted:
@@ -76,15 +76,15 @@ def reachable(cls: type, entry: tuple[str, ...]) -> dict[str, types.FunctionType
 
 
 def fingerprint(functions: dict[str, types.FunctionType]) -> str:
-    """A digest of what these functions compile to; raise ``CannotLower`` for what cannot be followed."""
-    return _hashed(_all_parts(functions, {}))
+    """Return a digest of what these functions compile to; raise ``CannotLower`` for what cannot be followed."""
+    return _hash_parts(_all_parts(functions, {}))
 
 
 def class_fingerprint(cls: type, entry: tuple[str, ...], fields: Iterable[str]) -> str:
-    """A digest of all the code that the methods named in ``entry`` can run in the interpreter.
+    """Return a digest of all the code that the methods named in ``entry`` can run in the interpreter.
 
-    Beside what compiles these are static methods, class methods, properties and constants of the class, and what
-    Python calls by itself (``__len__``). Raise ``CannotLower`` for what cannot be followed.
+    Besides the code that compiles, this includes static methods, class methods, properties and constants of the class,
+    and methods that Python calls implicitly (``__len__``). Raise ``CannotLower`` for what cannot be followed.
     """
     methods = reachable(cls, entry)
     stores = any(stored for function in methods.values() for stored, _ in attributes(function.__code__))
@@ -106,11 +106,11 @@ def class_fingerprint(cls: type, entry: tuple[str, ...], fields: Iterable[str]) 
             value = inspect.getattr_static(cls, name, _MISSING)
             if value is not _MISSING and name not in vars(object):
                 found.update(_functions_behind(name, value, parts))
-    return _hashed(iter([*parts, *_all_parts(dict(sorted(found.items())), {})]))
+    return _hash_parts(iter([*parts, *_all_parts(dict(sorted(found.items())), {})]))
 
 
 def _functions_behind(name: str, value: Any, parts: list[str]) -> dict[str, types.FunctionType]:
-    """The functions of a method of any kind; a constant goes into ``parts``."""
+    """Return the functions behind a method of any kind; a constant is added to ``parts``."""
     inner = {
         "": value,
         " function": getattr(value, "__func__", None),
@@ -126,8 +126,8 @@ def _functions_behind(name: str, value: Any, parts: list[str]) -> dict[str, type
 
 @functools.cache
 def package_digest(name: str) -> str:
-    """A digest of the text of all modules of a package, those of its subpackages too."""
-    return _hashed(_texts(importlib.resources.files(name), ""))
+    """Return a digest of the text of all modules of a package and of its subpackages."""
+    return _hash_parts(_texts(importlib.resources.files(name), ""))
 
 
 def _texts(folder: Any, place: str) -> Iterator[str]:
@@ -139,7 +139,7 @@ def _texts(folder: Any, place: str) -> Iterator[str]:
             yield path.read_text(encoding="utf-8")
 
 
-def _hashed(parts: Iterable[str]) -> str:
+def _hash_parts(parts: Iterable[str]) -> str:
     hasher = hashlib.sha256()
     for part in parts:
         hasher.update(part.encode())
@@ -153,25 +153,27 @@ def _all_parts(functions: dict[str, types.FunctionType], seen: dict[int, int]) -
         yield from _parts(function, name, seen)
 
 
-def _names_in(functions: list[types.FunctionType]) -> set[str]:
-    """All names that these functions and their helpers mention."""
-    names: set[str] = set()
+def _reached(functions: Iterable[types.FunctionType]) -> Iterator[types.CodeType]:
+    """Yield the code of these functions, of the functions inside them, and of their helpers."""
     waiting, seen = list(functions), set()
     while waiting:
         function = waiting.pop()
         if id(function) in seen:
             continue
         seen.add(id(function))
-        for code in _codes(function.__code__):
-            names.update(code.co_names)
+        yield from _codes(function.__code__)
         helpers = (helper_of(value) for _, value, _ in constants_of(function))
         waiting.extend(helper for helper in helpers if helper is not None)
-    return names
+
+
+def _names_in(functions: list[types.FunctionType]) -> set[str]:
+    """All names that these functions and their helpers mention."""
+    return {name for code in _reached(functions) for name in code.co_names}
 
 
 @functools.lru_cache(maxsize=4096)
 def attributes(code: types.CodeType) -> list[tuple[bool, str]]:
-    """Attribute names a function stores (True) or loads (False)."""
+    """Return the attribute names that a function stores (True) or loads (False)."""
     return [
         (instruction.opname == "STORE_ATTR", instruction.argval)
         for instruction in dis.get_instructions(code)
@@ -180,23 +182,12 @@ def attributes(code: types.CodeType) -> list[tuple[bool, str]]:
 
 
 def assigned(functions: Iterable[types.FunctionType]) -> set[str]:
-    """The attributes that functions, the functions inside them, or their helpers assign."""
-    found: set[str] = set()
-    waiting, seen = list(functions), set()
-    while waiting:
-        function = waiting.pop()
-        if id(function) in seen:
-            continue
-        seen.add(id(function))
-        for code in _codes(function.__code__):
-            found |= {name for stored, name in attributes(code) if stored}
-        helpers = (helper_of(value) for _, value, _ in constants_of(function))
-        waiting.extend(helper for helper in helpers if helper is not None)
-    return found
+    """Return the attributes that functions, the functions inside them, or their helpers assign."""
+    return {name for code in _reached(functions) for stored, name in attributes(code) if stored}
 
 
 def constants_of(function: types.FunctionType) -> Iterator[tuple[str, Any, bool]]:
-    """Names a function reads from outside itself, with their values and whether they come by its closure."""
+    """Yield the names that a function reads from outside, with their values and whether they are in its closure."""
     for name in _global_names(function.__code__):
         if name in function.__globals__:
             yield name, function.__globals__[name], False
@@ -209,13 +200,13 @@ def constants_of(function: types.FunctionType) -> Iterator[tuple[str, Any, bool]
 
 @functools.lru_cache(maxsize=4096)
 def _global_names(code: types.CodeType) -> tuple[str, ...]:
-    """The names that a function and the functions inside it load from their module."""
+    """Return the names that a function and the functions inside it load from their module."""
     instructions = (instruction for inner in _codes(code) for instruction in dis.get_instructions(inner))
     return tuple(sorted({found.argval for found in instructions if found.opname == "LOAD_GLOBAL"}))
 
 
 def helper_of(value: Any) -> types.FunctionType | None:
-    """The plain function behind a helper, whether or not somebody has compiled it already."""
+    """Return the plain function behind a helper, whether or not it is compiled already."""
     value = getattr(value, "py_func", value)
     if not isinstance(value, types.FunctionType) or value.__module__ in OPEN_MODULES:
         return None
@@ -236,7 +227,7 @@ def _parts(function: types.FunctionType, method: str, seen: dict[int, int]) -> I
     seen[id(function)] = len(seen)
     for code in _codes(function.__code__):
         plain = tuple(c for c in code.co_consts if not isinstance(c, types.CodeType))
-        # the first constant is the docstring, when there is one: it compiles to nothing
+        # the first constant is the docstring, if there is one: it compiles to nothing
         if code is function.__code__ and function.__doc__ is not None and plain[:1] == (function.__doc__,):
             plain = plain[1:]
         counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
@@ -259,7 +250,7 @@ def _parts(function: types.FunctionType, method: str, seen: dict[int, int]) -> I
 
 
 def _default(key: Any, value: Any, method: str, function: types.FunctionType) -> str:
-    """The text of a default, or ``CannotLower``."""
+    """Return the text of a default, or raise ``CannotLower``."""
     try:
         return _constant(f"default {key}", value, method, False)
     except CannotLower:
@@ -279,7 +270,7 @@ def place(code: types.CodeType, name: str, method: str) -> str:
 
 
 def line_of(code: types.CodeType, name: str) -> int | None:
-    """The line in which a function, or one inside it, first uses a name."""
+    """Return the line in which a function, or one inside it, first uses a name."""
     for inner in _codes(code):
         for step in dis.get_instructions(inner):
             if step.argval == name and step.positions is not None and step.positions.lineno is not None:
@@ -296,7 +287,7 @@ def _refuse_global_draws(function: types.FunctionType, method: str) -> None:
 
 @functools.lru_cache(maxsize=4096)
 def _owners_of_random(code: types.CodeType) -> set[str]:
-    """The globals of which the attribute ``random`` is taken."""
+    """Return the globals whose attribute ``random`` is used."""
     owners: set[str] = set()
     for inner in _codes(code):
         steps = list(dis.get_instructions(inner))
@@ -308,7 +299,7 @@ def _owners_of_random(code: types.CodeType) -> set[str]:
 
 
 def _constant(name: str, value: Any, method: str, enclosed: bool) -> str:
-    """The text of a constant, or ``CannotLower``."""
+    """Return the text of a constant, or raise ``CannotLower``."""
     if isinstance(value, types.ModuleType):
         if value.__name__ in OPEN_MODULES:
             return value.__name__
@@ -344,7 +335,7 @@ def _constant(name: str, value: Any, method: str, enclosed: bool) -> str:
 
 
 def _text(constant: Any) -> str:
-    """``repr``, but the same in every process: the order of a set is not."""
+    """Return ``repr``, made the same in every process: the order of a set is not."""
     if isinstance(constant, (tuple, frozenset)):
         words = [_text(part) for part in constant]
         return (

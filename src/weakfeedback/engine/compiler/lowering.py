@@ -1,6 +1,6 @@
 """Turn a plain Python object into a compiled struct whose methods are the class's own methods.
 
-    object    policy.S, policy.C, policy.select(rng)           plain Python: what one reads is what runs
+    object    policy.S, policy.C, policy.select(rng)           plain Python: what you read is what runs
        |      fields.py         vars(policy): numbers, arrays, generators; anything else is refused by name
     fields    (("S", float64 2d), ("C", float64 1d), ...)
        |      fingerprint.py    a digest of all code that the methods reach; what it cannot follow is refused
@@ -63,16 +63,16 @@ class Blueprint:
         with _lock:
             fields = tuple((name, structs.type_of(value)) for name, value in values.items())
             self._type, self.digest = _struct_type(type(obj), methods, fields)
-            build, read = _named(structs.build, self.digest), _named(structs.read, self.digest)
+            build, read = _compile_as(structs.build, self.digest), _compile_as(structs.read, self.digest)
             self._build = entry_point(build, self._type, tuple(values.values()))
             self._read = entry_point(read, self.build(obj))
 
     def twin(self, obj: Any) -> Any:
-        """The compiled twin of ``obj`` for a loop: borrowed, unless a method replaces one of its arrays."""
+        """Return the compiled twin of ``obj`` for a loop: borrowed, unless a method replaces one of its arrays."""
         return borrow(self.build(obj), self.methods.values())
 
     def build(self, obj: Any) -> Any:
-        """The struct of ``obj``; its arrays are shared."""
+        """Return the struct of ``obj``; its arrays are shared."""
         values = values_of(obj)
         kinds = [type(value) if type(value) in SCALARS else kind_of(value) for value in values.values()]
         if type(obj) is not self.cls or kinds != self._kinds:
@@ -82,7 +82,7 @@ class Blueprint:
         return self._build(self._type, tuple(values.values()))
 
     def read(self, twin: Any) -> dict[str, Any]:
-        """The state of a compiled twin."""
+        """Return the state of a compiled twin."""
         return dict(zip(self.fields, self._read(unwrap(twin))))
 
     def write_back(self, twin: Any, obj: Any) -> None:
@@ -92,17 +92,17 @@ class Blueprint:
 
 
 def compiled_loop(function: Callable[..., Any], *blueprints: Blueprint) -> Any:
-    """The loop compiled for these structs: one dispatcher, and so one file in the disk cache, per combination."""
+    """Return the loop compiled for these structs: one dispatcher, so one file in the disk cache, per combination."""
     with _lock:
-        return _named(function, "_".join(part.digest for part in blueprints))
+        return _compile_as(function, "_".join(part.digest for part in blueprints))
 
 
 def compiled_function(function: Callable[..., Any]) -> Any:
-    """A plain function compiled with its helpers, for calls from Python; kept on disk."""
+    """Return a plain function compiled with its helpers, for calls from Python; cached on disk."""
     _refuse_if_disabled()
     with _lock:
         source: Any = function
-        copy = _compilable(source)
+        copy = _make_compilable(source)
         code = fingerprint({source.__name__: source})
         copy.__qualname__ = (
             f"{source.__name__}_{code}"  # the disk cache must not outlive a change of a helper
@@ -135,20 +135,22 @@ def _struct_type(
     digest = hashlib.sha256(f"{name}|{code}|{mode}".encode()).hexdigest()[:20]
 
     def templates() -> dict[str, Callable[..., Any]]:
-        return {method: _template(method, _compilable(code, checked)) for method, code in methods.items()}
+        return {
+            method: _template(method, _make_compilable(code, checked)) for method, code in methods.items()
+        }
 
     return structs.struct_type(name, cls, digest, fields, templates, checked), digest
 
 
 def checks_bounds(cls: type) -> bool:
-    """Whether indices are checked in a class: NUMBA_BOUNDSCHECK says it, else those of the user's own are."""
+    """Whether indices are checked in a class: as NUMBA_BOUNDSCHECK says, otherwise in the user's own classes."""
     told = functions.checks_bounds()
     return not cls.__module__.startswith(OWN) if told is None else bool(told)
 
 
-def _compilable(function: types.FunctionType, checked: bool = False) -> types.FunctionType:
-    """A copy of a function whose plain helper functions are compiled ones."""
-    copy = _shell(function)
+def _make_compilable(function: types.FunctionType, checked: bool = False) -> types.FunctionType:
+    """Return a copy of a function that calls compiled versions of its plain helpers."""
+    copy = _copy_function(function)
     _equip(copy, checked)
     return copy
 
@@ -158,7 +160,7 @@ def _helper(function: types.FunctionType, checked: bool) -> Any:
     key = (id(function), fingerprint({function.__name__: function}), checked)
     if key not in _helpers:
         _kept.append(function)
-        copy = _shell(function)
+        copy = _copy_function(function)
         # registered before its own helpers: it may call itself, and is then not inlined
         small = (
             len(function.__code__.co_code) <= INLINE and function.__name__ not in function.__code__.co_names
@@ -168,8 +170,8 @@ def _helper(function: types.FunctionType, checked: bool) -> Any:
     return _helpers[key]
 
 
-def _shell(function: types.FunctionType) -> types.FunctionType:
-    """A copy of a function with globals and cells of its own."""
+def _copy_function(function: types.FunctionType) -> types.FunctionType:
+    """Return a copy of a function with its own globals and cells."""
     cells = tuple(types.CellType(*_contents(cell)) for cell in function.__closure__ or ())
     # a module that can always be imported: the cache needs one when it loads, and notebooks have none
     scope = {**function.__globals__, "__name__": __name__}
@@ -197,7 +199,7 @@ def _equip(copy: types.FunctionType, checked: bool) -> None:
 
 
 def _template(method: str, function: types.FunctionType) -> Callable[..., Any]:
-    """A function of the same signature that returns ``function``, as ``overload_method`` wants it."""
+    """Return a function of the same signature that returns ``function``, as ``overload_method`` requires."""
     scope: dict[str, Any] = {"function": function}
     words = []
     for k, parameter in enumerate(inspect.signature(function).parameters.values()):
@@ -217,7 +219,7 @@ def _template(method: str, function: types.FunctionType) -> Callable[..., Any]:
 
 
 @functools.lru_cache(maxsize=4096)
-def _named(function: Callable[..., Any], digest: str) -> Any:
+def _compile_as(function: Callable[..., Any], digest: str) -> Any:
     """Return a compiled copy of a function under a name that identifies everything its code depends on.
 
     So a name in the disk cache never means two things, and processes that write it at the same time write the same.

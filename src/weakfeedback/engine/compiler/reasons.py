@@ -12,7 +12,7 @@ from typing import Any
 from weakfeedback.engine.compiler.constructs import Construct, functions_of, read
 from weakfeedback.engine.compiler.fingerprint import line_of
 
-LONGEST = 300  # characters of a reason
+LONGEST = 300  # maximum number of characters of a reason
 PLACES = re.compile(r'File "([^"]+)", line (\d+)|(?:at|from) (\S+) \((\d+)\)')
 # the compiler quotes the source: from "File" to the mark under the line
 QUOTED = re.compile(r'File "[^"]*", line \d+:\n.*?\n *\^ *(?=\n|$)', re.DOTALL)
@@ -25,7 +25,7 @@ SIMPLE = {"int64": "int", "float64": "float", "bool": "bool", "unicode_type": "s
 
 
 def reason(error: BaseException, methods: dict[str, types.FunctionType], cls: type | None = None) -> str:
-    """One line out of a compiler's error.
+    """Return one line that explains a compiler's error.
 
     Parameters
     ----------
@@ -37,22 +37,22 @@ def reason(error: BaseException, methods: dict[str, types.FunctionType], cls: ty
     """
     text = _without_structs(re.sub(r"\x1b\[[0-9;]*m", "", str(error)))
     functions = functions_of(methods)
-    places = _places(error, text, functions)
+    places = _find_places(error, text, functions)
     name, line = places[0] if places else ("", 0)
-    found = _construct(text, functions, methods, cls, name, line)
+    found = _find_construct(text, functions, methods, cls, name, line)
     if found is not None:
         name, construct = found
-        return _bounded(f"{name}() line {construct.line}: {construct.words}")
+        return _shorten(f"{name}() line {construct.line}: {construct.words}")
     sentences = _sentences(text) or [f"{type(error).__name__} inside the compiler"]
-    # no method was refused: the loop of the rounds was
+    # the round loop was refused, not a method
     in_loop = "the loop cannot use what a method returns: " if _is_of_loop(text) else ""
     for pattern, words in RULES:
         for match in filter(None, (re.search(pattern, sentence) for sentence in sentences)):
             if not name:
                 name, line = _place_of_name(match[0], functions)
-            return _bounded(f"{_where(name, line) or in_loop}{words(match)}")
-    return _bounded(
-        f"{_where(name, line) or in_loop}the compiler does not support this: {_plain(sentences[0])}"
+            return _shorten(f"{_where(name, line) or in_loop}{words(match)}")
+    return _shorten(
+        f"{_where(name, line) or in_loop}the compiler does not support this: {_simplify(sentences[0])}"
     )
 
 
@@ -66,18 +66,18 @@ def _where(name: str, line: int) -> str:
     return f"{name}() line {line}: " if line else f"{name}(): "
 
 
-def _bounded(text: str) -> str:
+def _shorten(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
-def _places(
+def _find_places(
     error: BaseException, text: str, functions: dict[str, types.FunctionType]
 ) -> list[tuple[str, int]]:
-    """The functions and lines that the message is about, the innermost first."""
+    """Return the functions and lines that the message is about, the innermost first."""
     named = [(a or b, int(m or n)) for a, m, b, n in PLACES.findall(text)]
     found = []
-    for path, line in (*named, *_reached(error)):
+    for path, line in (*named, *_find_compiler_places(error)):
         for name, function in functions.items():
             lines = [number for *_, number in function.__code__.co_lines() if number]
             same = function.__code__.co_filename.endswith(path.lstrip("./"))
@@ -86,8 +86,8 @@ def _places(
     return found
 
 
-def _reached(error: BaseException) -> list[tuple[str, int]]:
-    """Where the compiler was when an error without a message was raised, the innermost place first."""
+def _find_compiler_places(error: BaseException) -> list[tuple[str, int]]:
+    """Return where the compiler was when an error without a message was raised, the innermost place first."""
     found = []
     trace = error.__traceback__
     while trace is not None:
@@ -100,7 +100,7 @@ def _reached(error: BaseException) -> list[tuple[str, int]]:
     return found[::-1]
 
 
-def _construct(
+def _find_construct(
     text: str,
     functions: dict[str, types.FunctionType],
     methods: dict[str, types.FunctionType],
@@ -108,7 +108,7 @@ def _construct(
     name: str,
     line: int,
 ) -> tuple[str, Construct] | None:
-    """The construct that explains the message, the nearest to the line that it names."""
+    """Return the construct that explains the message, the nearest to the line that it names."""
     found = [
         (where, construct)
         for where, function in functions.items()
@@ -120,7 +120,7 @@ def _construct(
 
 
 def _sentences(text: str) -> list[str]:
-    """The lines of a message that say something, the call that failed put into its sentence."""
+    """Return the informative lines of a message, with the failed call put into its sentence."""
     text = re.sub(r"found for signature:\s*>>> ", "found for ", QUOTED.sub("", text))
     lines = [re.sub(r"^(\w+Error: )+", "", line.strip(" -\t")) for line in text.splitlines()]
     return [line for line in lines if line and not NOISE.match(line)]
@@ -140,7 +140,7 @@ def _without_structs(text: str) -> str:
 
 
 def _place_of_name(sentence: str, functions: dict[str, types.FunctionType]) -> tuple[str, int]:
-    """The function that mentions a name which is not defined."""
+    """Return the function that mentions an undefined name, and the line."""
     match = re.search(r"name '(\w+)' is not defined", sentence)
     for name, function in functions.items():
         if match and match[1] in function.__code__.co_names:
@@ -148,8 +148,8 @@ def _place_of_name(sentence: str, functions: dict[str, types.FunctionType]) -> t
     return "", 0
 
 
-def _plain(sentence: str) -> str:
-    """A sentence without addresses, paths and the compiler's name."""
+def _simplify(sentence: str) -> str:
+    """Return a sentence without addresses, paths and the compiler's name."""
     sentence = re.sub(r" at 0x[0-9a-f]+", "", sentence)
     sentence = re.sub(r"\(?(from )?'?(/|[A-Za-z]:\\)\S+'?( \(\d+\))?\)?", "", sentence)
     sentence = re.sub(r"\bin nopython mode( pipeline)?( \(step: [^)]*\))?", "", sentence)
@@ -160,7 +160,7 @@ def _plain(sentence: str) -> str:
 def _kind(text: str) -> str:
     """Return a compiler type in Python terms."""
     text = re.sub(r"Literal\[(\w+)\]\([^()]*\)", r"\1", text.strip())
-    text = re.sub(r"<iv=[^>]*>", "", _plain(text))
+    text = re.sub(r"<iv=[^>]*>", "", _simplify(text))
     text = re.sub(r"array\((\w+), (\d)d, \w\)", r"a \2d array of \1", text)
     return SIMPLE.get(text, text)
 
@@ -175,7 +175,7 @@ def _kinds(text: str) -> str:
 def _no_attribute(match: re.Match[str]) -> str:
     name, owner = match[1], match[2]
     if owner == "the policy":
-        words = "it is no field made in __init__ and no plain method"
+        words = "it is neither a field made in __init__ nor a plain method"
         return f"Unknown attribute {name!r} of the policy: {words}"
     module = re.match(r"Module\(<module '([\w.]+)'", owner)
     if module:

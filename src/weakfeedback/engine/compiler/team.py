@@ -30,7 +30,7 @@ class Team(teams.Addresses):
         self.address = np.array([address(struct) for struct in self.structs], dtype=np.int64)
 
     def states(self) -> list[dict[str, Any]]:
-        """The fields of each."""
+        """Return the fields of each twin."""
         return [self.blueprint.read(struct) for struct in self.structs]
 
 

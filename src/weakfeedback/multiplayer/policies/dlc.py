@@ -16,7 +16,7 @@ class Dlc(Leading):
 
     Protocol
     --------
-    1. Orthogonalisation and player indexing (``Opening``). With N = K players everybody keeps its arm.
+    1. Orthogonalisation and player indexing (``Opening``). With N = K players every player keeps its arm.
     2. The player with the smallest reserved arm leads and finds the N best arms by ``AdaptiveExplore``. The
        others are silent, but for a poll: rank r plays its reserved arm in the slots m T_P + (r - 1) B, m >= 1,
        with B = ceil(log2 K) + 1 and T_P = (N - 1) B. The leader avoids polls.
@@ -53,7 +53,7 @@ class Dlc(Leading):
     seating_rounds : integer >= 1, optional
         Slots of orthogonalisation; T_RP of the thesis by default.
     alarm : bool
-        Sweep after orthogonalisation, and repeat it if somebody has no seat.
+        Sweep after orthogonalisation, and repeat it if some player has no seat.
     fair : bool
         Rotate over the arms instead of staying; needs ``served="wait"``.
 
@@ -154,7 +154,7 @@ class Dlc(Leading):
             self.listen(collided)
         elif (
             self.c == self.signal + self.period
-        ):  # the leader has told everybody, or a served player has waited
+        ):  # the leader has informed all players, or a served player has waited
             self.settle()
         self.rotate()
 

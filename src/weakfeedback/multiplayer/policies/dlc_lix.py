@@ -39,7 +39,7 @@ class DlcLix(Leading):
 
     Protocol
     --------
-    1. Orthogonalisation and player indexing (``Opening``). With N = K players everybody keeps its arm.
+    1. Orthogonalisation and player indexing (``Opening``). With N = K players every player keeps its arm.
     2. All but the leader play their reserved arms. The leader explores the arms that nobody else reserved. For
        each rank r = 1, ..., N - 1 it
 
@@ -306,7 +306,7 @@ class DlcLix(Leading):
         """Leader: whether the arm assigned is one of the N best, with confidence: better than all free arms but one."""
         if not self.sure:
             return False
-        self.sure = False  # the free arms change: nobody else gets a final word in this round of visits
+        self.sure = False  # the free arms change: no other player gets a final word in this round of visits
         level = exploration_rate(self.scale, max(1, self.pairs))
         u = self.first  # the free arm with the largest upper bound but for the best one
         final = new != seat or (

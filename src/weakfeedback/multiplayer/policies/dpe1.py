@@ -169,7 +169,7 @@ class Dpe1(Opening):
                 n += 1
 
     def hear(self, arm):
-        """Follower: the leader was met on this arm."""
+        """Follower: react to a collision with the leader on this arm."""
         if not self.talking:
             self.talking = True
             self.begun = self.c - (self.N - self.rank)
@@ -198,7 +198,7 @@ class Dpe1(Opening):
         """Leader: find out whether M must change and, if not, what to explore."""
         self.find_pair()
         while self.N == 1 and self.is_outdone():
-            self.swap()  # nobody else to inform
+            self.swap()  # no other player to inform
             self.find_pair()
         if self.is_outdone():
             self.talking = True
@@ -208,7 +208,7 @@ class Dpe1(Opening):
             self.find_wanted()
 
     def find_pair(self):
-        """The worst arm of M and the best one outside, of those with a sample."""
+        """Find the worst arm of M and the best one outside, among those with a sample."""
         self.out = NOBODY
         self.into = NOBODY
         for k in range(self.K):

@@ -69,7 +69,7 @@ class SicMmab(Opening):
     (1, 1, 248)
     """
 
-    in_short = "explores in turn, tells sums by collisions"
+    in_short = "explores in turn, sends sums by collisions"
     sample_options: ClassVar = {"horizon": 10_000}
     delay_safe = False
 
@@ -138,7 +138,7 @@ class SicMmab(Opening):
         self.place = (self.rank + 1) % self.arms_left
 
     def next_stage(self):
-        """The stage is over."""
+        """Start the stage that follows."""
         if self.stage == EXPLORING:
             self.stage = TALKING
             self.t = 0

@@ -8,13 +8,13 @@ from weakfeedback.routing.prices import model_prices
 class DoubleThompson:
     """Draws the model to trust twice, and calls both where the draws differ.
 
-    Each draw is the choice of USS-TS with prices in the place of cumulative costs: the first model whose disagreement
-    with every dearer one is, by a draw from the posterior, smaller than the difference of their prices:
+    Each draw is the choice of USS-TS with prices instead of cumulative costs: the first model whose disagreement with
+    every later model, drawn from its posterior, is below the difference of their prices:
 
         min { i : c_j - c_i > p_ij for all j > i } or K,   p_ij ~ Beta(S_ij, F_ij)
 
-    where S_ij - 1 disagreements and F_ij - 1 agreements of models i < j were seen. One model called alone teaches
-    nothing; two are compared. So comparing ends by itself as the posterior narrows. There is no bound on the money.
+    where S_ij - 1 disagreements and F_ij - 1 agreements of models i < j were seen. A model called alone shows nothing;
+    two are compared. As the posterior narrows, comparisons become rare. There is no bound on the money spent.
 
     Draws: in ``select``, twice over: for i = 0, 1, ... until a model is accepted (at most to K-2), one
     ``rng.beta(S[i, j], F[i, j])`` for every j = i+1, ..., K-1 in this order, all of them even after one has failed.
@@ -59,14 +59,14 @@ class DoubleThompson:
         return call
 
     def draw(self, rng):
-        """Return the model that is best by one draw of the posterior."""
+        """Return the model that is best by one draw from the posterior."""
         for i in range(self.K - 1):
             if self.is_best(i, rng):
                 return i
         return self.K - 1
 
     def is_best(self, i, rng):
-        """Whether c_j - c_i > p_ij for every dearer model j, with p_ij drawn from its posterior."""
+        """Whether c_j - c_i > p_ij for every later model j, with p_ij drawn from its posterior."""
         best = True
         for j in range(i + 1, self.K):
             p = rng.beta(self.S[i, j], self.F[i, j])
@@ -116,7 +116,7 @@ class DoubleThompson:
             self.F[i, j] += 1.0
 
     def warm_pairs(self, differ):
-        """Learn from a sample that all models have seen, outside of any round: ``differ[i, j]`` for i < j."""
+        """Learn from a sample that all models answered, outside of any round: ``differ[i, j]`` for i < j."""
         for i in range(self.K):
             for j in range(i + 1, self.K):
                 self.count(i, j, differ[i, j])

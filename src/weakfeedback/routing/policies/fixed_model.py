@@ -1,4 +1,4 @@
-"""A policy that learns nothing: always the same model, alone."""
+"""A policy that learns nothing: it always calls the same model, alone."""
 
 from typing import ClassVar
 
@@ -26,7 +26,7 @@ class FixedModel:
     [False, True]
     """
 
-    in_short = "always the same model, alone"
+    in_short = "always calls the same model, alone"
     sample_options: ClassVar = {"model": 0}
     delay_safe = True
     recostable = True

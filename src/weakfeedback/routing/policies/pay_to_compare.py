@@ -1,4 +1,4 @@
-"""Pay-to-compare: trust the model that is cheapest by the posterior, compare only while that pays."""
+"""Pay-to-compare: trust the model that is cheapest by the posterior, and compare only while it is worth the price."""
 
 import math
 
@@ -9,13 +9,13 @@ from weakfeedback.routing.prices import model_prices
 from weakfeedback.routing.tails import below, mean_excess
 from weakfeedback.validate import integer, number
 
-LEAST_PRICE = 1e-6  # of a comparison, as a share of the last model's price: free ones must end, too
+LEAST_PRICE = 1e-6  # minimum price of a comparison, relative to the last model: free ones must end, too
 
 
 class PayToCompare:
-    """Settles on the model that is cheapest by the posterior, and compares a pair only while that pays.
+    """Settles on the model that is cheapest by the posterior, and compares a pair only while it is worth the price.
 
-    Of models i < j with the prices c_i <= c_j, d = c_j - c_i and the disagreement p ~ Beta(1 + D_ij, 1 + N_ij - D_ij):
+    For models i < j with prices c_i <= c_j, d = c_j - c_i and disagreement p ~ Beta(1 + D_ij, 1 + N_ij - D_ij):
 
         cheap_ij = E[(p - d - rho c_j)^+]     expected loss per round of trusting i where j is better
         low_ij   = P(p < d)                   probability that i would have been good enough
@@ -27,10 +27,10 @@ class PayToCompare:
         rounds ahead x expected loss of the verdict > kappa x price of one comparison x (comparisons of the pair + 1),
 
     so a pair never costs more in comparisons than a wrong verdict on it is still expected to cost. Rounds ahead are
-    ``horizon - t`` if the horizon is known, else as many as lie behind, at least ``least``. A comparison is made only
-    if afterwards not more has been spent than c_K ((1 + overspend) t + allowance): never more than the last model
-    alone, plus 5 %, plus 50 calls, whatever the models answer. All pairs called are learned from, and whether to
-    compare does not look at the sample.
+    ``horizon - t`` if the horizon is known, else as many as have been played, at least ``least``. A comparison is made
+    only if the total spent then stays at or below c_K ((1 + overspend) t + allowance): never more than the last model
+    alone, plus 5 %, plus 50 calls, whatever the models answer. The policy learns from all pairs called. Whether to
+    compare does not depend on the sample.
 
     Draws: none.
 
@@ -41,13 +41,13 @@ class PayToCompare:
     rho : number >= 0
         Tolerance: a model may cost at most the share ``rho`` of a later model's price more than that one.
     kappa : number > 0
-        Patience of the rule: less compares longer.
+        Patience of the rule: a smaller value compares longer.
     horizon : integer >= 0 or None
-        How many rounds there will be; None or 0 if that is not known.
+        How many rounds there will be; None or 0 if not known.
     least : integer >= 1
         Minimum number of rounds assumed to lie ahead if the horizon is not known.
     memory : integer >= 0 or None
-        For how many rounds behaviour may be trusted to stay: older comparisons fade, and pairs are compared again.
+        For how many rounds behaviour is trusted to stay the same: older comparisons fade, and pairs are compared again.
         None or 0: nothing fades.
     overspend, allowance : numbers >= 0
         The bound on the money, relative to the last model alone and in calls of it.
@@ -67,7 +67,7 @@ class PayToCompare:
     ([1000, 7], 0)
     """
 
-    in_short = "the cheapest by the posterior; compares while it pays"
+    in_short = "the cheapest by the posterior; compares while worth it"
     delay_safe = True
     recostable = True  # nothing that is learned depends on the prices
 
@@ -94,11 +94,11 @@ class PayToCompare:
         self.D = np.zeros((self.K, self.K))  # disagreements of models i < j
         self.N = np.zeros((self.K, self.K))  # their comparisons
         self.asked = np.zeros((self.K, self.K))  # open comparisons
-        self.cheap = np.zeros((self.K, self.K))  # of D and N: kept until these change
+        self.cheap = np.zeros((self.K, self.K))  # functions of D and N, cached until these change
         self.low = np.zeros((self.K, self.K))
         self.t = 0  # rounds played
-        self.since = 0  # the rounds before the prices of today
-        self.spent = 0.0  # at the prices of today
+        self.since = 0  # the rounds before the current prices
+        self.spent = 0.0  # at the current prices
         self.weigh_all()
 
     def select(self, rng):
@@ -106,10 +106,10 @@ class PayToCompare:
         a = self.settled()
         call = np.zeros(self.K, dtype=np.bool_)
         call[a] = True
-        for j in range(a + 1, self.K):  # is a really good enough?
+        for j in range(a + 1, self.K):  # check that a is good enough
             if self.pays(a, j, self.cheap[a, j], self.c[j]):
                 call[j] = True
-        for i in range(a):  # is i really not?
+        for i in range(a):  # check that i is not good enough
             m = self.firmest_refusal(i)
             if self.pays(i, m, self.loss_of_refusal(i, m, a), self.price_of_refusal(i, m, a)):
                 call[i] = True
@@ -139,7 +139,7 @@ class PayToCompare:
         return self.low[i, m] * (self.c[a] - self.c[i])
 
     def price_of_refusal(self, i, m, a):
-        """Return what comparing i with m costs beside the answer of a."""
+        """Return what comparing i with m costs in addition to the answer of a."""
         return self.c[i] + (self.c[m] if m != a else 0.0)
 
     def firmest_refusal(self, i):
@@ -156,7 +156,7 @@ class PayToCompare:
         return min(rounds, self.memory) if self.memory > 0 else rounds
 
     def pays(self, i, j, loss, price):
-        """Whether the verdict on a pair may still cost more than its comparisons have."""
+        """Whether the verdict on a pair may still cost more than its comparisons have cost."""
         compared = self.N[i, j] + self.asked[i, j] + 1.0
         return self.ahead() * loss > self.kappa * max(price, LEAST_PRICE * self.c[self.K - 1]) * compared
 
@@ -175,7 +175,7 @@ class PayToCompare:
         return found
 
     def quiet_on(self, i, j, loss, price, most):
-        """Return for how many rounds, at most ``most``, a pair does not pay; after that it does until compared."""
+        """Return for how many rounds, at most ``most``, comparing a pair does not pay; then it pays until compared."""
         begin = self.t
         least, beyond = 0, most + 1
         while beyond - least > 1:
@@ -262,7 +262,7 @@ class PayToCompare:
         self.weigh(i, j)
 
     def warm_pairs(self, differ):
-        """Learn from a sample that all models have seen, outside of any round: ``differ[i, j]`` for i < j."""
+        """Learn from a sample that all models answered, outside of any round: ``differ[i, j]`` for i < j."""
         for i in range(self.K):
             for j in range(i + 1, self.K):
                 self.add(i, j, differ[i, j])
@@ -289,7 +289,7 @@ class PayToCompare:
                 self.weigh(i, j)
 
     def reprice(self, prices):
-        """Continue with new prices: the counts stay, the bound on spending starts again."""
+        """Continue with new prices: the counts stay, the bound on spending restarts."""
         for k in range(self.K):
             self.c[k] = prices[k]
         self.since = self.t

@@ -30,7 +30,7 @@ Row = list[float | str]
 
 
 def facts(problem: Any) -> dict[str, Any]:
-    """The price of all stages, and what the best fixed arm costs a round."""
+    """Return the price of all stages, and the cost per round of the best fixed arm."""
     return {"price": round(float(problem.cumulative[-1]), 6), "fixed": float(problem.fixed_costs.min())}
 
 
@@ -57,7 +57,7 @@ ADAPTIVE = {experiment.id: experiment for experiment in map(_experiment, instanc
 
 
 def ratios(run: Mapping[str, Results], label: str, low: bool) -> np.ndarray:
-    """Total cost as a share of that of the best fixed arm, on the instances with low prices or on the others."""
+    """Return the total cost relative to the best fixed arm, on the instances with low prices or on the others."""
     found = []
     for name in ADAPTIVE:
         known = run[name].about["facts"] if name in run else {"price": math.nan, "fixed": math.nan}
@@ -69,7 +69,7 @@ def ratios(run: Mapping[str, Results], label: str, low: bool) -> np.ndarray:
 
 
 def tally(run: Mapping[str, Results]) -> list[Row]:
-    """By policy and price: instances, those below the best fixed arm, geometric mean and worst ratio."""
+    """Return, by policy and price: instances, those below the best fixed arm, geometric mean and worst ratio."""
     rows: list[Row] = []
     for label in POLICIES:
         for low in (True, False):
@@ -88,5 +88,6 @@ TABLE = Table(
     ("Policy, price of all stages in errors", "Instances", "Below 1", "Mean ratio", "Worst ratio"),
     tally,
     tuple(ADAPTIVE),
-    "The mean is geometric. The best thresholds were chosen with labels on the same rows: a floor, not a competitor.",
+    "The mean is geometric. The best thresholds were chosen with labels on the same rows: a reference, not a "
+    "competitor.",
 )

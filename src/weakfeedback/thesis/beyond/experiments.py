@@ -35,20 +35,20 @@ PRICES = (0.1, 1.0, 5.0)
 Q_USS = {f"Q-USS, label {price:g}": price for price in PRICES}
 EARLY, EARLY_N = "DLC-LIX, eps, early moves", "DLC-LIX, eps/N, early moves"
 KNOWN = ch4.KNOWN
-# All labels of policies that are not the thesis's; comparators that know more than a policy may.
+# All labels of policies that are not from the thesis, and of comparators that know more than a policy may.
 NEW = (JOINT, DRIFT, *Q_USS, PD_TS, TS, TS_SAME, DPE1, EARLY, EARLY_N)
 FLOORS = (KNOWN,)
 
 OURS = "not an experiment of the thesis: its policies beside newer ones"
 NO_BOUND = "no regret bound is known for the new policies, DPE1 apart"
-PAID = "the regret of Q-USS contains what it paid for labels"
-LOOSE = "estimates of USS-PD are renewed less often on real data (tolerance 2)"
+PAID = "the regret of Q-USS includes what it paid for labels"
+LOOSE = "estimates of USS-PD are updated less often on real data (tolerance 2)"
 
 DEAR = ("heart", "built-in")  # data with many features, where a round takes long
 
 
 def cascade_policies() -> Makers:
-    """USS-TS and USS-UCB, and later policies."""
+    """Return USS-TS and USS-UCB, and later policies."""
     makers: Makers = {
         "USS-TS": lambda p: UssTs(p.costs),
         "USS-UCB": lambda p: UssUcb(p.costs),
@@ -77,7 +77,7 @@ def _cascade(name: str) -> Experiment:
 
 
 def contextual_policies(tolerance: float = 0.5) -> Makers:
-    """USS-PD, its variant with a ridge, and USS-PD-TS."""
+    """Return USS-PD, its variant with a ridge, and USS-PD-TS."""
     return {
         "USS-PD": lambda p: UssPd(p.costs, p.dimension, tolerance=tolerance),
         "USS-PD-lambdaI": lambda p: UssPdRidge(p.costs, p.dimension, tolerance=tolerance),
@@ -108,7 +108,7 @@ def _contextual(name: str, replications: int, nanoseconds: float) -> Experiment:
 
 
 def routing_policies() -> Makers:
-    """Pay-to-compare, its competitor, and common practice without it."""
+    """Return Pay-to-compare, its competitor, and what is done without them: a fixed model."""
     return {
         "Pay-to-compare": lambda p: PayToCompare(p.prices),
         "Double-Thompson": lambda p: DoubleThompson(p.prices),
@@ -161,7 +161,7 @@ def _allocation(name: str) -> Experiment:
 
 
 def player_policies(epsilon: float, delta: float, horizon: int) -> Makers:
-    """DLC, DLC-LIX and SIC-MMAB, and later policies."""
+    """Return DLC, DLC-LIX and SIC-MMAB, and later policies."""
     return {
         "DLC, eps": lambda p: Dlc(p.arms, epsilon, delta, tolerance="eps"),
         "DLC-LIX, eps": lambda p: DlcLix(p.arms, epsilon, delta, tolerance="eps"),
@@ -174,7 +174,7 @@ def player_policies(epsilon: float, delta: float, horizon: int) -> Makers:
 
 
 def player_facts(horizon: int) -> Callable[[MultiplayerProblem], dict[str, Any]]:
-    """The sizes of a problem, and the least possible regret even with full observation."""
+    """Return the sizes of a problem, and the smallest possible regret even with full observation."""
 
     def facts(problem: MultiplayerProblem) -> dict[str, Any]:
         floor = theory.lower_bound(problem, horizon) if problem.players < problem.arms else 0.0

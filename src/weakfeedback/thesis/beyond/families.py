@@ -1,6 +1,6 @@
 """Families of random problems, so that the comparison does not depend on chosen instances.
 
-Each family is a stated distribution and a fixed seed; its members were not looked at before.
+Each family is a stated distribution and a fixed seed; nobody looked at its members beforehand.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _contextual(rng: np.random.Generator) -> RealizableProblem:
 
 
 def _same(contexts: np.ndarray) -> np.ndarray:
-    """Contexts as they are."""
+    """Return the contexts unchanged."""
     return contexts
 
 
@@ -149,7 +149,7 @@ def _players(rng: np.random.Generator) -> MultiplayerProblem:
 
 
 def _gamma(problem: AllocationProblem) -> float:
-    """0.01 as in the thesis, a hundredth of smaller budgets."""
+    """Return 0.01 as in the thesis, or a hundredth of a smaller budget."""
     return min(0.01, problem.budget / 100.0)
 
 

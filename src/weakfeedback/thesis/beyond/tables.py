@@ -1,4 +1,4 @@
-"""Where the new policies win, tie and lose: every comparison is paired, and corrected over its table."""
+"""Where the new policies win, tie and lose: every comparison is paired, and corrected over its whole table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLACES = {
 
 
 class Compared:
-    """A new policy beside the thesis's best on one problem."""
+    """A new policy compared with the thesis's best on one problem."""
 
     def __init__(self, name: str, results: Results, new: str) -> None:
         final = {label: results.values(label)[:, -1] for label in results.policies}
@@ -44,20 +44,20 @@ class Compared:
 
     @property
     def ratio(self) -> float:
-        """Of the two regrets; 1 when both are 0."""
+        """Return the ratio of the two regrets; 1 if both are 0."""
         if self.rival == 0.0:
             return 1.0 if self.regret == 0.0 else math.inf
         return self.regret / self.rival
 
     def row(self) -> Row:
-        """For a table."""
+        """Return a row for a table."""
         p = f"{self.p_value:.4f}" if self.p_value >= 1e-4 else "< 0.0001"
         numbers: Row = [self.regret, self.rival, self.ratio, self.floor, p]
         return [f"{self.name}, {self.new}", self.best, *numbers, self.outcome]
 
 
 def _floor(results: Results, final: Mapping[str, np.ndarray]) -> float:
-    """Return the regret with known thresholds, or the least possible; 0 where the best choice loses nothing."""
+    """Return the regret with known thresholds, or the smallest possible one; 0 where the best choice loses nothing."""
     for label in FLOORS:
         if label in final:
             return float(final[label].mean())
@@ -65,7 +65,7 @@ def _floor(results: Results, final: Mapping[str, np.ndarray]) -> float:
 
 
 def comparisons(run: Run, names: list[str]) -> list[Compared]:
-    """All new policies on these experiments, with outcomes: Holm's correction over all of them."""
+    """Compare all new policies on these experiments, with Holm's correction over all of them."""
     found = [
         Compared(name, run[name], new)
         for name in names
@@ -87,7 +87,7 @@ def _instances(run: Run, kind: str) -> list[Row]:
 
 
 def _tallies(run: Run, kinds: Iterable[str], start: str) -> list[Row]:
-    """By new policy, over all problems of each kind."""
+    """Return the tallies by new policy, over all problems of each kind."""
     rows: list[Row] = []
     for kind in kinds:
         names = [name for name in INSTANCES if name.startswith(f"{start}{kind}-")]
@@ -136,11 +136,12 @@ TALLY = (
 )
 PAIRED = (
     "Paired t-tests of final regret against the thesis's policy with the lowest mean on that problem, corrected by "
-    f"Holm's method over the table; a tie is what they cannot tell apart at {LEVEL:g}."
+    f"Holm's method over the table; a tie is a difference that is not significant at {LEVEL:g}."
 )
 RATIOS = (
-    "The mean ratio is geometric; below 1 the new policy lost less. Ratios are over problems where the thesis's best "
-    f"lost at least {LEAST:g}; the worst excess, new regret minus its, is over all."
+    "The mean ratio is geometric; below 1 the new policy has less regret. Ratios are over problems where the "
+    f"thesis's best has a regret of at least {LEAST:g}; the worst excess, the new regret minus that of the thesis's "
+    "best, is over all."
 )
 TABLES = (
     Table(

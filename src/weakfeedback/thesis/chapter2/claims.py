@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
     Run = Mapping[str, Results]
 
-# "Large margins": at least a quarter less regret than the other policy; less than a tenth is no large margin.
+# "Large margins": at least a quarter less regret than the other policy; less than a tenth is not a large margin.
 LARGE, NOT_LARGE = 0.75, 0.9
 WITHOUT_DOMINANCE = ("bsc-5", "pima-5", "heart-5")
 HEART_5 = (
-    "heart instance 5 is taken with a last cost of 0.34. As printed (0.40) it contradicts instance 2: it has "
-    "weak dominance, and the regret of USS-TS there is sub-linear."
+    "heart instance 5 is used with a last cost of 0.34. As printed (0.40) it contradicts instance 2: it has weak "
+    "dominance, and the regret of USS-TS there is sub-linear."
 )
 COMPARISONS = tuple(f"ch2-compare-{name}" for name in ch2.TABLES)
 REAL = tuple(f"ch2-compare-{name}" for name in (*ch2.PIMA, *ch2.HEART))
@@ -46,7 +46,7 @@ SWEEP = tuple(f"ch2-xi-{step:g}" for step in ch2.STEPS)
 
 
 def each(run: Run, ids: Iterable[str], part: Callable[[str, Results], Part | None]) -> list[Part]:
-    """The parts of all experiments; a skipped one where an experiment was not run."""
+    """Return the parts of all experiments; a skipped one where an experiment was not run."""
     parts = []
     for name in ids:
         short = name.removeprefix("ch2-").removeprefix("compare-")
@@ -68,11 +68,11 @@ def below_the_heuristic(run: Run) -> Finding:
     )
     return Finding(
         tuple(parts),
-        summary="Where the last arm is optimal USS-UCB and the heuristic stay there without regret, and USS-TS has "
-        "less than 1. Where weak dominance fails, USS-UCB and the heuristic can stay at the same wrong arm; and on "
-        "pima-2, where arm 2 is optimal by a xi of .007, both stay at the last arm for all 10 000 rounds. Beside: with "
-        "the same alpha the two do nearly the same everywhere; what separates them is alpha, .5 for USS-UCB and 1.5 "
-        "for the heuristic.",
+        summary="Where the last arm is optimal, USS-UCB and the heuristic stay there without regret, and USS-TS has "
+        "a regret below 1. Where weak dominance fails, USS-UCB and the heuristic can stay at the same wrong arm. On "
+        "pima-2, where the second arm is optimal with a xi of only .007, both stay at the last arm for all 10 000 "
+        "rounds. With the same alpha the two do nearly the same everywhere (parts that do not count); the "
+        "difference is in alpha, .5 for USS-UCB and 1.5 for the heuristic.",
     )
 
 
@@ -90,7 +90,7 @@ def thompson_below_ucb(run: Run) -> Finding:
     return Finding(
         tuple(each(run, COMPARISONS, lambda name, r: lower(name, r, TS, UCB))),
         summary="Where the last arm is optimal (bsc-4, pima-4, heart-4) USS-UCB never leaves it and has no regret; "
-        "USS-TS has a little. At full size it holds on the other 13 of 16.",
+        "USS-TS has a little. In the full run the claim holds on the other 13 of 16 instances.",
     )
 
 
@@ -111,8 +111,9 @@ def large_margins(run: Run) -> Finding:
     return Finding(
         tuple(each(run, REAL, part)),
         summary="A large margin is read as at least a quarter less regret than USS-UCB, the better of the others.",
-        reading="where weak dominance holds and the last arm is not optimal. The figures do not name their instances; "
-        "elsewhere there is nothing to gain (the last arm is optimal) or all policies take a wrong arm.",
+        reading="where weak dominance holds and the last arm is not optimal. The figures do not name their "
+        "instances. On the others there is nothing to gain (the last arm is optimal), or all policies settle on a "
+        "wrong arm.",
     )
 
 
@@ -160,9 +161,9 @@ def wrong_arm_taken(run: Run) -> Finding:
 
 
 def resolved(results: Results) -> bool:
-    """Whether the horizon is long enough to determine the sign of xi: half of it has log T / d(p, p + xi) comparisons.
+    """Whether half of the horizon is enough to determine the sign of xi: log T / d(p, p + xi) comparisons.
 
-    The rule was set after looking at the sweep. What it leaves out is shown beside the verdict: counted, claim 10
+    The rule was set after looking at the sweep. What it leaves out is shown with the verdict. If it counted, claim 10
     would not be reproduced and claims 9 and 12 would be inconclusive.
     """
     p, xi = results.about["facts"]["critical"], results.about["facts"]["xi"]
@@ -173,7 +174,7 @@ def resolved(results: Results) -> bool:
 
 
 def _steps(run: Run, ids: Iterable[str], grows: bool) -> list[Part]:
-    """Regret of USS-TS from each experiment to the next: the worlds are the same, so paired."""
+    """Compare the regret of USS-TS between neighbouring experiments, paired because the worlds are the same."""
     parts = []
     for first, second in itertools.pairwise(ids):
         name = f"{first.removeprefix('ch2-')} to {second.removeprefix('ch2-xi-')}"
@@ -190,17 +191,17 @@ def _steps(run: Run, ids: Iterable[str], grows: bool) -> list[Part]:
     return parts
 
 
-def _swept(dominant: bool) -> list[str]:
-    """The experiments of the sweep with, or without, weak dominance."""
+def _select_sweep(dominant: bool) -> list[str]:
+    """Return the experiments of the sweep with, or without, weak dominance."""
     return [name for name in SWEEP if ch2.EXPERIMENTS[name].problem()[0].weak_dominance == dominant]
 
 
 def grows_without_dominance(run: Run) -> Finding:
     """Claim 10."""
     return Finding(
-        tuple(_steps(run, _swept(dominant=False), grows=True)),
-        reading="where xi is far enough from 0 for 10 000 rounds to tell its sign. Nearer to 0 the regret falls "
-        "already before weak dominance holds, because USS-TS still plays both arms.",
+        tuple(_steps(run, _select_sweep(dominant=False), grows=True)),
+        reading="where xi is far enough from 0 for 10 000 rounds to show its sign. Closer to 0 the regret falls "
+        "even before weak dominance holds, because USS-TS still plays both arms.",
     )
 
 
@@ -216,13 +217,14 @@ def transition_at_zero(run: Run) -> Finding:
 
     return Finding(
         tuple(each(run, SWEEP, part)),
-        reading="linear below 0 and sub-linear above, where 10 000 rounds can tell the sign of xi (about .03 from 0).",
+        reading="linear below 0 and sub-linear above, where 10 000 rounds can show the sign of xi (about .03 from "
+        "0).",
     )
 
 
 def less_with_larger_xi(run: Run) -> Finding:
     """Claim 13."""
-    parts = _steps(run, _swept(dominant=True), grows=False)
+    parts = _steps(run, _select_sweep(dominant=True), grows=False)
     return Finding(tuple(dataclasses.replace(part, counts=True) for part in parts))
 
 
@@ -270,7 +272,9 @@ def order_not_needed(run: Run) -> Finding:
 
     known = "ch2-order-unordered-1" in run
     parts = both("unordered-1", run["ch2-order-unordered-1"]) if known else [skipped("unordered-1")]
-    return Finding(tuple(parts), summary="Error rates .25, .30, .05, .10 along the cascade, arm 3 optimal.")
+    return Finding(
+        tuple(parts), summary="Error rates .25, .30, .05, .10 along the cascade; the third arm is optimal."
+    )
 
 
 def _simulation(

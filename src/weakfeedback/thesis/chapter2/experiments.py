@@ -63,10 +63,8 @@ RANDOM, DOMINANT = 12, 4
 UNIFORM_HORIZONS = (1_000, 10_000, 100_000)
 EPSILONS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.2)
 
-SHUFFLED = (
-    "the rows of a data set are shuffled once per replication and then cycled, or USS-UCB would not vary"
-)
-GENERATOR = "another generator than the text's, which does not give the error rates of its own table"
+SHUFFLED = "the rows of a data set are shuffled once per replication and then cycled; otherwise USS-UCB would not vary"
+GENERATOR = "not the generator of the text, which does not give the error rates of its own table"
 RECONSTRUCTED = (
     "Algorithm 2 of Hanawal et al. (2017) is not printed: upper bounds with alpha = 1.5, one-sided test"
 )
@@ -167,7 +165,7 @@ def _sweep(step: float) -> Experiment:
     )
 
 
-def _made(
+def _make_test(
     name: str,
     title: str,
     place: str,
@@ -205,7 +203,7 @@ def _on(name: str, instance: str, title: str, place: str, policies: dict[str, An
 
 
 def _random(k: int) -> CascadeProblem:
-    """The k-th random cascade with weak dominance by at least .05; its optimal arm in turn first, inside, last."""
+    """Return the k-th random cascade with xi of .05 or more; its optimal arm is in turn first, inside and last."""
     rng = np.random.default_rng(np.random.SeedSequence(20210, spawn_key=(k,)))
     while True:
         problem = random_problem(rng)
@@ -216,7 +214,7 @@ def _random(k: int) -> CascadeProblem:
 
 
 def _dominant(k: int) -> CascadeProblem:
-    """The k-th random cascade with strong dominance whose optimal arm is not the last."""
+    """Return the k-th random cascade with strong dominance whose optimal arm is not the last."""
     rng = np.random.default_rng(np.random.SeedSequence(20211, spawn_key=(k,)))
     while True:
         problem = random_dominant(rng)
@@ -225,7 +223,7 @@ def _dominant(k: int) -> CascadeProblem:
 
 
 def _boundary(epsilon: float) -> CascadeProblem:
-    """The pair of the proposition on rho >= 1: C_2 - C_1 = 1/4, and p_12 = 1/4 + epsilon."""
+    """Return the pair of the proposition on rho >= 1: C_2 - C_1 = 1/4, and p_12 = 1/4 + epsilon."""
     if epsilon == 0.0:
         return CascadeProblem([[1, 1, 1], [1, 0, 1], [1, 1, 0]], [0.75, 0.125, 0.125], [0.0, 0.25])
     return CascadeProblem([[1, 1, 1], [1, 0, 1]], [0.75 - epsilon, 0.25 + epsilon], [0.0, 0.25])
@@ -236,7 +234,7 @@ def _rho_one(epsilon: float) -> Experiment:
     title = f"Forced comparisons where disagreement exceeds the cost by {epsilon:g}"
     place, make = "section 2.3, proposition on rho >= 1", lambda: _boundary(epsilon)
     policy: dict[str, Callable[[Any], Any]] = {FORCED: lambda problem: ForcedComparison(problem.costs)}
-    made = _made(name, title, place, make, policy, 1_000_000, 20, bounds=False)
+    made = _make_test(name, title, place, make, policy, 1_000_000, 20, bounds=False)
     return dataclasses.replace(made, facts=_forced_facts)
 
 
@@ -248,7 +246,7 @@ def _uniform(horizon: int) -> Experiment:
     xi = 0.5 / math.sqrt(horizon)
     title = f"USS-TS over {horizon} rounds with xi = {xi:.4f}"
     place = "section 2.5, problem independent bound"
-    return _made(
+    return _make_test(
         f"uniform-ts-{horizon}", title, place, lambda: theory.uniform_counterexample(xi), {TS: _ts}, horizon
     )
 
@@ -258,7 +256,7 @@ def _theory_experiments() -> list[Experiment]:
     dependent, uniform = "section 2.4, proposition MeanPulls", "section 2.4, problem independent bounds"
     return [
         *(
-            _made(
+            _make_test(
                 f"random-{k}",
                 f"Random cascade {k} with weak dominance",
                 dependent,
@@ -268,7 +266,7 @@ def _theory_experiments() -> list[Experiment]:
             for k in range(RANDOM)
         ),
         *(
-            _made(
+            _make_test(
                 f"dominant-{k}",
                 f"Random cascade {k} with strong dominance",
                 uniform,
@@ -277,8 +275,8 @@ def _theory_experiments() -> list[Experiment]:
             )
             for k in range(DOMINANT)
         ),
-        _made("empty-set", "No arm passes its tests", dependent, theory.empty_set_counterexample, both),
-        _made(
+        _make_test("empty-set", "No arm passes its tests", dependent, theory.empty_set_counterexample, both),
+        _make_test(
             "intransitive",
             "An arm that is skipped leads to a worse one",
             "section 2.5, problem dependent bound",
@@ -286,15 +284,15 @@ def _theory_experiments() -> list[Experiment]:
             {TS: _ts},
             horizon=100_000,
         ),
-        _made(
+        _make_test(
             "two-arms",
-            "Two arms, whose samples are transitive by themselves",
+            "Two arms, whose samples are always transitive",
             "section 2.5, problem dependent bound",
             lambda: theory.uniform_counterexample(0.1),
             {TS: _ts},
             horizon=100_000,
         ),
-        _made(
+        _make_test(
             "uniform-ucb",
             "Two arms with a tiny xi",
             uniform,
@@ -303,7 +301,7 @@ def _theory_experiments() -> list[Experiment]:
             horizon=100_000,
             replications=20,
         ),
-        _made(
+        _make_test(
             "four-copies",
             "Four copies of one arm",
             uniform,

@@ -1,4 +1,4 @@
-"""Claims of chapter 2 that are computed: its tables, and what it says of all cascades, on random ones."""
+"""Claims of chapter 2 that are computed: its tables, and statements about all cascades, checked on random ones."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def bsc_table(_run: Any) -> Finding:
     return Finding(
         tuple(parts),
         reading="the generator of the text (arms right with probability .6, .7, .8) does not give the error rates "
-        "of the table. Arms 2 and 3 err with probability .05 where arm 1 is right, and where it errs as often as "
-        "the printed rates need; any slip up to the text's 10 % gives the same table.",
+        "of the table. Here arms 2 and 3 err with probability .05 where arm 1 is right, and where it errs with the "
+        "probability that gives the printed rates; any probability up to the text's 10 % gives the same table.",
     )
 
 
@@ -48,8 +48,8 @@ def real_table(run: Any) -> Finding:
         parts.append(beside(part, "corrected") if name == "heart-5" else part)
     return Finding(
         tuple(parts),
-        summary="Error rates within one and a half in a thousand. Heart instance 5 as printed has the optimal arm of "
-        "instance 2 and a dearer last arm, so it cannot be without weak dominance where instance 2 has it: probably a "
+        summary="Error rates agree to within 0.0015. Heart instance 5 as printed has the optimal arm of instance 2 "
+        "and a more expensive last arm, so it cannot lack weak dominance if instance 2 has it: probably a "
         "misprinted cost.",
     )
 
@@ -66,7 +66,7 @@ def _row(name: str, problem: CascadeProblem, near: float, printed: tuple[float, 
 
 
 def verified_from_estimates(run: Any) -> Finding:
-    """Claim 6: disagreement counted over 10 000 rounds decides weak dominance as the law does."""
+    """Claim 6: disagreement counted over 10 000 rounds gives the same answer on weak dominance as the law."""
     parts = []
     for name in ch2.TABLES:
         try:
@@ -90,7 +90,7 @@ def _same_answer(problem: CascadeProblem, replication: int) -> bool:
 
 
 def _often(name: str, right: int) -> Part:
-    """A binomial part: claim, the share is above ``OFTEN``; contradicted if below."""
+    """Return a binomial part. Claim: the share is above ``OFTEN``; contradicted if below."""
     from scipy.special import bdtr, bdtrc
 
     return Part(
@@ -157,8 +157,8 @@ def identity_and_ranges(_run: Any) -> Finding:
             _holds_on("second cost range", problems, lambda p: _ranges(p, 2)),
             beside(_holds_on("second cost range as printed", problems, lambda p: _ranges(p, 3))),
         ),
-        reading="in the proposition on the second cost range C_i - C_j <= P, where C_j - C_i <= P is printed, which "
-        "is true of any costs.",
+        reading="in the proposition on the second cost range we read C_i - C_j <= P; printed is C_j - C_i <= P, "
+        "which is true for any costs.",
     )
 
 
@@ -172,7 +172,7 @@ def _identity(problem: CascadeProblem) -> bool:
 
 
 def _ranges(problem: CascadeProblem, which: int) -> bool:
-    """Both cost-range propositions, on every pair whose extra cost lies outside the doubtful range."""
+    """Check the cost-range propositions on every pair whose extra cost lies outside the doubtful range."""
     costs, errors, p = problem.costs, problem.errors, problem.disagreement
     for early in range(problem.arms):
         for late in range(early + 1, problem.arms):
@@ -188,14 +188,14 @@ def _ranges(problem: CascadeProblem, which: int) -> bool:
     return True
 
 
-def _computed(
+def _make_computed(
     number: int, lines: str, words: str, test: Callable[[Mapping[str, Any]], Finding], how: str
 ) -> Claim:
     return Claim(number, words, lines, how, test)
 
 
 COMPUTED = (
-    _computed(
+    _make_computed(
         4,
         "1211-1224",
         "Error-rate 0.3937, 0.2899, 0.1358 [...] WD property doesn't hold for Instance 5. Optimal arm's cost is in "
@@ -203,28 +203,28 @@ COMPUTED = (
         bsc_table,
         "computation",
     ),
-    _computed(
+    _make_computed(
         5,
         "1239-1252",
         "Error-rate 0.3098, 0.233, 0.2278 [and] 0.2929, 0.2025, 0.1483 [...] WD property doesn't hold for Instance 5",
         real_table,
         "computation",
     ),
-    _computed(
+    _make_computed(
         6,
         "1256",
         "WD property is verified by using the disagreement probability estimates after 10000 rounds",
         verified_from_estimates,
         "computation",
     ),
-    _computed(
+    _make_computed(
         11,
         "1301",
         "xi can not be smaller than -max(p_i*j - (gamma_i* - gamma_j))",
         least_xi,
         "property",
     ),
-    _computed(
+    _make_computed(
         19,
         "779",
         "The WD property holds trivially for the problem instances that satisfy SD property [...] Also [...] where "
@@ -232,14 +232,14 @@ COMPUTED = (
         dominance_implied,
         "property",
     ),
-    _computed(
+    _make_computed(
         26,
         "773, 1008",
         "Then B contains the optimal arm [...] the arm I_t = min(B) is the optimal arm",
         optimal_arm_found,
         "property",
     ),
-    _computed(
+    _make_computed(
         27,
         "747, 809, 819",
         "gamma_i - gamma_j = p_ij - 2 P(Y^i = Y, Y^j != Y) [...] C_j - C_i > max{0, gamma_i - gamma_j} iff "

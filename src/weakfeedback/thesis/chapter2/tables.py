@@ -89,7 +89,8 @@ TABLES = (
         "table real_datasets",
         COSTS,
         lambda results: [_instance(name, data_of(results)) for name in (*ch2.PIMA, *ch2.HEART)],
-        note="Heart 5 as printed contradicts Heart 2: the same optimal arm and a dearer last one, yet stated without "
-        "weak dominance. Heart 5 below it has a last cost of 0.34, with which it is as stated.",
+        note="Heart 5 as printed contradicts Heart 2: it has the same optimal arm and a more expensive last arm, "
+        "and yet it is stated without weak dominance. The row below has a last cost of 0.34, with which Heart 5 is "
+        "as stated.",
     ),
 )

@@ -25,16 +25,16 @@ RANDOM = tuple(f"ch2-random-{k}" for k in range(ch2.RANDOM))
 DOMINANT = tuple(f"ch2-dominant-{k}" for k in range(ch2.DOMINANT))
 RHO_ONE = ("ch2-rho-one", *(f"ch2-rho-one-{epsilon:g}" for epsilon in ch2.EPSILONS))
 UNIFORM_TS = tuple(f"ch2-uniform-ts-{horizon}" for horizon in ch2.UNIFORM_HORIZONS)
-# The bound on USS-TS has no constants, only a leading term in log T: its growth over the last tenfold of
-# rounds may be half as much again (epsilon = 1/2) and still support it, but not more than twice. Both factors were
-# set after a pilot run; the verdict is the same with 1.5 for both.
+# The bound on USS-TS has no constants, only a leading term in log T. Growth over the last decade of rounds of up to 1.5
+# times that term (epsilon = 1/2) supports it, more than twice contradicts it. Both factors were set after a pilot run;
+# the verdict is the same with 1.5 for both.
 SUPPORTS, CONTRADICTS = 1.5, 2.0
 INTRANSITIVE = 0.2
 TWINS = 300
 
 
 def boundary_not_learnable(run: Run) -> Finding:
-    """Claim 16: contradicted if one policy stays below one bound on all instances of the proof."""
+    """Claim 16: contradicted if one policy stays below its bound on all instances of the proof."""
 
     def part(name: str, r: Results) -> Part:
         regret, bound = r.values(FORCED)[:, -1], r.about["facts"]["forced"]
@@ -43,22 +43,22 @@ def boundary_not_learnable(run: Run) -> Finding:
     return Finding(
         tuple(each(run, RHO_ONE, part)),
         rule="any",
-        summary="One policy, forced comparison, learns the whole set: on every instance with rho >= 1 its regret is at "
-        "most Delta_max (T^(2/3) + 2 + K^2 (1 + log T)) + 3 T^(2/3) sqrt(log T), which is proved in the code and kept "
-        "by the pair of the proof at every epsilon tried. At epsilon = .01 and .03 a million rounds are still too few "
-        "to see the regret bend; the bound covers them. An arm i that ties, C_j - C_i = p_ij, loses nothing to j; if "
-        "p_ij is larger by epsilon, taking i loses at most epsilon a round. So it need not be decided which of the two "
-        "is met.",
+        summary="One policy, forced comparison, learns the whole set: on every instance with rho >= 1 its regret is "
+        "at most Delta_max (T^(2/3) + 2 + K^2 (1 + log T)) + 3 T^(2/3) sqrt(log T). This is proved in the code, and "
+        "the pair of the proof satisfies it at every epsilon tried. At epsilon = .01 and .03 a million rounds are "
+        "still too few to see the regret flatten; the bound covers them. An arm i that ties, C_j - C_i = p_ij, "
+        "loses nothing to j; if p_ij is larger by epsilon, choosing i loses at most epsilon per round. So a policy "
+        "need not decide which of the two cases it faces.",
     )
 
 
 def maximal(_run: Run) -> Finding:
     """Claims 17 and 46: an instance without weak dominance can be added if and only if B is empty, ties apart.
 
-    Not if it has a twin with weak dominance, the same outputs and no optimal arm in common. B never has two arms, and
-    is not empty under weak dominance: so where it is empty there is no twin.
+    It cannot be added if it has a twin with weak dominance, the same outputs and no optimal arm in common. B never has
+    two arms, and is not empty under weak dominance. So where it is empty there is no twin.
     """
-    two, tied = _clearly_without(2), _tied()
+    two, tied = _make_clearly_without(2), _make_tied()
     found = sum(_has_twin(problem) for problem in two)
     apart = sum(problem.gaps[0] + _as_truth(problem, 1).gaps[0] > 1e-9 for problem in tied)
     note = f"arm 1 loses nothing in {len(tied) - apart} of {len(tied)} cascades and their twins"
@@ -73,7 +73,7 @@ def maximal(_run: Run) -> Finding:
         decided("2 arms, rho = 1", apart == len(tied), len(tied) - apart, len(tied), note),
     ]
     for arms in (3, 4):
-        some = _clearly_without(arms)
+        some = _make_clearly_without(arms)
         full = [problem for problem in some if set(problem.lower_set) & set(problem.upper_set)]
         twins, lonely = sum(_has_twin(problem) for problem in full), len(some) - len(full)
         words = f"a twin for {twins} of {len(full)} cascades"
@@ -82,18 +82,19 @@ def maximal(_run: Run) -> Finding:
         parts.append(decided(f"{arms} arms, B empty", lonely == 0, lonely, len(some), words))
     return Finding(
         tuple(parts),
-        summary="Learnable is said of sets, as we read Hanawal et al. (2017), from whom the thesis takes this over: "
-        "one policy has sub-linear regret on every instance; maximal: and on no larger set. The exact rule, ties "
-        "apart: a cascade without weak dominance can be added if and only if no arm passes both tests (B is empty). If "
-        "B = {i}, the same outputs with Y = Y^i are a twin that has weak dominance and shares no optimal arm, so no "
-        "policy is sub-linear on both. If B is empty, no cascade with weak dominance has these disagreements (claim "
-        "26), and a policy can see that. With 2 arms B is never empty, but ties, rho = 1, can be added (claim 16), for "
-        "any number of arms. From 3 arms on there are many maximal sets, none of them canonical.",
+        summary="Learnable is a property of sets, as we read Hanawal et al. (2017), from whom the thesis takes it: "
+        "one policy has sub-linear regret on every instance of the set. Maximal means that this holds for no larger "
+        "set. The exact rule, apart from ties: a cascade without weak dominance can be added if and only if no arm "
+        "passes both tests (B is empty). If B = {i}, the same outputs with Y = Y^i are a twin that has weak "
+        "dominance and shares no optimal arm, so no policy is sub-linear on both. If B is empty, no cascade with "
+        "weak dominance has these disagreements (claim 26), and a policy can see that. With 2 arms B is never "
+        "empty, but ties, rho = 1, can be added (claim 16), for any number of arms. From 3 arms on there are many "
+        "maximal sets, none of them canonical.",
     )
 
 
-def _tied() -> list[CascadeProblem]:
-    """Random cascades of 2 arms whose extra cost is their disagreement, the first arm better than the second."""
+def _make_tied() -> list[CascadeProblem]:
+    """Return random cascades of 2 arms whose extra cost equals their disagreement, the first arm being better."""
     tied = []
     for problem in random_problems(4 * TWINS, 170, lambda p: p.arms == 2 and p.disagreement[0, 1] > 0.01):
         outcomes, law = law_of(problem)
@@ -103,8 +104,8 @@ def _tied() -> list[CascadeProblem]:
     return tied[:TWINS]
 
 
-def _clearly_without(arms: int) -> list[CascadeProblem]:
-    """Random cascades with rho < 1 and one optimal arm, no comparison of which is nearly a tie."""
+def _make_clearly_without(arms: int) -> list[CascadeProblem]:
+    """Return random cascades with rho < 1 and one optimal arm, in which no comparison is nearly a tie."""
 
     def wanted(problem: CascadeProblem) -> bool:
         if problem.arms != arms or problem.xi > -0.01 or np.sort(problem.gaps)[1] < 0.01:
@@ -116,7 +117,7 @@ def _clearly_without(arms: int) -> list[CascadeProblem]:
 
 
 def _as_truth(problem: CascadeProblem, arm: int) -> CascadeProblem:
-    """The same outputs and costs, with one of the arms as the truth."""
+    """Return the same outputs and costs, with one of the arms as the truth."""
     outcomes, law = law_of(problem)
     rows = outcomes.copy()
     rows[:, 0] = rows[:, arm + 1]
@@ -175,10 +176,10 @@ def ucb_dependent_bound(run: Run) -> Finding:
         parts.append(beside(below(f"regret on {short}, repaired bound", regret - repaired, note=note)))
     return Finding(
         tuple(parts),
-        summary="With three or more arms the last is also played when no arm passes its tests, which says nothing "
-        "of its own disagreement with the optimal arm; the bound leaves these rounds out. Only the theorem with each "
-        "arm's own xi_j fails: with the smallest xi the regret is logarithmic in T, as its corollary says, and the "
-        "repaired bound, shown beside, is proved.",
+        summary="With three or more arms the last arm is also played when no arm passes its tests, which says "
+        "nothing about its own disagreement with the optimal arm; the bound leaves these rounds out. Only the "
+        "theorem with each arm's own xi_j fails. With the smallest xi the regret is logarithmic in T, as its "
+        "corollary says, and the repaired bound (a part that does not count) is proved.",
     )
 
 
@@ -199,14 +200,14 @@ def ucb_uniform_bounds(run: Run) -> Finding:
     parts += each(run, (*DOMINANT, "ch2-four-copies"), against("ucb_strong"))
     return Finding(
         tuple(parts),
-        summary="The weak-dominance bound does not hold uniformly: for a tiny xi the proof balances against a xi it "
-        "may not choose. The strong-dominance bound fails from four arms on, with regret linear in T; for three arms "
-        "its order holds.",
+        summary="The weak-dominance bound does not hold uniformly: for a tiny xi the proof optimises over a xi that "
+        "it may not choose. The strong-dominance bound fails from four arms on, with regret linear in T; for three "
+        "arms its order holds.",
     )
 
 
 def ts_dependent_bound(run: Run) -> Finding:
-    """Claim 23: it counts where its condition holds, which is with two arms."""
+    """Claim 23: only two arms count, where its condition holds."""
 
     def part(name: str, r: Results) -> Part:
         regret, known = r.values(TS), r.about["facts"]
@@ -216,7 +217,7 @@ def ts_dependent_bound(run: Run) -> Finding:
         note = f"last tenfold of rounds adds {growth.mean():.4g}, leading term {decade:.4g}"
         found = below(name, growth - SUPPORTS * decade - 1.0, growth - CONTRADICTS * decade - 1.0, note)
         arms = len(known["gaps"])
-        return found if arms == 2 else beside(found, f"{arms} arms: the theorem says nothing of it")
+        return found if arms == 2 else beside(found, f"{arms} arms: the theorem says nothing about it")
 
     parts = each(run, ("ch2-two-arms", *RANDOM, "ch2-intransitive"), part)
     rate = prior_intransitivity([0.05, 0.10, 0.53])
@@ -227,15 +228,16 @@ def ts_dependent_bound(run: Run) -> Finding:
     parts.append(beside(decided("transitive samples on bsc-2", rate < INTRANSITIVE, rate, note=measured)))
     return Finding(
         tuple(parts),
-        summary="The theorem is not refuted. With three or more arms and independent draws its condition never holds "
-        f"of USS-TS ({measured}), so there it says nothing. Without the condition the bound does fail: where a skipped "
-        "arm leads to a worse one (intransitive, beside), regret grows several times faster than the leading term.",
-        reading="with two arms, where the samples are transitive by themselves.",
+        summary="The theorem is not refuted. With three or more arms and independent draws USS-TS never satisfies its "
+        f"condition ({measured}), so there it says nothing. Without the condition the bound does fail: where a skipped "
+        "arm leads to a worse one (the part intransitive, which does not count), regret grows several times faster "
+        "than the leading term.",
+        reading="with two arms, where the samples are always transitive.",
     )
 
 
 def prior_intransitivity(costs: Iterable[float]) -> float:
-    """The exact share of prior draws (uniform, independent) in which the preferences of three arms form a cycle.
+    """Return the exact share of prior draws (uniform, independent) in which the preferences of three arms form a cycle.
 
     >>> round(prior_intransitivity([0.05, 0.10, 0.53]), 3)
     0.271
@@ -246,9 +248,9 @@ def prior_intransitivity(costs: Iterable[float]) -> float:
 
 
 def intransitive_rounds(problem: CascadeProblem, horizon: int, replications: int, seed: int = 0) -> float:
-    """The share of rounds of USS-TS in which one draw for each pair of arms gives preferences with a cycle.
+    """Return the share of rounds of USS-TS in which one draw for each pair of arms gives preferences with a cycle.
 
-    The policy plays as ever; its posteriors are sampled a second time, for all pairs, by another generator.
+    The policy plays as usual; another generator samples its posteriors a second time, for all pairs.
     """
     from weakfeedback.cascade import UssTs
     from weakfeedback.engine.seeds import generator
@@ -359,7 +361,7 @@ PROVED = (
         "We thus conclude that the regret bound of USS-UCB is near-optimal in T",
         "626, 998, 1192",
         "argued only",
-        why="it relies on the classification of partial monitoring games into rates, which no run can show, and on "
-        "the uniform bounds of claims 22 and 24, which do not hold.",
+        why="it relies on the classification of partial monitoring games by their rates, which no run can show, and "
+        "on the uniform bounds of claims 22 and 24, which do not hold.",
     ),
 )

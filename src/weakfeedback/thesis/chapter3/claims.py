@@ -39,18 +39,18 @@ BASELINES = (ch3.THIRD, ch3.SECOND, ch3.RANDOM)
 
 
 def cost_ids(data: str) -> tuple[str, ...]:
-    """The experiments on one real data set, with both kinds of labels."""
+    """Return the ids of the experiments on one real data set, with both kinds of labels."""
     return tuple(ch3.cost_id(data, labels, k) for labels in ("random", "thresholded") for k in (1, 2, 3))
 
 
 def each(run: Run, ids: Iterable[str], part: Callable[[str, Results], Part]) -> list[Part]:
-    """The parts of all experiments; a skipped one where an experiment was not run."""
+    """Return the parts of all experiments; a skipped one where an experiment was not run."""
     short = [name.removeprefix("ch3-") for name in ids]
     return [part(s, run[f"ch3-{s}"]) if f"ch3-{s}" in run else skipped(s) for s in short]
 
 
 def falling(run: Run, ids: Iterable[str]) -> list[Part]:
-    """Regret of USS-PD falls from each experiment to the next: the contexts are the same, so paired."""
+    """Test that the regret of USS-PD falls from each experiment to the next, paired: the contexts are the same."""
     parts = []
     for first, second in itertools.pairwise(ids):
         name = f"{first.removeprefix('ch3-')} to {second.removeprefix('ch3-')}"
@@ -71,8 +71,8 @@ def linear_in_instance_1(run: Run) -> Finding:
 
     parts = each(run, PRINTED, part)
     return Finding(
-        (parts[0], *(beside(p, "the thesis means this one not to be linear") for p in parts[1:])),
-        summary="Linear: in the last half a round costs at least half of what it costs for ever once the "
+        (parts[0], *(beside(p, "by the thesis this one is not linear") for p in parts[1:])),
+        summary="Linear means: in the last half a round costs at least half of its long-run cost once the "
         "disagreements are known.",
         reading='"all contexts do not" means "not all contexts do". By the definition of weak dominance about 27 % '
         "of the contexts lack it in all four instances, and all four have a linear part; the 0.3 % that set "
@@ -109,8 +109,9 @@ def eventually_as_good(run: Run) -> Finding:
 
     return Finding(
         tuple(each(run, PRINTED[2:3], part)),
-        summary="As good is read as at most a tenth more regret in the last quarter of the thesis's 5000 rounds. It is "
-        "not as good within these; but if it knew the disagreements it would be, so later equality is not excluded.",
+        summary="As good is read as at most a tenth more regret in the last quarter of the thesis's 5000 rounds. "
+        "Within these rounds it is not as good. If it knew the disagreements it would be, so it may become as good "
+        "later.",
     )
 
 
@@ -133,9 +134,9 @@ def beats_baselines(data: str) -> Callable[[Run], Finding]:
                     parts.append(found if counts else beside(found))
         return Finding(
             tuple(parts),
-            summary="Judged with random labels, the model that the chapter states. With thresholded labels, with which "
-            "classifiers usually answer, the claim holds against all three baselines in every instance (the parts "
-            "beside). Also beside: the baseline I_t = 1, which the thesis leaves out.",
+            summary="Tested with random labels, the model that the chapter states. With thresholded labels, which "
+            "is how classifiers usually answer, the claim holds against all three baselines in every instance; "
+            "these parts do not count. Neither do those with the baseline I_t = 1, which the thesis leaves out.",
         )
 
     return test
@@ -150,7 +151,7 @@ def stronger_dominance_less_regret(run: Run) -> Finding:
     ]
     return Finding(
         (*falling(run, SWEEP), *cases),
-        reading="xi is that of the best fixed arm, which grows with C_5. By the definition xi is the same, and "
+        reading="xi is that of the best fixed arm, which grows with C_5. By its definition xi is the same, and "
         "negative, in all instances of the sweep.",
     )
 
@@ -214,8 +215,8 @@ def avoids_forced_rounds(run: Run) -> Finding:
         parts.append(beside(below(f"{policy}, regret", a - b, note=f"{a.mean():.4g}, {PD} {b.mean():.4g}")))
     return Finding(
         tuple(parts),
-        summary="Only the first round is forced by the ridge variant; it avoids forced exploration if it leaves the "
-        "last arm in a tenth of the rounds that USS-PD is forced to spend there.",
+        summary="The ridge variant is forced only in the first round. It counts as avoiding forced exploration if "
+        "it leaves the last arm in a tenth of the rounds that USS-PD is forced to spend there.",
         rule="any",
     )
 

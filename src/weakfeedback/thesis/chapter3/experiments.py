@@ -30,7 +30,7 @@ CAUTIOUS = "USS-PD, true kappa and sigma"
 SYNTHETIC_COSTS = (0.01, 0.02, 0.032, 0.05)
 LAST_COSTS = (0.55, 0.60, 0.65, 0.70, 0.75, 0.80)  # C_5; the first four are the instances of the table
 CASES = (1, 2, 3, 4)
-# Built-in instances in place of the real data; the third has the costs of PI 1.
+# Built-in instances that replace the real data; the third has the costs of PI 1.
 STAND_INS = {1: 3, 2: 2, 3: 1}
 HORIZON = 5_000
 # Bernoulli variables are 1/2-sub-Gaussian.
@@ -40,7 +40,7 @@ FORCED = "the forced phase ends when all eigenvalues of V reach 1, or after 500 
 TRAINED = (
     "the thesis does not print the five regularisation strengths; these give its fractions for the best arm"
 )
-LOOSE = "estimates are renewed less often (tolerance 2), which moves final regret by about 1 %"
+LOOSE = "estimates are updated less often (tolerance 2), which changes the final regret by about 1 %"
 FEWER = "fewer than 100 replications: they differ by less than 1 % here, and a round is expensive with so many features"
 BOTH = "the first classifier, which the thesis leaves out, is added to the baselines"
 UNPRINTED = "the thesis does not print the parameters theta_ij of its realizable cases"
@@ -48,7 +48,7 @@ OURS = "not an experiment of the thesis: made to test what it proves or remarks"
 
 
 def settled_arms(problem: Any) -> np.ndarray:
-    """By context, the arm that the true disagreements point to: min B of the thesis's lemma BContx."""
+    """Return, by context, the arm that the true disagreements point to: min B of the thesis's lemma BContx."""
     costs, found = problem.costs, np.full(len(problem.contexts), problem.arms - 1)
     for i in range(problem.arms - 2, -1, -1):
         extra = costs[i + 1 :] - costs[i]
@@ -80,7 +80,7 @@ def facts(problem: Any) -> dict[str, Any]:
 
 
 def facts_and_bound(problem: Any) -> dict[str, Any]:
-    """The same with the bound on regret, its unknown constants set to 1."""
+    """Return the same with the bound on regret, its unknown constants set to 1."""
     known = facts(problem)
     size = float(np.linalg.norm(problem.pair_parameters, axis=1).max())
     options = {"sigma": SUB_GAUSSIAN, "kappa": known["kappa"]}
@@ -110,7 +110,7 @@ def _fixed(arm: int) -> Callable[[Any], FixedArm]:
 
 
 def synthetic_id(last: float) -> str:
-    """The id of the experiment with this C_5: an instance of the thesis's table, or a further step of its sweep."""
+    """Return the id of the experiment with this C_5: an instance of the thesis's table, or a step of its sweep."""
     number = LAST_COSTS.index(last) + 1
     return f"ch3-synthetic-{number}" if number <= 4 else f"ch3-xi-{last:g}"
 
@@ -138,7 +138,7 @@ def _synthetic(last: float) -> Experiment:
 
 
 def cost_id(data: str, labels: str, number: int) -> str:
-    """The id of an experiment on real data."""
+    """Return the id of an experiment on real data."""
     return f"ch3-cost-{data}-{labels}-{number}"
 
 
@@ -189,7 +189,7 @@ def _realizable(arms: int, case: int) -> Experiment:
 
 
 def more_arms(arms: int) -> ContextualProblem:
-    """The thesis's example of an arm that destroys weak dominance: two contexts, costs .1, .2, .3, and then .4.
+    """Return the thesis's example of an arm that destroys weak dominance: two contexts, costs .1, .2, .3, then .4.
 
     Arm 2 is optimal in the first context and arm 3 in the second. The fourth arm is wrong with probability .3 in
     both, so it changes no optimal arm but disagrees too much with both.
@@ -204,16 +204,16 @@ def more_arms(arms: int) -> ContextualProblem:
 
 
 def last_optimal() -> RealizableProblem:
-    """The contexts of the varying family in which the last arm is optimal: every stop before it is too early.
+    """Return the contexts of the varying family in which the last arm is optimal: every stop before it is too early.
 
-    Its costs are raised so far that the last arm is only just worth them where contexts are nearest to the others.
+    Its costs are raised until the last arm is only just worth them in the contexts closest to the other ones.
     """
     whole = families.varying((0.1, 0.4, 0.77))
     chosen = whole.contexts[whole.optimal_arms == 2]
     return RealizableProblem(chosen, whole.pair_parameters, whole.costs, whole.feature_map)
 
 
-def _made(
+def _make_test(
     name: str, title: str, place: str, make: Callable[[], Any], policies: dict[str, Any], bound: bool = False
 ) -> Experiment:
     return Experiment(
@@ -245,7 +245,7 @@ def _all_experiments() -> list[Experiment]:
             for number in (1, 2, 3)
         ),
         *(_realizable(arms, case) for arms in (4, 5) for case in CASES),
-        _made(
+        _make_test(
             "varying",
             "Given disagreements; the best arm changes with the context",
             "section Realizable Setting",
@@ -253,7 +253,7 @@ def _all_experiments() -> list[Experiment]:
             {PD: _pd, BETA: ridges[BETA]},
             bound=True,
         ),
-        _made(
+        _make_test(
             "last-optimal",
             "Contexts in which the last arm is optimal",
             "section 3.4, lemma subOptimalLowerSelection",
@@ -261,7 +261,7 @@ def _all_experiments() -> list[Experiment]:
             {PD: _pd, CAUTIOUS: _cautious},
         ),
         *(
-            _made(
+            _make_test(
                 f"arms-{arms}",
                 f"The example of the thesis with {arms} arms",
                 "section Effect of adding more arms",
@@ -270,7 +270,7 @@ def _all_experiments() -> list[Experiment]:
             )
             for arms in (3, 4)
         ),
-        _made(
+        _make_test(
             "ridge",
             "USS-PD-lambdaI on synthetic PI 2",
             "section USS-PD-lambdaI",

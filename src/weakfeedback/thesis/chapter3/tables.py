@@ -55,6 +55,6 @@ TABLES = (
         ("Instance", "C₁", "C₂", "C₃", "WD fraction, printed", "ours", "for the best fixed arm"),
         _real,
         experiments=tuple(ch3.cost_id(data, "random", k) for data in ("pima", "heart") for k in (1, 2, 3)),
-        note="Random labels; ours over 5000 rounds in file order. Fractions move strongly with the scaling.",
+        note="Random labels; ours over 5000 rounds in file order. The fractions depend strongly on the scaling.",
     ),
 )

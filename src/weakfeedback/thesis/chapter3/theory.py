@@ -51,8 +51,9 @@ def synthetic_fractions(_run: Run) -> Finding:
         parts.append(beside(_near(f"{name}, by the definition", own, stated, ROUNDING)))
     return Finding(
         tuple(parts),
-        reading="the printed fractions are those of the best fixed arm (arm 4) taken as optimal in every context, and "
-        "with regularisation strengths chosen for them. By the definition, with i* of each context, about 0.73.",
+        reading="the printed fractions are those of the best fixed arm (the fourth) taken as optimal in every "
+        "context, with regularisation strengths that we chose to match them. By the definition, with i* of each "
+        "context, they are about 0.73.",
     )
 
 
@@ -75,8 +76,8 @@ def real_fractions(run: Run) -> Finding:
     return Finding(
         tuple(parts),
         summary=f"Within {NEAR} of the printed fraction, over 5000 rounds in file order, by the definition. The "
-        "classifiers are ours: the thesis prints neither their scaling nor their regularisation, and both move these "
-        "fractions. So a difference decides nothing.",
+        "classifiers are ours: the thesis prints neither their scaling nor their regularisation, and both change "
+        "these fractions. So a difference decides nothing.",
     )
 
 
@@ -90,7 +91,7 @@ def xi_by_case(_run: Run) -> Finding:
     parts = []
     for arms in (4, 5):
         cases = [instances.load(f"realizable-{arms}-{case}") for case in ch3.CASES]
-        found = _falls(f"{arms} arms, theta_ij of ours", [problem.xi for problem in cases])
+        found = _falls(f"{arms} arms, our theta_ij", [problem.xi for problem in cases])
         if found.outcome != "reproduced":
             found = dataclasses.replace(found, outcome="inconclusive")
         parts.append(found)
@@ -99,8 +100,8 @@ def xi_by_case(_run: Run) -> Finding:
     return Finding(
         tuple(parts),
         summary="The thesis does not print its theta_ij. With ours the optimal arm is the same in all cases, and xi "
-        "grows with the printed costs; the caption may have the order reversed. It need not: with other disagreements, "
-        "shown beside, the optimal arm of a context changes with the case and xi falls.",
+        "grows with the printed costs; the caption may have the order reversed. It need not be: with other "
+        "disagreements (parts that do not count) the optimal arm of a context changes with the case, and xi falls.",
     )
 
 
@@ -111,7 +112,7 @@ def _falls(name: str, xis: list[float]) -> Part:
 
 
 def _moving_optimum(costs: np.ndarray) -> RealizableProblem:
-    """Four contexts; in the k-th, arm 1 beats arm 2 from case k on, by an ever smaller margin."""
+    """Return four contexts; in the k-th, arm 1 beats arm 2 from case k on, by a smaller margin each time."""
     arms = len(costs)
     shares = np.full((arms * (arms - 1) // 2, 4), 0.01)
     shares[: arms - 1] = (0.05, 0.0975, 0.1096, 0.1199) if arms == 4 else (0.02, 0.0675, 0.0796, 0.0899)
@@ -136,7 +137,7 @@ def pseudo_regret_above(_run: Run) -> Finding:
 
 
 def random_problem(rng: np.random.Generator, strong: bool = False) -> ContextualProblem:
-    """A contextual cascade with any probability of being right in every context and arm.
+    """Return a contextual cascade with a random probability of being right for every context and arm.
 
     With ``strong``, an arm that is right makes all later ones right: surely wrong, then one at random, then surely
     right. The contexts are unit vectors, so a parameter belongs to one context.
@@ -192,9 +193,9 @@ def orders_of_the_bound(run: Run) -> Finding:
     return Finding(
         tuple(parts),
         reading="at a fixed lambda_Sigma, as is usual in this literature.",
-        summary="A remark, shown beside: where features have norm 1 at most, as the chapter assumes, "
-        "lambda_Sigma <= 1 / d', so with more features it cannot stay fixed for ever, and at its largest the bound "
-        "grows at least like the square of d'.",
+        summary="A remark, shown by parts that do not count: if features have norm at most 1, as the chapter "
+        "assumes, lambda_Sigma <= 1 / d'. So it cannot stay fixed as features are added, and even at its largest "
+        "value the bound grows at least like the square of d'.",
     )
 
 
@@ -213,15 +214,15 @@ def model_fits(run: Run) -> Finding:
 
     def part(name: str, r: Results) -> Part:
         worst, mean = r.about["facts"]["misfit"], r.about["facts"]["mean_misfit"]
-        note = joined(f"off by {mean:.4f} in the mean, {worst:.3f} at worst", stand_in(r))
+        note = joined(f"off by {mean:.4f} on average, {worst:.3f} at worst", stand_in(r))
         found = decided(name, mean <= MEAN_MISFIT and worst <= WORST_MISFIT, worst, note=note)
         return beside(found) if stand_in(r) else found  # the claim is about the thesis's data
 
     real = (*cost_ids("pima")[:1], *cost_ids("heart")[:1])
     return Finding(
         tuple(each(run, (PRINTED[1], *real), part)),
-        summary=f"Probabilities of the best logistic model of degree 2 against the true ones; it fits if it is off "
-        f"by at most {MEAN_MISFIT} in the mean and {WORST_MISFIT} at worst. It never fits exactly.",
+        summary="Probabilities of the best logistic model of degree 2 are compared with the true ones; it fits if "
+        f"it is off by at most {MEAN_MISFIT} on average and {WORST_MISFIT} at worst. It never fits exactly.",
     )
 
 
@@ -229,8 +230,8 @@ def contextual_maximal(run: Run) -> Finding:
     """Claim 46: a cascade without context is a contextual one whose law does not depend on the context."""
     found = maximal(run)
     words = (
-        "A cascade of chapter 2 is a contextual one whose law does not depend on the context, so what can be added "
-        "there can be added here; the disagreements must then be tested context by context. "
+        "A cascade of chapter 2 is a contextual one whose distribution does not depend on the context, so what can "
+        "be added there can be added here; the disagreements must then be tested context by context. "
     )
     return Finding(found.parts, found.rule, found.reading, words + found.summary)
 
@@ -254,12 +255,12 @@ def covered(_run: Run) -> Finding:
     return Finding(
         tuple(parts),
         summary=f"After {COVERED_ROUNDS} rounds on realizable case 1 with 4 arms. With the kappa and sigma of the "
-        "assumptions the ellipsoid is very wide; the ones used in simulations promise nothing.",
+        "assumptions the ellipsoid is very wide; those used in simulations guarantee nothing.",
     )
 
 
 def ridge_coverage(problem: RealizableProblem, kappa: float) -> tuple[float, float]:
-    """How often |theta_hat - theta| in V + lambda I stayed within beta, and the largest ratio met."""
+    """Return how often |theta_hat - theta| in V + lambda I stayed within beta, and the largest ratio."""
     rng, n = np.random.default_rng(47), COVERED_ROUNDS
     size = float(np.linalg.norm(problem.pair_parameters, axis=1).max())
     radius = theory.beta(n, problem.dimension, problem.arms, RIDGE, size, sigma=SUB_GAUSSIAN, kappa=kappa)
@@ -292,8 +293,8 @@ def below_the_bound(run: Run) -> Finding:
     parts = [*each(run, ("ch3-varying", *REALIZABLE), part), *each(run, ("ch3-varying",), with_ridge)]
     return Finding(
         tuple(parts),
-        summary="Both bounds are above the largest regret that is possible at all, R_max T, so they exclude nothing "
-        "at this horizon.",
+        summary="Both bounds are above R_max T, the largest regret that is possible, so they exclude nothing at "
+        "this horizon.",
         reading="with 32 for the printed 16, which the proof's own radius gives, with 2 sigma / kappa in the radius of "
         "USS-PD-lambdaI, with the true kappa and sigma, and with 1 for the unknown universal constants.",
     )

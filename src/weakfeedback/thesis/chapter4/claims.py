@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def sweep(name: str, kind: str = "resource", law: str = "") -> tuple[str, ...]:
-    """The ids of a sweep, in the order of the values."""
+    """Return the ids of a sweep, in the order of the values."""
     values = (ch4.RESOURCES if kind == "resource" else ch4.THRESHOLDS)[name]
     return tuple(f"ch4-{kind}-{name.lower()}-{value:g}{'-' + law if law else ''}" for value in values)
 
@@ -34,23 +34,23 @@ NUM = tuple(name for law in ch4.LAWS for name in (*sweep("NUM1", law=law), *swee
 NUM_DIFFERENT = tuple(name for law in ch4.LAWS for i in ("NUM2", "NUM3") for name in sweep(i, law=law))
 BESIDE_2019 = "conventions of 2019"
 COSTLY = (
-    "Rounds of the search do not cost the same: CSB-SU has the fewest, but in all of them no arm is served. A "
-    "candidate of the binary search that suffices serves nearly as many arms as the optimum while it is waited for; "
-    "CSB-ST, which waits 7 rounds at each, loses least in its search."
+    "Rounds of the search do not all cost the same. CSB-SU needs the fewest, but in all of them no arm is served. "
+    "While a binary search waits at a candidate that suffices, it serves nearly as many arms as the optimum; CSB-ST, "
+    "which waits only 7 rounds at each candidate, loses least in its search."
 )
 ROUNDING = (
-    "on NUM2 and NUM3 thresholds are searched to 1e-4 and rounded to three decimals, which the text does not say. "
-    "As printed, where the optimum fills the budget, no estimate above the thresholds is good enough."
+    "on NUM2 and NUM3 thresholds are searched to 1e-4 and rounded to three decimals, which the text does not say. As "
+    "printed, no estimate above the thresholds is good enough where the optimum fills the budget."
 )
 
 
 def lower_on(run: Run, ids: Iterable[str], first: str, second: str) -> list[Part]:
-    """The first policy has less regret than the second, on every instance."""
+    """Test that the first policy has less regret than the second, on every instance."""
     return each(run, ids, lambda name, r: lower(f"{first} below {second} on {name}", r, first, second))
 
 
 def fewer_on(run: Run, ids: Iterable[str], first: str, second: str) -> list[Part]:
-    """The first policy needs fewer rounds than the second to find the thresholds, on every instance."""
+    """Test that the first policy finds the thresholds in fewer rounds than the second, on every instance."""
 
     def part(name: str, r: Results) -> Part:
         a, b = rounds(r, first), rounds(r, second)
@@ -69,9 +69,10 @@ def better_than_2019(run: Run) -> Finding:
         parts += [beside(part, BESIDE_2019) for part in lower_on(run, COMPARE_2019, policy, DT)]
     return Finding(
         tuple(parts),
-        summary="Better is tested, simpler is not. As printed the new algorithms wait max(1, floor Q) times as long as "
-        "those of 2019, which costs more than collecting losses during the search gains. With the same waiting time "
-        "they win on IV; on III CSB-DT, which tries all arms at once with parts of the budget, still beats both.",
+        summary="Only better performance is tested, not simplicity. As printed, the new algorithms wait max(1, floor "
+        "Q) times as long as those of 2019, which costs more than collecting losses during the search gains. With the "
+        "same waiting time they win on IV. On III CSB-DT, which tries all arms at once with parts of the budget, still "
+        "beats both.",
     )
 
 
@@ -106,8 +107,8 @@ def varies_at_the_same_optimum(run: Run) -> Finding:
         parts.append(decided(f"{policy}, Q = 10 against theta = 0.75", off > 0.0, off, note=note))
     return Finding(
         tuple(parts),
-        summary="In both problems 20 arms can be served. CSB-SK and CSB-SU give Q/M to M arms, which suffices if M is "
-        "at most Q/theta: on the same losses they play the same arms, and their regret is the same number.",
+        summary="In both problems 20 arms can be served. CSB-SK and CSB-SU give Q/M to M arms, which suffices if M "
+        "is at most Q/theta. So with the same losses they play the same arms, and their regret is exactly the same.",
     )
 
 
@@ -135,8 +136,8 @@ def more_rounds_than_su(run: Run) -> Finding:
     parts += [beside(part) for part in fewer_on(run, COMPARE_SAME, SU, ST_PROGRAM)]
     return Finding(
         tuple(parts),
-        summary="CSB-SK and CSB-ST know when they have ended their search. CSB-SU does not: its rounds are counted "
-        "until its estimate is really equivalent.",
+        summary="CSB-SK and CSB-ST know when their search has ended. CSB-SU does not: its rounds are counted until "
+        "its estimate leads to an optimal allocation.",
     )
 
 
@@ -165,9 +166,9 @@ def both_beat_dt(run: Run) -> Finding:
     other = [part for policy in (MK, DK) for part in lower_on(run, program, policy, DT)]
     return Finding(
         (*parts, *(beside(part, BESIDE_2019) for part in other)),
-        summary="As printed CSB-DT waits a third as long at every amount it tries, and tries all arms at once. With "
-        "the conventions of 2019 for all, the ranking of the thesis appears: CSB-MK, CSB-DK, CSB-DT, CSB-DU. That "
-        "CSB-DU comes last there is owed to its step of 0.001; with 0.01 it would come first.",
+        summary="As printed, CSB-DT waits only a third as long at every amount it tries, and tries all arms at "
+        "once. If all policies use the conventions of 2019, the ranking of the thesis appears: CSB-MK, CSB-DK, "
+        "CSB-DT, CSB-DU. CSB-DU comes last there because of its step of 0.001; with 0.01 it would come first.",
     )
 
 
@@ -180,7 +181,7 @@ def mk_matches_dk(run: Run) -> Finding:
 
     parts = each(run, COMPARE[:1], part)
     parts += [beside(found, BESIDE_2019) for found in each(run, COMPARE_2019[:1], part)]
-    return Finding(tuple(parts), summary="To match is to differ by less than 5 %.")
+    return Finding(tuple(parts), summary="To match is read as to differ by less than 5 %.")
 
 
 def du_worst(run: Run) -> Finding:
@@ -191,8 +192,9 @@ def du_worst(run: Run) -> Finding:
         other += [*fewer_on(run, COMPARE_2019, policy, DU), *lower_on(run, COMPARE_2019, policy, DU)]
     return Finding(
         (*parts, *(beside(part, BESIDE_2019) for part in other)),
-        summary="At gamma = 0.01 the linear search of CSB-DU is the fastest by far: a loss ends a step at once, while "
-        "the binary searches wait W rounds at every amount that suffices. Its rounds grow like 1/gamma.",
+        summary="At gamma = 0.01 the linear search of CSB-DU is by far the fastest: a loss ends a step at once, "
+        "while the binary searches wait W rounds at every amount that suffices. Its number of rounds grows like "
+        "1/gamma.",
     )
 
 
@@ -225,8 +227,9 @@ def sets_kept(run: Run) -> Finding:
             parts.append(same(label, kept - each_round, margin, note))
     return Finding(
         tuple(parts),
-        summary="Harmless is read as a change of the regret by less than a tenth. The cost O(TKSQ) is that of dynamic "
-        "programming over K items and SQ weights in T rounds; an exact search on real weights is used here instead.",
+        summary="Solving every N rounds is read as harmless if it changes the regret by less than a tenth. The cost "
+        "O(TKSQ) is that of dynamic programming over K items and SQ weights in T rounds; here an exact search on "
+        "real weights is used instead.",
     )
 
 

@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 def regret(results: Results, policy: str) -> np.ndarray:
-    """The final regret, by replication."""
+    """Return the final regret, by replication."""
     return results.values(policy)[:, -1]
 
 
 def rounds(results: Results, policy: str) -> np.ndarray:
-    """The rounds until the thresholds were found, by replication; all rounds where they were not."""
+    """Return the rounds until the thresholds were found, by replication; the horizon where they were not."""
     found = results.values(policy, "found_at")[:, -1]
     return np.where(np.isnan(found), float(results.about["horizon"]), found)
 
 
 def short(name: str) -> str:
-    """The id of an experiment in words: instance, conventions or law, what is varied."""
+    """Return the id of an experiment in words: instance, conventions or law, what is varied."""
     _, kind, instance, *rest = name.split("-")
     if kind in ("resource", "threshold"):
         rest[0] = f"{'Q' if kind == 'resource' else 'theta'} = {rest[0]}"
@@ -40,15 +40,15 @@ def short(name: str) -> str:
 
 
 def each(run: Run, ids: Iterable[str], part: Callable[[str, Results], Part]) -> list[Part]:
-    """The parts of all experiments; a skipped one where an experiment was not run."""
+    """Return the parts of all experiments; a skipped one where an experiment was not run."""
     return [part(short(name), run[name]) if name in run else skipped(short(name)) for name in ids]
 
 
 def more(name: str, first: np.ndarray, second: np.ndarray) -> Part:
     """Claim: the second has the larger mean, paired by replication.
 
-    Contradicted if it is significantly not larger by a margin: 5 % of the larger mean, at least 1. So equal values
-    contradict the claim too, once the test is sharp enough to see it.
+    Contradicted if it is significantly not larger by a margin: 5 % of the larger mean, at least 1. So equal values also
+    contradict the claim, once the test has enough power.
     """
     n = min(first.size, second.size)
     a, b = first[:n], second[:n]
@@ -77,7 +77,7 @@ def steps(
 
 
 def _step(first: str, second: str) -> str:
-    """Two experiments of a sweep in words: their ids are ch4-kind-instance-value, and the law of rewards."""
+    """Describe two experiments of a sweep: their ids are ch4-kind-instance-value, and the law of rewards."""
     _, kind, instance, value, *law = first.split("-")
     words = [
         instance.upper(),
@@ -103,7 +103,7 @@ def somewhere(name: str, parts: Sequence[Part]) -> Part:
 
 
 def log_ratio(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Values whose mean is log(mean(first) / mean(second)) and whose spread is its own (delta method), paired."""
+    """Return values whose mean is log(mean(first) / mean(second)) with its spread (delta method), paired."""
     n = min(first.size, second.size)
     a, b = first[:n], second[:n]
     found: np.ndarray = math.log(a.mean() / b.mean()) + (a / a.mean() - 1.0) - (b / b.mean() - 1.0)
@@ -111,6 +111,6 @@ def log_ratio(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def no_later(name: str, values: np.ndarray, bound: float) -> Part:
-    """Claim: the mean is at most the bound. For it, at most a hundredth above; against it, above."""
-    note = f"{values.mean():.4g} in the mean, bound {bound:.4g}"
+    """Claim: the mean is at most the bound. Supported if at most 1 % above it, contradicted if above it."""
+    note = f"{values.mean():.4g} on average, bound {bound:.4g}"
     return below(name, values - 1.01 * bound, values - bound, note)

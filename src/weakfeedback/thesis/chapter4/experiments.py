@@ -58,8 +58,8 @@ UNPRINTED = "the values of the sweep are ours: the thesis's figures do not survi
 ROUNDED_UP = "W is rounded up; compared with a count as printed, the search would never end"
 BELOW_EPSILON = "nine means lie below the stated epsilon = 0.1 (the lowest is 0.01)"
 MENDED = (
-    "CSB-MK, CSB-DK and NUM-MK are mended: as printed a known arm that once gets nothing keeps the estimate 0, "
-    "the search does not end in doubles, and more than the budget can be given away"
+    "CSB-MK, CSB-DK and NUM-MK are repaired: as printed, a known arm that once gets nothing keeps the estimate 0, "
+    "the search does not end in doubles, and more than the budget can be allocated"
 )
 SETS = f"the knapsack is solved every {EVERY} rounds, exactly (the thesis: weights scaled by 10^4)"
 CONVENTIONS = (
@@ -68,18 +68,18 @@ CONVENTIONS = (
 )
 PROGRAM = f"not as printed but as the program of 2019: {CONVENTIONS}"
 RECONSTRUCTED = (
-    "CSB-ST and CSB-DT are after Verma et al. (NeurIPS 2019) and the authors' program, whose slips are mended; the "
-    "thesis does not print them"
+    "CSB-ST and CSB-DT follow Verma et al. (NeurIPS 2019) and the authors' program, without its slips; the thesis "
+    "does not print them"
 )
 CLIPPED = (
-    "uniform rewards above 1 are clipped (mean 0.98 becomes 0.964); the regret counts with the stated mean"
+    "uniform rewards above 1 are clipped (mean 0.98 becomes 0.964); regret is computed with the stated mean"
 )
 FINER_SEARCH = (
     f"'{ROUNDED}' searches to 1e-4 and rounds to three decimals, which the text does not say; its W of 62 and 69 "
     "belong to 1e-4. Without it an instance whose optimum fills the budget cannot be solved"
 )
 ANYTIME_NOTE = (
-    "neither the horizon nor anything made from it is given to the policies, which are not the thesis's"
+    "the policies, which are not from the thesis, get neither the horizon nor anything computed from it"
 )
 REMARK = "not an experiment of the thesis: made to test a remark"
 
@@ -103,43 +103,43 @@ def _arms(problem: AllocationProblem) -> tuple[int, float]:
 
 
 def sk(problem: AllocationProblem) -> CsbSk:
-    """CSB-SK as the thesis ran it."""
+    """Return CSB-SK as the thesis ran it."""
     return CsbSk(*_arms(problem), EPSILON, DELTA)
 
 
 def su(problem: AllocationProblem) -> CsbSu:
-    """CSB-SU."""
+    """Return CSB-SU."""
     return CsbSu(*_arms(problem))
 
 
 def mk(problem: AllocationProblem, every: int = EVERY, epsilon: float = EPSILON) -> CsbMk:
-    """CSB-MK as the thesis ran it."""
+    """Return CSB-MK as the thesis ran it."""
     distinct = problem.distinct(GAMMA)
     return CsbMk(*_arms(problem), epsilon, DELTA, GAMMA, distinct=distinct, every=every)
 
 
 def dk(problem: AllocationProblem, gamma: float = GAMMA) -> CsbMk:
-    """CSB-DK as the thesis ran it."""
+    """Return CSB-DK as the thesis ran it."""
     return CsbMk(*_arms(problem), EPSILON, DELTA, gamma, every=EVERY)
 
 
 def dt(problem: AllocationProblem, epsilon: float = EPSILON) -> CsbDt:
-    """CSB-DT with the published waiting time."""
+    """Return CSB-DT with the published waiting time."""
     return CsbDt(*_arms(problem), epsilon, DELTA, GAMMA, every=EVERY)
 
 
 def du(problem: AllocationProblem, gamma: float = GAMMA, every: int = EVERY) -> CsbDu:
-    """CSB-DU."""
+    """Return CSB-DU."""
     return CsbDu(*_arms(problem), gamma, every=every)
 
 
 def known(problem: AllocationProblem, every: int = EVERY) -> KnownThresholds:
-    """MP-TS or CTS-Beta: the floor."""
+    """Return MP-TS or CTS-Beta with known thresholds: the reference."""
     return KnownThresholds(*_arms(problem), problem.thresholds, problem.outcome, every=every)
 
 
 def _program(kind: type, problem: AllocationProblem, distinct: bool = False) -> Any:
-    """CSB-MK, CSB-DK or CSB-DT with the conventions of 2019."""
+    """Return CSB-MK, CSB-DK or CSB-DT with the conventions of 2019."""
     arms, budget = _arms(problem)
     wait = math.ceil(theory.wait_multiple(arms, EPSILON, DELTA, 1.0, FINER) / published_share(budget))
     options: dict[str, Any] = {"distinct": problem.distinct(GAMMA)} if distinct else {}
@@ -151,7 +151,7 @@ def _gamma_note(name: str, problem: AllocationProblem) -> tuple[str, ...]:
     stated = describe(name).stated_gamma
     if stated is None or stated <= problem.gamma * (1.0 + 1e-9):
         return ()
-    why = "the optimum fills the budget" if problem.gamma == 0.0 else "a K-th of what the optimum leaves"
+    why = "the optimum fills the budget" if problem.gamma == 0.0 else "the budget left by the optimum, over K"
     return (f"the stated gamma = {stated:g} exceeds the problem's own, {problem.gamma:.3g} ({why}); kept",)
 
 
@@ -238,12 +238,12 @@ def _loss_sweep(name: str, kind: str, value: float) -> Experiment:
 
 
 def num_sk(problem: AllocationProblem) -> NumSk:
-    """NUM-SK as the thesis ran it."""
+    """Return NUM-SK as the thesis ran it."""
     return NumSk(*_arms(problem), EPSILON, 0.1, wait=1 if problem.law == "uniform" else None)
 
 
 def num_mk(problem: AllocationProblem, gamma: float = 0.001, decimals: int | None = None) -> NumMk:
-    """NUM-MK as printed, or searching finer and rounding."""
+    """Return NUM-MK as printed, or with a finer search and rounding."""
     wait = 1 if problem.law == "uniform" else None
     options: dict[str, Any] = {"distinct": problem.distinct(0.001), "wait": wait, "decimals": decimals}
     return NumMk(*_arms(problem), EPSILON, 0.1, gamma, every=EVERY, **options)

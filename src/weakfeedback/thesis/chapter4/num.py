@@ -42,12 +42,12 @@ def anytime_impossible(run: Run) -> Finding:
         tuple(parts),
         reading="not possible would mean that no policy that does not know T has sub-linear regret; one is enough to "
         "contradict it",
-        summary="For one threshold there is a proof: restart NUM-SK in episodes of 2^m rounds with delta = 2^-m. Each "
-        "episode has regret O(m), so T rounds have O(log^2 T), and T is not known; with epsilon_m = 1 / m, where "
-        "epsilon is not known either, O(log^3 T). Thompson sampling of thresholds and means together needs no "
-        "restarts: it keeps testing smaller amounts as often as they may still be right. It is not the thesis's, and "
-        "no bound of its regret is known; the runs show it. The thesis gives an example of one difficulty, which is "
-        "real.",
+        summary="For one threshold there is a proof: restart NUM-SK in episodes of 2^m rounds with delta = 2^-m. "
+        "Each episode has regret O(m), so T rounds have regret O(log^2 T) without knowing T; with epsilon_m = 1 / "
+        "m, if epsilon is not known either, O(log^3 T). Thompson sampling of thresholds and means together needs no "
+        "restarts: it tests smaller amounts as often as they may still be right. It is not from the thesis, and no "
+        "bound on its regret is known; the runs show that it learns. The thesis gives an example of one difficulty, "
+        "which is real.",
     )
 
 
@@ -81,7 +81,7 @@ def uniform_less(run: Run) -> Finding:
     parts += [beside(_wider(run, name, NUM_MK), "as printed") for name in DIFFERENT]
     return Finding(
         tuple(parts),
-        reading=f"more significant is a larger ratio of the two regrets; {ROUNDING}",
+        reading=f"a more significant difference is read as a larger ratio of the two regrets; {ROUNDING}",
     )
 
 
@@ -111,13 +111,13 @@ def faster_with_smaller_thresholds(run: Run) -> Finding:
     """Claim 79."""
     return Finding(
         tuple(part for law in ch4.LAWS for part in steps(run, sweep("NUM1", "threshold", law), NUM_SK)),
-        summary="Faster learning is read as less regret. With Bernoulli rewards the rounds of the search, which depend "
-        "on where the threshold lies among the candidates, outweigh the feedback.",
+        summary="Faster learning is read as less regret. With Bernoulli rewards the length of the search, which "
+        "depends on where the threshold lies among the candidates, matters more than the feedback.",
     )
 
 
 def _groups(find: Callable[[Sequence[str], str], Sequence[Part]]) -> list[Part]:
-    """The parts of both instances and laws: those of the rounding policy count, the printed one is beside."""
+    """Return the parts of both instances and laws: those of the rounding policy count, those as printed do not."""
     parts: list[Part] = []
     for name, law in itertools.product(DIFFERENT, ch4.LAWS):
         parts += find(sweep(name, law=law), ROUNDED)
@@ -147,8 +147,8 @@ def found_faster(run: Run) -> Finding:
 
     return Finding(
         tuple(_groups(find)),
-        summary="Rounds until the search has ended. More arms are tried at once with more resources; but the interval "
-        "[0, Q] to be searched grows too.",
+        summary="Rounds until the search has ended. With more resources more arms are tried at once, but the "
+        "interval [0, Q] to be searched also grows.",
     )
 
 
@@ -166,13 +166,13 @@ def _overlap(run: Run, ids: Sequence[str], policy: str) -> Part:
     values = [regret(run[name], policy) for name in ids]
     if min(v.size for v in values) < THESIS_REPLICATIONS:
         return Part(label, outcome="inconclusive", note=f"fewer than {THESIS_REPLICATIONS} replications")
-    early, late = (_touching([v[:n] for v in values]) for n in (THESIS_REPLICATIONS, None))
+    early, late = (_count_overlaps([v[:n] for v in values]) for n in (THESIS_REPLICATIONS, None))
     note = f"{early} of 10 pairs overlap at {THESIS_REPLICATIONS} runs, {late} at {values[0].size}"
     return decided(label, early > 0, early, values[0].size, note)
 
 
-def _touching(values: Sequence[np.ndarray]) -> int:
-    """How many pairs of 95 % intervals have a point in common."""
+def _count_overlaps(values: Sequence[np.ndarray]) -> int:
+    """Return how many pairs of 95 % intervals overlap."""
     ends = [student_interval(v) for v in values]
     return sum(bool(a[0] <= b[1] and b[0] <= a[1]) for a, b in itertools.combinations(ends, 2))
 

@@ -21,7 +21,7 @@ PRINTED_W = {"NUM1": 38, "NUM2": 62, "NUM3": 69}
 
 
 def random_problem(rng: np.random.Generator, same: bool = False) -> AllocationProblem:
-    """Two to eight arms; a third each with one, two and twelve digits, so with ties and exact fits."""
+    """Return two to eight arms; a third each with one, two and twelve digits, so with ties and exact fits."""
     K = int(rng.integers(2, 9))
     digits = int(rng.choice([1, 2, 12]))
     budget = round(rng.uniform(0.6, 3.0), digits)
@@ -34,7 +34,7 @@ def random_problem(rng: np.random.Generator, same: bool = False) -> AllocationPr
 def random_problems(
     seed: int, wanted: Callable[[AllocationProblem], bool] = lambda _: True, same: bool = False
 ) -> Iterator[AllocationProblem]:
-    """``COUNT`` random problems of a kind."""
+    """Return ``COUNT`` random problems of a kind."""
     rng, found = np.random.default_rng(seed), 0
     while found < COUNT:
         problem = random_problem(rng, same)
@@ -76,8 +76,8 @@ def depends_on_distinct(_run: Any) -> Finding:
                 f"for n = 9 of 10 the bound {bounds[-2]:.0f} exceeds that of CSB-DK, {general:.0f}",
             ),
         ),
-        summary="The bound on the rounds of the search, at the parameters of instance IV. That the algorithms do "
-        "better is another claim.",
+        summary="This is about the bound on the rounds of the search, at the parameters of instance IV. Whether the "
+        "algorithms do better is another claim.",
     )
 
 
@@ -99,10 +99,10 @@ def hopeless(_run: Any) -> Finding:
             _holds_on("no other vector is equivalent", others),
             beside(_holds_on("no arm of the optimum may be over-estimated", strict), "ties allow some"),
         ),
-        summary="An arm outside the optimum may be over-estimated as much as one likes: it is not served anyway. "
-        "Inside, nothing may be over-estimated unless another set is as good, nor under-estimated: the conclusion "
-        "stands, such an instance is hopeless for estimates that are a little off. Where the optimum serves all arms "
-        "the sentence is right as it is.",
+        summary="An arm outside the optimum may be over-estimated by any amount: it is not served anyway. Inside "
+        "the optimum nothing may be under-estimated, or over-estimated unless another set is as good. So the "
+        "conclusion holds: such an instance is hopeless for estimates that are a little off. Where the optimum "
+        "serves all arms, the sentence is right as printed.",
     )
 
 
@@ -132,13 +132,14 @@ def lemmas(_run: Any) -> Finding:
             _holds_on("Q/M is equivalent to theta_s", candidates),
             _holds_on("estimates in [theta_i, ceil(theta_i / gamma) gamma] are equivalent", inflated),
         ),
-        reading="the definition of equivalence for losses is read with 1[a < theta]; as printed, with 1[a >= theta], "
-        "all vectors are equivalent. Both estimates also lead to a really optimal allocation.",
+        reading="the definition of equivalence for losses is read with 1[a < theta]; as printed, with 1[a >= "
+        "theta], all vectors are equivalent. Both estimates also lead to an allocation that is optimal for the true "
+        "thresholds.",
     )
 
 
 class SemiBandit:
-    """Thompson sampling that plays a superarm and sees the loss of each arm in it; it knows nothing of thresholds."""
+    """Thompson sampling that plays a superarm and sees the loss of each arm in it; it knows no thresholds."""
 
     def __init__(self, arms: int, superarm: Callable[[np.ndarray], np.ndarray]) -> None:
         self.S, self.F, self.superarm = np.ones(arms), np.ones(arms), superarm
@@ -148,7 +149,7 @@ class SemiBandit:
         return self.superarm(np.array([rng.beta(s, f) for s, f in zip(self.S, self.F)]))
 
     def learn(self, arms: np.ndarray, losses: np.ndarray) -> None:
-        """Take in the losses of the arms played."""
+        """Learn from the losses of the arms played."""
         self.S[arms] += losses[arms]
         self.F[arms] += 1.0 - losses[arms]
 
@@ -216,24 +217,24 @@ def waiting_times(_run: Any) -> Finding:
         parts.append(beside(decided(f"{name}, rounded down", math.floor(real) == printed, real, note=note)))
     return Finding(
         tuple(parts),
-        summary="NUM1 is right up to rounding: 38.28 is printed as 38, though a count of rounds that must reach W is "
-        "39. Those of NUM2 and NUM3 appear with gamma = 1e-4, where 1e-3 is stated, and rounded down.",
+        summary="NUM1 is right up to rounding: 38.28 is printed as 38, although a count of rounds that must reach W "
+        "is 39. Those of NUM2 and NUM3 follow with gamma = 1e-4, rounded down; 1e-3 is stated.",
     )
 
 
-def _computed(number: int, lines: str, words: str, test: Callable[[Any], Finding], how: str) -> Claim:
+def _make_computed(number: int, lines: str, words: str, test: Callable[[Any], Finding], how: str) -> Claim:
     return Claim(number, words, lines, how, test)
 
 
 COMPUTED = (
-    _computed(
+    _make_computed(
         51,
         "3067",
         "We prove that the regret bound of the algorithm is sub-linear and depends on the number of unique thresholds",
         depends_on_distinct,
         "computation",
     ),
-    _computed(
+    _make_computed(
         68,
         "3167, 3283",
         "the regret of policy pi' on P is same as the regret of policy pi on f(P) [...] The CSB problem with the known "
@@ -246,18 +247,18 @@ COMPUTED = (
         "the regret of CSB-MK matches to the lower bound up to a logarithmic term",
         "3385",
         "argued only",
-        why="both bounds are orders with unknown constants, so no run can contradict them. The argument also leaves "
-        "out the runs, of probability delta, whose estimate is wrong: with the delta of the theorem their share of the "
-        "regret is not logarithmic (shown for CSB-SK with the claim on asymptotic optimality).",
+        why="both bounds are orders with unknown constants, so no run can contradict them. The argument also "
+        "ignores the runs whose estimate is wrong, which have probability delta: with the delta of the theorem "
+        "their part of the regret is not logarithmic (shown for CSB-SK under the claim on asymptotic optimality).",
     ),
-    _computed(
+    _make_computed(
         71,
         "3256",
         "The optimal allocation is a* = (0, 0.55, 0.45) with no resource allocated to the top arm",
         example,
         "computation",
     ),
-    _computed(
+    _make_computed(
         72,
         "3265",
         "Any instance with gamma = 0 becomes a 'hopeless' problem instance as the only vector that is the allocation "
@@ -265,7 +266,7 @@ COMPUTED = (
         hopeless,
         "property",
     ),
-    _computed(
+    _make_computed(
         73,
         "3152, 3268",
         "theta_s and theta-hat_s are threshold equivalent [...] theta-hat_i in [theta_i, ceil(theta_i / gamma) gamma]. "
@@ -273,7 +274,7 @@ COMPUTED = (
         lemmas,
         "property",
     ),
-    _computed(
+    _make_computed(
         75,
         "3836",
         "the value of W_delta is 38 for instance 1, 62 for instance 2 and 69 for instance 3",

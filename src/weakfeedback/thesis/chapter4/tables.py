@@ -33,7 +33,7 @@ NOT_RUN = math.nan
 
 
 def _found(run: Run, experiment: str, policy: str) -> Row:
-    """Mean rounds of the search, share of runs that ended it, share with an equivalent estimate."""
+    """Return the mean rounds of the search, the share of runs that ended it, and that with an equivalent estimate."""
     if experiment not in run:
         return [NOT_RUN, NOT_RUN, NOT_RUN]
     results = run[experiment]
@@ -105,9 +105,9 @@ TABLES = (
         ),
         _rounds,
         (*COMPARE_SAME, *COMPARE),
-        note="The thesis prints formulas; their values at the parameters of its instances stand beside what was "
-        "measured within 10 000 rounds. Bounds of known parameters hold with probability 1 - 1/T, the others "
-        "in the mean. Rounded up: W and the binary logarithms.",
+        note="The thesis prints formulas. The table has their values at the parameters of its instances, and what "
+        "was measured within 10 000 rounds. Bounds for known parameters hold with probability 1 - 1/T, the others "
+        "in expectation. W and the binary logarithms are rounded up.",
     ),
     Table(
         "ch4-table-wait",

@@ -1,4 +1,4 @@
-"""Claims of chapter 4 that need runs and formulas: the table of rounds, asymptotic optimality, the best floor."""
+"""Claims of chapter 4 that need runs and formulas: the table of rounds, asymptotic optimality, known thresholds."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _within(policy: str, name: str, results: Results) -> Part:
         return no_later(label, rounds(results, policy), bound)
     values = rounds(results, policy)
     late = int(np.count_nonzero(values > bound))
-    note = f"{values.mean():.4g} in the mean, {values.max():.4g} at most, bound {bound:.4g}"
+    note = f"{values.mean():.4g} on average, {values.max():.4g} at most, bound {bound:.4g}"
     return decided(label, late == 0, late, values.size, note)
 
 
@@ -76,8 +76,8 @@ def table_of_rounds(run: Run) -> Finding:
     parts.append(_all_candidates_suffice())
     return Finding(
         tuple(parts),
-        reading="W and the binary logarithms are rounded up. As printed the row of one threshold fails with certainty "
-        "where K is no power of 2 and every candidate suffices: 50 candidates can take 6 halvings, not 5.64. "
+        reading="W and the binary logarithms are rounded up. As printed, the row of one threshold certainly fails "
+        "where K is not a power of 2 and every candidate suffices: 50 candidates can take 6 halvings, not 5.64. "
         "Rows that hold with high probability are tested on all runs.",
     )
 
@@ -99,13 +99,13 @@ def asymptotically_optimal(run: Run) -> Finding:
     parts.append(_wrong_for_ever())
     return Finding(
         tuple(parts),
-        summary="CSB-SK with the delta of the theorem, T^(-(log T)^-alpha), ends its search wrongly with a probability "
-        "that falls more slowly than any power of T, and a wrong estimate is never repaired: the theorem leaves out "
-        "these runs. Their share makes the expected regret T^(1 - o(1)) on every instance with M < K and means below "
-        "1, because the search must test the candidate just below the right one. Means near epsilon only make it "
-        "visible early; where they are well above epsilon, as in the simulation, such runs are rare, and 100 000 "
-        "rounds are few for an asymptotic statement: the slope of the bound is not exceeded, but not reached either. "
-        "This says nothing against CSB-SU, the second half of the claim: it continues to test.",
+        summary="CSB-SK with the delta of the theorem, T^(-(log T)^-alpha), ends its search wrongly with a "
+        "probability that falls more slowly than any power of T, and a wrong estimate is never repaired. The "
+        "theorem ignores these runs. They make the expected regret T^(1 - o(1)) on every instance with M < K and "
+        "means below 1, because the search must test the candidate just below the right one. Means near epsilon "
+        "only make this visible early. Where they are well above epsilon, as in the simulation, such runs are rare, "
+        "and 100 000 rounds are few for an asymptotic statement: the slope of the bound is not exceeded, but not "
+        "reached either. CSB-SU, the second half of the claim, is not affected: it continues to test.",
     )
 
 
@@ -118,9 +118,9 @@ def _slope(name: str, results: Results, policy: str) -> Part:
 
 
 def share_of_wrong_runs(horizon: float, alpha: float = ch4.ALPHA) -> float:
-    """Return a lower bound of CSB-SK's expected regret on two arms of means near epsilon, over log T.
+    """Return a lower bound on the expected regret of CSB-SK, over log T, on two arms with means near epsilon.
 
-    The first candidate, Q/2 < theta, is taken for good if no arm has a loss in W rounds. Nothing is ever served then.
+    The first candidate, Q/2 < theta, is accepted for good if no arm has a loss in W rounds. Then no arm is ever served.
     """
     delta = math.exp(-(math.log(horizon) ** (1.0 - alpha)))
     wait = max(1, math.ceil(theory.wait_same(2, ch4.EPSILON, delta)))
@@ -145,8 +145,9 @@ def sampling_is_best(run: Run) -> Finding:
     return Finding(
         tuple(parts),
         reading="with known thresholds, against confidence bounds (SDCB, which is CUCB for 0/1 losses). CTS is the "
-        "same algorithm as CTS-Beta for 0/1 losses. ESCB is not run: each of its rounds is a hard problem of its own. "
-        "Ties go to the smaller index, which on I and II is the better arm: the rival starts well and ends worse.",
+        "same algorithm as CTS-Beta for 0/1 losses. ESCB is not run: each of its rounds is a hard optimisation "
+        "problem. Ties go to the smaller index, which on I and II is the better arm: so the rival starts well and "
+        "ends worse.",
     )
 
 

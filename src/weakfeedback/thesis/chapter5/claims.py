@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from weakfeedback.thesis.chapter5.evidence import Run
 
 TOLERANCE_READING = (
-    "AdaptiveExplore stops at eps, as it must have for the thesis's figures. At eps/N, which alone has the "
-    "guarantee, the parts shown beside are found."
+    "AdaptiveExplore stops at eps, as it must have done for the thesis's figures. The parts that do not count use "
+    "eps/N, the only tolerance with the guarantee."
 )
 OFTEN = 0.9
 
@@ -93,8 +93,8 @@ def hopping_costs(run: Run) -> Finding:
 
     return Finding(
         tuple(each(run, [E1], part)),
-        summary="More than half of Musical Chairs' regret falls in its random hopping. What DLC gains over it is "
-        "another claim.",
+        summary="More than half of the regret of Musical Chairs comes from its random hopping. How much DLC gains "
+        "over it is another claim.",
     )
 
 
@@ -140,7 +140,7 @@ def worse_at_first(run: Run) -> Finding:
     )
     return Finding(
         (*parts, *samples, *sharper),
-        summary="Samples are the rounds until all have settled. DLC-LIX looks for the best free arm again and again, "
+        summary="Samples are the rounds until all have settled. DLC-LIX searches for the best free arm repeatedly, "
         "DLC once for the N best: which takes longer depends on the means.",
     )
 

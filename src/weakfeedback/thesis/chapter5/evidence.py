@@ -30,7 +30,7 @@ SLACK = 1e-9  # means are decimals, their sums are not
 
 
 def last(results: Results, policy: str, measure: str = "regret") -> np.ndarray:
-    """The final values, one per replication."""
+    """Return the final values, one per replication."""
     return results.values(policy, measure)[:, -1]
 
 
@@ -54,12 +54,12 @@ def missed(results: Results, policy: str) -> np.ndarray:
 
 
 def short(name: str) -> str:
-    """An experiment's name in a sentence."""
+    """Return an experiment's name for use in a sentence."""
     return name.removeprefix("ch5-").removeprefix("compare-")
 
 
 def each(run: Run, ids: Iterable[str], part: Callable[[str, Results], Part]) -> list[Part]:
-    """The parts of all experiments; a skipped one where an experiment was not run."""
+    """Return the parts of all experiments; a skipped one where an experiment was not run."""
     return [part(short(name), run[name]) if name in run else skipped(short(name)) for name in ids]
 
 
@@ -89,7 +89,7 @@ def pooled(
     least: float,
     note: str = "",
 ) -> Part:
-    """A share over the runs of several experiments together."""
+    """Test a share over the runs of several experiments together."""
     found = [hits(run[experiment]) for experiment in ids if experiment in run]
     return share(name, np.concatenate(found), least, note) if found else skipped(name)
 
@@ -129,5 +129,5 @@ def lower_on(
 def simulation(
     number: int, lines: str, words: str, test: Callable[..., Finding], ids: Iterable[str]
 ) -> Claim:
-    """A claim that is tested by experiments."""
+    """Return a claim that is tested by experiments."""
     return Claim(number, words, lines, "simulation", test, tuple(ids))

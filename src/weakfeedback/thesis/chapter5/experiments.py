@@ -26,14 +26,16 @@ PLAYERS = tuple(range(1, 11))
 GAPS = (0.02, 0.03, 0.04, 0.05, 0.07, 0.1)
 REPLICATIONS = 20
 
-SHUFFLED = "the means are put on the arms in a random order in each replication; the thesis does not say"
+SHUFFLED = (
+    "the means are assigned to the arms in a random order in each replication; the thesis does not say how"
+)
 BOTH = (
     "AdaptiveExplore stops at eps/N, as the text says, and at eps, as it must have for the figures: "
     "both are shown"
 )
 MENDED = (
-    "served players of DLC wait until all are served, and players of DLC-LIX send exact sums: "
-    "as printed, the one jams and the other loses its guarantee"
+    "served players of DLC wait until all are served, and players of DLC-LIX send exact sums: as printed, players of "
+    "DLC jam each other and DLC-LIX loses its guarantee"
 )
 WIDTH = (
     "the constant of SIC-MMAB's confidence width is not given; 2 is that of its authors' program, as is the first "
@@ -45,12 +47,12 @@ Makers = Mapping[str, Callable[[MultiplayerProblem], Any]]
 
 
 def sic_mmab(problem: MultiplayerProblem, horizon: int) -> SicMmab:
-    """SIC-MMAB as in its authors' program: it starts with a later phase, and so communicates less."""
+    """Return SIC-MMAB as in its authors' program: it starts with a later phase and so communicates less."""
     return SicMmab(problem.arms, horizon, first_phase=math.ceil(math.log2(problem.players)) + 1)
 
 
 def makers(epsilon: float, delta: float, horizon: int) -> dict[str, Callable[[MultiplayerProblem], Any]]:
-    """All policies of the chapter by label."""
+    """Return all policies of the chapter by label."""
     return {
         DLC: lambda p: Dlc(p.arms, epsilon, delta, tolerance="eps"),
         LIX: lambda p: DlcLix(p.arms, epsilon, delta, tolerance="eps"),
@@ -65,7 +67,7 @@ def makers(epsilon: float, delta: float, horizon: int) -> dict[str, Callable[[Mu
     }
 
 
-def _chosen(epsilon: float, delta: float, horizon: int, labels: tuple[str, ...]) -> Makers:
+def _choose(epsilon: float, delta: float, horizon: int, labels: tuple[str, ...]) -> Makers:
     known = makers(epsilon, delta, horizon)
     return {label: known[label] for label in labels}
 
@@ -83,8 +85,8 @@ def facts_of(epsilon: float, delta: float) -> Callable[[MultiplayerProblem], dic
             "epsilon": epsilon,
             "delta": delta,
             "opening": opening,
-            "explored": _explored(problem, epsilon / problem.players, delta),
-            "explored_printed": _explored(problem, epsilon, delta),
+            "explored": _bound_exploration(problem, epsilon / problem.players, delta),
+            "explored_printed": _bound_exploration(problem, epsilon, delta),
             "telling": theory.communication_rounds(problem.arms, problem.players),
             "dlc_rounds": theory.dlc_rounds(problem, epsilon, delta),
             "dlc_collisions": theory.dlc_collisions(problem, delta),
@@ -97,13 +99,13 @@ def facts_of(epsilon: float, delta: float) -> Callable[[MultiplayerProblem], dic
     return facts
 
 
-def _explored(problem: MultiplayerProblem, tolerance: float, delta: float) -> float:
+def _bound_exploration(problem: MultiplayerProblem, tolerance: float, delta: float) -> float:
     if problem.players == problem.arms:
         return 0.0  # nothing to explore
     return theory.exploration_rounds(problem, tolerance, delta)
 
 
-def _named(
+def _make_named(
     name: str,
     instance: Instance,
     title: str,
@@ -124,7 +126,7 @@ def _named(
         title,
         place,
         "multiplayer",
-        _chosen(instance.epsilon, instance.delta, rounds, labels),
+        _choose(instance.epsilon, instance.delta, rounds, labels),
         instance=instance.name,
         horizon=rounds,
         replications=replications,
@@ -141,7 +143,7 @@ def _comparisons() -> list[Experiment]:
     e1, e2 = describe("e1"), describe("e2")
     ours = (DLC, LIX, DLC_N, LIX_N, ROUNDED)
     return [
-        _named(
+        _make_named(
             "compare-e1",
             e1,
             "DLC, DLC-LIX and Musical Chairs with T_0 = 3000",
@@ -151,7 +153,7 @@ def _comparisons() -> list[Experiment]:
             measures=("regret", "collisions"),
             nanoseconds=600.0,
         ),
-        _named(
+        _make_named(
             "compare-e2",
             e2,
             "DLC, DLC-LIX and SIC-MMAB",
@@ -167,7 +169,7 @@ def _sweeps() -> list[Experiment]:
     labels = (DLC, LIX, DLC_N, LIX_N, ROUNDED, SIC)
     return [
         *(
-            _named(
+            _make_named(
                 f"arms-{k}",
                 describe(f"arms-{k}"),
                 f"Five players on {k} arms",
@@ -178,7 +180,7 @@ def _sweeps() -> list[Experiment]:
             for k in ARMS
         ),
         *(
-            _named(
+            _make_named(
                 f"players-{n}",
                 describe(f"players-{n}"),
                 f"{n} of at most ten players on ten arms",
@@ -189,7 +191,7 @@ def _sweeps() -> list[Experiment]:
             for n in PLAYERS
         ),
         *(
-            _named(
+            _make_named(
                 f"gap-{gap:g}",
                 describe(f"gap-{gap:g}"),
                 f"Six players on nine arms whose means are {gap:g} apart",
@@ -205,17 +207,17 @@ def _sweeps() -> list[Experiment]:
 
 
 def biased() -> MultiplayerProblem:
-    """Ten good arms that rounding down to quarters makes look worse than ten others."""
+    """Return ten good arms that look worse than ten others once means are rounded down to quarters."""
     good, others = 0.998, 0.84
     means = [round(top - 0.0005 * k, 4) for top in (good, others) for k in range(10)]
     return MultiplayerProblem(means, players=10)
 
 
-def _made() -> list[Experiment]:
+def _make_tests() -> list[Experiment]:
     e1, e2 = describe("e1"), describe("e2")
     rounding = (0.5, 0.05)
     return [
-        _named(
+        _make_named(
             "ends-e1",
             e1,
             "How DLC, DLC-LIX and Musical Chairs end with the tolerance eps = 0.3",
@@ -225,7 +227,7 @@ def _made() -> list[Experiment]:
             nanoseconds=200.0,
             deviations=(MADE, SHUFFLED),
         ),
-        _named(
+        _make_named(
             "long-e1",
             e1,
             "DLC and DLC-LIX with the tolerance eps/N, given time to end",
@@ -239,7 +241,7 @@ def _made() -> list[Experiment]:
             "DLC-LIX where means rounded to eps/2 mislead the leader",
             "section 5.4, lemma dlcIXLearning",
             "multiplayer",
-            _chosen(*rounding, 300_000, (LIX_N, ROUNDED_N)),
+            _choose(*rounding, 300_000, (LIX_N, ROUNDED_N)),
             make=biased,
             horizon=300_000,
             replications=REPLICATIONS,
@@ -248,7 +250,7 @@ def _made() -> list[Experiment]:
             deviations=(MADE, "each player's mean is rounded down by nearly eps/2, the leader's own is not"),
             nanoseconds=300.0,
         ),
-        _named(
+        _make_named(
             "fair-e2",
             e2,
             "DLC with rotation over the arms found",
@@ -261,4 +263,4 @@ def _made() -> list[Experiment]:
     ]
 
 
-EXPERIMENTS = {experiment.id: experiment for experiment in (*_comparisons(), *_sweeps(), *_made())}
+EXPERIMENTS = {experiment.id: experiment for experiment in (*_comparisons(), *_sweeps(), *_make_tests())}

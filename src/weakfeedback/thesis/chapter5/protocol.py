@@ -28,7 +28,7 @@ PHASES = {SEATING: "seating", INDEXING: "indexing"}
 
 @dataclass
 class Trace:
-    """One run slot by slot: slots and collisions of each phase, and what was earned after the opening."""
+    """One run, slot by slot: slots and collisions of each phase, and the means earned after the opening."""
 
     slots: dict[str, int] = field(default_factory=dict)
     collisions: dict[str, int] = field(default_factory=dict)
@@ -101,7 +101,7 @@ def _listens(player: Any) -> bool:
 
 
 def _random(k: int) -> tuple[MultiplayerProblem, float]:
-    """The k-th random problem, with more arms than players, and its epsilon."""
+    """Return the k-th random problem, with more arms than players, and its epsilon."""
     rng = np.random.default_rng(np.random.SeedSequence(505, spawn_key=(k,)))
     arms = int(rng.integers(3, 10))
     problem = MultiplayerProblem(rng.uniform(0.1, 0.95, arms).round(3), int(rng.integers(2, arms)))
@@ -110,7 +110,7 @@ def _random(k: int) -> tuple[MultiplayerProblem, float]:
 
 @functools.cache
 def traces() -> tuple[tuple[MultiplayerProblem, Trace, Trace], ...]:
-    """DLC and DLC-LIX on the random problems, with the same worlds and the same seats."""
+    """Return traces of DLC and DLC-LIX on the random problems, with the same worlds and the same seats."""
     found = []
     for k in range(COUNT):
         problem, epsilon = _random(k)
@@ -123,7 +123,7 @@ def traces() -> tuple[tuple[MultiplayerProblem, Trace, Trace], ...]:
 def unseated(arms: int, players: int, rounds: int) -> float:
     """Return the exact probability that some player has no seat after ``rounds`` slots of orthogonalisation.
 
-    The number of seated players is a Markov chain: a free play is that of a player alone on an arm nobody holds.
+    The number of seated players is a Markov chain: a play is free if the player is alone on an arm that nobody holds.
 
     >>> unseated(2, 2, 3)  # two players on two arms meet with probability 1/2
     0.125
@@ -140,7 +140,7 @@ def unseated(arms: int, players: int, rounds: int) -> float:
 
 
 def _new_seats(arms: int, players: int, seated: int, new: int) -> float:
-    """The probability that exactly ``new`` players are alone on free arms, by inclusion and exclusion."""
+    """Return the probability that exactly ``new`` players are alone on free arms, by inclusion and exclusion."""
     n, free = players - seated, arms - seated
     total = 0
     for i in range(new, n + 1):
@@ -170,7 +170,7 @@ def orthogonal_in_time(_run: Any) -> Finding:
 
 
 def _index(arms: int, seats: tuple[int, ...]) -> tuple[bool, int, int]:
-    """Whether all learn all seats and ranks; collisions per player; meetings."""
+    """Return whether all learn all seats and ranks, the collisions per player, and the meetings."""
     players = []
     for seat in seats:
         player = Opening()
@@ -213,8 +213,8 @@ def indexed(_run: Any) -> Finding:
             decided("meetings", met, note="N(N-1)/2"),
             beside(decided("collisions counted per player", counted), note),
         ),
-        reading="arms are counted from 1, the last player stops after 2K-1 rounds (it would need -1 rounds at the "
-        "end), and C_IP counts meetings; collisions as the chapter defines them are twice as many.",
+        reading="arms are counted from 1, the last player stops after 2K-1 rounds (as printed it would need -1 "
+        "rounds at the end), and C_IP counts meetings; collisions as the chapter defines them are twice as many.",
     )
 
 
@@ -233,8 +233,9 @@ def told_in_time(_run: Any) -> Finding:
             _exceptions("meetings", many),
             beside(_exceptions("collisions counted per player", printed)),
         ),
-        reading="until the last word is told, and with meetings for collisions: a meeting is two collisions. Served "
-        "players must then wait until all are served, or they jam players that still listen.",
+        reading="until the last word is sent, and with meetings counted instead of collisions: a meeting is two "
+        "collisions. Served players must then wait until all are served, or they jam players that are still "
+        "listening.",
     )
 
 
@@ -295,8 +296,9 @@ def by_a_factor(_run: Any) -> Finding:
                 note=note,
             ),
         ),
-        summary="The theorem of Musical Chairs bounds the regret by N T_0 + 2 e^2 N^2, of order N K log(K/delta) / "
-        "gap^2 + N^2 and not N^2 K: from N = 2 to N = 8 the ratio of the bounds should grow fourfold.",
+        summary="The theorem of Musical Chairs bounds the regret by N T_0 + 2 e^2 N^2, which is of order N K "
+        "log(K/delta) / gap^2 + N^2, not N^2 K. If the claim were true, the ratio of the bounds would grow fourfold "
+        "from N = 2 to N = 8.",
     )
 
 
@@ -319,12 +321,12 @@ def few_bits(_run: Any) -> Finding:
     )
 
 
-def _computed(number: int, lines: str, words: str, how: str, test: Callable[[Any], Finding]) -> Claim:
+def _make_computed(number: int, lines: str, words: str, how: str, test: Callable[[Any], Finding]) -> Claim:
     return Claim(number, words, lines, how, test)
 
 
 PROTOCOL = (
-    _computed(
+    _make_computed(
         88,
         "4382",
         "All players will orthogonalize with probability at least 1-delta in Orthogonalization phase "
@@ -332,7 +334,7 @@ PROTOCOL = (
         "computation",
         orthogonal_in_time,
     ),
-    _computed(
+    _make_computed(
         89,
         "4391",
         "each player learns about number of players in the network, their reserved arm, and rank in T_IP rounds where "
@@ -340,29 +342,31 @@ PROTOCOL = (
         "computation",
         indexed,
     ),
-    _computed(
+    _make_computed(
         91,
         "4413",
         "T_CP <= N(ceil(log_2(K)) + 1), C_CP <= (N - 1)(ceil(log_2 K) + 1)",
         "property",
         told_in_time,
     ),
-    _computed(92, "4424", "there is no collision in the Adaptive Learning phase", "property", quiet_learning),
-    _computed(
+    _make_computed(
+        92, "4424", "there is no collision in the Adaptive Learning phase", "property", quiet_learning
+    ),
+    _make_computed(
         95,
         "4454",
         "the number of rounds to complete all phases except Adaptive Learning phase are independent of the gap",
         "property",
         free_of_the_gap,
     ),
-    _computed(
+    _make_computed(
         96,
         "4456",
         "The regret bound of DLC improves the bound of MC by a factor N",
         "computation",
         by_a_factor,
     ),
-    _computed(
+    _make_computed(
         103,
         "4473",
         "The number of rounds needed to transfer average reward information to Leader within eps_p error is "

@@ -70,9 +70,9 @@ def misses_and_never(run: Run) -> Finding:
             parts.append(beside(part, "sums sent exactly, unlike in the thesis") if policy == LIX else part)
     return Finding(
         tuple(parts),
-        summary="DLC-LIX as in the thesis's experiments sends means rounded down to eps/2, and then misses the top N "
-        "more often than DLC on e1, where eps is six times the gap. On the sweep over K, of which the thesis speaks, "
-        "neither ever misses.",
+        summary="As in the thesis's experiments, DLC-LIX sends means rounded down to eps/2, and then misses the top "
+        "N more often than DLC on e1, where eps is six times the gap. On the sweep over K, which the thesis is "
+        "about, neither ever misses.",
     )
 
 
@@ -98,7 +98,7 @@ def _wrong_ends_cost(name: str, results: Results) -> Part:
     late = since(results, DLC, "regret", 0.5) / (int(results.about["horizon"]) / 2)
     wrong = missed(results, DLC)
     right = np.allclose(late, np.where(wrong, last(results, DLC, "shortfall"), 0.0), atol=1e-6)
-    note = f"a wrong end ({int(wrong.sum())} of {wrong.size} runs) costs what it falls short, in every round"
+    note = f"a wrong end ({int(wrong.sum())} of {wrong.size} runs) costs its shortfall in every round"
     return decided(
         f"constant regret per round after a wrong end on {name}", bool(right and wrong.any()), note=note
     )
@@ -179,7 +179,7 @@ def fewer_than_sic(run: Run) -> Finding:
 
 
 def linear_in_sizes(run: Run) -> Finding:
-    """Claim 94: the sentence follows the corollary and is about its bound; the observed regret is shown beside."""
+    """Claim 94: the sentence follows the corollary and is about its bound; the observed regret does not count."""
 
     def doubled(policy: str, first: str, second: str) -> Part:
         name = f"{policy}: {short(first)} to {short(second)}"
@@ -189,7 +189,7 @@ def linear_in_sizes(run: Run) -> Finding:
         count = min(a.size, b.size)
         ratio = b.mean() / a.mean()
         found = same(name, b[:count] - 2.0 * a[:count], 0.5 * a.mean(), f"regret times {ratio:.2f}")
-        return beside(found, "the regret met")
+        return beside(found, "the observed regret")
 
     sizes = (
         *((PLAYERS[n - 1], PLAYERS[2 * n - 1]) for n in (1, 2, 4)),
@@ -199,16 +199,16 @@ def linear_in_sizes(run: Run) -> Finding:
     met = [doubled(policy, *pair) for policy in (DLC_N, DLC) for pair in sizes]
     return Finding(
         (*_linear_bound(), *met),
-        reading="of the bound, after whose corollary the sentence stands, N K log(K/delta) / gap^2: it is linear in N, "
-        "and in K up to its logarithm.",
-        summary="The regret met, beside, is not linear (twice the players, or twice the arms, would make 1.5 to 2.5 "
-        "times the regret of DLC): the tolerance eps/N makes learning longer with N, and arms far from the gap are "
-        "easy.",
+        reading="a statement about the bound in the corollary before it, N K log(K/delta) / gap^2: it is "
+        "linear in N, and in K up to its logarithm.",
+        summary="The observed regret (parts that do not count) is not linear (for that, twice the players, or twice "
+        "the arms, would have to give 1.5 to 2.5 times the regret of DLC): the tolerance eps/N makes learning "
+        "longer with N, and arms far from the gap are easy.",
     )
 
 
 def _linear_bound() -> list[Part]:
-    """How the bound of the corollary grows with N and K, and that it covers the complexity of random problems."""
+    """Test how the bound of the corollary grows with N and K, and that it covers the complexity of random problems."""
 
     def order(arms: int, players: int, gap: float = 0.1, delta: float = 0.05) -> float:
         return players * arms * math.log(arms / delta) / gap**2

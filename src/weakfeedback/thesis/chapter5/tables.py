@@ -62,8 +62,8 @@ TABLES = (
         COLUMNS,
         partial(_rows, (E1, E2)),
         (E1, E2),
-        note="AdaptiveExplore stops at eps or at eps/N. Means over replications; the horizon stands for rounds where "
-        "players have not settled.",
+        note="AdaptiveExplore stops at eps or at eps/N. Means over replications; where players have not settled, "
+        "the horizon is used as the number of rounds.",
     ),
     Table(
         "ch5-table-ends",

@@ -65,8 +65,8 @@ def constant(run: Run) -> Finding:
                 for policy in (DLC, LIX, ROUNDED)
             ),
         ),
-        reading="with a tolerance below the gap, and time to end. An end that is only epsilon-optimal costs up to "
-        "epsilon in every later round.",
+        reading="with a tolerance below the gap, and enough rounds to end. An end that is only epsilon-optimal "
+        "costs up to epsilon in every later round.",
         summary="No regret in the last quarter of the run, in more than a share 1 - 2 delta of the runs.",
     )
 
@@ -134,8 +134,8 @@ def dlc_bounds(run: Run) -> Finding:
             pooled("regret", run, BOUNDED, regret, TWICE),
             beside(pooled("rounds as printed, on e1", run, [LONG], printed, TWICE)),
         ),
-        reading="H has the tolerance eps/N, the bracket closes after the logarithm, and players who wait for the "
-        "others to be served add T_P. The bound on collisions holds as printed because N T_RP is so generous; its "
+        reading="H has the tolerance eps/N, the bracket closes after the logarithm, and players that wait for the "
+        "others to be served add T_P. The bound on collisions holds as printed because N T_RP is so large; its "
         "other terms count meetings.",
     )
 
@@ -162,7 +162,7 @@ def fair_rotation(run: Run) -> Finding:
 
 
 def _equal_turns() -> Part:
-    """Four players over a hundred turns: how often each has each arm."""
+    """Count how often each of four players has each arm in a hundred turns."""
     problem = MultiplayerProblem([0.9, 0.8, 0.85, 0.95, 0.2, 0.1], 4)
     trace = follow(lambda: Dlc(6, 0.4, 0.05, "eps", fair=True), problem, 99, after=399)
     played = np.array(trace.plays)
@@ -183,14 +183,14 @@ def better_use(run: Run) -> Finding:
             _inequality("the theorem's inequality, for all but the leader", lambda trace: trace.others),
             beside(_inequality("the theorem's inequality, as stated", lambda trace: trace.earned)),
         ),
-        reading="the theorem counts what the other players gain. It leaves out that the two leaders explore different "
+        reading="the theorem counts what the other players gain. It ignores that the two leaders explore different "
         "arms, which can cost DLC-LIX more than the others gain beyond the bound.",
-        summary="Final regret, wherever there are other players than the leader and arms to choose from.",
+        summary="Final regret, wherever there are players besides the leader and arms to choose from.",
     )
 
 
 def _inequality(name: str, earned: Callable[[Trace], list[float]]) -> Part:
-    """Whether DLC-LIX saves as much as the theorem says while both explore, on the same seats."""
+    """Test whether DLC-LIX saves as much as the theorem says while both explore, from the same seats."""
     lacks = []
     for problem, one, two in traces():
         rounds = min(one.slots["learning"], two.slots["learning"])
@@ -233,7 +233,7 @@ def lix_bounds(run: Run) -> Finding:
             beside(pooled("regret, means to eps/2", run, ours, partial(regret, ROUNDED_N), TWICE)),
         ),
         reading="H has the tolerance eps/N, and the N-1 rounds of the signals are added. The bound on collisions "
-        "counts meetings, and holds as printed because N T_RP is so generous.",
+        "counts meetings, and holds as printed because N T_RP is so large.",
     )
 
 

@@ -52,7 +52,7 @@ def stream_of(generator: Any) -> Any:
 def _is_known() -> bool:
     """Whether the state of PCG64 has the expected memory layout: two numbers of 128 bits, the lower half first.
 
-    NumPy has an address of an address of them, both inside the object. Nothing outside of it is read to find out.
+    NumPy has an address of an address of them, both inside the object. The check reads nothing outside the object.
     """
     bits = np.random.PCG64(1)
     if ctypes.sizeof(ctypes.c_void_p) != 8:
@@ -74,7 +74,7 @@ KNOWN = _is_known()
 
 
 class StreamType(types.NumPyRandomGeneratorType):
-    """The compiler's type of a stream: a generator in all but the origin of its bits."""
+    """The compiler's type of a stream: a generator whose bits come from elsewhere."""
 
     def __init__(self) -> None:
         super().__init__("weakfeedback.Stream")
@@ -154,7 +154,7 @@ exponential = njit(**INLINED)(random_standard_exponential)
 
 @njit(**INLINED)
 def quick_gamma(bits, shape):
-    """One number of the gamma law, as NumPy draws it, but mostly without its logarithms."""
+    """Draw one gamma variate as NumPy does, but mostly without its logarithms."""
     if shape == 1.0:
         return exponential(bits)
     if shape <= 1.0:
@@ -211,7 +211,7 @@ def accepted(x, v, u, b):
 
 @njit(**APART)
 def small_gamma(bits, shape):
-    """One number of the gamma law with a shape below 1."""
+    """Draw one gamma variate with a shape below 1."""
     if shape == 0.0:
         return 0.0
     while True:
@@ -230,7 +230,7 @@ def small_gamma(bits, shape):
 
 @njit(**INLINED)
 def quick_beta(bits, a, b):
-    """One number of the beta law, as NumPy draws it: a gamma draw of shape a against one of shape b.
+    """Draw one beta variate as NumPy does: a gamma draw of shape a against one of shape b.
 
     Usually both are accepted at the first try. Then all their words are known beforehand, and neither waits for the
     decision about the other; if not, nothing was consumed.

@@ -1,0 +1,266 @@
+"""What a cascade has learned, in numbers and in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from weakfeedback.cascade.certificate import FIRST, NEVER, Certificate, certify
+from weakfeedback.live.counts import Counts
+from weakfeedback.live.report import (
+    Report,
+    against_last,
+    between,
+    counted,
+    disagreements,
+    money,
+    percent,
+    wilson,
+)
+
+WEAK_DOMINANCE = (
+    "The learned stop is optimal only if weak dominance holds, which in general only labels can tell (audit)."
+)
+ALPHA = 0.05  # of the certificate in a report
+
+LABELS = (
+    "Where stages differ, labels were bought, so the learned stop does not rest on weak dominance; "
+    "no regret bound is known."
+)
+
+
+@dataclass(frozen=True)
+class CascadeReport(Report):
+    """What a cascade has seen and spent. ``print`` it for a table.
+
+    Attributes
+    ----------
+    rounds, pending : int
+        Feedbacks accepted, and decisions that still wait for theirs.
+    disagreement : K x K array
+        How often the answers of two stages differed, NaN for stages never compared. Stages are compared in the
+        rounds that went to the later one; the decision to go there does not look at the sample.
+    comparisons : K x K array of integers
+        How often they were compared, the rows of a warm start included.
+    intervals : K x K x 2 array
+        95 % Wilson interval of each disagreement.
+    arm_shares : K numbers
+        Share of the rounds that stopped at each stage, NaN before the first.
+    spent : float
+        What the calls of all accepted rounds cost.
+    saved_alone : float
+        What was saved against calling the last stage alone in every round; negative if that had been cheaper. Where
+        it was not called its stated cost counts. With ``combine`` its answer needs all stages, which then count.
+    saved : float
+        The stated costs of the calls not made: what was saved against calling all stages in every round.
+    wasted : float
+        What was spent on rounds that failed half way; nothing was learned from them.
+    certificate : Certificate or None
+        What the comparisons prove without labels; None where that is not offered.
+    extra_errors : float or None
+        So many more errors than the last stage alone, at most, can the answers given have: in so many they may differ
+        from it, at the upper limits of the certificate. None without a certificate.
+    net_saved : (low, high) or None
+        What was saved against the last stage alone once errors are paid for; where in between depends on the truth.
+    labels : int or None
+        How many labels were bought; None for a policy that buys none.
+    label_spent : float
+        What they cost; not part of ``spent``.
+    """
+
+    policy: str
+    stage_costs: np.ndarray
+    rounds: int
+    pending: int
+    disagreement: np.ndarray
+    comparisons: np.ndarray
+    intervals: np.ndarray
+    arm_shares: np.ndarray
+    spent: float
+    saved: float
+    wasted: float
+    saved_alone: float = field(default=0.0, kw_only=True)
+    error_cost: float = field(default=1.0, kw_only=True)
+    certificate: Certificate | None = field(default=None, kw_only=True)
+    extra_errors: float | None = field(default=None, kw_only=True)
+    net_saved: tuple[float, float] | None = field(default=None, kw_only=True)
+    labels: int | None = field(default=None, kw_only=True)
+    label_spent: float = field(default=0.0, kw_only=True)
+
+    def __str__(self) -> str:
+        lines = [
+            f"Cascade of {counted(len(self.stage_costs), 'stage')}, {self.policy}: "
+            f"{counted(self.rounds, 'round')} learned, {self.pending} pending",
+            "",
+            f"{'stage':>5}  {'cost':>10}  {'stopped here':>12}",
+        ]
+        for arm, (cost, share) in enumerate(zip(self.stage_costs, self.arm_shares)):
+            lines.append(f"{arm:>5}  {money(cost):>10}  {percent(share):>12}")
+        lines += ["", *self._disagreement_lines(), "", *self._money_lines(), *self._trust_lines()]
+        return "\n".join(lines)
+
+    def _trust_lines(self) -> list[str]:
+        """State what is certain and what is not."""
+        found = self.certificate
+        if self.labels is not None:
+            return [LABELS]
+        if found is None or len(self.stage_costs) == 1:
+            return [WEAK_DOMINANCE]
+        if found.verdict in (FIRST, NEVER):
+            return [found.sentence()]
+        could = ", ".join(map(str, found.possible))
+        return [found.sentence(), f"Stages that can be optimal: {could}.", WEAK_DOMINANCE]
+
+    def _disagreement_lines(self) -> list[str]:
+        arms = range(len(self.stage_costs))
+        lines = [
+            "answers differ (95 % interval)",
+            f"{'stage':>5}" + "".join(f"  {f'and {j}':>26}" for j in arms[1:]),
+        ]
+        for i in arms[:-1]:
+            cells = [self._cell(i, j) if j > i else "" for j in arms[1:]]
+            lines.append(f"{i:>5}" + "".join(f"  {cell:>26}" for cell in cells).rstrip())
+        return lines if len(arms) > 1 else ["one stage: nothing to compare"]
+
+    def _cell(self, i: int, j: int) -> str:
+        if self.comparisons[i, j] == 0:
+            return "never compared"
+        return f"{percent(self.disagreement[i, j])} {between(self.intervals[i, j])}"
+
+    def _money_lines(self) -> list[str]:
+        lines = spent_lines(self.spent, self.saved_alone, self.saved)
+        if self.extra_errors is not None and self.net_saved is not None and self.rounds:
+            low, high = self.net_saved
+            lines.append(
+                f"at most {money(self.extra_errors)} more errors than the last stage alone, worth "
+                f"{money(self.extra_errors * self.error_cost)}: net {money(low)} to {money(high)} saved"
+            )
+            if low < 0.0 < high:
+                lines.append(
+                    "Whether anything was saved, errors included, is open: audit() tells by a few labels."
+                )
+        if self.wasted > 0:
+            lines.append(f"spent on rounds that failed: {money(self.wasted)}")
+        if self.labels is not None:
+            lines.append(f"labels bought: {self.labels}, for {money(self.label_spent)}")
+        return lines
+
+
+def spent_lines(spent: float, saved_alone: float, saved: float) -> list[str]:
+    """Say what was spent, against the last stage alone (signed) and against all stages in every round."""
+    return [
+        against_last("stage", spent, spent + saved_alone, saved_alone),
+        f"all stages in every round would have cost {money(spent + saved)}",
+    ]
+
+
+def make_report(
+    policy: str,
+    stage_costs: np.ndarray,
+    error_cost: float,
+    pending: int,
+    tally: Counts,
+    buys: bool = False,
+    certified: bool = True,
+) -> CascadeReport:
+    """Return the report on what was counted; ``certified`` if no decision to compare has looked at the sample."""
+    K = len(stage_costs)
+    rounds, compared = tally.rounds, tally.compared
+    certificate = extra = net = None
+    if certified:
+        certificate = certify(np.cumsum(stage_costs) / error_cost, compared, tally.differed, ALPHA)
+        limits = [certificate.intervals[i, K - 1][1] for i in range(K - 1)]
+        extra = sum(stops * limit for stops, limit in zip(tally.stops, limits))
+        saved = tally.alone - tally.spent
+        net = saved - extra * error_cost, saved + extra * error_cost
+    disagreement, intervals = disagreements(tally.differed, compared)
+    return CascadeReport(
+        policy=policy,
+        stage_costs=stage_costs.copy(),
+        rounds=rounds,
+        pending=pending,
+        disagreement=disagreement,
+        comparisons=compared + compared.T,
+        intervals=intervals,
+        arm_shares=np.array(tally.stops) / rounds if rounds else np.full(K, math.nan),
+        spent=tally.spent,
+        saved=tally.saved,
+        wasted=tally.wasted,
+        saved_alone=tally.alone - tally.spent,
+        error_cost=error_cost,
+        certificate=certificate,
+        extra_errors=extra,
+        net_saved=net,
+        labels=tally.labels if buys else None,
+        label_spent=tally.label_spent,
+    )
+
+
+def explanation(
+    id: int, arm: int, counts: Counts, stage_costs: np.ndarray, error_cost: float, policy: str, how: str = ""
+) -> str:
+    """Explain the choice of a stage from the counts at that time, and ``how`` the policy decides."""
+    K, differed, compared = len(stage_costs), counts.differed, counts.compared
+
+    def pressure(i: int, j: int) -> float:
+        return wilson(int(differed[i, j]), int(compared[i, j]))[1] - needed_share(
+            stage_costs, error_cost, i, j
+        )
+
+    def sentence(i: int, j: int) -> str:
+        needed = needed_share(stage_costs, error_cost, i, j)
+        seen = _seen(i, j, int(differed[i, j]), int(compared[i, j]), needed)
+        return f"{going_on(stage_costs, needed, i, j)}; {seen}"
+
+    lines = [stop_at(id, arm, K, policy), *why_there(arm, K, pressure, sentence)]
+    return "\n".join([*lines, how] if how else lines)
+
+
+def _seen(i: int, j: int, count: int, tries: int, needed: float) -> str:
+    """Say how often two stages differed, and whether that is enough."""
+    low, high = wilson(count, tries)
+    if needed >= 1 or high < needed:
+        verdict = "too seldom to pay"
+    elif low > needed:
+        verdict = "often enough that it may pay"
+    else:
+        verdict = "not yet clear whether that pays"
+    seen = f"{count} of {tries} times, {percent(count / tries)}" if tries else "in no comparison yet, unknown"
+    return f"stages {i} and {j} differed {seen} {between((low, high))}: {verdict}."
+
+
+def stop_at(id: int, arm: int, K: int, policy: str) -> str:
+    """Say what was decided."""
+    return f"Decision {id}: stop at stage {arm} of 0 to {K - 1} ({policy})."
+
+
+def why_there(
+    arm: int, K: int, pressure: Callable[[int, int], float], sentence: Callable[[int, int], str]
+) -> list[str]:
+    """Say why a round stops at no stage before ``arm``, and calls none after it.
+
+    ``sentence`` is about a pair of stages, ``pressure`` how strongly it speaks for going on from one to the other.
+    """
+    lines = []
+    for i in range(arm):
+        # Of all later stages, the strongest reason not to stop at i.
+        pressing = max(range(i + 1, K), key=lambda j: pressure(i, j))
+        lines.append(f"Not stage {i}: " + sentence(i, pressing))
+    return lines + [f"Stage {j} not called: " + sentence(arm, j) for j in range(arm + 1, K)]
+
+
+def needed_share(stage_costs: np.ndarray, error_cost: float, i: int, j: int) -> float:
+    """Return the share of answers that stage j must correct to be worth going on to from i."""
+    return float(stage_costs[i + 1 : j + 1].sum()) / error_cost
+
+
+def going_on(stage_costs: np.ndarray, needed: float, i: int, j: int) -> str:
+    """Say what going on from stage i to stage j costs, and when it pays."""
+    extra = float(stage_costs[i + 1 : j + 1].sum())
+    return (
+        f"going on to stage {j} costs {money(extra)} more, worth it if it corrects more than {percent(needed)} "
+        "of the answers"
+    )

@@ -1,0 +1,59 @@
+"""What the problems of all settings share: they cannot be changed, count in integers and have a fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Self
+
+import numpy as np
+
+
+class FrozenProblem:
+    """A problem that cannot be changed once it is made: ``__init__`` fills ``__dict__`` and calls ``_freeze``."""
+
+    def _freeze(self) -> None:
+        for value in self.__dict__.values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{_indefinite(self)} cannot be changed, so {name} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{_indefinite(self)} cannot be changed, so {name} cannot be deleted")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # NumPy does not pickle the read-only flag.
+        self.__dict__.update(state)
+        self._freeze()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+
+def _indefinite(problem: object) -> str:
+    name = type(problem).__name__
+    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+def counts_table(name: str, counts: Any, width: int) -> np.ndarray:
+    """Return counts as an array of integers of shape (..., width).
+
+    >>> counts_table("counts", [3, 5], 2)
+    array([3, 5])
+    """
+    table = np.asarray(counts)
+    if table.ndim < 1 or table.shape[-1] != width or table.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be integers of shape (..., {width}), got {table.dtype} {table.shape}")
+    return table
+
+
+def fingerprint(head: str, *arrays: np.ndarray) -> str:
+    """Return the hexadecimal digest of words and of arrays of floats and integers, the same on every processor."""
+    digest = hashlib.sha256(head.encode())
+    for array in arrays:
+        digest.update(array.astype("<f8" if array.dtype.kind == "f" else "<i8").tobytes())
+    return digest.hexdigest()
