@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from weakfeedback._version import __version__
@@ -226,7 +225,7 @@ class Learner:
         if event.kind not in OWN:
             told = event
             if event.kind == "feedback" and any(name in event.body for name in EXTRA):
-                told = replace(event, body={k: v for k, v in event.body.items() if k not in EXTRA})
+                told = event._replace(body={k: v for k, v in event.body.items() if k not in EXTRA})
             self.live._apply(told, same, where)
         self.see(event)
         self.outbox.last_seq = self.committed = event.seq
