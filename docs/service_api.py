@@ -17,7 +17,8 @@ to use it: [the decision service](../howto/service.md). In Python: `weakfeedback
 
 JSON goes in and out. Bodies need `Content-Type: application/json`, and unknown fields are refused. Errors are problems
 as RFC 9457 has them (`application/problem+json`): `type`, `title`, `status`, `detail` in one line, `code`, and where it
-helps `field`.
+helps `field`. The routes of [the proxy](../howto/proxy.md) are there if a learner has upstream models; their requests,
+answers and errors have OpenAI's form.
 """
 CLIENT = """
 ## The Python client
@@ -38,7 +39,7 @@ class Nothing:
 def written() -> str:
     """The page."""
     added = page_of(Nothing(), Auth())["operations"]  # type: ignore[arg-type]
-    made = document([*OPERATIONS, *added])
+    made = document([*OPERATIONS, *added], chat=True)
     lines = [HEAD, "| | | needs |", "|---|---|---|"]
     shown = sections(made)
     for one in shown:

@@ -43,8 +43,19 @@ def compare(problem, policy, seed, options):
     return players
 
 
-@pytest.mark.parametrize("policy", RUNS)
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"K{size[0]}-N{size[1]}")
+@pytest.mark.parametrize(
+    ("size", "policy"),
+    [
+        pytest.param(
+            size,
+            policy,
+            id=f"K{size[0]}-N{size[1]}-{policy}",
+            marks=[pytest.mark.slow] * (size == SIZES[1] and policy != "dlc-lix"),
+        )
+        for size in SIZES
+        for policy in RUNS
+    ],
+)
 def test_processes_choose_what_the_simulation_chooses(size, policy):
     compare(MultiplayerProblem(MEANS[size[0]], size[1]), policy, seed=3, options=RUNS[policy])
 

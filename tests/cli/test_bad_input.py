@@ -65,6 +65,10 @@ CASES = {
         ["marks must be at most"],
     ),
     "unknown problem key": (LAW + "tradeof = 2.0", ["problem.tradeof", "did you mean tradeoff?"]),
+    "key outside its table": (
+        "errors = [0.4, 0.2]\n" + BSC,
+        ["errors is not a known key here (it goes into the table [problem]); allowed: title"],
+    ),
     "key of another form": (BSC + "outcomes = [[1, 1]]", ["problem.outcomes is not a known key", "bsc"]),
     "errors and bsc": (BSC + "errors = [0.4, 0.2]", ["problem.errors is not a known key", "bsc"]),
     "errors and outcomes": (FLAT + "outcomes = [[1, 1]]", ["problem.outcomes is not a known key", "slip"]),

@@ -93,6 +93,18 @@ def test_instances_by_a_pattern(call):
     assert shown[-1] == "Not found: the data of pima; set WEAKFEEDBACK_DATA to their folder."
 
 
+def test_words_of_instances_stand_in_one_column(call, found):
+    shown = lines(call, "instances")
+    for setting in SETTINGS:
+        rows = [row for row in found["instances"] if row["setting"] == setting and row["available"]]
+        columns = set()
+        for row in rows:
+            (at,) = [k for k, line in enumerate(shown) if f"{line} ".startswith(f"  {row['name']} ")]
+            line = shown[at] if row["summary"][:12] in shown[at] else shown[at + 1]
+            columns.add(line.index(row["summary"][:12]))
+        assert len(columns) == 1, (setting, columns)
+
+
 def test_experiments_by_a_pattern_and_as_data(call, found):
     shown = lines(call, "experiments", "ch2-lower-*")
     assert [line.split()[0] for line in shown if "ch2-" in line] == ["ch2-lower-bsc-2", "ch2-lower-bsc-4"]

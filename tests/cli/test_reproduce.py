@@ -72,6 +72,13 @@ def test_the_list_has_places_cost_and_data(folder, call):
     shown = call("reproduce", "--list", "--only", "ch2-xi-*", "--quick").stdout
     assert "ch2-xi-0.17" in shown
     assert "ch2-compare" not in shown
+    shown = call("reproduce", "--list", "--quick").stdout.splitlines()
+    assert max(map(len, shown)) <= 80
+    words = " ".join(" ".join(shown).split())
+    for row in rows.values():
+        assert f" {row['id']} (" in words
+        assert f"{row['title']} ({row['place']})" in words
+    assert "(figures dCompare, ts_pima); needs pima, else bc3-1" in words
     assert not (folder / "results").exists()
 
 

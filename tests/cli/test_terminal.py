@@ -1,5 +1,6 @@
 """What people expect of a command at a terminal: colours there and only there, completion, pipes, Ctrl-C."""
 
+import io
 import os
 import pty
 import re
@@ -10,8 +11,11 @@ import sys
 
 import pandas as pd
 import pytest
+from rich.console import Console
 from tests.cli.conftest import SMALL
 from tests.processes import PATIENCE, started, wait_until
+
+from weakfeedback.cli.listing import NUMBERS, table
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*[34][0-9]m|\x1b\[[0-9;]*9[0-7]m")
 COMMAND = [sys.executable, "-m", "weakfeedback"]
@@ -172,3 +176,14 @@ def test_an_interrupted_run_goes_on_to_the_same_results(small):
     assert piped(*command[:2], "--out", "other").returncode == 0
     one, two = (pd.read_parquet(small.parent / name / "results.parquet") for name in ("out", "other"))
     assert one.equals(two)
+
+
+def test_a_long_label_is_broken_and_its_numbers_are_not():
+    shown = table("A run", "policy", *NUMBERS)
+    label = "upper confidence bounds with an alpha of one, of 2019"
+    shown.add_row(label, "14.21", "14.21 to 14.25")
+    written = io.StringIO()
+    Console(width=80, file=written).print(shown)
+    (first, second) = [line.split("  ")[0].strip() for line in written.getvalue().splitlines()[4:6]]
+    assert f"{first} {second}" == label
+    assert "   14.21          14.21 to 14.25 \n" in written.getvalue()

@@ -7,8 +7,8 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 from tests.contextual.following import stream, teach
-from tests.contextual.test_mutants import mutant_of
-from tests.mutants import survives
+from tests.contextual.test_mutants import CHAINS
+from tests.mutants import made_again, survives
 
 from weakfeedback.contextual import (
     ContextualProblem,
@@ -383,7 +383,7 @@ def kept_maximum(policy, m=0):
 @pytest.mark.parametrize(
     ("d", "scale", "keep", "points"), [(3, 4.0, 200, 60), (3, 1.0, 1000, 60), (13, 0.5, 1000, 12)]
 )
-@pytest.mark.parametrize("kind", [UssPd, UssPdTs])
+@pytest.mark.parametrize("kind", [UssPd, pytest.param(UssPdTs, marks=pytest.mark.slow)])
 def test_the_estimate_stays_within_the_tolerance(kind, d, scale, keep, points):
     problem = problem_of(d, 6000, scale)
     policy = kind(problem.costs, problem.dimension, keep=keep)
@@ -487,12 +487,14 @@ def battery(name, kind):
 @pytest.mark.parametrize("kind", [UssPd, UssPdRidge])
 def test_the_battery_finds_nothing_wrong_with_policies_made_again(kind):
     module = uss_pd if kind is UssPd else uss_pd_ridge
-    again = mutant_of(kind.__name__, module, "self.t + self.gone,", "self.t + self.gone,", 1)
+    again = made_again(
+        CHAINS[kind.__name__], kind.__name__, module, "self.t + self.gone,", "self.t + self.gone,"
+    )
     assert again is not kind
     battery(kind.__name__, again)
 
 
 @pytest.mark.parametrize(("name", "module", "old", "new"), MUTANTS, ids=[f"{m[0]}: {m[3]}" for m in MUTANTS])
 def test_mutants_are_caught(name, module, old, new):
-    mutant = mutant_of(name, module, old, new, 1)
+    mutant = made_again(CHAINS[name], name, module, old, new)
     assert not survives(lambda: battery(name, mutant))

@@ -54,9 +54,13 @@ CASES = [
 ]
 
 
+# the other policies pass the same checks with all public ones, with these arguments or others
+SHORT = [("USS-PD adaptive", "random"), ("beta", "random")]
+
+
 @pytest.mark.parametrize(
     ("policy", "problem"),
-    [pytest.param(*case, marks=[pytest.mark.slow] * (case[1] != "random")) for case in CASES],
+    [pytest.param(*case, marks=[pytest.mark.slow] * (case not in SHORT)) for case in CASES],
 )
 def test_conformance(policy, problem):
     # interpreted rounds of the quadratic map are slow: fewer of them
@@ -65,9 +69,17 @@ def test_conformance(policy, problem):
     assert {"compiled as interpreted", "hidden is unreachable"} <= set(report.passed)
 
 
-@pytest.mark.parametrize("problem", ["random", "realizable"])
-def test_compiled_equals_interpreted(problem):
-    made = {name: make(PROBLEMS[problem]) for name, make in POLICIES.items() if (name, problem) in CASES}
+@pytest.mark.parametrize(
+    ("problem", "chosen"),
+    [
+        ("random", list(POLICIES)),
+        ("realizable", ["alpha", "random"]),  # what is new is the world
+        pytest.param("realizable", list(POLICIES), marks=pytest.mark.slow),
+    ],
+    ids=["random", "realizable", "realizable, all"],
+)
+def test_compiled_equals_interpreted(problem, chosen):
+    made = {name: POLICIES[name](PROBLEMS[problem]) for name in chosen if (name, problem) in CASES}
     runs = [
         simulate(PROBLEMS[problem], made, horizon=400, replications=2, marks=20, compiled=compiled)
         for compiled in (True, False)

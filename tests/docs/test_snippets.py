@@ -32,10 +32,9 @@ WITH_SNIPPETS = [page for page in PAGES if any(language == "python" for language
 
 
 @pytest.mark.parametrize("page", WITH_SNIPPETS, ids=[str(page.relative_to(ROOT)) for page in WITH_SNIPPETS])
-def test_snippets_run_and_print_what_they_say(page, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
+def test_snippets_run_alone_and_print_what_they_say(page, monkeypatch, tmp_path):
     with served(page) as address:
-        run_blocks(page, address)
+        run_blocks(blocks_of(page), page.name, address, tmp_path, monkeypatch)
 
 
 @contextlib.contextmanager
@@ -50,26 +49,32 @@ def served(page):
         yield address
 
 
-def run_blocks(page, address):
-    blocks = blocks_of(page)
+def run_blocks(blocks, name, address, folder, monkeypatch):
+    """Run each block as if it were pasted into a fresh Python in an empty folder."""
     for k, (language, code) in enumerate(blocks):
         if language != "python":
             continue
         code = code.replace("127.0.0.1:8470", address)
-        if not code.startswith("# continued\n"):
-            scope = {"__name__": "snippet"}  # it must run alone
+        (folder / str(k)).mkdir()
+        monkeypatch.chdir(folder / str(k))
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, f"{page.name} block {k}", "exec"), scope)
+            exec(compile(code, f"{name} block {k}", "exec"), {"__name__": "snippet"})
         following = blocks[k + 1] if k + 1 < len(blocks) else ("", "")
         if following[0] == "text":
             assert squeezed(printed.getvalue()) == squeezed(following[1])
 
 
-def test_a_continued_block_follows_one_that_it_continues():
-    for page in WITH_SNIPPETS:
-        first = next(code for language, code in blocks_of(page) if language == "python")
-        assert not first.startswith("# continued"), page
+NEEDS_ANOTHER = {
+    "a name": ["x = 1\n", "print(x)\n"],
+    "a file": ["open('left.txt', 'w').close()\n", "open('left.txt').close()\n"],
+}
+
+
+@pytest.mark.parametrize("blocks", NEEDS_ANOTHER.values(), ids=NEEDS_ANOTHER)
+def test_a_block_that_needs_what_another_left_fails(blocks, monkeypatch, tmp_path):
+    with pytest.raises((NameError, FileNotFoundError)):
+        run_blocks([("python", code) for code in blocks], "page", "", tmp_path, monkeypatch)
 
 
 def test_the_first_page_shows_the_example_of_the_readme_with_its_money():

@@ -1,21 +1,55 @@
 """A live object with a journal, whose system calls are watched, and the disks that a loss of power could leave.
 
 ``python -m tests.journal.powerless FOLDER ROUNDS EVERY`` plays rounds and, whenever a call has returned, writes the
-number of the last event to standard output. `images` reads what strace saw of it: the content of a file is certain up
-to its last synchronisation; of the later writes any subset may have reached the disk, torn at sectors of 512 bytes.
-A file that was made is certain to be there after the synchronisation of its folder.
+number of the last event to standard output. `calls` reads what strace saw of it, or of any other program, and `images`
+makes disks of that: the content of a file is certain up to its last synchronisation; of the later writes any subset may
+have reached the disk, torn at sectors of 512 bytes. A file that was made is certain to be there after the
+synchronisation of its folder.
 """
 
 import os
 import random
 import re
+import shutil
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 SECTOR = 512
 CALLS = "openat,open,close,pwrite64,write,lseek,fdatasync,fsync,ftruncate,unlink,unlinkat,rename"
+SENDS = "writev,sendto,sendmsg"  # what a server does with sockets beside writing
+BEGUN = (
+    "write(",
+    "pwrite64(",
+    "writev(",
+    "sendto(",
+    "sendmsg(",
+)  # may have happened as soon as they have begun
+Told = Callable[
+    [int, bytes], int | None
+]  # what was told by writing this to a file of this number, if anything was
+
+
+def strace(trace: Path, *options: str, calls: str = CALLS) -> list[str]:
+    """The beginning of a command whose system calls go to a file."""
+    return ["strace", "-y", "-xx", "-s", "10000000", "-e", f"trace={calls}", "-o", str(trace), *options]
+
+
+def why_not() -> str | None:
+    """Why system calls cannot be watched here, if they cannot."""
+    if shutil.which("strace") is None:
+        return "strace is needed: install Debian's strace"
+    try:
+        tried = subprocess.run(
+            ["strace", "-e", "trace=none", "true"], capture_output=True, text=True, timeout=60
+        )
+    except OSError as problem:
+        return f"strace cannot be run: {problem}"
+    if tried.returncode != 0:
+        return f"strace may not watch processes here: {tried.stderr.strip()[-200:]}"
+    return None
 
 
 def main(folder: str, rounds: int, every: int) -> None:
@@ -44,13 +78,35 @@ class Call:
     told: int = -1
 
 
-def calls(trace: Path, folder: Path) -> list[Call]:
+def lines_of(trace: Path) -> Iterator[str]:
+    """The calls of all threads, whole, in the order in which they count: writes as they begin, others as they end."""
+    found: list[str] = []
+    begun: dict[str, tuple[int, str]] = {}
+    for line in trace.read_text().splitlines():
+        thread, _, call = line.partition(" ") if line[:1].isdigit() else ("", "", line)
+        call = call.strip()
+        if call.endswith("<unfinished ...>"):
+            begun[thread] = len(found), call.removesuffix("<unfinished ...>").rstrip()
+            found.append("")
+        elif call.startswith("<... "):
+            place, start = begun.pop(thread)
+            whole = start + call.partition("resumed>")[2]
+            if whole.startswith(BEGUN):
+                found[place] = whole
+            else:
+                found.append(whole)
+        else:
+            found.append(call)
+    return iter(found)
+
+
+def calls(trace: Path, folder: Path, told: Told) -> list[Call]:
     """The calls that matter, in order."""
     found: list[Call] = []
     places: dict[int, int] = {}  # where a file is written next
     known: set[str] = set()
-    for line in trace.read_text().splitlines():
-        match = re.match(r"(?:\d+ +)?(\w+)\((.*)\) += (\d+)", line)
+    for line in lines_of(trace):
+        match = re.match(r"(\w+)\((.*)\) += (\d+)", line)
         if match is None:
             continue
         name, arguments, result = match[1], match[2], int(match[3])
@@ -71,10 +127,11 @@ def calls(trace: Path, folder: Path) -> list[Call]:
         if file is None:
             continue
         number, path = int(file[1]), _unhex(file[2]).decode()
-        if name == "write" and number == 1:
-            text = _unhex(re.search(r'"([^"]*)"', arguments)[1]).decode()
-            found.append(Call("told", told=int(text.split()[1])))
         if not path.startswith(str(folder)):
+            if f"{name}(" in BEGUN:
+                said = told(number, b"".join(_unhex(text) for text in re.findall(r'"([^"]*)"', arguments)))
+                if said is not None:
+                    found.append(Call("told", told=said))
             continue
         if name in ("write", "pwrite64"):
             data = _unhex(re.search(r'"([^"]*)"', arguments)[1])[:result]

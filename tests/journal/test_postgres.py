@@ -301,7 +301,7 @@ def test_owners_are_killed_and_standbys_lose_nothing(place, kills, tmp_path):
     assert all(by[body["epoch"]] == body["by"] for body in events.values())
 
 
-@pytest.mark.parametrize("in_turn", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("in_turn", [False, True])
 def test_a_transaction_pooler_is_refused(server, in_turn):
     with tempfile.TemporaryDirectory(prefix="wfpool") as folder:
         pooler = Pooler(server.folder / ".s.PGSQL.5432", Path(folder), in_turn)

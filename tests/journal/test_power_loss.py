@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.journal.powerless import CALLS, Disk, calls, images
+from tests.journal.powerless import Disk, calls, images, strace, why_not
 
 from weakfeedback.journal import SqliteStore
 from weakfeedback.live import Cascade
@@ -17,24 +17,17 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def watch():
     """Returns the system calls of a run, if they can be watched."""
-    if shutil.which("strace") is None:
-        pytest.skip("strace is needed: install Debian's strace")
-    try:
-        tried = subprocess.run(
-            ["strace", "-e", "trace=none", "true"], capture_output=True, text=True, timeout=60
-        )
-    except OSError as problem:
-        pytest.skip(f"strace cannot be run: {problem}")
-    if tried.returncode != 0:
-        pytest.skip(f"strace may not watch processes here: {tried.stderr.strip()[-200:]}")
+    reason = why_not()
+    if reason is not None:
+        pytest.skip(reason)
 
     def run(folder, rounds, every):
         folder.mkdir()
         trace = folder.parent / f"{folder.name}.trace"
-        command = ["strace", "-y", "-xx", "-s", "10000000", "-e", f"trace={CALLS}", "-o", str(trace)]
-        command += [sys.executable, "-m", "tests.journal.powerless", str(folder), str(rounds), str(every)]
+        command = [*strace(trace), sys.executable, "-m", "tests.journal.powerless", str(folder)]
+        command += [str(rounds), str(every)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=ROOT, timeout=600)
-        return calls(trace, folder)
+        return calls(trace, folder, lambda file, data: int(data.split()[1]) if file == 1 else None)
 
     return run
 

@@ -109,6 +109,7 @@ def test_single_events_are_found_by_an_index(in_file):
     for where in (
         "learner = 1 AND decision = 2 AND kind IN ('feedback', 'cancel', 'expire')",
         "learner = 1 AND key = 'x'",
+        "learner = 1 AND decision = 2 AND kind IN ('decide', 'begin')",
     ):
         plan = raw(
             in_file.path, f"EXPLAIN QUERY PLAN SELECT body FROM event WHERE {where} ORDER BY seq LIMIT 1"
@@ -116,14 +117,53 @@ def test_single_events_are_found_by_an_index(in_file):
         assert "USING INDEX event_" in plan[0][3]
 
 
+def steps_of(store, work):
+    """How many hundreds of instructions SQLite runs for some work, and what that gives."""
+    steps = []
+    store._database.set_progress_handler(lambda: steps.append(1), 100)
+    try:
+        found = work()
+        return len(steps), found
+    finally:
+        store._database.set_progress_handler(None, 0)
+
+
 def test_decided_reads_few_rows_however_many_there_are(in_file):
     learner = in_file.create_learner("a", 0)
     events = fill(in_file, learner, 5000)
-    steps = []
-    in_file._database.set_progress_handler(lambda: steps.append(1), 100)
-    assert in_file.decided(learner, 4000) == events[7998]
-    in_file._database.set_progress_handler(None, 0)
-    assert len(steps) < 20  # 100 instructions each; a scan needs about 500 of these
+    count, found = steps_of(in_file, lambda: in_file.decided(learner, 4000))
+    assert found == events[7998]
+    assert count < 5  # 100 instructions each; a scan needs about 500 of these
+
+
+def test_decided_reads_few_rows_for_what_was_removed_or_never_there(in_file):
+    learner = in_file.create_learner("a", 0)
+    fill(in_file, learner, 3000)
+    in_file.append([(learner, event(6000 + n, "serve")) for n in range(5000)], sync=False)
+    for seq in (3000, 5999, 10999):
+        in_file.add_snapshot(learner, seq, seq * 10, {})
+    assert in_file.compact(learner, 10**9) == 3000
+    for decision in (1, 1500, 3001, 10**9):
+        count, found = steps_of(in_file, lambda decision=decision: in_file.decided(learner, decision))
+        assert found is None
+        assert count < 5
+    count, found = steps_of(in_file, lambda: in_file.decided(learner, 3000))
+    assert (found.seq, count < 5) == (5998, True)
+
+
+def test_a_store_without_the_index_of_decisions_gets_it(place):
+    with place.open() as store:
+        events = fill(store, store.create_learner("a", 0), 30)
+    place.raw("DROP INDEX event_open")
+    for read_only in (True, False):  # who only reads does without
+        with place.open(read_only=read_only) as store:
+            assert store.decided(1, 7) == events[12]
+            assert store.integrity() == []
+    catalogue = {
+        "sqlite": "SELECT count(*) FROM sqlite_master WHERE name = 'event_open'",
+        "postgres": "SELECT count(*) FROM pg_indexes WHERE indexname = 'event_open' AND schemaname = current_schema()",
+    }
+    assert place.raw(catalogue[place.name]) == [(1,)]
 
 
 def test_groups_of_any_size_are_stored_in_order_by_few_statements(in_file):

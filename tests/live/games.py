@@ -284,4 +284,5 @@ GAMES = {
     "SIC-MMAB": player("SIC-MMAB", horizon=10_000),
     "Musical-Chairs": player("Musical-Chairs", learning_rounds=100),
 }
-SLOW = ("USS-PD-TS", "USS-PD-lambdaI")  # which take long to compile
+# which take long to compile, or differ from others in nothing that a live object notices
+SLOW = ("USS-PD-TS", "USS-PD-lambdaI", "Hanawal", "USS-TS-drift", "NUM-SK", "Musical-Chairs")

@@ -250,6 +250,27 @@ def test_an_output_told_again_gives_the_same_step():
     assert cascade.rounds == 1
 
 
+def test_a_round_told_again_has_the_prices_of_its_time():
+    cascade = Cascade(3, **COSTS, policy="Agreement")
+    id = cascade.begin().id
+    cascade.tell(id, "a", stage=0)
+    cascade.tell(id, "b", stage=1)
+    last, why = cascade.tell(id, "a", stage=2), cascade.explain(id)
+    cascade.recost([10, 20, 30], 7)
+    assert cascade.tell(id, "a", stage=2) == last
+    assert last.answer.cost == sum(COSTS["stage_costs"])
+    assert cascade.explain(id) == why
+
+
+def test_an_explanation_keeps_the_prices_of_its_time():
+    cascade, _, _ = made(rows=60)
+    answers = [cascade(row) for row in range(60)]
+    before = [cascade.explain(answer.id) for answer in answers]
+    assert any("more than its price" in words for words in before)
+    cascade.recost([10, 20, 30], 7000.0)
+    assert [cascade.explain(answer.id) for answer in answers] == before
+
+
 def test_rounds_may_be_told_in_any_order_and_cancelled():
     cascade, stages, _ = made()
     ids = [cascade.begin().id for _ in range(3)]

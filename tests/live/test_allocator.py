@@ -339,7 +339,7 @@ def test_the_default_policy_is_csb_ts_and_reports_its_belief(setting):
     assert report.thresholds[arm] == left[(left.size - 1) // 2]
     assert report.means[arm] == pytest.approx(2 / 3)
     assert report.intervals[arm] == pytest.approx([0.025**0.5, 0.975**0.5], abs=2e-6)
-    assert "CSB-TS: 1 rounds learned" in str(report)
+    assert "CSB-TS: 1 round learned" in str(report)
 
 
 def test_arms_have_names_in_decisions_feedback_reports_and_files(tmp_path):
@@ -355,11 +355,33 @@ def test_arms_have_names_in_decisions_feedback_reports_and_files(tmp_path):
     assert [line.split()[0] for line in str(named.report()).splitlines()[5:]] == names
     named.save(tmp_path / "state.json")
     assert list(Allocator.load(tmp_path / "state.json").decide().amounts) == names
-    with pytest.raises(ValueError, match="an arm in observed must be an integer from 0 to 2, got 'west'"):
+    allowed = "must be one of 'north', 'south', 'east', got 'west'"
+    with pytest.raises(ValueError, match=f"an arm in observed {allowed}"):
         named.feedback(named.decide().id, {"west": 1.0})
+    with pytest.raises(ValueError, match=f"an arm in missing {allowed}"):
+        named.feedback(named.decide().id, {}, missing=["west"])
+    with pytest.raises(ValueError, match="an arm in observed must be an integer from 0 to 2, got 3"):
+        named.feedback(named.decide().id, {3: 1.0})
     for wrong in ([], ["a", "a"], ["a", 1], [""], ("a", " ")):
         with pytest.raises(ValueError, match="arms must be a number, or different names"):
             Allocator(wrong, 1.0)
+
+
+def test_names_may_come_as_an_array():
+    allocator = Allocator(np.array(["north", "south"]), 1.0, seed=3)
+    decision = allocator.decide()
+    assert decision.names == ("north", "south")
+    assert type(decision.names[0]) is str
+    assert allocator.feedback(decision.id, {np.str_("south"): 1.0}) == "accepted"
+    for wrong in (np.array(["a", "a"]), np.array([0.5, 0.5]), np.array([])):
+        with pytest.raises(ValueError, match="arms must be a number, or different names"):
+            Allocator(wrong, 1.0)
+
+
+def test_a_message_names_some_of_many_arms():
+    allocator = Allocator([f"place {k}" for k in range(500)], 1.0, "CSB-SU", seed=3)
+    with pytest.raises(ValueError, match=r"one of 'place 0', .*, 'place 19', \.\.\., got 'place'$"):
+        allocator.feedback(allocator.decide().id, {"place": 1.0})
 
 
 def test_named_arms_are_recovered_from_a_journal(tmp_path):

@@ -80,3 +80,18 @@ def test_prices_at_which_no_later_stage_can_pay_are_told(stage_costs, error_cost
         "at these prices no stage after the first can ever pay"
     ] * told
     assert all(one.filename == __file__ for one in caught)
+
+
+@pytest.mark.parametrize("policy", ["USS-TS", "USS-A"])
+def test_the_warning_of_prices_points_at_the_line_of_the_user(policy, tmp_path):
+    dear = {"stage_costs": [1, 30], "error_cost": 20, "policy": policy, "seed": 0}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made = Cascade(2, **dear)
+        made.save(tmp_path / "state.json")
+        Cascade.open(tmp_path / "a.db", 2, **dear).close()
+        Cascade.open(tmp_path / "a.db", 2).close()
+        Cascade.load(tmp_path / "state.json", 2)
+        Cascade.from_state(made.state(), 2)
+    here = test_the_warning_of_prices_points_at_the_line_of_the_user.__code__.co_firstlineno
+    assert [(one.filename, one.lineno - here) for one in caught] == [(__file__, n) for n in (5, 7, 8, 9, 10)]

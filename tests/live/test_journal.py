@@ -24,6 +24,7 @@ from weakfeedback import (
     Player,
     UnknownDecision,
 )
+from weakfeedback.cascade import UssTs
 from weakfeedback.journal import SqliteStore
 from weakfeedback.journal.events import StoreUnavailable
 from weakfeedback.live import Costed, journalled
@@ -281,6 +282,19 @@ def test_arguments_left_out_come_from_the_journal_and_others_must_fit(path):
         Allocator.open(path, 3, 1.0)
 
 
+def test_a_journal_of_a_policy_object_asks_for_the_object(path):
+    class Mine(UssTs):
+        pass
+
+    prices = {"stage_costs": [1, 4, 9], "error_cost": 30}
+    Cascade.open(path, STAGES, **prices, policy=Mine(np.cumsum([1, 4, 9]) / 30), seed=4).close()
+    for policy in ("USS-TS", "Random"):
+        message = f"policy must be a fresh .*Mine, the object that .* needs, got '{policy}'"
+        with pytest.raises(ValueError, match=message):
+            Cascade.open(path, STAGES, **prices, policy=policy)
+    Cascade.open(path, STAGES, **prices, policy=Mine(np.cumsum([1, 4, 9]) / 30)).close()
+
+
 def test_other_prices_are_a_recost_event(path):
     cascade = Cascade.open(path, STAGES, [1, 4, 9], error_cost=30, seed=4)
     cascade(3)
@@ -491,6 +505,11 @@ def test_a_failed_call_is_on_disk_when_it_returns(path):
 # -- expiry
 
 
+EXPIRED = (
+    r"decision {} expired at \d{{4}}-\d\d-\d\d .* UTC, not answered in time \(see pending_ttl and expire\)"
+)
+
+
 def test_decisions_that_nobody_answers_expire(path):
     kind = KINDS["Cascade"]
     thing = kind.open(path)
@@ -498,13 +517,19 @@ def test_decisions_that_nobody_answers_expire(path):
     assert thing.expire(3600) == []
     assert thing.expire(0) == old
     assert thing.pending == []
-    with pytest.raises(UnknownDecision):
+    with pytest.raises(UnknownDecision, match=EXPIRED.format(old[0])):
         thing.feedback(old[0], [0])
+    last = kind.decide(thing)[0]
+    thing.cancel(last)
+    with pytest.raises(UnknownDecision, match=rf"decision {last} was cancelled at \d{{4}}-.* UTC$"):
+        thing.feedback(last, [0])
     assert state(kind.load(path)) == state(thing)
     kind.decide(thing)
     abandon(thing)
     again = kind.open(path, pending_ttl=1e-6)
     assert again.pending == []
+    with pytest.raises(UnknownDecision, match=EXPIRED.format(old[2])):
+        again.feedback(old[2], [0])
     abandon(again)
     with pytest.raises(ValueError, match="only with a journal"):
         kind.make().expire(10)

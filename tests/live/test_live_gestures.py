@@ -1,6 +1,7 @@
 """Gestures beside decide and feedback: comparisons made elsewhere, cancelled costs, new prices, and what is settled."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -268,6 +269,19 @@ def test_new_prices_leave_what_was_learned(policy, compiled):
         )
     assert cascade.state() == other.state()
     assert str(cascade.report()) == str(other.report())
+
+
+def test_a_decision_is_explained_with_the_prices_of_its_time():
+    plain = Cascade(3, **COSTS, seed=1)
+    context = ContextualCascade(3, **COSTS, policy="USS-PD-TS", seed=1, keep=100)
+    for n, row in enumerate(ROWS[:40]):
+        for cascade, decision in ((plain, plain.decide()), (context, context.decide([np.sin(n), np.cos(n)]))):
+            cascade.feedback(decision.id, row[: decision.arm + 1])
+    for cascade in (plain, context):
+        before = cascade.explain(40)
+        assert re.search(r"costs (4|9|13) more", before)
+        cascade.recost(*NEW)
+        assert cascade.explain(40) == before
 
 
 @pytest.mark.parametrize("policy", ["USS-PD", "USS-PD-TS"])

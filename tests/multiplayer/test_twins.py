@@ -44,7 +44,9 @@ def rounds_of(name, arms, players):
 
 
 @pytest.mark.parametrize("label", VARIANTS)
-@pytest.mark.parametrize("arms", range(2, 11))
+@pytest.mark.parametrize(
+    "arms", [pytest.param(arms, marks=[pytest.mark.slow] * (arms in (6, 8, 9))) for arms in range(2, 11)]
+)
 def test_fast_and_slow_choose_the_same_arms(label, arms):
     name, options = VARIANTS[label]
     for players in range(1, arms + 1):

@@ -64,6 +64,7 @@ def test_a_fault_that_passes_is_retried_at_the_same_stage(here, fault, stream):
         ("redirect", 1),
         ("gzip", 1),
         ("broken", 2),
+        ("deep", 2),
         ("cut:0", 2),
     ],
 )

@@ -70,8 +70,9 @@ def test_bytes_that_are_no_request_are_refused(raw):
         read_request(raw, {}, PROXIED)
 
 
-def test_a_body_that_is_nested_too_deeply_is_refused():
-    deep = "[" * 900 + "]" * 900
+@pytest.mark.parametrize("levels", [130, 260, 900])
+def test_a_body_that_is_nested_too_deeply_is_refused(levels):
+    deep = "[" * levels + "]" * levels
     raw = f'{{"model": "support", "messages": [{{"role": "user", "content": {deep}}}]}}'.encode()
     with pytest.raises(Refused, match="nested too deeply"):
         read_request(raw, {}, PROXIED)

@@ -18,10 +18,10 @@ from tests.proxy.raw import RIGHT, ask, body_of
 from tests.proxy.world import MODELS, Running, free_port, learner, until
 from tests.serve.harness import opener, quick
 
-from weakfeedback.journal import OwnedElsewhere
+from weakfeedback.journal import OwnedElsewhere, open_store
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth, Token
-from weakfeedback.serve.models import ReportAnswer, WarmStartRequest
+from weakfeedback.serve.models import CostsRequest, ReportAnswer, WarmStartRequest
 from weakfeedback.serve.proxy.attach import (
     UpstreamMetrics,
     extend,
@@ -264,6 +264,60 @@ def test_without_a_store_answers_go_on_and_learning_stops(tmp_path):
                 raise AssertionError("learning never came back")
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize("mode", ["adaptive", "router"])
+def test_what_another_owner_left_open_is_cancelled_when_the_store_comes_back(tmp_path, mode):
+    """A request that is under way meanwhile keeps its decision and is learned from."""
+    path, left = tmp_path / "s.db", []
+    models = {name: FakeModel(name, seconds=0.5) for name in MODELS}
+
+    async def in_between():
+        service = Service(opener(path), quick(durability="process"))
+        await service.start()
+        for _ in range(2):
+            made = await (service.begin if mode == "adaptive" else service.decide)("support")
+            assert made["expires"] is not None
+            left.append(made["id"])
+        learner = service.learners["support"]
+        name = "stage_costs" if mode == "adaptive" else "prices"
+        await service.recost("support", CostsRequest(**{name: [0.002, 0.03, 0.2]}))
+        learner.pictured = learner.seq  # as if it was killed
+        await service.stop()
+
+    def wrap(store):
+        if len(opened) == 1:
+            store.close()
+            asyncio.run(in_between())
+            store = open_store(path)
+        opened.append(store)
+        return store
+
+    opened = []
+
+    async def work():
+        table = learner(mode=mode, compare={"type": "text"})
+        async with chatting(path, table, FakeUpstream(models), wrap=wrap) as chat:
+            request = asyncio.ensure_future(chat.post(body_of()))
+            own = chat.service.learners["support"]
+            while own.committed < 1:
+                await asyncio.sleep(0.01)
+            chat.service._lost(OSError("somebody else has taken over"))
+            status, names, _ = await request
+            assert (status, names["x-weakfeedback-decision"]) == (200, "1")
+            await chat.proxy.drain()
+            while chat.service.state != "ready" or chat.service.learners["support"].opened:
+                await asyncio.sleep(0.01)
+            ends = {
+                event.decision: (event.kind, event.body.get("reason"))
+                for event in await chat.service.events("support", -1, 1000)
+                if event.kind in ("feedback", "cancel")
+            }
+            assert ends == {1: ("feedback", None), **dict.fromkeys(left, ("cancel", "restart"))}
+            assert chat.proxy._books["support"].prices.stated == [0.002, 0.03, 0.2]
+            assert not chat.proxy._under_way
+
+    asyncio.run(asyncio.wait_for(work(), 20))
 
 
 @pytest.mark.parametrize("stream", [False, True])

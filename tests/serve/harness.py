@@ -50,9 +50,11 @@ class Caller:
         path: str,
         body: bytes | None = None,
         headers: dict[str, str] | None = None,
+        *,
+        stays: bool = False,
         **more: Any,
     ) -> Reply:
-        """Send bytes."""
+        """Send bytes; ``stays`` if the client waits for the answer, which only the proxy wants to know."""
         target, _, query = path.partition("?")
         sent = {**self.headers, **(headers or {})}
         if body is not None:
@@ -76,6 +78,8 @@ class Caller:
         found: list[Any] = []
 
         async def receive() -> Any:
+            if stays and not messages:
+                await asyncio.Event().wait()
             return messages.pop(0) if messages else {"type": "http.disconnect"}
 
         async def send(message: Any) -> None:

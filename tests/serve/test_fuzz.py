@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import itertools
 import json
 import random
 import tracemalloc
@@ -211,6 +212,40 @@ def test_two_thousand_requests(tmp_path: Path) -> None:
     statuses = run(fuzz(tmp_path / "s.db", 2000))
     assert 500 not in statuses
     assert {200, 400, 404, 409, 415, 422} <= set(statuses)
+
+
+async def nest(path: Path) -> None:
+    """Values that are nested more deeply than Python likes, in every field."""
+    async with serving(path, quick(durability="process")) as (service, call):
+        for name, config in NAMES.items():
+            assert (await call("PUT", f"/v1/learners/{name}", config)).status == 201
+            opening = "begin" if name == "adaptive" else "decide"
+            told = {"context": [0.1, 0.2]} if name == "contextual" else {}
+            assert (await call("POST", f"/v1/learners/{name}/{opening}", told)).status == 200
+        for operation in OPERATIONS:
+            if operation.body is None:
+                continue
+            schema = schema_of(operation.body)
+            shapes = [schema, *schema.get("$defs", {}).values()]
+            for field in sorted({name for shape in shapes for name in shape.get("properties", {})}):
+                for depth, start in itertools.product((100, 1000), ("", "[", "[[", '{"x":')):
+                    end = start.replace("[", "]").replace('{"x":', "}")
+                    value = start + "[" * depth + "]" * depth + end
+                    for name, config in NAMES.items():
+                        body = config if operation.method == "PUT" else {"outputs": [[1, 1, 1]], "truth": [1]}
+                        known = schema.get("properties", body)
+                        body = {key: one for key, one in body.items() if key in known} | {field: "DEEP"}
+                        sent = json.dumps(body).replace('"DEEP"', value).encode()
+                        target = operation.path.replace("{name}", name)
+                        target = target.replace("{id}", "1").replace("{audit}", "1")
+                        headers = {"content-type": "application/json", "idempotency-key": f"{field}{name}"}
+                        reply = await call.raw(operation.method, target, sent, headers)
+                        assert reply.status in documented(operation), (target, sent[:80], reply.body)
+        assert len(service.learners) == len(NAMES)
+
+
+def test_values_that_are_nested_deeply(tmp_path: Path) -> None:
+    run(nest(tmp_path / "s.db"))
 
 
 @pytest.mark.slow

@@ -125,3 +125,48 @@ def test_compiled_learners_decide_the_same_and_take_over_while_they_serve(tmp_pa
             return [found, explained, (await call("GET", PLACE + "/report")).data]
 
     assert run(play(True, "a.db")) == run(play(False, "b.db"))
+
+
+def test_warm_starts_calibrations_and_audits_count_once_with_a_key(tmp_path: Path) -> None:
+    adaptive = {**CONFIG, "kind": "adaptive"}
+    rows = [[1, 1], [1, 0], [0, 0]]
+    requests = {
+        "t/warm-start": {"outputs": rows},
+        "t/audits": {"outputs": rows, "arm": 1, "alpha": 0.1},
+        "told/calibrate": {"outputs": rows, "truth": [1, 0, 0]},
+    }
+
+    async def play() -> None:
+        first = {}
+        async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
+            await call("PUT", PLACE, CONFIG)
+            await call("PUT", "/v1/learners/told", adaptive)
+            for path, body in requests.items():
+                reply = await call("POST", f"/v1/learners/{path}", body, idempotency_key=path)
+                assert reply.status == 200, reply.body
+                first[path] = reply.data
+            for learner in service.learners.values():
+                learner.pictured = learner.seq  # no snapshot: the next one replays
+        async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
+            before = {name: one.seq for name, one in service.learners.items()}
+            for path, body in requests.items():
+                place = f"/v1/learners/{path}"
+                again = await call("POST", place, body, idempotency_key=path)
+                repeated = {"repeated": True} if "repeated" in first[path] else {}
+                assert (again.status, again.data) == (200, {**first[path], **repeated})
+                turned = {**body, "outputs": [[0, 0], [0, 1], [1, 1]]}  # they differ where the others did
+                other = await call("POST", place, turned, idempotency_key=path)
+                assert (other.status, other.data["code"]) == (409, "conflict")
+            assert {name: one.seq for name, one in service.learners.items()} == before
+            mixed = await call("POST", PLACE + "/decide", {}, idempotency_key="t/audits")
+            assert (mixed.status, mixed.data["code"]) == (422, "key_reused")
+            mixed = await call("POST", PLACE + "/warm-start", {"outputs": rows}, idempotency_key="t/audits")
+            assert (mixed.status, mixed.data["code"]) == (422, "key_reused")
+            for path, body in requests.items():  # without the key it is another one
+                assert (await call("POST", f"/v1/learners/{path}", body)).status == 200
+            assert {name: one.seq for name, one in service.learners.items()} == {
+                "t": before["t"] + 2,
+                "told": before["told"] + 1,
+            }
+
+    run(play())

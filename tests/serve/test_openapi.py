@@ -6,6 +6,7 @@ import re
 import jsonschema
 import pytest
 from starlette.routing import Route
+from tests.serve.generated import Generated, operations_of, validator
 from tests.serve.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, Caller, run, serving
 
 from weakfeedback.serve.api import OPERATIONS
@@ -14,6 +15,7 @@ from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.models import PROBLEMS
 from weakfeedback.serve.openapi import EXAMPLES, document, sections
 from weakfeedback.serve.page.routes import page_of
+from weakfeedback.serve.proxy.attach import proxy_routes
 
 WORDS = {"type": "string", "minLength": 1}
 MEDIA = {
@@ -96,7 +98,20 @@ META = {
                         "type": "object",
                         "required": ["description"],
                         "additionalProperties": False,
-                        "properties": {"description": WORDS, "content": MEDIA},
+                        "properties": {
+                            "description": WORDS,
+                            "content": MEDIA,
+                            "headers": {
+                                "type": "object",
+                                "propertyNames": {"pattern": "^x-[a-z-]+$"},
+                                "additionalProperties": {
+                                    "type": "object",
+                                    "required": ["schema"],
+                                    "additionalProperties": False,
+                                    "properties": {"schema": {"type": "object"}, "description": WORDS},
+                                },
+                            },
+                        },
                     },
                 },
             },
@@ -121,17 +136,14 @@ META = {
 def made():
     added = page_of(Nothing(), Auth())
     # as it goes over the wire
-    return json.loads(json.dumps(document([*OPERATIONS, *added["operations"]]), allow_nan=False))
+    return json.loads(json.dumps(document([*OPERATIONS, *added["operations"]], chat=True), allow_nan=False))
 
 
 class Nothing:
-    """A service that nobody asks."""
+    """A service, or a proxy, that nobody asks."""
 
     commits = 0
-
-
-def operations_of(made):
-    return [(path, method, one) for path, methods in made["paths"].items() for method, one in methods.items()]
+    chat = models = None
 
 
 def test_the_document_is_valid(made):
@@ -166,7 +178,7 @@ def test_the_check_finds_damage(made, damage):
 def test_every_route_and_every_error_is_in_it(made, tmp_path):
     async def look():
         async with serving(tmp_path / "s.db") as (service, call):
-            return [*call.app.routes, *page_of(service, Auth())["routes"]]
+            return [*call.app.routes, *page_of(service, Auth())["routes"], *proxy_routes(Nothing(), Auth())]
 
     known = {(path, method.upper()) for path, method, _ in operations_of(made)}
     inner = {
@@ -196,10 +208,6 @@ def test_every_route_and_every_error_is_in_it(made, tmp_path):
     assert codes | general >= set(PROBLEMS), set(PROBLEMS) - codes - general
 
 
-def validator(made, schema):
-    return jsonschema.Draft202012Validator({**schema, "components": made["components"]})
-
-
 def test_the_examples_fit_their_schemas(made):
     shown = 0
     for _, _, one in operations_of(made):
@@ -209,43 +217,6 @@ def test_the_examples_fit_their_schemas(made):
                 validator(made, content["schema"]).validate(content["example"])
                 shown += 1
     assert shown > len(EXAMPLES)
-
-
-class Generated:
-    """A client made of nothing but the document: one method for each operation; answers must fit their schemas."""
-
-    def __init__(self, made, call):
-        self._made, self._call = made, call
-        for path, method, one in operations_of(made):
-            setattr(self, one["operationId"], self._method(path, method, one))
-
-    def _method(self, path, method, one):
-        def header(name):
-            return name.lower().replace("-", "_")
-
-        async def invoke(body=None, **given):
-            places = {p["name"]: p["in"] for p in one["parameters"]}
-            assert set(given) <= {header(name) if places[name] == "header" else name for name in places}
-            filled = path.format(**{name: given[name] for name, place in places.items() if place == "path"})
-            query = "&".join(
-                f"{k}={given[k]}" for k, place in places.items() if place == "query" and k in given
-            )
-            headers = {
-                header(k): given[header(k)] for k in places if places[k] == "header" and header(k) in given
-            }
-            if body is not None:
-                schema = one["requestBody"]["content"]["application/json"]["schema"]
-                validator(self._made, schema).validate(body)
-            reply = await self._call(method.upper(), filled + ("?" + query if query else ""), body, **headers)
-            told = one["responses"][str(reply.status)]  # only documented statuses
-            kind = reply.headers["content-type"].partition(";")[0]
-            if "json" in kind:
-                validator(self._made, told["content"][kind]["schema"]).validate(reply.data)
-            else:
-                assert kind in told["content"]
-            return reply.status, reply.data if "json" in kind else reply.body
-
-        return invoke
 
 
 def test_a_generated_client_works(made, tmp_path):

@@ -47,9 +47,15 @@ def test_every_kind_is_made_again_to_the_bit_from_the_beginning_and_from_snapsho
 
 
 @pytest.mark.slow
-def test_long_histories_are_made_again_to_the_bit(tmp_path: Path) -> None:
+def test_a_million_events_are_made_again_to_the_bit(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
-    states = run(make_history(path, 5000))
+    states = run(make_history(path, 50_000))
+    with SqliteStore.open(path, read_only=True) as store:
+        assert sum(store.last(one.id)[0] + 1 for one in store.learners()) >= 10**6
+    assert recovered(path) == states  # the last events, from the newest snapshots
+    with sqlite3.connect(path) as database:
+        database.execute("DELETE FROM snapshot")
+    database.close()
     assert recovered(path) == states
 
 

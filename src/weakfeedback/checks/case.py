@@ -1,6 +1,7 @@
 """Shared parts of the conformance checks: the policy under test, its rounds step by step, and comparisons of runs."""
 
 import copy
+import functools
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import numpy as np
 from weakfeedback.borrowing import Lender
 from weakfeedback.checks.codelines import writes
 from weakfeedback.engine.loop import loop_for
-from weakfeedback.engine.replication import restore, streams
+from weakfeedback.engine.replication import Interpreted, restore, streams
 from weakfeedback.engine.seeds import WORLD, generator
 
 
@@ -26,9 +27,14 @@ class Case:
     rounds: int
     seed: int
 
-    @property
+    @functools.cached_property
     def loop(self) -> Any:
         return loop_for(self.problem, self.make())
+
+    @functools.cached_property
+    def run(self) -> list[tuple[np.ndarray, dict[str, Any]]]:
+        """The run of a new policy in the interpreter, with which several checks compare another."""
+        return list(trace(self, self.new(), Interpreted(self.problem)))
 
     def place(self, field: str, *entry: str) -> str:
         """Return where methods write a field, as the end of a message."""

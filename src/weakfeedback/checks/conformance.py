@@ -192,8 +192,7 @@ def settled_players_stay(case: Case) -> None:
 
 def same_seed_same_run(case: Case) -> None:
     """Two new policies with equal generators do the same: all randomness comes from ``rng``."""
-    runs = [trace(case, case.new(), Interpreted(case.problem)) for _ in range(2)]
-    compare(runs[0], runs[1], "two runs with one seed")
+    compare(case.run, trace(case, case.new(), Interpreted(case.problem)), "two runs with one seed")
 
 
 def copies_are_independent(case: Case) -> None:
@@ -214,8 +213,7 @@ def compiled_as_interpreted(case: Case) -> None:
         compiled = Compiled(case.problem, case.make())
     except CannotLower as reason:
         raise Failure(f"cannot be compiled: {reason}") from None
-    interpreted = trace(case, case.new(), Interpreted(case.problem))
-    compare(interpreted, trace(case, case.new(), compiled), "interpreted and compiled")
+    compare(case.run, trace(case, case.new(), compiled), "interpreted and compiled")
 
 
 def select_learns_nothing(case: Case) -> None:
@@ -252,10 +250,9 @@ def feedback_is_not_kept(case: Case) -> None:
 
 def save_and_restore_midway(case: Case) -> None:
     """A policy rebuilt from ``vars`` in the middle of a run continues identically."""
-    whole = list(trace(case, case.new(), Interpreted(case.problem)))
     rest = trace(case, case.new(), Interpreted(case.problem), rebuild_at=case.rounds // 2)
     for t, step in enumerate(rest, start=1):
-        same_step(whole[t - 1], step, t, "the run rebuilt in the middle")
+        same_step(case.run[t - 1], step, t, "the run rebuilt in the middle")
 
 
 def memory_is_bounded(case: Case) -> None:
@@ -265,7 +262,7 @@ def memory_is_bounded(case: Case) -> None:
     sizes: list[int] = []
     early: dict[str, Any] = {}
     state: dict[str, Any] = {}
-    for _, state in trace(case, case.new(), Interpreted(case.problem)):
+    for _, state in case.run:
         sizes.append(size_of(state))
         if len(sizes) == case.rounds // 4 + 1:
             early = state

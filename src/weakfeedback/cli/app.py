@@ -291,7 +291,7 @@ def reproduce(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Reproduce the thesis: every experiment, table and worded claim, on one page.
+    """Reproduce the thesis: every experiment, table and worded claim, with a verdict.
 
     Writes DIR/report/index.html, its figures, and the rows of each experiment in DIR/ID/results.parquet.
 

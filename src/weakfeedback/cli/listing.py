@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 
 
 KINDS = ("settings", "policies", "instances", "experiments")
-SHORT = 8  # columns for the name of an instance; most are shorter
+SHORT, LONG = (
+    15,
+    18,
+)  # columns for the name of an instance, with its weak dominance or alone; most are shorter
+NUMBERS = ("final regret", "95 % interval")
+UNBROKEN = (*NUMBERS, "claim", "verdict")  # columns whose cells stay on one line
 WIDTH = 80  # columns, unless the terminal is wider
 
 
@@ -138,11 +143,12 @@ def in_words(found: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     for kind, rows in found.items():
         for heading, group in itertools.groupby(rows, key=lambda row: row.get("setting", "")):
             some = list(group)
-            width = max(len(row.get("name") or row["id"]) for row in some)
-            if kind == "instances":
-                width = min(width, SHORT)
+            lengths = [len(row.get("name") or row["id"]) for row in some]
+            judged = any(row.get("weak_dominance") is not None for row in some)
+            most = (SHORT if judged else LONG) if kind == "instances" else max(lengths)
+            width = max((length for length in lengths if length <= most), default=most)
             yield f"{kind.capitalize()}: {heading}" if heading else kind.capitalize()
-            if kind == "instances" and any(row["weak_dominance"] is not None for row in some):
+            if judged:
                 yield f"  {'':<{width}}  weak dominance, ξ, optimal arm"
             for row in some:
                 yield from _LINES[kind](row, width)
@@ -161,7 +167,11 @@ def _policy_lines(row: dict[str, Any], width: int) -> Iterator[str]:
 
 
 def _instance_lines(row: dict[str, Any], width: int) -> Iterator[str]:
-    yield from _wrap_words(f"  {row['name']:<{width}}  {_dominance(row)}", row["summary"])
+    name = row["name"]
+    if len(name) > width:  # on a line of its own, so that the others stay in columns
+        yield f"  {name}"
+        name = ""
+    yield from _wrap_words(f"  {name:<{width}}  {_dominance(row)}", row["summary"])
 
 
 def _experiment_lines(row: dict[str, Any], width: int) -> Iterator[str]:
@@ -171,6 +181,14 @@ def _experiment_lines(row: dict[str, Any], width: int) -> Iterator[str]:
         yield from _wrap_words("      ", f"{row['title']} {place}")
     else:
         yield from _wrap_words(f"  {row['id']:<{width}}  ", f"{row['title']} {place}")
+
+
+def plan_lines(row: dict[str, Any], cost: str) -> Iterator[str]:
+    """What an experiment would take, and what it compares."""
+    yield f"  {row['id']}  ({counted(row['replications'], 'replication')}, {cost})"
+    place = f" ({row['place']})" if row["place"] else ""
+    data = f"; needs {row['needs']}, else {row['stand_in'] or 'skipped'}" if row["needs"] else ""
+    yield from _wrap_words("      ", f"{row['title']}{place}{data}")
 
 
 _LINES: dict[str, Callable[[dict[str, Any], int], Iterator[str]]] = {
@@ -205,7 +223,7 @@ def _options(row: dict[str, Any]) -> str:
 
 def _dominance(row: dict[str, Any]) -> str:
     if not row["available"]:
-        return f"{'no data':<17}"
+        return "no data  "
     if row["weak_dominance"] is None:
         return ""
     xi = "∞" if row["xi"] == float("inf") else f"{row['xi']:.4f}"
@@ -263,7 +281,7 @@ def _summarise_results(results: Results) -> dict[str, Any]:
 
 def show_outcome(found: dict[str, Any], console: Console) -> None:
     """Print what a run measured and wrote."""
-    shown = table(found["title"] or str(found["results"]), "policy", "final regret", "95 % interval")
+    shown = table(found["title"] or str(found["results"]), "policy", *NUMBERS)
     for row in found["final"]:
         shown.add_row(row["policy"], *_numbers(row))
     console.print(shown)
@@ -272,8 +290,7 @@ def show_outcome(found: dict[str, Any], console: Console) -> None:
 
 def show_sweep(found: dict[str, Any], console: Console) -> None:
     """Print what a run with a sweep measured and wrote."""
-    columns = (found["swept"], "policy", "final regret", "95 % interval")
-    shown = table(found["title"] or str(found["results"]), *columns)
+    shown = table(found["title"] or str(found["results"]), found["swept"], "policy", *NUMBERS)
     for run in found["runs"]:
         for row in run["final"]:
             shown.add_row(run["value"], row["policy"], *_numbers(row))
@@ -308,7 +325,6 @@ def table(title: str, *columns: str) -> Table:
 
     heading = Text(visible(title), style="bold")
     empty = Plain(title=heading, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for k, column in enumerate(columns):
-        last = k == len(columns) - 1
-        empty.add_column(column, no_wrap=not last, overflow="fold")
+    for column in columns:
+        empty.add_column(column, no_wrap=column in UNBROKEN, overflow="fold")
     return empty

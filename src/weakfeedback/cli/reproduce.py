@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def show_list(words: list[str], quick: bool, json: bool) -> None:
     """Print the experiments with their estimated cost."""
-    from weakfeedback.cli.listing import table
+    from weakfeedback.cli.listing import plan_lines
     from weakfeedback.reproduce.cost import listing
     from weakfeedback.reproduce.progress import clock
     from weakfeedback.reproduce.registry import UnknownExperiment, choose
@@ -38,14 +38,12 @@ def show_list(words: list[str], quick: bool, json: bool) -> None:
     if json:
         print_json({"experiments": rows, "seconds": sum(row["seconds"] for row in rows)})
         return
-    shown = table("Experiments", "id", "thesis", "repeated", "one core", "data", "what is compared")
+    console().print("Experiments", style="bold")
     for row in rows:
-        data = row["needs"] and f"{row['needs']} (else {row['stand_in'] or 'skipped'})"
-        repeated, cost = str(row["replications"]), clock(row["seconds"])
-        shown.add_row(row["id"], row["place"], repeated, cost, data, row["title"])
-    console().print(shown)
+        for line in plan_lines(row, clock(row["seconds"])):
+            console().print(line, markup=False, highlight=False, soft_wrap=True)
     total = sum(row["seconds"] for row in rows)
-    console().print(f"{counted(len(rows), 'experiment')}, about {clock(total)} of one core", markup=False)
+    console().print(f"\n{counted(len(rows), 'experiment')}, about {clock(total)} of one core", markup=False)
 
 
 def run(

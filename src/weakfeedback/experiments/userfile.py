@@ -376,9 +376,15 @@ def _import_policy(words: str, allow_code: bool) -> OwnPolicy:
 def _check_keys(table: dict[str, Any], known: list[str], prefix: str) -> None:
     for key in table:
         if key not in known:
-            near = _near(key, known)
+            near = _near(key, known) or ("" if prefix else _misplaced(key))
             named = one_line(f"{prefix}{key}", 80)
             raise ValueError(f"{named} is not a known key{near}; allowed: {', '.join(known)}")
+
+
+def _misplaced(key: str) -> str:
+    """The table that a key belongs into, if it is an argument of problems."""
+    inside = any(key in form.keys for setting in SETTINGS.values() for form in setting.forms)
+    return " here (it goes into the table [problem])" if inside else ""
 
 
 def _near(word: str, known: Any) -> str:

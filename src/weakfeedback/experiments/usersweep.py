@@ -122,15 +122,10 @@ def report(swept: Swept, folder: Path) -> list[Path]:
     words = f"Mean regret in the last round against {axis}, with 95 % bands"
     figure = (f"{key}-by-{_file_name(swept.key)}", sweep_figure(by_value, axis), words)
     sections = [
-        Section(
-            f"{key}-{k}",
-            f"{swept.key} = {_text(value)}",
-            found,
-            leading=[figure] if k == 1 else (),
-        )
+        Section(f"{key}-{k}", f"{swept.key} = {_text(value)}", found)
         for k, (value, found) in enumerate(zip(swept.values, swept.results, strict=True), 1)
     ]
-    return write_report(folder / PAGE, title, sections)
+    return write_report(folder / PAGE, title, sections, leading=[figure])
 
 
 def _file_name(word: str) -> str:

@@ -15,6 +15,7 @@ from hashlib import blake2b
 from math import isfinite
 from typing import Any, NamedTuple
 
+OPENS = ("decide", "begin")  # a decision begins with an event of these kinds
 ENDS = ("feedback", "cancel", "expire")  # a decision has at most one event of these kinds
 LARGEST = 2**63 - 1  # of a BIGINT
 

@@ -37,6 +37,7 @@ from weakfeedback.journal.sql import SqlStore, Tails, check_schema
 TransactionStatus = psycopg.pq.TransactionStatus
 T = TypeVar("T")
 
+_OPEN_INDEX = "CREATE INDEX event_open ON event (learner, decision, seq) WHERE kind IN ('decide', 'begin')"
 # indexed texts use byte order: the order of a locale changes with the operating system
 _TABLES = (
     'CREATE TABLE meta (key TEXT COLLATE "C" PRIMARY KEY, value TEXT NOT NULL)',
@@ -49,6 +50,7 @@ _TABLES = (
     """CREATE UNIQUE INDEX event_end ON event (learner, decision)
   WHERE kind IN ('feedback', 'cancel', 'expire')""",
     "CREATE UNIQUE INDEX event_key ON event (learner, key) WHERE key IS NOT NULL",
+    _OPEN_INDEX,
     """CREATE TABLE snapshot (
   learner BIGINT NOT NULL, seq BIGINT NOT NULL, at BIGINT NOT NULL, package TEXT NOT NULL,
   body TEXT NOT NULL, checksum TEXT NOT NULL, PRIMARY KEY (learner, seq))""",
@@ -185,7 +187,7 @@ class PostgresStore(SqlStore):
                     known = {key.decode(): value.decode(errors="replace") for key, value in rows}
             check_schema(self.place, known, found == _DESCRIBED)
             if self._lock is not None:
-                self._own(lambda: None)
+                self._own(self._add_index)
                 self._note_package()
         self._check_ends()
 
@@ -195,6 +197,10 @@ class PostgresStore(SqlStore):
         names = psycopg.sql.SQL("SET search_path = {}, pg_temp").format(psycopg.sql.Identifier(self._schema))
         database.execute(names)
         database.adapters.register_loader("text", _Bytes)
+
+    def _add_index(self) -> None:
+        if self._all("SELECT to_regclass('event_open') IS NULL")[0][0]:  # it is an old store
+            self._all(_OPEN_INDEX)
 
     def _own(self, first: Callable[[], None]) -> None:
         """Begin a new epoch, which ends those of all earlier owners."""

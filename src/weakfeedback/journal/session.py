@@ -4,9 +4,10 @@ import errno
 import os
 import selectors
 import struct
+import time
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from hashlib import blake2b
 from typing import Any
 
@@ -24,6 +25,7 @@ except ImportError as problem:
 PASSWORD = "WEAKFEEDBACK_STORE_PASSWORD"
 OLDEST = 14  # the first version of PostgreSQL with all the settings that are made here
 PAUSE = 0.2  # seconds between two checks whether to keep waiting
+PAUSES = (0.0, 0.02)  # seconds before each further connection that looks for a pooler
 # a machine that has vanished is noticed within 20 seconds, on both sides; times of an address are kept
 _CONNECTION = {"connect_timeout": 10, "keepalives": 1, "keepalives_idle": 5, "keepalives_interval": 5}
 _CONNECTION |= {"keepalives_count": 3, "tcp_user_timeout": 20_000}
@@ -186,25 +188,37 @@ _MINE = (
 def refuse_pooler(
     connection: "psycopg.Connection[Any]", options: dict[str, Any], lock: int, place: str
 ) -> None:
-    """Refuse sessions that are shared: a second connection must be another session, and must not get the lock.
+    """Refuse sessions that are shared: other connections must be other sessions, and must not get the lock.
 
-    The second one stands in a transaction while the first is asked again, so that a pooler cannot serve both by the
-    session that they may have shared.
+    The others stand in transactions, one more each time that the first connection is asked again. A pooler serves them
+    by sessions that are free, and so by the session of the first one; then it cannot answer the first one by that
+    session. A pooler that takes a session back before it does anything else is always found. Another one is missed
+    only if it is late both times, the second time by more than the pause.
     """
     numbers = {"high": lock >> 32 & 0xFFFFFFFF, "low": lock & 0xFFFFFFFF}
     find = f"SELECT pg_backend_pid(), (SELECT array_agg(pid) FROM pg_locks WHERE {_MINE})"
-    first = connection.execute(find, numbers).fetchone()
-    second = psycopg.connect(**options, autocommit=True, client_encoding="utf8")
-    try:
-        second.execute("BEGIN")
-        other = second.execute("SELECT pg_backend_pid(), pg_try_advisory_lock(%s)", (lock,)).fetchone()
-        again = connection.execute(find, numbers).fetchone()
-        if other[1]:  # type: ignore[index]
-            second.execute("SELECT pg_advisory_unlock(%s)", (lock,))
-    finally:
-        second.close()
-    mine = (first[0], [first[0]])  # type: ignore[index]
-    if first != mine or again != mine or other[1] or other[0] == first[0]:  # type: ignore[index]
+    with ExitStack() as others:
+        pid, holders = connection.execute(find, numbers).fetchone()  # type: ignore[misc]
+        own = holders == [pid]
+        for pause in PAUSES:
+            if not own:
+                break
+            time.sleep(pause)
+            try:
+                other = psycopg.connect(**options, autocommit=True, client_encoding="utf8")
+            except psycopg.OperationalError:
+                if pause == PAUSES[0]:
+                    raise
+                break  # the server allows no more connections
+            others.callback(other.close)
+            other.execute("BEGIN")
+            ask = "SELECT pg_backend_pid(), pg_try_advisory_lock(%s)"
+            another, taken = other.execute(ask, (lock,)).fetchone()  # type: ignore[misc]
+            again = connection.execute(find, numbers).fetchone()
+            if taken:
+                other.execute("SELECT pg_advisory_unlock(%s)", (lock,))
+            own = not taken and another != pid and again == (pid, [pid])
+    if not own:
         with suppress(psycopg.Error):
             connection.execute("SELECT pg_advisory_unlock_all()")
         raise JournalError(

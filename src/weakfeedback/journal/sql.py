@@ -16,6 +16,7 @@ from weakfeedback._version import __version__
 from weakfeedback.journal.events import (
     ENDS,
     LARGEST,
+    OPENS,
     Event,
     JournalError,
     Row,
@@ -38,7 +39,7 @@ SCHEMA = 1
 KEPT_SNAPSHOTS = 3
 _PAGE = 1000  # events read at once
 _ENDED = "kind IN ('feedback', 'cancel', 'expire')"  # exactly as in the index
-_OPENS = f"decision IS NOT NULL AND NOT {_ENDED} AND kind != 'tell'"
+_OPENS = "kind IN ('decide', 'begin')"  # as well
 
 
 class SqlStore(ABC):
@@ -269,35 +270,11 @@ class SqlStore(ABC):
         return event
 
     def decided(self, learner: int, decision: int) -> Event | None:
-        """The event that opened ``decision``: the first one that names it, if that is not its end.
-
-        It is found by bisection, as decisions are numbered in the order in which they are made; a number that
-        is not found so is looked for everywhere.
-        """
-
-        def bisect() -> Event | None:
-            low, high = self._floor(learner).seq, self._last(learner)[0] + 1
-            while low < high:
-                middle = (low + high) // 2
-                found = self._all(
-                    f"SELECT {self._columns} FROM event WHERE learner = ? AND seq >= ? AND seq < ? AND {_OPENS} "
-                    "ORDER BY seq LIMIT 1",
-                    learner,
-                    middle,
-                    high,
-                )
-                event = self._event(found[0]) if found else None
-                if event is None or event.decision is None or event.decision > decision:
-                    high = middle
-                elif event.decision < decision:
-                    low = event.seq + 1
-                else:
-                    return event
-            return None
-
-        return self._run(bisect) or self._first(
-            f"learner = ? AND decision = ? AND {_OPENS}", learner, decision
-        )
+        """The event that opened ``decision``."""
+        event = self._first(f"learner = ? AND decision = ? AND {_OPENS}", learner, decision)
+        if event is not None and (event.decision != decision or event.kind not in OPENS):
+            raise JournalError(f"{self._about(learner, event.seq)} stands in the index in a wrong place")
+        return event
 
     def _first(self, where: str, *values: object) -> Event | None:
         rows = self._run(

@@ -9,8 +9,8 @@ What keeps it whole:
   missing at the end are found by the number of the last one, noted at every snapshot and clean end.
 
 Damage to the write-ahead log ends it there, as SQLite cannot tell it from a transaction that was being written
-when the power went: the events before it remain. Damage to an index hides rows from ``end_of`` and ``by_key``
-and is found by ``integrity``.
+when the power went: the events before it remain. Damage to an index hides rows from ``end_of``, ``by_key`` and
+``decided`` and is found by ``integrity``.
 """
 
 import ctypes
@@ -44,6 +44,8 @@ _TABLES = {
     "event_end": """CREATE UNIQUE INDEX event_end ON event (learner, decision)
   WHERE kind IN ('feedback', 'cancel', 'expire')""",
     "event_key": "CREATE UNIQUE INDEX event_key ON event (learner, key) WHERE key IS NOT NULL",
+    # the primary key is the rest of it; were "learner" named, the planner would scan a learner's events instead
+    "event_open": "CREATE INDEX event_open ON event (decision) WHERE kind IN ('decide', 'begin')",
     "snapshot": """CREATE TABLE snapshot (
   learner INTEGER NOT NULL, seq BIGINT NOT NULL, at BIGINT NOT NULL, package TEXT NOT NULL,
   body TEXT NOT NULL, checksum TEXT NOT NULL, PRIMARY KEY (learner, seq))""",
@@ -225,6 +227,8 @@ class SqliteStore(SqlStore):
                 self._transaction(lambda: self._create(_TABLES.values()))
             else:
                 self._note_package()
+                if not self._all("SELECT 1 FROM sqlite_master WHERE name = 'event_open'"):  # an old store
+                    self._transaction(lambda: self._all(_TABLES["event_open"]))
         self._check_ends()
 
 
@@ -316,7 +320,7 @@ def _check_schema(file: Path, database: sqlite3.Connection) -> bool:
     if "meta" in found:
         with suppress(sqlite3.OperationalError):
             known = dict(database.execute("SELECT key, value FROM meta WHERE key IN ('schema', 'store')"))
-    check_schema(str(file), known, found == _TABLES)
+    check_schema(str(file), known, {"event_open": _TABLES["event_open"], **found} == _TABLES)
     return True
 
 

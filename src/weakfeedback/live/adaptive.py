@@ -108,7 +108,7 @@ class AdaptiveCascade(Cascade):
         self._start(policy, make, seed, options, compiled, remember)
         self._unready = self._unready or self._stages[0].elsewhere
         if self._policy_name in LEARNERS:
-            warn_of_prices(self._stage_costs, self._error_cost, stacklevel=2)
+            warn_of_prices(self._stage_costs, self._error_cost)
 
     def _options_for(self, name: str, options: dict[str, Any]) -> dict[str, Any]:
         """Return the options of a policy, the judge and the number of labels as the last stage has them."""
@@ -242,7 +242,7 @@ class AdaptiveCascade(Cascade):
         if not asks or asks[-1].told.content() != told_last.content():
             return Step(id, None, Answer(told_last.label, wanted, math.nan, (), id))  # type: ignore[arg-type]
         told = (*[ask.told for ask in asks[:-1]], told_last)
-        cost = sum(price if one.cost is None else one.cost for one, price in zip(told, self._prices))
+        cost = sum(price if one.cost is None else one.cost for one, price in zip(told, asks[-1].prices))
         labels = tuple(None if isinstance(one.label, Lost) else one.label for one in told)
         scores = tuple(one.known_score for one in told)
         return Step(id, None, Answer(told_last.label, len(told) - 1, cost, labels, id, None, scores))
@@ -335,18 +335,18 @@ class AdaptiveCascade(Cascade):
         known: tuple[Ask, ...] = self._records.get(id, ())
         if len(known) == len(before.told):
             return known
-        return tuple(Ask(one, None, self._prices[k + 1], True) for k, one in enumerate(before.told))
+        return tuple(Ask(one, None, self._prices, True) for one in before.told)
 
     def _ask(self, seen: Progress) -> Ask:
         k = len(seen.told) - 1
         if k == len(self._stages) - 1:
-            return Ask(seen.told[k], None, None, False)
+            return Ask(seen.told[k], None, self._prices, False)
         numbers, scores = seen.arrays()
-        price = self._prices[k + 1]
         said = self._go(k, numbers, scores, self._rng)
         if self._gains:
-            return Ask(seen.told[k], float(said), price, float(said) > self._units[k + 1])
-        return Ask(seen.told[k], None, price, checked_bool(self._driver.policy, said, "go_on"))
+            worth, more = float(said) * self._error_cost, float(said) > self._units[k + 1]
+            return Ask(seen.told[k], worth, self._prices, more)
+        return Ask(seen.told[k], None, self._prices, checked_bool(self._driver.policy, said, "go_on"))
 
     def _compared(self, id: int, arm: int, outputs: list[Any], content: Content | None = None) -> RoundRecord:
         with self._ledger.lock:
@@ -547,7 +547,7 @@ class AdaptiveCascade(Cascade):
     def explain(self, id: int) -> str:
         """Say in words why each stage was asked, for the last 1000 rounds begun since this object was loaded."""
         asks = self._explained(id)
-        return adaptive_explanation(int(id), asks, len(self._stages), self._error_cost, self._label)
+        return adaptive_explanation(int(id), asks, len(self._stages), self._label)
 
     # -- events of the journal, and states
 

@@ -36,8 +36,8 @@ class Ask(NamedTuple):
     """The decision after one stage."""
 
     told: Told
-    gain: float | None  # the sampled gain of going on, in errors; None if the policy does not report it
-    price: float | None  # of going on, in money; None after the last stage
+    worth: float | None  # the sampled gain of going on, in money; None if the policy does not report it
+    prices: list[float]  # of all stages, as they were then
     more: bool
 
 
@@ -154,7 +154,7 @@ def make_adaptive_report(
     )
 
 
-def adaptive_explanation(id: int, asks: tuple[Ask, ...], stages: int, error_cost: float, policy: str) -> str:
+def adaptive_explanation(id: int, asks: tuple[Ask, ...], stages: int, policy: str) -> str:
     """Explain why each stage was called, and why the round stopped."""
     if not asks:
         return f"Decision {id}: begun; stage 0 is asked in every round ({policy})."
@@ -170,20 +170,19 @@ def adaptive_explanation(id: int, asks: tuple[Ask, ...], stages: int, error_cost
         score = ask.told.known_score
         said += "" if score is None else f", with score {score:.4g}"
         lines.append(f"Stage {k} {said}.")
-        if ask.price is None:
+        if k == stages - 1:
             lines.append("There is no further stage.")
             continue
         word = "was asked" if ask.more else "was not asked"
-        if ask.gain is None:
+        if ask.worth is None:
             reason = "the rule said so"
-        elif math.isinf(ask.gain):
+        elif math.isinf(ask.worth):
             reason = "a share of the rounds looks further whatever is known (probe)"
         else:
-            worth = ask.gain * error_cost
             than = "more" if ask.more else "not more"
             reason = (
-                f"going on was worth {money(worth)} by a random draw from what is known of such answers, "
-                f"{than} than its price, {money(ask.price)}"
+                f"going on was worth {money(ask.worth)} by a random draw from what is known of such answers, "
+                f"{than} than its price, {money(ask.prices[k + 1])}"
             )
         lines.append(f"Stage {k + 1} {word} because {reason}.")
     end = "open" if asks[-1].more else f"answered by stage {len(asks) - 1}"

@@ -86,7 +86,7 @@ class AllocationReport(Report):
         words = {True: "found", False: "still being searched for", None: "as estimated so far"}
         lines = [
             f"A budget of {self.budget:g} over {len(self.seen)} arms, {self.policy}: "
-            f"{self.rounds} rounds learned, {self.pending} pending",
+            f"{counted(self.rounds, 'round')} learned, {self.pending} pending",
             f"thresholds {words[self.found]}; {self.setting} as the policy learned it, with 95 % interval",
             *self._against(),
             *self._missing(),

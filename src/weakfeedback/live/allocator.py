@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 SLACK = 1e-9  # relative tolerance on the budget
 LEGEND = 16  # maximum number of arms named beside a plot
+MOST_NAMED = 20  # and in a message
 OTHER = {"loss": "reward", "reward": "loss"}
 STATE: dict[str, type | tuple[type, ...]] = {
     "core": dict,
@@ -126,7 +127,7 @@ class Allocator(Live):
 
     def __init__(
         self,
-        arms: int | Sequence[str],
+        arms: int | Sequence[str] | np.ndarray,
         budget: float,
         policy: Any = "CSB-TS",
         setting: str = "loss",
@@ -393,6 +394,8 @@ class Allocator(Live):
 
 def arm_names(arms: Any) -> tuple[str, ...] | None:
     """Return the names of arms, None for a number of them."""
+    if isinstance(arms, np.ndarray) and arms.ndim == 1:
+        arms = arms.tolist()
     if isinstance(arms, str) or not isinstance(arms, Sequence):
         return None
     names = tuple(arms)
@@ -412,11 +415,8 @@ def seen_values(observed: Any, arms: int, names: tuple[str, ...] | None = None) 
         if ((observed >= 0.0) & (observed <= 1.0)).all():
             return observed.copy()
     if isinstance(observed, Mapping):
-        known = {} if names is None else {name: arm for arm, name in enumerate(names)}
-        places = {
-            integer("an arm in observed", known.get(arm, arm), 0, arms - 1): value
-            for arm, value in observed.items()
-        }
+        known = numbers_of(names)
+        places = {number_of_arm("observed", arm, arms, known): value for arm, value in observed.items()}
         observed = [places.get(arm) for arm in range(arms)]
     if isinstance(observed, (str, bytes, Set)) or not np.iterable(observed):
         raise ValueError(f"observed must be {arms} numbers from 0 to 1, one per arm, got {short(observed)}")
@@ -434,16 +434,34 @@ def with_gaps(seen: np.ndarray, missing: Any, names: tuple[str, ...] | None = No
     """
     if isinstance(missing, (str, bytes)) or not np.iterable(missing):
         raise ValueError(f"missing must be arms, by number or name, got {short(missing)}")
-    known = {} if names is None else {name: arm for arm, name in enumerate(names)}
+    known = numbers_of(names)
     for one in missing:
-        given = known.get(one, one) if isinstance(one, str) else one
-        arm = integer("an arm in missing", given, 0, seen.size - 1)
+        arm = number_of_arm("missing", one, seen.size, known)
         if seen[arm] > 0.0:
             raise ValueError(
                 f"missing must be arms of which nothing was seen, got {brief(one)}, where something was"
             )
         seen[arm] = math.nan
     return seen
+
+
+def numbers_of(names: tuple[str, ...] | None) -> dict[str, int]:
+    """Return the number of each arm by its name; nothing where arms have no names."""
+    return {} if names is None else {name: arm for arm, name in enumerate(names)}
+
+
+def number_of_arm(argument: str, arm: Any, arms: int, known: dict[str, int]) -> int:
+    """Return the number of an arm that is given by its number or by one of the ``known`` names.
+
+    >>> number_of_arm("observed", "b", 2, {"a": 0, "b": 1}), number_of_arm("observed", 0, 2, {})
+    (1, 0)
+    """
+    if not known or not isinstance(arm, str):
+        return integer(f"an arm in {argument}", arm, 0, arms - 1)
+    if arm not in known:
+        names = ", ".join(map(brief, list(known)[:MOST_NAMED])) + (", ..." if arms > MOST_NAMED else "")
+        raise ValueError(f"an arm in {argument} must be one of {names}, got {brief(arm)}")
+    return known[arm]
 
 
 def _seen(arm: int, value: Any) -> float:

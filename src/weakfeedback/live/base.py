@@ -455,7 +455,7 @@ class Live:
         if self._journal is not None:
             journal, self._journal, self._log = self._journal, None, None
             journal.log.flush()
-            self._ledger.archive = None
+            self._ledger.archive = self._ledger.ending = None
             self._ledger.remember = max(self._ledger.remember, REMEMBERED)
             journal.store.close()
         if file is not None:

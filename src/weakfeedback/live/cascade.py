@@ -169,7 +169,7 @@ class Cascade(Staged, Audited):
         if metric is not None:
             self._check_metric(metric)
         if self._policy_name not in (None, "Fixed", "Random"):  # one that learns where to stop
-            warn_of_prices(self._stage_costs, self._error_cost, stacklevel=2)
+            warn_of_prices(self._stage_costs, self._error_cost)
 
     def _check_metric(self, metric: Any) -> None:
         if not callable(metric):
@@ -362,10 +362,8 @@ class Cascade(Staged, Audited):
 
     def explain(self, id: int) -> str:
         """Explain why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
-        arm, counts = self._explained(id)
-        return explanation(
-            int(id), arm, counts, self._stage_costs, self._error_cost, self._label, self._how()
-        )
+        arm, counts, (stage_costs, error_cost) = self._explained(id)
+        return explanation(int(id), arm, counts, stage_costs, error_cost, self._label, self._how())
 
     # -- saving
 

@@ -214,10 +214,8 @@ class ContextualCascade(Staged):
 
     def explain(self, id: int) -> str:
         """Explain why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
-        record = self._explained(id)
-        return context_explanation(
-            int(id), record, self._stage_costs, self._error_cost, self._label, self._how()
-        )
+        record, (stage_costs, error_cost) = self._explained(id)
+        return context_explanation(int(id), record, stage_costs, error_cost, self._label, self._how())
 
     # -- saving
 
@@ -349,10 +347,10 @@ class ContextualCascade(Staged):
             self._fix(inputs, phi)  # the lengths stay fixed even if the decision fails
             return super()._decide(phi, opened=opened)
 
-    def _choose(self, *context: Any) -> tuple[tuple[int, np.ndarray], ContextRecord]:
+    def _choose(self, *context: Any) -> tuple[tuple[int, np.ndarray], tuple[ContextRecord, Any]]:
         (phi,) = context
         arm = checked_arm(self._driver.policy, self._select(phi, self._rng), len(self._stages))
-        return (arm, phi), make_record(arm, self._driver.write_back(), phi)
+        return (arm, phi), (make_record(arm, self._driver.write_back(), phi), self._tariff)
 
     # -- events of the journal
 

@@ -12,7 +12,7 @@ import copy
 import inspect
 import os
 import time
-import warnings
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from weakfeedback.journal.events import ENDS, Row
 from weakfeedback.journal.sqlite import MAGIC, start_of
 from weakfeedback.live import storage
 from weakfeedback.live.remaking import check_options
+from weakfeedback.live.warning import warn_caller
 from weakfeedback.validate import brief, integer, number, vector
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ LOOK = 60.0  # seconds from one search for expired decisions to the next
 FREE = ("timeout", "compiled", "remember")  # arguments that may differ from run to run
 SEEDS = (np.random.SeedSequence, np.random.Generator)  # that a journal does not hold
 PRICES = ("stage_costs", "prices", "error_cost")
+UNANSWERED = {
+    "expire": "expired at {}, not answered in time (see pending_ttl and expire)",
+    "cancel": "was cancelled at {}",
+}
 COSTS = ("C", "c")  # fields of policies: total costs of a cascade, or prices of models, in units of an error
 
 
@@ -100,6 +105,14 @@ class Journal:
         """Return the digest of the answer of a decision, None if it was cancelled."""
         known = self._ends.get(decision)
         return _end_in(self.store, self.learner, decision) if known is None else known[1]
+
+    def end_in_words(self, decision: int) -> str | None:
+        """Return how a decision that was never answered ended, and when; None if the journal does not have it."""
+        end = self.store.end_of(self.learner, decision)
+        if end is None or end.kind not in UNANSWERED:
+            return None
+        at = datetime.fromtimestamp(end.at // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return UNANSWERED[end.kind].format(at)
 
     def expired(self, pending: list[int], seconds: float) -> list[int]:
         """Return those of the pending decisions that are older."""
@@ -171,7 +184,7 @@ def begin(live: Live, store: Any, every: int, pending_ttl: float | None) -> None
 
 def attach(live: Live, journal: Journal) -> None:
     """Connect the object's changes to the journal."""
-    live._ledger.archive = journal.digest_of_end
+    live._ledger.archive, live._ledger.ending = journal.digest_of_end, journal.end_in_words
     live._journal, live._log = journal, journal.log
 
 
@@ -218,7 +231,7 @@ def _recovered(
     if body["kind"] != cls.kind:
         raise JournalError(f"{where} is the journal of a {body['kind']}, not of a {cls.kind}")
     for words in damaged:
-        warnings.warn(f"{where}: a snapshot is damaged and was not used: {words}", stacklevel=4)
+        warn_caller(f"{where}: a snapshot is damaged and was not used: {words}")
     _check_given(cls, given, body["state"], body["seed"], where)
     if given.get("timeout") is not None and "timeout" in body["state"]:
         body["state"]["timeout"] = given["timeout"]
@@ -325,6 +338,11 @@ def _check_given(
             continue
         if name == "seed" and seed is None and isinstance(value, SEEDS):
             continue  # the journal has the generator that was made of it
+        if named and state["core"]["policy"] is None:
+            made = state["core"]["class"]
+            raise ValueError(
+                f"policy must be a fresh {made}, the object that {where} needs, got {brief(value)}"
+            )
         if name in stored:
             known = stored[name]
         elif name in fields:  # an option that was left at its default
@@ -370,7 +388,7 @@ def check_decision(event: Event, found: Any, expected: Any, same: bool, where: s
     words = f"{where}: event {event.seq}: decision {event.decision} was {expected}, and is now {found}"
     if same:
         raise JournalError(f"{words}: the journal or the code was changed")
-    warnings.warn(f"{words}: the logged one stands (another version of the package wrote it)", stacklevel=2)
+    warn_caller(f"{words}: the logged one stands (another version of the package wrote it)")
 
 
 def save_by_itself(live: Live, path: Path, every: int) -> None:

@@ -71,6 +71,8 @@ class Ledger:
         self.remember = REMEMBERED if remember is None else remember
         # id -> the digest of an answer that is remembered no more, None if the decision was cancelled
         self.archive: Callable[[int], str | None] | None = None
+        # id -> how a decision that was not answered ended, None if that is unknown
+        self.ending: Callable[[int], str | None] | None = None
         self.next = 1  # the id of the next decision
         self.gap = 0  # ids to leave out before the next decision
         self.rounds = 0  # answers accepted so far
@@ -208,7 +210,7 @@ class Ledger:
             raise UnknownDecision(f"there is no decision {known}")
         if known not in self.waiting and known not in self._answered and not self._was_answered(known):
             if known > self._floor:
-                raise UnknownDecision(f"decision {known} was cancelled or never given out")
+                raise UnknownDecision(f"decision {known} {self._end_of(known)}")
             if self.archive is None:
                 raise UnknownDecision(
                     f"decision {known} is so old that nobody knows whether it was answered or cancelled"
@@ -219,8 +221,13 @@ class Ledger:
         """Return the content of an answer that is not remembered, None if it is unknown."""
         recalled = None if self.archive is None else self.archive(id)
         if recalled is None and not self._was_answered(id):
-            raise UnknownDecision(f"decision {id} was cancelled")
+            raise UnknownDecision(f"decision {id} {self._end_of(id)}")
         return recalled
+
+    def _end_of(self, id: int) -> str:
+        """Return what became of a decision that is neither pending nor answered."""
+        known = None if self.ending is None else self.ending(id)
+        return known or "was cancelled or never given out"
 
     def _forget(self, id: int) -> None:
         """Remember only that there was an answer. Each change is one assignment, and can be repeated."""

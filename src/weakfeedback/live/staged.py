@@ -7,7 +7,6 @@ coroutine and a batch differ only in how they call the stages; by hand the calle
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -47,6 +46,7 @@ from weakfeedback.live.ledger import (
 from weakfeedback.live.metrics import sample_disagreements
 from weakfeedback.live.rounds import Answer, Decision, RoundRecord
 from weakfeedback.live.stages import Rows, call_each, make_stages
+from weakfeedback.live.warning import warn_caller
 from weakfeedback.validate import number, vector
 
 # What the file of every cascade holds.
@@ -108,6 +108,7 @@ class Staged(Comparing):
             error_cost,
             costs,
         )
+        self._tariff = stage_costs, error_cost  # what explanations remember
 
     def _start(
         self,
@@ -329,7 +330,7 @@ class Staged(Comparing):
         arm = self._select(self._rng)
         if type(arm) is not int or not 0 <= arm < len(self._prices):
             arm = checked_arm(self._driver.policy, arm, len(self._prices))
-        return arm, (arm, self._counts)  # counts are never changed
+        return arm, (arm, self._counts, self._tariff)  # neither is ever changed
 
     def _teach(self, decided: Any, record: RoundRecord, counts: Counts) -> Counts:
         arm, differ = record.arm, record.differ
@@ -499,11 +500,10 @@ def policy_costs(stage_costs: np.ndarray, error_cost: float) -> np.ndarray:
     return costs
 
 
-def warn_of_prices(stage_costs: np.ndarray, error_cost: float, stacklevel: int) -> None:
+def warn_of_prices(stage_costs: np.ndarray, error_cost: float) -> None:
     """Warn if going on can never pay: not even if the first stage always erred and the second never."""
     if stage_costs.size > 1 and stage_costs[1] >= error_cost:
-        warnings.warn(
+        warn_caller(
             f"at these prices no stage after the first can ever pay: the second costs {stage_costs[1]:g}, and an error "
-            f"no more than error_cost={error_cost:g}",
-            stacklevel=stacklevel + 1,
+            f"no more than error_cost={error_cost:g}"
         )

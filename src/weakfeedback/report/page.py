@@ -48,6 +48,10 @@ class Claim:
             raise ValueError(f"verdict must be one of {', '.join(VERDICTS)}, got {self.verdict!r}")
 
 
+# The key of a figure, a figure as ``weakfeedback.figures`` makes them, and the words under it.
+Drawn = tuple[str, dict[str, Any], str]
+
+
 @dataclass(frozen=True)
 class Section:
     """An experiment on the page.
@@ -66,8 +70,6 @@ class Section:
         Deviations from the printed algorithm with their reasons, and other remarks.
     measures : tuple of str
         What is drawn, one figure each; the tables show the first.
-    leading : figures that come before these
-        Each is a key, a figure as ``weakfeedback.figures`` makes them, and the words under it.
     """
 
     key: str
@@ -78,7 +80,6 @@ class Section:
     notes: Sequence[str] = ()
     measures: Sequence[str] = ("regret",)
     links: Sequence[tuple[str, str]] = field(default=())
-    leading: Sequence[tuple[str, dict[str, Any], str]] = ()
 
     def __post_init__(self) -> None:
         if not self.key or self.key[0] in "._" or not all(c.isalnum() or c in "-_." for c in self.key):
@@ -115,14 +116,17 @@ def thin(figures: Iterable[dict[str, Any]], points: int) -> None:
         figure["json"] = script_json(for_browser(figure["of"], points))
 
 
-def write_report(folder: Path, title: str, sections: Sequence[Section], text: str = "") -> list[Path]:
+def write_report(
+    folder: Path, title: str, sections: Sequence[Section], text: str = "", leading: Sequence[Drawn] = ()
+) -> list[Path]:
     """Write index.html and the figures into ``folder``, each file in one piece, the page last.
 
-    Return the paths, the page first.
+    ``leading`` are figures above all sections. Return the paths, the page first.
     """
     if not sections:
         raise ValueError("sections must have at least one experiment, got none")
     gallery = Gallery(page_folder(folder))
+    above = [gallery.add(*one) for one in leading]
     views = [section_view(section, gallery) for section in sections]
     tally = tallied(claim.verdict for section in sections for claim in section.claims)
     sources = Sources()
@@ -132,6 +136,7 @@ def write_report(folder: Path, title: str, sections: Sequence[Section], text: st
         "page.html.j2",
         title=title,
         text=text,
+        figures=above,
         tally=tally,
         verdicts=VERDICTS,
         sections=views,
@@ -172,7 +177,7 @@ def section_view(section: Section, gallery: Gallery, points: int = MOST_POINTS) 
     absent = {"description": [], "command": "", "file": "", "versions": {}, "instance": "", "method": ""}
     measure = section.measures[0]
     final = tables.final_rows(section.results, measure)
-    figures = [gallery.add(*one) for one in section.leading]
+    figures = []
     for k, drawn in enumerate(section.measures):
         words = f"Mean {drawn} over rounds, with 95 % bands"
         key = section.key if k == 0 else f"{section.key}-{drawn.replace('_', '-')}"

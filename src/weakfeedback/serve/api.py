@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from weakfeedback.journal import Event
 from weakfeedback.serve import models
 from weakfeedback.serve.models import CONFIG, NAME, Problem, invalid
+from weakfeedback.serve.nesting import DEEP, is_deep
 from weakfeedback.serve.service import Service, moment
 
 JSON = b"application/json"
@@ -124,6 +125,8 @@ class Operation:
             data = orjson.loads(body)
         except orjson.JSONDecodeError as error:
             raise Problem("bad_json", f"the body is not JSON: {error}") from None
+        if is_deep(body, data):
+            raise Problem("invalid", f"the body must not be nested deeper than {DEEP}")
         try:
             if isinstance(self.body, TypeAdapter):
                 return self.body.validate_python(data)
@@ -232,11 +235,16 @@ async def tell(call: Call) -> Answer:
 
 
 @operation(
-    f"POST {ONE}/calibrate", "admin", models.CalibrateRequest, models.WarmStartAnswer, problems=OUTPUTS
+    f"POST {ONE}/calibrate",
+    "admin",
+    models.CalibrateRequest,
+    models.WarmStartAnswer,
+    keyed=True,
+    problems=(*OUTPUTS, "conflict", *KEYS),
 )
 async def calibrate(call: Call) -> Answer:
     """Learn from labelled rows how far the last stage of an adaptive learner can be believed."""
-    return Answer(await call.service.calibrate(call.name, call.given))
+    return Answer(await call.service.calibrate(call.name, call.given, call.key()))
 
 
 @operation("GET /v1/learners", "read", answer=models.LearnerList)
@@ -349,6 +357,7 @@ async def certificate(call: Call) -> Answer:
         "wrong_outputs",
         "wrong_context",
         "label_too_long",
+        "conflict",
         *KEYS,
     ),
 )
@@ -357,10 +366,17 @@ async def warm_start(call: Call) -> Answer:
     return Answer(await call.service.warm_start(call.name, call.given, call.key()))
 
 
-@operation(f"POST {ONE}/audits", "admin", models.AuditRequest, models.AuditAnswer, problems=OUTPUTS)
+@operation(
+    f"POST {ONE}/audits",
+    "admin",
+    models.AuditRequest,
+    models.AuditAnswer,
+    keyed=True,
+    problems=(*OUTPUTS, "conflict", *KEYS),
+)
 async def audit(call: Call) -> Answer:
     """Begin an audit: send outputs of fresh items, get the rows that need labels."""
-    return Answer(await call.service.audit(call.name, call.given))
+    return Answer(await call.service.audit(call.name, call.given, call.key()))
 
 
 @operation(

@@ -19,6 +19,7 @@ from weakfeedback.journal import Event, JournalError, Snapshot, Store
 from weakfeedback.journal import Learner as Stored
 from weakfeedback.live.base import Live
 from weakfeedback.live.journalled import made_again
+from weakfeedback.plaintext import counted
 from weakfeedback.serve.learner import Learner
 
 FREE = ("package", "state/timeout")  # what may differ between two runs of one learner
@@ -38,8 +39,8 @@ class Checked:
 
     def __str__(self) -> str:
         """One line."""
-        kept = f"{self.events} events" + (f" from {self.first} on" if self.first else "")
-        found = f"{self.name}: {kept}, {self.snapshots} snapshots: "
+        kept = counted(self.events, "event") + (f" from {self.first} on" if self.first else "")
+        found = f"{self.name}: {kept}, {counted(self.snapshots, 'snapshot')}: "
         if self.problems:
             return f"{found}WRONG: {self.problems[0]}" + _more(len(self.problems) - 1)
         if self.differences:

@@ -8,18 +8,26 @@ changes a learner, so that both ways lead to the same one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from weakfeedback._version import __version__
 from weakfeedback.journal import Event
-from weakfeedback.journal.events import ENDS, Row, make_row
+from weakfeedback.journal.events import ENDS, OPENS, Row, make_row
 from weakfeedback.live.base import Live
 from weakfeedback.live.ledger import PendingDecision
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.kinds import Kind, kind_of
-from weakfeedback.serve.models import CONFIG, CalibrateRequest, FeedbackRequest, Problem, TellRequest
+from weakfeedback.serve.models import (
+    CONFIG,
+    CalibrateRequest,
+    FeedbackRequest,
+    Problem,
+    TellRequest,
+    WarmStartRequest,
+)
 from weakfeedback.serve.watch import RESULTS, Watch
 
 SNAPSHOT = 10_000  # events from one snapshot to the next
@@ -29,8 +37,9 @@ WEIGHT = 0.1  # of the latest step that was timed in the moving average
 AUDITS = 100  # that are remembered
 ITEM = "\x1f"  # between an idempotency key and the number of a decision of several
 OWN = ("archive", "audit", "serve")  # kinds of events that only the service knows
-EXTRA = ("outputs", "spent", "tokens")  # of the body of a feedback, which only the service reads
-OPENS = ("decide", "begin")
+KEYED = ("decide", "warm", "begin", "calibrate")  # kinds of events of a live object that can have a key
+# parts of the bodies of events that only the service reads
+EXTRA = {"feedback": ("outputs", "spent", "tokens"), "warm": ("digest",), "calibrate": ("digest",)}
 Clock = Callable[[], int]
 
 
@@ -65,7 +74,7 @@ class Outbox:
         self.learner, self._clock = learner, clock
         self.last_seq, self._at = last
         self.key: str | None = None  # of the next event that can have one
-        self.extra: dict[str, Any] = {}  # of the body of the next feedback
+        self.extra: dict[str, Any] = {}  # of the body of the next event that can have more
         self._bodies: dict[int, dict[str, Any]] = {}
         self._noted: list[tuple[Row, Event]] = []
 
@@ -78,9 +87,9 @@ class Outbox:
         ahead: int = 0,
     ) -> Row:
         """The row of an event to come, ``ahead`` others before it."""
-        if kind in ("decide", "warm", "begin"):
+        if kind in KEYED:
             key = self.key
-        elif kind == "feedback" and self.extra:
+        if self.extra and kind in EXTRA:
             body = {**body, **self.extra}
         self._at = max(self._clock(), self._at)
         seq = self.last_seq + 1 + ahead
@@ -95,9 +104,9 @@ class Outbox:
             self._noted.append((row, Event(seq, at, kind, decision, key, self._bodies.pop(seq))))
             self.last_seq = seq
 
-    def append(self, kind: str, body: dict[str, Any]) -> None:
+    def append(self, kind: str, body: dict[str, Any], key: str | None = None) -> None:
         """Queue an event of the service's own."""
-        self.note(self.prepare(kind, body))
+        self.note(self.prepare(kind, body, key=key))
 
     def take(self) -> list[tuple[Row, Event]]:
         """What was queued since the last time."""
@@ -223,9 +232,9 @@ class Learner:
     def apply(self, event: Event, same: bool, where: str) -> None:
         """Apply an event; ``same`` if this version of the package wrote it."""
         if event.kind not in OWN:
-            told = event
-            if event.kind == "feedback" and any(name in event.body for name in EXTRA):
-                told = event._replace(body={k: v for k, v in event.body.items() if k not in EXTRA})
+            told, extra = event, EXTRA.get(event.kind, ())
+            if any(name in event.body for name in extra):
+                told = event._replace(body={k: v for k, v in event.body.items() if k not in extra})
             self.live._apply(told, same, where)
         self.see(event)
         self.outbox.last_seq = self.committed = event.seq
@@ -324,11 +333,22 @@ class Learner:
         self._settle()
         return step
 
-    def calibrate(self, given: CalibrateRequest) -> list[Event]:
+    def calibrate(self, given: CalibrateRequest, key: str | None, digest: str | None) -> list[Event]:
         """Learn from labelled rows."""
         kind: Any = self.kind
-        kind.calibrate(self.live, given)
+        with self._keyed(key, digest):
+            kind.calibrate(self.live, given)
         return self._settle()
+
+    @contextlib.contextmanager
+    def _keyed(self, key: str | None, digest: str | None) -> Iterator[None]:
+        """Keep a key with the next event, and the digest of what came with the key."""
+        self.outbox.key = key
+        self.outbox.extra = {} if digest is None else {"digest": digest}
+        try:
+            yield
+        finally:
+            self.outbox.key, self.outbox.extra = None, {}
 
     def feedback(
         self, id: int, given: FeedbackRequest, digest: str, extra: dict[str, Any] | None = None
@@ -367,19 +387,15 @@ class Learner:
             raise Problem(code, str(error)) from None
         return self._settle()
 
-    def warm(
-        self, outputs: list[list[Any]], contexts: list[list[float]] | None, key: str | None
-    ) -> list[Event]:
+    def warm(self, given: WarmStartRequest, key: str | None, digest: str | None) -> list[Event]:
         """Learn rows in which all stages ran."""
-        self.outbox.key = key
         try:
-            self.kind.warm(self.live, outputs, contexts)
+            with self._keyed(key, digest):
+                self.kind.warm(self.live, given.outputs, given.contexts)
         except PendingDecision as error:
             raise Problem("decision_open", str(error)) from None
         except ValueError as error:
             raise Problem("invalid", str(error), field="outputs") from None
-        finally:
-            self.outbox.key = None
         return self._settle()
 
     def archive(self) -> list[Event]:
@@ -393,9 +409,9 @@ class Learner:
         self.outbox.append("serve", body)
         return self._settle()
 
-    def audit(self, body: dict[str, Any]) -> list[Event]:
+    def audit(self, body: dict[str, Any], key: str | None = None) -> list[Event]:
         """Keep a step of an audit."""
-        self.outbox.append("audit", body)
+        self.outbox.append("audit", body, key)
         return self._settle()
 
     def _keep_audit(self, body: dict[str, Any]) -> None:

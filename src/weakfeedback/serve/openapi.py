@@ -91,8 +91,8 @@ PAGES = {
 }
 
 
-def document(operations: Iterable[Operation]) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document of these operations."""
+def document(operations: Iterable[Operation], *, chat: bool = False) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of these operations, with ``chat`` also of the proxy's routes."""
     table = list(operations)
     adapters = [(f"{kind} {n}", mode, _adapter(model)) for n, kind, mode, model in _models(table)]
     schemas, shared = TypeAdapter.json_schemas(
@@ -114,6 +114,11 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
         }
         told |= {"security": [{"token": []}] if scope != "none" else [], "parameters": _path_parameters(path)}
         paths.setdefault(path, {})["get"] = told
+    models = shared.get("$defs", {})
+    if chat:
+        from weakfeedback.serve.proxy.described import SCHEMAS, described
+
+        paths, models = {**paths, **described()}, {**models, **SCHEMAS}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -123,7 +128,7 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
         },
         "paths": paths,
         "components": {
-            "schemas": shared.get("$defs", {}),
+            "schemas": models,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from pydantic import BaseModel
+
 from weakfeedback.journal import Event, JournalError, OwnedElsewhere, SqliteStore, Store, StoreUnavailable
 from weakfeedback.live.ledger import UnknownDecision
 from weakfeedback.live.report import plain
@@ -108,6 +110,7 @@ class Service:
         self._returning: asyncio.Task[Any] | None = None  # who opens the store again
         self._leaving = threading.Event()  # for the thread in which a standby waits
         self._then: list[Callable[[], Awaitable[Any]]] = []  # when the store is owned for the first time
+        self._again: list[Callable[[], Awaitable[Any]]] = []  # each time that it is owned again
 
     # -- beginning and end
 
@@ -141,6 +144,10 @@ class Service:
         except Problem as problem:
             raise StoreUnavailable(0, problem.detail) from None
 
+    def when_owned_again(self, work: Callable[[], Awaitable[Any]]) -> None:
+        """Do some work each time that the store was lost and is owned again; others may have owned it in between."""
+        self._again.append(work)
+
     def _stand_by(self, error: BaseException) -> None:
         self.state = "standby"
         log.warning("standby: %s", error)
@@ -167,6 +174,7 @@ class Service:
                 raise
 
         store, self.reader, found = await asyncio.to_thread(opened)
+        again = self._again if self._was_owner else []
         self.store, self._was_owner = store, True
         for words in found.warnings:
             log.warning(words)
@@ -178,7 +186,7 @@ class Service:
         before, self.state = self.state, "ready"
         then, self._then = self._then, []
         try:
-            for work in then:
+            for work in (*then, *again):
                 await work()
         except BaseException:
             self._then = then + self._then
@@ -823,13 +831,38 @@ class Service:
         after = told[stage].body["next"]
         return after, stage if after is None else None
 
-    async def calibrate(self, name: str, given: CalibrateRequest) -> dict[str, Any]:
-        """Learn from labelled rows how far the last stage can be believed; the same again changes nothing."""
+    async def calibrate(self, name: str, given: CalibrateRequest, key: str | None = None) -> dict[str, Any]:
+        """Learn from labelled rows how far the last stage can be believed; with a key only once."""
         learner = self.learner(name)
         if learner.kind.opening != "begin":
             raise Problem("not_offered", f"a {learner.kind.name} learner is not calibrated")
-        await self._step(learner, learner.calibrate, given)
-        return {"rows": len(given.outputs), "repeated": False}
+        repeated = isinstance(await self._once(learner, "calibrate", learner.calibrate, given, key), Event)
+        return {"rows": len(given.outputs), "repeated": repeated}
+
+    async def _once(
+        self, learner: Learner, kind: str, work: Callable[..., Any], given: BaseModel, key: str | None
+    ) -> Any:
+        """Let a learner take a step with what was given; with a key that was used for it, return its event instead."""
+        digest = check = None
+        if key is not None:
+            known, digest = checked_key(key), digest_of(dict(given))
+            check = lambda: self._known(learner, kind, known, digest)  # noqa: E731
+        result, future = await self._taken(learner, work, given, key, digest, check=check)
+        if future is not None:
+            await self._wait(future)
+        return result
+
+    async def _known(self, learner: Learner, kind: str, key: str, digest: str) -> Event | None:
+        """The event of an earlier request with this key, which must have been the same."""
+        event = await self._by_key(learner, key)
+        if event is not None and event.kind != kind:
+            raise Problem("key_reused", "the key was used for another request")
+        if event is not None and event.body.get("digest") != digest:
+            words = "The key was used with other content"
+            raise Problem(
+                "conflict", f"the key was used at {moment(event.at)} with other content", title=words
+            )
+        return event
 
     async def served(self, name: str, stage: int, cost: float, tokens: Sequence[int] = ()) -> None:
         """Note a request that a front end answered at a stage without comparison; changes accounts only."""
@@ -975,38 +1008,25 @@ class Service:
     async def warm_start(self, name: str, given: WarmStartRequest, key: str | None = None) -> dict[str, Any]:
         """Learn rows in which all stages ran; with a key only once."""
         learner = self.learner(name)
-        check = None
-        if key is not None:
-            known = checked_key(key)
-            check = lambda: self._warmed(learner, known, len(given.outputs))  # noqa: E731
-        work = learner.warm, given.outputs, given.contexts, key
-        found, future = await self._taken(learner, *work, check=check)
-        if future is not None:
-            await self._wait(future)
-        return {"rows": len(given.outputs), "repeated": found is True}
-
-    async def _warmed(self, learner: Learner, key: str, rows: int) -> bool | None:
-        """Whether a warm start was made with this key."""
-        known = await self._by_key(learner, key)
-        if known is None:
-            return None
-        if known.kind != "warm" or len(known.body["differ"]) != rows:
-            raise Problem("key_reused", "the key was used for another request")
-        return True
+        repeated = isinstance(await self._once(learner, "warm", learner.warm, given, key), Event)
+        return {"rows": len(given.outputs), "repeated": repeated}
 
     # -- audits
 
-    async def audit(self, name: str, given: AuditRequest) -> dict[str, Any]:
-        """Begin an audit: which of the fresh items need labels."""
+    async def audit(self, name: str, given: AuditRequest, key: str | None = None) -> dict[str, Any]:
+        """Begin an audit: which of the fresh items need labels; with a key only once."""
         learner = self.learner(name)
         if learner.kind.name not in ("cascade", "router") or not hasattr(learner.live, "audit_outputs"):
             raise Problem("not_offered", f"a {learner.kind.name} learner has no audit")
         for outputs in given.outputs:
             check_labels("outputs", outputs)
-        events = await self._step(learner, self._audit, learner, given)
-        return _audit_told(learner.audits[events[-1].body["audit"]])
+        found = await self._once(learner, "audit", functools.partial(self._audit, learner), given, key)
+        begun = (found if isinstance(found, Event) else found[-1]).body
+        return _audit_told(learner.audits.get(begun["audit"], begun))
 
-    def _audit(self, learner: Learner, given: AuditRequest) -> list[Event]:
+    def _audit(
+        self, learner: Learner, given: AuditRequest, key: str | None, digest: str | None
+    ) -> list[Event]:
         live: Any = learner.live
         try:
             arm = live._audited(given.arm, len(given.outputs))
@@ -1028,7 +1048,9 @@ class Service:
                 wanted.append(row)
         number = max(learner.audits, default=0) + 1
         body = {"audit": number, "arm": arm, "alpha": given.alpha, "rows": rows, "wanted": wanted}
-        return learner.audit(body)
+        if digest is not None:
+            body["digest"] = digest
+        return learner.audit(body, key)
 
     async def audit_labels(self, name: str, number: int, given: AuditLabels) -> dict[str, Any]:
         """End an audit with the labels that were asked for."""

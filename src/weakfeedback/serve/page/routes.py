@@ -324,7 +324,7 @@ class Page:
 
     async def docs(self, request: Request) -> Response:
         """The API, for people."""
-        made = document(self._operations())
+        made = document(self._operations(), chat=bool(self.service.models))
         return self.render(request, "docs.html", here="docs", doc=made, sections=sections(made))
 
     def problem(self, request: Request, problem: Problem) -> Response:
@@ -494,7 +494,7 @@ def page_of(service: Service, auth: Auth, *_: Any) -> dict[str, Any]:
     ]
 
     async def openapi(_: Call) -> Answer:
-        return Answer(document([*OPERATIONS, *extra]))
+        return Answer(document([*OPERATIONS, *extra], chat=bool(service.models)))
 
     extra.append(Operation("GET", "/openapi.json", "none", openapi, "Describe all routes: this document."))
     page = Page(service, auth, lambda: [*OPERATIONS, *extra])

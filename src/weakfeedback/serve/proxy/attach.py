@@ -291,7 +291,9 @@ def make_proxy(
     """
     made: dict[str, Server] = {name: Upstream(settings) for name, settings in upstreams.items()}
     watch = UpstreamMetrics(service.metrics.registry, service)
-    return Proxy(learners, {**made, **(servers or {})}, ServiceDecider(service, learners), watch)
+    proxy = Proxy(learners, {**made, **(servers or {})}, ServiceDecider(service, learners), watch)
+    service.when_owned_again(lambda: resume_learners(service, proxy))
+    return proxy
 
 
 async def prepare_learners(service: Service, proxy: Proxy, file: str = "") -> None:
@@ -312,6 +314,26 @@ async def prepare_learners(service: Service, proxy: Proxy, file: str = "") -> No
         proxy.accept_prices(settings.name, given[name])
         for id in list(service.learner(settings.name).opened):
             await service.cancel(settings.name, id, CancelRequest(reason="restart"))
+
+
+async def resume_learners(service: Service, proxy: Proxy) -> None:
+    """Go on with a store that was lost: take its prices, and cancel what nobody answers any more.
+
+    That is what another owner left open, and what could not be ended here while there was no store. Requests that are
+    under way here keep their decisions.
+    """
+    left = []
+    for name in proxy.learners:
+        learner = service.learner(name)
+        settings = learner.settings()
+        proxy.accept_prices(name, settings.get("prices") or settings["stage_costs"])
+        left += [(name, id) for id in learner.opened if not proxy.is_under_way(name, id)]
+    for name, id in left:
+        try:
+            await service.cancel(name, id, CancelRequest(reason="restart"))
+        except Problem as problem:
+            if problem.code not in ENDED:
+                raise
 
 
 async def extend(service: Service, auth: Auth, settings: Settings) -> dict[str, Any]:

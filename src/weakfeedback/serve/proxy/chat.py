@@ -8,6 +8,7 @@ Nobody waits for the comparison. An adaptive learner calls one stage after the o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Coroutine, Iterable, Mapping, MutableMapping
 from time import time
@@ -100,6 +101,7 @@ class Proxy:
             for name, settings in self.learners.items()
         }
         self._comparators = {name: self._comparator(settings) for name, settings in self.learners.items()}
+        self._under_way: set[tuple[str, int]] = set()  # decisions, by learner, that somebody here will end
         self._background: set[asyncio.Task[None]] = set()
         self._comparing = 0
         self._created = int(time())
@@ -111,6 +113,10 @@ class Proxy:
     def accept_prices(self, name: str, prices: list[float]) -> None:
         """Take over the prices that a learner has now."""
         self._books[name].prices.accept(prices)
+
+    def is_under_way(self, name: str, id: int) -> bool:
+        """Whether a request that is served here will end this decision of a learner."""
+        return (name, id) in self._under_way
 
     async def drain(self) -> None:
         """Wait for all comparisons and bookings in progress."""
@@ -216,6 +222,7 @@ class Proxy:
                 step = await self._to_the_end(round, self._decider.begin(settings.name))
                 round.partition = Partition(self._comparators[settings.name])
                 round.ruling = Ruling(step.id, (0,), 0)
+                self._under_way.add((settings.name, step.id))
                 return step
             work = self._decider.decide(settings.name, asked.context, asked.key)
             ruling = await self._to_the_end(round, work)
@@ -225,8 +232,15 @@ class Proxy:
             round.learning, round.chosen = False, settings.fallback
             return None
         round.ruling, round.chosen = ruling, ruling.answer
+        if ruling.open:
+            self._under_way.add((settings.name, ruling.id))
         round.compared = len(ruling.call) > 1 and not ruling.repeated
         return None
+
+    def _ended(self, round: Round) -> None:
+        """Forget a decision for which nothing more will be done here."""
+        if round.ruling is not None:
+            self._under_way.discard((round.asked.settings.name, round.ruling.id))
 
     async def _to_the_end(self, round: Round, work: Coroutine[Any, Any, Made]) -> Made:
         """Decide to the end, even if the client leaves meanwhile: what is decided then is taken back."""
@@ -240,6 +254,8 @@ class Proxy:
     async def _take_back(self, round: Round, task: asyncio.Task[Made]) -> None:
         try:
             made = await task
+            if isinstance(made, Ruling) and made.stored is not None:
+                await made.stored()
             if not (isinstance(made, Ruling) and made.repeated):
                 name = round.asked.settings.name
                 await self._decider.cancel(name, made.id, round.spending(), "the client left")
@@ -321,6 +337,7 @@ class Proxy:
         try:
             await round.ruling.stored()
         except Unavailable as error:
+            self._ended(round)
             round.ruling, round.learning, round.compared, round.spoilt = None, False, False, True
             if not round.asked.settings.fail_open:
                 raise Refused(503, str(error), "store_unavailable", kind="server_error") from None
@@ -429,7 +446,10 @@ class Proxy:
             raise ValueError("there is no answer to tell")
         label = await round.partition.add(call.answer)
         name, id = round.asked.settings.name, round.ruling.id
-        return await self._decider.tell(name, id, call.stage, label, call.answer.score, call.cost)
+        step = await self._decider.tell(name, id, call.stage, label, call.answer.score, call.cost)
+        if step.stage is None:
+            self._ended(round)
+        return step
 
     async def _tell_last(self, round: Round, stage: int) -> None:
         """Tell the answer of the last stage, which the client has already."""
@@ -438,7 +458,7 @@ class Proxy:
         except (UpstreamFailed, ValueError):
             await self._cancel(round, "comparison failed")
         except Unavailable:
-            return
+            self._ended(round)
 
     # -- afterwards
 
@@ -495,6 +515,7 @@ class Proxy:
             except Unavailable:
                 return
         finally:
+            self._ended(round)
             self._comparing -= 1
 
     def _abandon(self, round: Round, reason: str, book: bool = False) -> None:
@@ -515,12 +536,17 @@ class Proxy:
         self._spawn(finish())
 
     async def _cancel(self, round: Round, reason: str) -> None:
+        """Take the decision back, if it was stored: the number of another one is given away again."""
+        with contextlib.suppress(Refused):
+            await self._stored(round)
         if round.ruling is None:
             return
         try:
             await self._decider.cancel(round.asked.settings.name, round.ruling.id, round.spending(), reason)
         except Unavailable:
             return
+        finally:
+            self._ended(round)
 
     async def _book(self, round: Round, stage: int) -> None:
         """Book a request that was answered without a decision of its own; those with one are booked by that."""

@@ -23,6 +23,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 SUM = re.compile(r"(-?\d{1,9})\s*([-+*])\s*(-?\d{1,9})")
+DEEP = b',"deep":' + b"[" * 300 + b"]" * 300 + b"}"  # the end of an object that is nested deeply
 PAD = "x" * 1024
 
 
@@ -54,7 +55,8 @@ class FakeUpstream:
 
     ``faults`` has a list of faults per model, of which every call takes the first: a status such as "500" or
     "429:1" (with Retry-After), "hang", "stall:N" and "cut:N" (after N chunks), "broken", "broken:N", "no-done",
-    "no-finish", "error-event", "error-event:N", "no-usage", "usage-with-finish", "huge", "redirect", "gzip", "ok".
+    "no-finish", "error-event", "error-event:N", "no-usage", "usage-with-finish", "huge", "deep", "redirect", "gzip",
+    "ok".
     ``always`` has one fault per model for every call without another.
     """
 
@@ -148,6 +150,8 @@ class FakeUpstream:
         data = orjson.dumps(completion)
         if fault.startswith(("broken", "no-", "error-event")) and fault != "no-usage":
             data = data[:-20]
+        if fault == "deep":
+            data = data[:-1] + DEEP
         if fault.startswith(("cut", "stall")):
             half = data[: len(data) // 2]
             await _start(send, 200, [(b"content-length", str(len(data)).encode())])
@@ -223,6 +227,8 @@ class FakeUpstream:
                 await _break(fault)
             if kind == "broken" and k >= at:
                 chunk = b'{"id": "chatcmpl-fake", "cho'
+            if kind == "deep":
+                chunk = chunk[:-1] + DEEP
             if kind == "error-event" and k >= at:
                 chunk = orjson.dumps(_error("overloaded", "overloaded"))
             await send({"type": "http.response.body", "body": b"data: " + chunk + b"\n\n", "more_body": True})

@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 
 from weakfeedback.plaintext import one_line
+from weakfeedback.serve.nesting import is_deep
 from weakfeedback.serve.proxy.prices import PER_TOKEN, characters_of
 from weakfeedback.serve.proxy.settings import FIELDS, NEVER, Feature, ProxySettings
 
@@ -71,6 +72,8 @@ def read_request(raw: bytes, headers: Mapping[str, str], proxied: Mapping[str, P
         raise Refused(400, "the body is not JSON", "bad_json") from None
     if not isinstance(body, dict):
         raise Refused(400, "the body must be a JSON object", "bad_json")
+    if is_deep(raw, body):
+        raise Refused(400, "the body is nested too deeply", "bad_json")
     name = body.pop("model", None)
     if not isinstance(name, str):
         raise Refused(400, "model must be the name of a learner", "missing_model", "model")
@@ -85,10 +88,7 @@ def read_request(raw: bytes, headers: Mapping[str, str], proxied: Mapping[str, P
             400, "stream_options must be an object with include_usage", "bad_value", "stream_options"
         )
     with_usage = stream and options is not None and _flag(options, "include_usage")
-    try:
-        characters = characters_of([body.get("messages"), body.get("tools"), body.get("response_format")])
-    except RecursionError:
-        raise Refused(400, "the body is nested too deeply", "bad_json") from None
+    characters = characters_of([body.get("messages"), body.get("tools"), body.get("response_format")])
     return Asked(
         settings=settings,
         body=body,

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from weakfeedback.serve.nesting import is_deep
 from weakfeedback.serve.proxy.answers import Answer, logprobs_of
 from weakfeedback.serve.proxy.prices import Tokens, tokens_of
 
@@ -120,7 +121,7 @@ def parsed(data: bytes) -> dict[str, Any]:
         chunk = orjson.loads(data)
     except orjson.JSONDecodeError:
         raise BrokenStream("a chunk is malformed") from None
-    if not isinstance(chunk, dict):
+    if not isinstance(chunk, dict) or is_deep(data, chunk):
         raise BrokenStream("a chunk is malformed")
     return chunk
 

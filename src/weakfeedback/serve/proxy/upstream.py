@@ -20,6 +20,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
 from weakfeedback.plaintext import one_line
+from weakfeedback.serve.nesting import is_deep
 from weakfeedback.serve.proxy.stream import BrokenStream, EventReader, parsed
 
 LARGEST = 16 << 20  # bytes of an answer
@@ -207,7 +208,7 @@ class Upstream:
             found = orjson.loads(text)
         except orjson.JSONDecodeError:
             raise UpstreamFailed("malformed", again=True) from None
-        if not isinstance(found, dict):
+        if not isinstance(found, dict) or is_deep(text, found):
             raise UpstreamFailed("malformed", again=True)
         return found
 

@@ -1,0 +1,226 @@
+"""The proxy's routes for the OpenAPI document: requests and answers loosely, as they are OpenAI's, the rest exactly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weakfeedback.serve.models import NAME, PROBLEMS
+from weakfeedback.serve.proxy.settings import FIELDS
+from weakfeedback.serve.proxy.upstream import PASSED_ON
+
+REF = "#/components/schemas/{}"
+# code -> status, words; beside those of `PROBLEMS`
+ERRORS = {
+    "missing_model": (400, "There is no model"),
+    "bad_value": (400, "A field or a header is wrong"),
+    "unknown_parameter": (400, "There is no such parameter, or clients may not set it"),
+    "key_reused": (400, "The idempotency key was used for another request"),
+    "wrong_context": (400, "The context does not fit"),
+    "upstream_refused": (400, "A model finds the request wrong; the code may be its own"),
+    "model_not_found": (404, "There is no such model"),
+    "upstream_failed": (502, "No model answered"),
+}
+GATE = (
+    "unauthorized",
+    "forbidden",
+    "foreign_origin",
+    "unknown_host",
+    "too_many_requests",
+    "headers_too_large",
+)
+READY = ("starting", "standby", "internal")
+BODY = ("bad_json", "too_large", "unsupported_media_type", "store_unavailable")
+TOLD = {
+    "learner": "The learner.",
+    "stage": "The number of the stage that answered.",
+    "model": "The upstream's name of its model.",
+    "compared": "Whether answers are compared: yes or no.",
+    "learning": "Whether it was decided by the learner: on, or off while the store is not available.",
+    "decision": "The decision, if there is one.",
+    "fallback": "The stages that were tried, if the first one failed: small>large.",
+    "cost": "What the answer cost; on whole answers.",
+}
+ASKED: dict[str, tuple[dict[str, Any], str]] = {
+    "x-weakfeedback-stage": (
+        {"type": "string"},
+        "The stage that must answer, by number or name; not learned from.",
+    ),
+    "x-weakfeedback-learn": ({"enum": ["yes", "no"]}, "Whether to learn from the request."),
+    "x-weakfeedback-context": (
+        {"type": "string"},
+        "A JSON list of numbers from -1 to 1, for a contextual learner.",
+    ),
+    "Idempotency-Key": ({"type": "string", "maxLength": 128}, "The same key gets the same stage."),
+}
+QUESTION = {
+    "model": "support",
+    "messages": [{"role": "user", "content": "Which department? My card was charged twice"}],
+}
+REPLY = {
+    "id": "chatcmpl-1",
+    "object": "chat.completion",
+    "created": 1794852245,
+    "model": "small-7b",
+    "choices": [
+        {"index": 0, "message": {"role": "assistant", "content": "billing"}, "finish_reason": "stop"},
+    ],
+    "usage": {"prompt_tokens": 17, "completion_tokens": 1, "total_tokens": 18},
+    "weakfeedback": {"stage": 0, "decision": 17, "cost": 0.0021},
+}
+ENTRY = {"id": "support", "object": "model", "created": 1794852245, "owned_by": "weakfeedback"}
+OBJECTS = {"type": "array", "minItems": 1, "items": {"type": "object"}}
+SCHEMAS: dict[str, Any] = {
+    "ChatRequest": {
+        "type": "object",
+        "description": "As OpenAI's protocol has it. Fields that are not here are refused unless a stage allows them.",
+        "required": ["model", "messages"],
+        "properties": {
+            "model": {"type": "string", "description": "The name of a learner."},
+            **{name: {} for name in sorted(FIELDS)},
+            "messages": OBJECTS,
+            "stream": {"anyOf": [{"type": "boolean"}, {"type": "null"}]},
+            "n": {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 128}, {"type": "null"}]},
+        },
+    },
+    "ChatAnswer": {
+        "type": "object",
+        "description": "As the model that answered gives it, and what is told of the decision.",
+        "required": ["choices", "weakfeedback"],
+        "properties": {"choices": OBJECTS, "weakfeedback": {"$ref": REF.format("ChatNote")}},
+    },
+    "ChatNote": {
+        "type": "object",
+        "required": ["stage", "decision", "cost"],
+        "properties": {
+            "stage": {"type": "integer", "minimum": 0},
+            "decision": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "cost": {"type": "number", "minimum": 0},
+        },
+        "additionalProperties": False,
+    },
+    "ChatError": {
+        "type": "object",
+        "required": ["error"],
+        "properties": {
+            "error": {
+                "type": "object",
+                "required": ["message", "type", "param", "code"],
+                "properties": {
+                    "message": {"type": "string"},
+                    "type": {"type": "string"},
+                    "param": {},
+                    "code": {},
+                },
+            }
+        },
+        "additionalProperties": False,
+    },
+    "ChatModel": {
+        "type": "object",
+        "required": ["id", "object", "created", "owned_by"],
+        "properties": {
+            "id": {"type": "string", "pattern": NAME},
+            "object": {"const": "model"},
+            "created": {"type": "integer"},
+            "owned_by": {"type": "string"},
+        },
+        "additionalProperties": False,
+    },
+    "ChatModels": {
+        "type": "object",
+        "required": ["object", "data"],
+        "properties": {
+            "object": {"const": "list"},
+            "data": {"type": "array", "items": {"$ref": REF.format("ChatModel")}},
+        },
+        "additionalProperties": False,
+    },
+}
+
+
+def described() -> dict[str, Any]:
+    """Return the paths of the proxy, as an OpenAPI document has them."""
+    streamed = {"text/event-stream": {"schema": {"type": "string"}}}
+    headers = {
+        f"x-weakfeedback-{name}": {"description": words, "schema": {"type": "string"}}
+        for name, words in TOLD.items()
+    }
+    answered = {"description": "Answered; as a stream if that was asked for.", "headers": headers}
+    named = {
+        "name": "name",
+        "in": "path",
+        "required": True,
+        "schema": {"type": "string"},
+        "description": "The model.",
+    }
+    chat = {
+        "operationId": "chat",
+        "summary": "Answer as a model does: the learner decides which upstream models to call.",
+        "description": "Needs a token of scope use.",
+        "parameters": [
+            {"name": name, "in": "header", "required": False, "schema": schema, "description": words}
+            for name, (schema, words) in ASKED.items()
+        ],
+        "security": [{"token": []}],
+        "requestBody": {"required": True, "content": _json("ChatRequest", QUESTION)},
+        "responses": {
+            **_errors((*GATE, *BODY, *ERRORS, *READY), PASSED_ON),
+            "200": {**answered, "content": {**_json("ChatAnswer", REPLY), **streamed}},
+        },
+    }
+    models = {
+        "operationId": "models",
+        "summary": "List the learners that answer as models.",
+        "description": "Needs a token of scope read.",
+        "parameters": [],
+        "security": [{"token": []}],
+        "responses": {
+            **_errors((*GATE, *READY)),
+            "200": {
+                "description": "Done.",
+                "content": _json("ChatModels", {"object": "list", "data": [ENTRY]}),
+            },
+        },
+    }
+    model = {
+        **models,
+        "operationId": "model",
+        "summary": "Show a learner that answers as a model.",
+        "parameters": [named],
+        "responses": {
+            **_errors((*GATE, "model_not_found", *READY)),
+            "200": {"description": "Done.", "content": _json("ChatModel", ENTRY)},
+        },
+    }
+    return {
+        "/v1/chat/completions": {"post": chat},
+        "/v1/models": {"get": models},
+        "/v1/models/{name}": {"get": model},
+    }
+
+
+def _json(name: str, example: Any) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": REF.format(name)}, "example": example}}
+
+
+def _errors(codes: tuple[str, ...], upstream: tuple[int, ...] = ()) -> dict[str, Any]:
+    """Return the answers that are errors, in OpenAI's form; of some statuses the code can be an upstream's."""
+    by_status: dict[int, list[str]] = {status: [] for status in upstream}
+    known = {**PROBLEMS, **ERRORS}
+    for code in codes:
+        by_status.setdefault(known[code][0], []).append(code)
+    found: dict[str, Any] = {}
+    for status, names in sorted(by_status.items()):
+        words = "; ".join(f"{name}: {known[name][1]}" for name in names)
+        schema: dict[str, Any] = {"$ref": REF.format("ChatError")}
+        if status in upstream:
+            words = f"{words}; or as a model says" if words else "As a model says."
+        else:
+            only = {"properties": {"error": {"properties": {"code": {"enum": names}}}}}
+            schema = {"allOf": [schema, only]}
+        found[str(status)] = {"description": words, "content": {"application/json": {"schema": schema}}}
+    late = {"schema": {"$ref": REF.format("ProblemBody")}}
+    words = f"slow_request: {PROBLEMS['slow_request'][1]}"
+    found["408"] = {"description": words, "content": {"application/problem+json": late}}
+    found["431"]["content"]["application/problem+json"] = late  # before it is known which route it is for
+    return found
