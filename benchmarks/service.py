@@ -4,6 +4,7 @@ All are ratios within one run. Commits are timed by the clock, for the disk is w
 """
 
 import asyncio
+import contextlib
 import gzip
 import os
 import statistics
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from weakfeedback.serve.service import Options, Service
 CASCADE = {"kind": "cascade", "stages": ["a", "b", "c"], "stage_costs": [0.5, 2.0, 5.0], "error_cost": 20.0}
 HEAVY = {"kind": "contextual", "policy": "USS-PD-TS", "stages": ["a", "b"], "stage_costs": [1.0, 20.0]}
 HEAVY["error_cost"] = 100.0
+TURNS = 5  # of the service and what it is compared with
 GOALS = {
     "group_64": ("group commit, 64 callers, against a transaction each", 5.0, "at least"),
     "full_64": ("  against durability = process", 0.35, "at least"),
@@ -157,20 +159,16 @@ async def load(port: int, clients: int, seconds: float) -> tuple[int, list[float
     return count, taken
 
 
-def served(
-    command: list[str], folder: str, clients: int, seconds: float, setup: Any = None
-) -> tuple[float, list[float]]:
-    """CPU seconds of a server for each request, and what requests took."""
+@contextlib.contextmanager
+def serving(command: list[str], folder: str, setup: Any = None) -> Iterator[tuple[int, int]]:
+    """A server in a process of its own: its number, and its port."""
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         port = int(process.stdout.readline().rstrip().rstrip("/").rpartition(":")[2])
         if setup is not None:
             setup(port)
-        asyncio.run(load(port, clients, 0.5))
-        before = cpu_of(process.pid)
-        count, taken = asyncio.run(load(port, clients, seconds))
-        return (cpu_of(process.pid) - before) / count, taken
+        yield process.pid, port
     finally:
         process.terminate()
         process.wait()
@@ -194,25 +192,48 @@ def make_learner(port: int) -> None:
     line.close()
 
 
-def over_http(clients: int, seconds: float) -> tuple[float, float, list[float]]:
-    """CPU per request, of the service and of a route that returns a constant, and what decisions took."""
+def over_http(clients: int, seconds: float) -> dict[str, Any]:
+    """CPU per request of the service and of a route that returns a constant, what decisions took, and lone commits.
+
+    By turns, as other programs use the machine too.
+    """
     ours = [sys.executable, "-m", "weakfeedback", "serve", "--port", "0", "--quiet", "--interpreted"]
-    with tempfile.TemporaryDirectory() as folder:
-        cost, taken = served(ours, folder, clients, seconds, make_learner)
-        constant, _ = served([sys.executable, "-c", CONSTANT], folder, clients, seconds)
-    return cost, constant, taken
+    constant = [sys.executable, "-c", CONSTANT]
+    costs: dict[str, list[float]] = {"ours": [], "constant": []}
+    taken, commits = list[float](), list[float]()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(ours, folder, make_learner) as mine,
+        serving(constant, folder) as other,
+    ):
+        for _, port in (mine, other):
+            asyncio.run(load(port, clients, 0.5))
+        for _ in range(TURNS):
+            for name, (pid, port) in (("ours", mine), ("constant", other)):
+                before = cpu_of(pid)
+                count, times = asyncio.run(load(port, clients, seconds / TURNS))
+                costs[name].append((cpu_of(pid) - before) / count)
+                taken += times if name == "ours" else []
+            commits += lone_commits(folder)
+    costs_found = {name: statistics.median(found) for name, found in costs.items()}
+    return {**costs_found, "p99": _p99(taken), "commit": statistics.median(commits), "slow": _p99(commits)}
 
 
-def commit_seconds(times: int = 30) -> float:
-    """The median of one synchronised commit."""
-    with tempfile.TemporaryDirectory() as folder, SqliteStore.open(Path(folder) / "s.db") as store:
-        learner, found = store.create_learner("t", 0), []
+def _p99(times: list[float]) -> float:
+    return statistics.quantiles(times, n=100)[-1]
+
+
+def lone_commits(folder: str, times: int = 50) -> list[float]:
+    """What synchronised commits took, one after the other and with nothing else to do."""
+    found = []
+    with tempfile.TemporaryDirectory(dir=folder) as place, SqliteStore.open(Path(place) / "s.db") as store:
+        learner = store.create_learner("t", 0)
         for seq in range(times):
             row = make_row(learner, seq, seq, "decide", seq, None, {"stage": 1})
             began = time.perf_counter()
             store.write([row])
             found.append(time.perf_counter() - began)
-    return statistics.median(found)
+    return found
 
 
 def replay(rounds: int = 5000) -> tuple[float, float]:
@@ -310,10 +331,10 @@ def measure(repetitions: int) -> dict[str, Any]:
     for callers in (64, 256):
         found[f"group_{callers}"], found[f"full_{callers}"], rates = commits(callers, seconds)
         found[f"rates_{callers}"] = rates
-    cost, constant, _ = over_http(64, seconds)
-    found["cpu"], found["cpu_us"] = cost / constant, [1e6 * cost, 1e6 * constant]
-    _, _, taken = over_http(16, seconds)
-    found["p99"] = statistics.quantiles(taken, n=100)[-1] / commit_seconds()
+    many, few = over_http(64, 4 * seconds), over_http(16, 4 * seconds)
+    found["cpu"] = many["ours"] / many["constant"]
+    found["cpu_us"] = [1e6 * many["ours"], 1e6 * many["constant"]]
+    found["p99"], found["commit"] = few["p99"] / few["commit"], [few["commit"], few["slow"]]
     again, memory = min(replay() for _ in range(2))
     found["replay"], found["replay_seconds"] = memory / again, again
     with tempfile.TemporaryDirectory() as folder:
@@ -334,5 +355,9 @@ def text(found: dict[str, Any]) -> str:
     ours, constant = found["cpu_us"]
     lines.append(
         f"  a decision or feedback over HTTP takes {ours:.0f} us of CPU, a constant route {constant:.0f}"
+    )
+    median, slow = found["commit"]
+    lines.append(
+        f"  a commit with nothing else to do takes {1e3 * median:.1f} ms, and its p99 is {slow / median:.1f} times that"
     )
     return "\n".join(lines)

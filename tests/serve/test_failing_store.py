@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.serve.harness import CASCADE, Caller, opener, quick, run, serving
+from tests.serve.test_mutants import Gated
 
 from weakfeedback.journal.events import OwnedElsewhere, StoreUnavailable
 from weakfeedback.serve import service as serving_module
@@ -86,6 +87,31 @@ def test_all_who_wait_get_503_and_nothing_acknowledged_is_lost(tmp_path: Path, w
             assert any(reply.data["repeated"] for reply in again) == (when == "after")
             assert sorted(reply.data["id"] for reply in again) == list(range(6, 14))
             assert (await call("POST", PLACE + "/decisions/1/feedback", fed)).data["result"] == "duplicate"
+
+    run(play())
+
+
+def test_who_leaves_during_a_commit_takes_nobody_along(tmp_path: Path) -> None:
+    gate, plan = threading.Event(), {"fail": False}
+    gate.set()
+
+    async def play() -> None:
+        async with serving(tmp_path / "s.db", wrap=lambda store: Gated(store, gate, plan)) as (_, call):
+            await call("PUT", PLACE, CASCADE)
+            gate.clear()
+            ask = lambda: call("POST", PLACE + "/decide", {}, idempotency_key="k")  # noqa: E731
+            leaving = asyncio.ensure_future(ask())
+            await asyncio.sleep(0.02)
+            staying = [asyncio.ensure_future(work) for work in (ask(), call("GET", PLACE))]
+            await asyncio.sleep(0.02)
+            leaving.cancel()
+            await asyncio.sleep(0.02)
+            assert leaving.cancelled()
+            assert not any(task.done() for task in staying)
+            gate.set()
+            told, seen = await asyncio.gather(*staying)
+            assert (told.status, told.data["id"], told.data["repeated"]) == (200, 1, True)
+            assert (seen.status, seen.data["pending"]) == (200, 1)
 
     run(play())
 

@@ -11,10 +11,9 @@ changed places. "~" sorts after every letter: the keys stay sorted, and sealing 
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 OPENS = ("decide", "begin")  # a decision begins with an event of these kinds
 ENDS = ("feedback", "cancel", "expire")  # a decision has at most one event of these kinds
@@ -54,8 +53,7 @@ class OwnershipLost(StoreUnavailable):
     """This process no longer owns the store: discard what is in memory, reopen the store and read it again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One thing that happened to a learner.
 
     Arguments:

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from weakfeedback._version import __version__
@@ -235,7 +234,7 @@ class Learner:
         if event.kind not in OWN:
             told, extra = event, EXTRA.get(event.kind, ())
             if any(name in event.body for name in extra):
-                told = replace(event, body={k: v for k, v in event.body.items() if k not in extra})
+                told = event._replace(body={k: v for k, v in event.body.items() if k not in extra})
             self.live._apply(told, same, where)
         self.see(event)
         self.outbox.last_seq = self.committed = event.seq
