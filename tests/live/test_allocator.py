@@ -289,6 +289,16 @@ def test_the_report_counts_what_was_given_and_seen():
     assert "OneAtATime: 2 rounds learned" in str(report)
 
 
+def test_the_table_of_a_report_fits_a_terminal():
+    allocator = make("CSB-SU")
+    for outcome in outcomes(300):
+        decision = allocator.decide()
+        allocator.feedback(decision.id, shown(decision.allocation, outcome, SAME, "loss"))
+    table = str(allocator.report()).split("\n\n")[1].splitlines()
+    assert len({len(line) for line in table}) == 1  # in columns
+    assert len(table[0]) <= 80
+
+
 @pytest.mark.parametrize("name", ["CSB-SK", "CSB-MK"])
 def test_the_report_tells_what_was_learned(name):
     options = {**SEARCH, **({"gamma": 0.02} if name == "CSB-MK" else {})}

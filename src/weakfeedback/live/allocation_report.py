@@ -91,10 +91,14 @@ class AllocationReport(Report):
             *self._against(),
             *self._missing(),
             "",
-            f"{'arm':>{self._width()}}  {'gets':>9}  {'in rounds':>9}  {'threshold':>24}  "
-            f"{'mean ' + self.setting:>26}  {'seen in':>8}  {'in all':>9}",
         ]
-        return "\n".join(lines + [self._line(i) for i in range(len(self.seen))])
+        heads = ["arm", "gets", "in rounds", "threshold", f"mean {self.setting}", "seen in", "in all"]
+        rows = [heads, *(self._row(i) for i in range(len(self.seen)))]
+        widths = [
+            max(map(len, column)) for column in zip(*rows)
+        ]  # no wider than needed: terminals are narrow
+        lines += ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths)) for row in rows]
+        return "\n".join(lines)
 
     def _against(self) -> list[str]:
         """Return what was observed in total, and what two other allocations would have achieved by the estimates."""
@@ -112,15 +116,11 @@ class AllocationReport(Report):
         unlearned = f"; {counted(self.unlearned, 'round')} could not be learned for that"
         return [line + unlearned if self.unlearned else line]
 
-    def _width(self) -> int:
-        return 4 if self.names is None else max(4, *map(len, self.names))
-
-    def _line(self, i: int) -> str:
+    def _row(self, i: int) -> list[str]:
         name = str(i) if self.names is None else self.names[i]
-        return (
-            f"{name:>{self._width()}}  {_amount(self.mean_allocation[i]):>9}  {percent(self.served_share[i]):>9}  "
-            f"{self._threshold(i):>24}  {self._mean(i):>26}  {self.seen[i]:>8}  {self.observed[i]:>9.6g}"
-        )
+        given, served = _amount(self.mean_allocation[i]), percent(self.served_share[i])
+        seen = [str(self.seen[i]), f"{self.observed[i]:.6g}"]
+        return [name, given, served, self._threshold(i), self._mean(i), *seen]
 
     def _threshold(self, i: int) -> str:
         low, high = self.bounds[i]
