@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 
 from weakfeedback.journal import Log
 from weakfeedback.journal.postgres import PostgresStore
@@ -56,7 +57,9 @@ def main(url: str, folder: str, kills: int, seed: int) -> None:
         if pid == 0:
             try:
                 own(url, folder, number, writing)
-            finally:  # only if something went wrong: it is said, and ends everything
+            except BaseException:  # it is said, and ends everything
+                traceback.print_exc()
+            finally:
                 os.write(writing, b"an owner has failed\n")
                 os._exit(1)
         running[number] = pid

@@ -301,6 +301,27 @@ def test_owners_are_killed_and_standbys_lose_nothing(place, kills, tmp_path):
     assert all(by[body["epoch"]] == body["by"] for body in events.values())
 
 
+def test_many_who_begin_a_new_store_at_the_same_moment_have_one_owner(server):
+    for _ in range(2):
+        place, barrier, found = InPostgres(server), threading.Barrier(6), []
+
+        def begin(place=place, barrier=barrier, found=found):
+            barrier.wait()
+            try:
+                found.append(place.open())
+            except BaseException as problem:
+                found.append(problem)
+
+        threads = [threading.Thread(target=begin) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        owners = [one for one in found if not isinstance(one, OwnedElsewhere)]
+        assert len(owners) == 1, owners
+        owners[0].close()
+
+
 @pytest.mark.parametrize("in_turn", [False, True])
 def test_a_transaction_pooler_is_refused(server, in_turn):
     with tempfile.TemporaryDirectory(prefix="wfpool") as folder:

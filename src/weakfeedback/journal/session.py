@@ -106,7 +106,8 @@ def schema_of(connection: "psycopg.Connection[Any]", place: str, create: bool) -
     if schema is None and create:
         wanted = path.split(",")[0].strip().strip('"')
         if wanted and wanted != "$user":
-            connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(wanted)))
+            with suppress(errors.UniqueViolation):  # somebody else makes it at the same moment
+                connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(wanted)))
             schema, path = connection.execute(ask).fetchone()  # type: ignore[misc]
     if schema is None:
         raise FileNotFoundError(errno.ENOENT, f"there is no schema {path}", place)
