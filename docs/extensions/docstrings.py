@@ -1,8 +1,8 @@
-"""Docstrings as reStructuredText: the house writes them for people, this makes them safe for Sphinx.
+"""Docstrings as reStructuredText: they are written for people, and made safe for Sphinx here.
 
 Headings with a line of dashes become rubrics, lists of parameters become definition lists, indented formulae become
 literal blocks, and every character that reStructuredText would take for markup is escaped outside ``literals``. A
-docstring that still does not parse is shown as it stands, so that no docstring can break the build.
+docstring that still does not parse is shown as it is, so that no docstring can break the build.
 """
 
 import inspect
@@ -48,7 +48,7 @@ def to_rst(lines):
 
 
 def indented(line):
-    """Whether a line stands four or more columns in."""
+    """Whether a line is indented by four or more columns."""
     return line.startswith("    ") and bool(line.strip())
 
 
@@ -61,7 +61,7 @@ def is_formula(lines, k):
 
 
 def literal(lines, k, out):
-    """Copy an indented block as it stands."""
+    """Copy an indented block unchanged."""
     out += ["", "::", ""]
     while k < len(lines) and (indented(lines[k]) or not lines[k].strip()):
         out.append(lines[k])
@@ -114,7 +114,7 @@ def escape(line):
 
 
 def escape_text(text):
-    """Escape what is no emphasis; single backquotes become literals."""
+    """Escape what is not emphasis; single backquotes become literals."""
     pieces = STRONG.split(text)
     return "".join(piece if STRONG.fullmatch(piece) else plain(piece) for piece in pieces)
 
@@ -127,7 +127,7 @@ def plain(text):
 
 
 def parses(text):
-    """Whether docutils has nothing to complain about."""
+    """Whether docutils reports no problem."""
     quiet = {"report_level": Reporter.SEVERE_LEVEL + 1, "halt_level": Reporter.SEVERE_LEVEL + 1}
     try:
         document = publish_doctree(text, settings_overrides={**quiet, "_disable_config": True})

@@ -7,7 +7,7 @@
 takes experiments by id or pattern and shows the mean of a measure in the last round, with its 95 % interval, by
 experiment and policy. Results come from the folder that ``weakfeedback reproduce --out`` writes (the setting
 ``results_folder``). If they are absent the build fails with one line that says how to make them; without a folder,
-as for a page built alone, a line stands in their place.
+as for a page built alone, a line replaces them.
 """
 
 import fnmatch
@@ -30,11 +30,11 @@ SHARES = ("optimal", "really_equivalent")  # a Student interval may leave [0, 1]
 
 
 class Absent(ExtensionError):
-    """Stored results that a page needs are not there; the message is one line."""
+    """Stored results that a page needs are missing; the message is one line."""
 
 
 def words(text):
-    """The words of an option, separated by semicolons or, if there is none, by commas."""
+    """Return the words of an option, separated by semicolons or, if there is none, by commas."""
     mark = ";" if ";" in text else ","
     return [word.strip() for word in text.split(mark) if word.strip()]
 
@@ -74,7 +74,7 @@ class Numbers(SphinxDirective):
         return [table, self.caption(shown, note, measure)]
 
     def experiments(self):
-        """The experiments that the argument names, in the order of the thesis."""
+        """Return the experiments that the argument names, in the order of the thesis."""
         known, named = experiments(), self.arguments[0].split()
         for word in named:
             if not fnmatch.filter(known, word):
@@ -116,7 +116,7 @@ class Numbers(SphinxDirective):
 
 
 def cells(results, labels, measure):
-    """One cell per policy."""
+    """Return one cell per policy."""
     if results is None:
         return ["no data"] + [""] * (len(labels) - 1)
     final = results.final(measure)
@@ -126,7 +126,7 @@ def cells(results, labels, measure):
 
 
 def interval(row):
-    """Mean and interval in as many digits as they deserve.
+    """Return mean and interval with as many digits as are significant.
 
     >>> interval({"mean": 131.43, "low": 124.0, "high": 138.7}), interval({"mean": 0.953, "low": 0.91, "high": 1.0})
     ('131 (124 to 139)', '0.95 (0.91 to 1.00)')
@@ -138,7 +138,7 @@ def interval(row):
 
 
 def span(values):
-    """A number, or the range of several.
+    """Return a number, or the range of several.
 
     >>> span({100}), span({20, 100})
     ('100', '20 to 100')
@@ -150,7 +150,7 @@ def span(values):
 
 
 def build_table(head, rows):
-    """A table of words."""
+    """Return a table of words."""
     group = nodes.tgroup(cols=len(head))
     group += [nodes.colspec(colwidth=1) for _ in head]
     top, body = nodes.thead(), nodes.tbody()
@@ -161,7 +161,7 @@ def build_table(head, rows):
 
 
 def table_row(words):
-    """A row of cells."""
+    """Return a row of cells."""
     row = nodes.row()
     row += [nodes.entry("", nodes.paragraph(text=word)) for word in words]
     return row
@@ -171,7 +171,7 @@ _read = {}
 
 
 def stored(folder):
-    """The note and the results of the reproduction in a folder, read once."""
+    """Return the note and the results of the reproduction in a folder, read once."""
     if folder not in _read:
         try:
             note = Note.read(Path(folder))

@@ -1,7 +1,7 @@
 """Pages and lists of policies, made from the catalogue.
 
-A policy of which no page in ``algorithms/`` speaks gets one, made of its class, in ``algorithms/made/`` (not kept in
-the repository). The directive ``policies`` lists those of a setting, one line each:
+A policy without a page in ``algorithms/`` gets one, made from its class, in ``algorithms/made/`` (not kept in the
+repository). The directive ``policies`` lists those of a setting, one line each:
 
     ```{policies} cascade
     ```
@@ -32,7 +32,7 @@ orphan: true
 
 
 def pages(folder):
-    """By class, as "cascade.UssTs", the page that speaks of it first."""
+    """Return, by class, as "cascade.UssTs", the first page that mentions it."""
     found = {}
     for path in sorted(folder.glob("*.md")):
         for rank, name in enumerate(re.findall(r"\{py:class\}`weakfeedback\.(\w+\.\w+)`", path.read_text())):

@@ -1,17 +1,18 @@
 """What CSB-MK does as printed: its regret grows linearly.
 
-Three faults of the printed algorithm can be put back into the mended one. The first two spoil it, each alone:
+Three faults of the printed algorithm can be put back into the repaired one. Each of the first two alone is enough to
+break it:
 
 * *forgets*: the equation that updates theta_hat sets it to 0 for a known arm that gets nothing in a round, and
   afterwards "theta_hat if H_i happens" is 0 for ever. In the end the knapsack finds arms that weigh nothing.
 * *exact*: an arm is known when theta_u - theta_l <= gamma. If theta_l was set to theta_u - gamma (which happens when a
   threshold found before is confirmed), the difference is larger than gamma in doubles, and the search never ends.
-* *carries*: zeros counted at one amount go on counting when another amount is tried, so that an amount is taken for
-  sufficient after fewer than W rounds, which delta does not cover. On these two instances it does no harm.
+* *carries*: zeros counted at one amount still count when another amount is tried, so an amount is accepted after fewer
+  than W rounds, which delta does not cover. On these two instances it does no harm.
 
-Besides, the event B_i charges the arm that is searched among known thresholds with the middle of its interval, not with
-what it gets, so that the budget can be exceeded; the loop refuses such a round, so this one is mended throughout.
-W_delta is rounded up throughout: a count never equals a number that is not whole.
+In addition, the event B_i charges the arm that is searched among known thresholds with the middle of its interval, not
+with what it gets, so the budget can be exceeded. The loop refuses such a round, so this fault is always repaired.
+W_delta is always rounded up: a count never equals a number that is not whole.
 
 Run ``python docs/printed/csb_mk_as_printed.py``.
 """
@@ -40,7 +41,7 @@ class PrintedCsbMk(CsbMk):
         self.carries = "carries" in faults
 
     def explore(self, mu):
-        """Event H asks for theta_u, but theta_hat is given, whatever has become of it."""
+        """Event H needs theta_u, but theta_hat is given, whatever it has become."""
         allocation = np.zeros(self.K)
         room = self.Q * (1.0 + SLACK)
         used = 0.0
@@ -65,7 +66,7 @@ class PrintedCsbMk(CsbMk):
         return allocation
 
     def update(self, allocation, observed, rng):
-        """As mended, but theta_hat of a known arm that got nothing is 0 from now on."""
+        """As repaired, but theta_hat of a known arm that got nothing is 0 from now on."""
         searching = not self.found
         self.keep_set(allocation)
         for i in range(self.K):
@@ -81,7 +82,7 @@ class PrintedCsbMk(CsbMk):
         self.advance()
 
     def narrow(self, i, amount, lost):
-        """As mended, but zeros at another amount may go on counting."""
+        """As repaired, but zeros at another amount may still count."""
         if abs(amount - self.probed[i]) > TINY:
             self.probed[i] = amount
             if not self.carries:
@@ -99,7 +100,7 @@ class PrintedCsbMk(CsbMk):
         return zeros
 
     def settle(self, i):
-        """As mended, but perhaps without the tolerance."""
+        """As repaired, but optionally without the tolerance."""
         self.theta_hat[i] = self.theta_u[i]
         tolerance = 0.0 if self.exact else TINY
         if self.theta_u[i] - self.theta_l[i] <= self.gamma + tolerance:
@@ -107,7 +108,7 @@ class PrintedCsbMk(CsbMk):
 
 
 def compare(instance, horizon, replications):
-    """Mean regret after one, two and four quarters of the horizon, by faults."""
+    """Return the mean regret after one, two and four quarters of the horizon, by faults."""
     problem = load(instance)
     # delta as in the thesis's experiments with T = 10 000, whatever the horizon here: the search is the same
     common = (problem.arms, problem.budget, 0.1, 1e-4, 0.01)

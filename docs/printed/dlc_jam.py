@@ -22,7 +22,7 @@ MEANS = np.round(np.arange(0.95, 0.45, -0.05), 2)
 
 
 class PrintedDlc(Dlc):
-    """DLC whose players move to their arm as soon as they have heard of it."""
+    """DLC whose players move to their arm as soon as they know it."""
 
     def starts_at_once(self):
         """Always, as printed."""
@@ -30,7 +30,7 @@ class PrintedDlc(Dlc):
 
 
 def conversation(seed):
-    """Play until all players have heard their word; the slots of the communication and the players."""
+    """Play until all players have heard their word; return the slots of the communication and the players."""
     players = [PrintedDlc(ARMS, 0.3, 0.05, tolerance="eps") for _ in range(PLAYERS)]
     rngs = [generator(seed, 0, 1, n) for n in range(PLAYERS)]
     world = MultiplayerProblem(MEANS, PLAYERS).world()
@@ -64,7 +64,7 @@ def show(seed):
 
 
 def first_jam():
-    """The first seed whose conversation is jammed."""
+    """Return the first seed whose conversation is jammed."""
     seed = 0
     while not any(player.garbled for player in conversation(seed)[1]):
         seed += 1
@@ -72,7 +72,7 @@ def first_jam():
 
 
 def shares(replications):
-    """The share of runs that end with all players on the best arms, for each rule."""
+    """Return the share of runs that end with all players on the best arms, for each rule."""
     problem = MultiplayerProblem(MEANS, PLAYERS)
     options = {"epsilon": 0.3, "delta": 0.05, "tolerance": "eps"}
     policies = {

@@ -29,7 +29,7 @@ class Described:
         return ""
 
     def available(self, data: Any = None) -> bool:
-        """Return whether ``load`` would succeed. ``unavailable`` tells why not."""
+        """Return whether ``load`` would succeed. ``unavailable`` says why not."""
         return self.unavailable(data) == ""
 
 

@@ -1,4 +1,4 @@
-"""What the problems of all settings share: they cannot be changed, count in integers and have a fingerprint."""
+"""What the problems of all settings share: they cannot be changed, know their size, and have a fingerprint."""
 
 from __future__ import annotations
 
@@ -49,6 +49,15 @@ def counts_table(name: str, counts: Any, width: int) -> np.ndarray:
     if table.ndim < 1 or table.shape[-1] != width or table.dtype.kind not in "iu":
         raise ValueError(f"{name} must be integers of shape (..., {width}), got {table.dtype} {table.shape}")
     return table
+
+
+def check_arms(problem: Any, policy: Any, noun: str = "arms") -> None:
+    """Reject a policy that was made for another number of arms."""
+    arms = getattr(policy, "K", problem.arms)
+    if arms != problem.arms:
+        raise ValueError(
+            f"{type(policy).__name__} was made for {arms} {noun}, the problem has {problem.arms}"
+        )
 
 
 def fingerprint(head: str, *arrays: np.ndarray) -> str:

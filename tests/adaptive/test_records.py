@@ -65,7 +65,7 @@ def test_words_and_missing_scores(recorded, tmp_path):
         ({"costs": [1]}, "costs must be 3 numbers"),
         ({"file": "log.txt"}, r"ends in .csv or .parquet or .pq, got 'log.txt'"),
         ({"file": "nowhere.csv"}, "cannot be read"),
-        ({"file": "broken.parquet"}, "is no table"),
+        ({"file": "broken.parquet"}, "is not a table"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_told_in_one_line(recorded, tmp_path, monkeypatch, changed, message):

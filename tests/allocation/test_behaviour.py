@@ -37,10 +37,9 @@ FACTORIES = {
 }
 
 
+@pytest.mark.slow  # all public policies pass these checks on one problem in every run of the tests
 @pytest.mark.parametrize("name", FACTORIES)
-@pytest.mark.parametrize(
-    ("setting", "rewards"), [("loss", "bernoulli"), pytest.param("reward", "uniform", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("setting", "rewards"), [("loss", "bernoulli"), ("reward", "uniform")])
 def test_conformance(name, setting, rewards):
     thresholds = SAME if name.endswith(("SK", "ST", "SU")) else THRESHOLDS
     problem = AllocationProblem(MEANS, thresholds, 1.2, setting, rewards)

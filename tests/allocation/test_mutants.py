@@ -219,7 +219,8 @@ def test_mutants_of_policies_are_caught(module, old, new):
         (knapsack, "pack_again", csb_mk, "if w[i] <= w[j] and v[i] >= v[j]:", "if v[i] >= v[j]:"),
         (knapsack, "pack_again", csb_mk, "bound - abs(gain) > enough", "bound - 2.0 * abs(gain) > enough"),
         (knapsack, "pack_again", csb_du, "weights[i] <= room and gain > 0.0", "gain > 0.0"),
-        (knapsack, "pack_again", known_thresholds, "        elif gain > 0.0:\n", "        else:\n"),
+        (knapsack, "pack_again", known_thresholds,
+         "elif gain > 0.0:\n            value += v[k]", "else:\n            value += v[k]"),
     ],
     ids=short,
 )  # fmt: skip

@@ -123,6 +123,19 @@ def test_json_has_numbers_for_each_value(run):
         assert isinstance(one["final"][0]["mean"], float)
 
 
+def test_a_run_without_a_sweep_is_refused_its_folder_and_the_other_way_round(run, folder, call):
+    plain, swept = HEAD + PROBLEM, HEAD + PROBLEM + "[sweep]\nhorizon = [40, 80]\n"
+    for first, second, kind in ((plain, swept, "without"), (swept, plain, "with")):
+        run(first, "--overwrite")
+        before = (folder / "out" / "results.parquet").read_bytes()
+        (folder / "many.toml").write_text(second)
+        result = call("run", "many.toml", "--out", "out")
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+        words = f"out has the results of a run {kind} a sweep; give another folder with --out, or --overwrite"
+        assert words in result.stderr
+        assert (folder / "out" / "results.parquet").read_bytes() == before
+
+
 def test_fewer_values_leave_nothing_of_the_others(run, folder, call):
     run(HEAD + PROBLEM + "[sweep]\nalpha = [0.6, 1.5, 1.7]\n")
     run(HEAD + PROBLEM + "[sweep]\nalpha = [0.6, 1.5]\n")

@@ -91,7 +91,7 @@ def test_another_configuration_is_refused(tmp_path, options, name):
 def test_another_problem_is_refused(tmp_path):
     go(tmp_path, replications=1)
     other = CascadeProblem.bsc([0.4, 0.2, 0.1], costs=[0.05, 0.15, 0.41])
-    with pytest.raises(StoreMismatch, match="its problem is"):
+    with pytest.raises(StoreMismatch, match=r"its problem is another one; give another folder$"):
         simulate(other, {"p": UssTs(other.costs)}, horizon=100_000, replications=1, store=tmp_path)
 
 

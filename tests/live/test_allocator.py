@@ -1,7 +1,5 @@
 """The live allocator: decisions, feedback, misuse, threads, reports."""
 
-import threading
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,6 +17,7 @@ from tests.live.allocations import (
     shown,
     snapshot,
 )
+from tests.threads import in_threads
 
 from weakfeedback.allocation import CsbSu, CsbTs, KnownThresholds
 from weakfeedback.catalog import make_policy, option_names
@@ -253,11 +252,9 @@ def test_seeds_of_every_kind():
 def test_eight_threads_lose_nothing():
     allocator = make("CSB-DU", gamma=0.05)
     seen = np.zeros((8, 4))
-    start = threading.Barrier(8)
 
     def work(thread):
         rng = np.random.default_rng(thread)
-        start.wait()
         for step in range(60):
             decision = allocator.decide()
             if step % 5 == 4:
@@ -269,11 +266,7 @@ def test_eight_threads_lose_nothing():
             seen[thread] += observed
             allocator.report()
 
-    threads = [threading.Thread(target=work, args=(thread,)) for thread in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(8, work)
     assert (allocator.rounds, allocator.pending) == (8 * 48, [])
     assert allocator.report().observed.tolist() == seen.sum(axis=0).tolist()
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.threads import in_threads
 
 from weakfeedback.cascade import HanawalHeuristic, UssTs, UssUcb
 from weakfeedback.live import (
@@ -278,10 +279,8 @@ def test_a_policy_that_chooses_a_stage_that_does_not_exist_is_caught():
 def test_eight_threads_lose_nothing():
     cascade = Cascade([sign, parity, parity], [1, 4, 25], error_cost=100, policy="Random", seed=0)
     counts = np.zeros((8, 3), dtype=int)
-    start = threading.Barrier(8)
 
     def work(thread):
-        start.wait()
         for step in range(150):
             if step % 3 == 0:
                 counts[thread, cascade(step).arm] += 1
@@ -295,11 +294,7 @@ def test_eight_threads_lose_nothing():
                 cascade.cancel(cascade.decide().id)
             cascade.report()
 
-    threads = [threading.Thread(target=work, args=(thread,)) for thread in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(8, work)
     assert (cascade.rounds, cascade.pending) == (800, [])
     report = cascade.report()
     total = counts.sum(axis=0)

@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-import threading
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.threads import in_threads
 
 from weakfeedback.catalog import make_policy
 from weakfeedback.contextual import FixedArm, PairFeatures, QuadraticFeatures, Supervised, UssPd
@@ -349,10 +349,8 @@ def test_features_must_fit_a_policy_object():
 
 def test_eight_threads_lose_nothing():
     cascade = make("USS-PD-lambdaI", [lambda x: 0, lambda x: 0, lambda x: 1])
-    start = threading.Barrier(8)
 
     def work(thread):
-        start.wait()
         for step in range(24):
             x = CONTEXTS[(24 * thread + step) % 400]
             if step % 3 == 0:
@@ -363,11 +361,7 @@ def test_eight_threads_lose_nothing():
             else:
                 cascade.cancel(cascade.decide(x).id)
 
-    threads = [threading.Thread(target=work, args=(thread,)) for thread in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(8, work)
     assert (cascade.rounds, cascade.pending) == (128, [])
     assert cascade.policy.t == 128
     assert cascade.policy.n[cascade.policy.pair[0, 1]] == cascade.report().comparisons[0, 1]

@@ -5,7 +5,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-import threading
 import warnings
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from tests.live.killed import kind_of
 from tests.live.kinds import BY_ID, KINDS, STAGES, learned, play, state
+from tests.threads import in_threads
 
 from weakfeedback import (
     Allocator,
@@ -460,8 +460,9 @@ def test_answers_that_were_paid_for_are_returned_from_a_full_disk(path, monkeypa
             cascade.decide()
         with pytest.warns(DurabilityWarning, match="in memory only"):
             answer = cascade(7)
-        with pytest.warns(DurabilityWarning, match="in memory only"):
-            assert len(cascade.answers([1, 2, 3])) == 3
+        with pytest.warns(DurabilityWarning, match="in memory only") as warned:
+            assert len(cascade.predict([1, 2, 3])) == 3
+        assert {one.filename for one in warned} == {__file__}  # not a line of the package
         with pytest.raises(OSError, match="No space left"):
             cascade.warm_start([[0, 1, 1]])
         assert KINDS["Cascade"].load(path).rounds == 0
@@ -541,27 +542,17 @@ def test_decisions_that_nobody_answers_expire(path):
 def test_eight_threads_are_acknowledged_by_the_disk(kind_by_id, path):
     kind = kind_by_id
     thing = kind.open(path)
-    rounds, failures = 6, []
-    start = threading.Barrier(8)
+    rounds = 6
 
-    def work():
-        try:
-            start.wait()
-            for _ in range(rounds):
-                id, decided = kind.decide(thing)
-                assert id in kind.load(path).pending
-                kind.feedback(thing, id, kind.content(id, decided))
-                assert id not in kind.load(path).pending
-                assert kind.feedback(thing, id, kind.content(id, decided)) == "duplicate"
-        except BaseException as error:
-            failures.append(error)
+    def work(_):
+        for _ in range(rounds):
+            id, decided = kind.decide(thing)
+            assert id in kind.load(path).pending
+            kind.feedback(thing, id, kind.content(id, decided))
+            assert id not in kind.load(path).pending
+            assert kind.feedback(thing, id, kind.content(id, decided)) == "duplicate"
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    in_threads(8, work)
     assert thing.rounds == kind.load(path).rounds == 8 * rounds
     assert state(kind.load(path)) == state(thing)
     abandon(thing)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.threads import in_threads
 
 from weakfeedback.live import ledger as module
 from weakfeedback.live.ledger import FeedbackConflict, Ledger, PendingDecision, UnknownDecision, fingerprint
@@ -288,11 +289,9 @@ def test_threads_lose_nothing():
     ledger = Ledger()
     outcomes = Counter()
     guard = threading.Lock()
-    start = threading.Barrier(8)
 
     def work(thread):
         mine = Counter()
-        start.wait()
         for step in range(500):
             id = ledger.open(thread)
             if step % 5 == 0:
@@ -306,11 +305,7 @@ def test_threads_lose_nothing():
         with guard:
             outcomes.update(mine)
 
-    threads = [threading.Thread(target=work, args=(thread,)) for thread in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(8, work)
     # Of 500 steps 100 cancel, 100 leave their decision open and 300 answer twice.
     assert outcomes == {"cancelled": 800, "left": 800, "accepted": 2400, "duplicate": 2400}
     assert ledger.rounds == 2400

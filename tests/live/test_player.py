@@ -1,12 +1,12 @@
 """The live player: slots, misuse, threads, saved states, and the same choices as in a simulation."""
 
 import json
-import threading
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.threads import in_threads
 
 from weakfeedback import simulate
 from weakfeedback.catalog import make_policy, policy_class
@@ -271,7 +271,7 @@ def test_eight_threads_observe_each_slot_once():
     player = Player(5, seed=0, **FAST)
     learned = []
 
-    def work():
+    def work(_):
         for _ in range(200):
             slot = player.slot
             player.choose()
@@ -281,11 +281,7 @@ def test_eight_threads_observe_each_slot_once():
                 continue
             learned.append(slot)
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(8, work)
     assert sorted(learned) == list(range(player.slot))
     assert player.report().slots == player.slot > 0
 

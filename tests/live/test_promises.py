@@ -6,6 +6,7 @@ import time
 
 import pytest
 from tests.live.kinds import BY_ID, KINDS, play, state
+from tests.threads import in_threads
 
 from weakfeedback import FeedbackConflict, PendingDecision, Player, UnknownDecision, WrongSlot
 from weakfeedback.live import ledger
@@ -121,32 +122,22 @@ def test_too_many_open_decisions_are_an_error_not_a_guess(kind_by_id, monkeypatc
 def test_eight_threads_lose_nothing(kind_by_id, order):
     """Each thread answers its own decisions, or those that another one made."""
     kind, thing = kind_by_id, kind_by_id.make()
-    rounds, accepted, failures, lock = 40, [], [], threading.Lock()
-    made, start = [], threading.Barrier(8)
+    rounds, accepted, made, lock = 40, [], [], threading.Lock()
 
     def take():
         with lock:
             return made.pop(random.randrange(len(made)))
 
-    def work():
-        try:
-            start.wait()
-            for _ in range(rounds):
+    def work(_):
+        for _ in range(rounds):
+            with lock:
+                made.append(kind.decide(thing)) if order == "others" else None
+            id, decided = take() if order == "others" else kind.decide(thing)
+            if kind.feedback(thing, id, kind.content(id, decided)) == "accepted":
                 with lock:
-                    made.append(kind.decide(thing)) if order == "others" else None
-                id, decided = take() if order == "others" else kind.decide(thing)
-                if kind.feedback(thing, id, kind.content(id, decided)) == "accepted":
-                    with lock:
-                        accepted.append(id)
-        except BaseException as error:
-            failures.append(error)
+                    accepted.append(id)
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    in_threads(8, work)
     assert sorted(accepted) == list(range(1, 8 * rounds + 1))
     assert (thing.rounds, thing.pending) == (8 * rounds, [])
 
@@ -158,9 +149,9 @@ def test_eight_threads_that_give_the_same_feedback_teach_it_once(kind):
     rounds = threading.Barrier(8)
     decision = []
 
-    def work(leader):
+    def work(n):
         for _ in range(40):
-            if leader:
+            if n == 0:
                 decision[:] = [kind.decide(thing)]
             rounds.wait()
             id, decided = decision[0]
@@ -172,11 +163,7 @@ def test_eight_threads_that_give_the_same_feedback_teach_it_once(kind):
                 outcomes.append(outcome)
             rounds.wait()
 
-    threads = [threading.Thread(target=work, args=(n == 0,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(8, work)
     assert (outcomes.count("accepted"), outcomes.count("duplicate")) == (40, 7 * 40)
     assert state(thing) == state(twin)
 

@@ -4,11 +4,11 @@ import asyncio
 import json
 import random
 import shutil
-import threading
 import time
 
 import numpy as np
 import pytest
+from tests.threads import in_threads
 
 from weakfeedback import Costed, FeedbackConflict, JournalError, Router, StateError, UnknownDecision, simulate
 from weakfeedback.routing import DoubleThompson, PayToCompare
@@ -285,21 +285,8 @@ def test_models_elsewhere_cannot_be_called():
 
 
 def test_eight_threads_lose_nothing():
-    router, failures = make(), []
-
-    def work():
-        try:
-            for _ in range(30):
-                play(router, 1)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
+    router = make()
+    in_threads(8, lambda _: play(router, 30))
     assert (router.rounds, router.pending) == (240, [])
     assert router.policy.t == 240
     assert not router.policy.asked.any()

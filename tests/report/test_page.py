@@ -220,7 +220,8 @@ var tries = 0, wait = setInterval(function () {  // a browser without a window t
 
 @pytest.mark.parametrize(("before", "after"), [(1200, 390), (390, 844)])
 def test_names_are_whole_and_a_turned_phone_draws_again(tmp_path, before, after):
-    section = Section("one", "One", results_of(LONG))
+    link = "weakfeedback/allocation/policies/known_thresholds_of_all_arms.py"  # wider than a phone
+    section = Section("one", "One", results_of(LONG), links=[(link, "code.html")])
     path = write_report(tmp_path / "report", "One", [section])[0]
     found = probe(path, CUT.replace("%d", str(after)), tmp_path, width=before)
     assert found["wide"] <= after

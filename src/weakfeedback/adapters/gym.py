@@ -72,7 +72,7 @@ class WeakFeedbackEnv(gymnasium.Env):
         """Play one round: observation, reward, terminated, truncated and info. A refused action plays no round."""
         if self._left == 0:
             raise ValueError("the environment must be reset before it can be stepped")
-        decision = self._checked(action)
+        decision = self._check_action(action)
         observation, reward = self._play(decision)
         self._left -= 1
         return observation, reward, False, self._left == 0, self._info()
@@ -80,7 +80,7 @@ class WeakFeedbackEnv(gymnasium.Env):
     def _info(self) -> dict[str, Any]:
         return {"regret": float(self._problem.measures(self._counts)["regret"])}
 
-    def _checked(self, action: Any) -> Any:
+    def _check_action(self, action: Any) -> Any:
         return integer("action", action, 0, self._problem.arms - 1)
 
     def _begin(self) -> Any:
@@ -249,7 +249,7 @@ class AllocationEnv(WeakFeedbackEnv):
         total = float(seen.sum())
         return seen, total if self._world.reward else -total
 
-    def _checked(self, action: Any) -> np.ndarray:
+    def _check_action(self, action: Any) -> np.ndarray:
         """Return the allocation of these weights."""
         arms = self._problem.arms
         try:

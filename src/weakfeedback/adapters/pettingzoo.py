@@ -113,7 +113,7 @@ class MultiplayerEnv(ParallelEnv):
 
     def step(self, actions: dict[str, Any]) -> tuple[dict[str, Any], ...]:
         """Play one round: observations, rewards, terminations, truncations and infos, by player."""
-        arms = self._checked(actions)
+        arms = self._check_actions(actions)
         rewards = np.empty(self._problem.arms)
         self._world.draw(rewards, self._rng)
         crowd = np.bincount(arms, minlength=self._problem.arms + 1)[:-1]
@@ -140,7 +140,7 @@ class MultiplayerEnv(ParallelEnv):
     def render(self) -> None:
         """Do nothing: there is no picture."""
 
-    def _checked(self, actions: dict[str, Any]) -> list[int]:
+    def _check_actions(self, actions: dict[str, Any]) -> list[int]:
         if not self.agents:
             raise ValueError("the environment must be reset before it can be stepped")
         if set(actions) != set(self.agents):

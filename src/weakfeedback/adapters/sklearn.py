@@ -184,19 +184,19 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the answers of the stage ``stop_``; nothing is learned."""
-        found: np.ndarray = self._asked(X).predict(X)
+        found: np.ndarray = self._choose_stage(X).predict(X)
         return found
 
     @available_if(_have("predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probabilities that the stage ``stop_`` gives to ``classes_``."""
-        stage = self._asked(X)
+        stage = self._choose_stage(X)
         found = stage.predict_proba(X)
         probabilities = np.zeros((found.shape[0], self.classes_.size))
         probabilities[:, np.searchsorted(self.classes_, stage.classes_)] = found
         return probabilities
 
-    def _asked(self, X: Any) -> Any:
+    def _choose_stage(self, X: Any) -> Any:
         self._check(X)
         return self.stages_[self.stop_]
 
@@ -214,7 +214,7 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; with ``deep`` those of named stages too."""
         params: dict[str, Any] = super().get_params(deep=deep)
-        for name, stage in _named(self.stages) if deep else ():
+        for name, stage in _name_stages(self.stages) if deep else ():
             params[name] = stage
             params |= {f"{name}__{key}": value for key, value in stage.get_params(deep=True).items()}
         return params
@@ -223,10 +223,10 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Set parameters; ``name=classifier`` replaces a named stage, ``name__parameter`` sets one of its own."""
         if "stages" in params:
             self.stages = params.pop("stages")
-        names = [name for name, _ in _named(self.stages)]
+        names = [name for name, _ in _name_stages(self.stages)]
         replaced = {name: params.pop(name) for name in names if name in params}
         if replaced:
-            self.stages = [(name, replaced.get(name, stage)) for name, stage in _named(self.stages)]
+            self.stages = [(name, replaced.get(name, stage)) for name, stage in _name_stages(self.stages)]
         super().set_params(**params)
         return self
 
@@ -252,7 +252,7 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             self.cascade_ = Cascade.from_state(state["cascade_"], self.stages_)
 
 
-def _named(stages: Any) -> list[tuple[str, Any]]:
+def _name_stages(stages: Any) -> list[tuple[str, Any]]:
     """Return the pairs (name, classifier), none if the stages have no names."""
     listed = list(stages) if isinstance(stages, (list, tuple)) else []
     pairs = [stage for stage in listed if isinstance(stage, tuple) and len(stage) == 2]
@@ -261,7 +261,7 @@ def _named(stages: Any) -> list[tuple[str, Any]]:
 
 def _estimators(stages: Any, check: bool = True) -> list[Any]:
     """Return the classifiers without their names."""
-    found = [stage for _, stage in _named(stages)]
+    found = [stage for _, stage in _name_stages(stages)]
     if not found and isinstance(stages, (list, tuple)):
         found = list(stages)
     if not check:
@@ -270,7 +270,7 @@ def _estimators(stages: Any, check: bool = True) -> list[Any]:
         raise ValueError(
             f"stages must be a list of classifiers or of pairs (name, classifier), got {brief(stages)}"
         )
-    names = [name for name, _ in _named(stages)]
+    names = [name for name, _ in _name_stages(stages)]
     if not all(isinstance(name, str) and name and "__" not in name for name in names):
         raise ValueError(f"the names of stages must be words without '__', got {brief(names)}")
     if len(set(names)) != len(names) or set(names) & set(CascadeClassifier._get_param_names()):

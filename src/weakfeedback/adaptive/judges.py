@@ -15,8 +15,8 @@ def calibration(
 ) -> tuple[list[int], np.ndarray, float]:
     """Regress "the last stage is right" on its score and on how many earlier stages agree with it.
 
-    Return the labels met, the weights of (1, logit(score) / 2, share of earlier stages that agree), and eta: how often,
-    when the last stage is wrong and an earlier one differs from it, an earlier one is right.
+    Return the labels that occur, the weights of (1, logit(score) / 2, share of earlier stages that agree), and eta: how
+    often, when the last stage is wrong and an earlier one differs from it, an earlier one is right.
     """
     answers, target = _labels("outputs", outputs), _labels("truth", truth)
     if answers.ndim != 2 or answers.shape[1] != stages or answers.dtype.kind not in "biu" or len(answers) < 1:

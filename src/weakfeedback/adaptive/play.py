@@ -5,6 +5,7 @@ import numpy as np
 from weakfeedback.adaptive.rehearsal import Protocol
 from weakfeedback.decisions import checked_bool
 from weakfeedback.engine.loop import Loop
+from weakfeedback.problem import check_arms
 
 
 def play(policy, world, world_rng, rng, marks, counts, table):
@@ -50,11 +51,7 @@ def play(policy, world, world_rng, rng, marks, counts, table):
 
 def fits(problem, policy):
     """Refuse a policy that was made for another number of stages, or whose judge cannot use these scores."""
-    arms = getattr(policy, "K", problem.arms)
-    if arms != problem.arms:
-        raise ValueError(
-            f"{type(policy).__name__} was made for {arms} stages, the problem has {problem.arms}"
-        )
+    check_arms(problem, policy, "stages")
     if callable(getattr(policy, "check_judge", None)):
         policy.check_judge(problem.last_scores)
 

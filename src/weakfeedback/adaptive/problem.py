@@ -25,12 +25,12 @@ class AdaptiveProblem(FrozenProblem):
     Setting
     -------
     In every round a row of a table is drawn. The stages are run one after the other. After each the learner sees its
-    answer and its score (how sure it is) and stops, or pays for the next one. The answer of a round is that of the last
-    stage run. A round costs the prices of the stages run, and 1 more if the answer is wrong.
+    answer and its score (how confident it is) and stops, or pays for the next one. The answer of a round is that of the
+    last stage run. A round costs the prices of the stages run, and 1 more if the answer is wrong.
 
     What is hidden
     --------------
-    The truth, in every round and for ever, and what the stages that were not run would have said.
+    The truth, in every round and for ever, and the answers of the stages that were not run.
 
     What is seen
     ------------
@@ -40,17 +40,17 @@ class AdaptiveProblem(FrozenProblem):
     Regret
     ------
     The measure ``regret`` is the *cost against the best fixed arm*: what was paid, errors included, minus
-    t * min(fixed_costs). It is computed from the rows met, and may be negative: a rule that looks at the answers can be
-    better than every fixed arm.
+    t * min(fixed_costs). It is computed from the rows drawn, and may be negative: a rule that looks at the answers can
+    be better than every fixed arm.
 
     Arguments
     ---------
     truth : n labels
         Integers, booleans or strings.
     outputs : labels, shape (n, K)
-        What stage k said of row r.
+        The answer of stage k to row r.
     scores : numbers, shape (n, K), or None
-        How sure it was; larger is surer. NaN: it does not tell.
+        How confident it was; larger is more confident. NaN: it gave no score.
     costs : K numbers >= 0
         The price of each stage, *not* cumulative, in units of the price of an error.
     chances : numbers in [0, 1], shape (n, L), or a mapping from labels to n numbers; or None
@@ -60,14 +60,14 @@ class AdaptiveProblem(FrozenProblem):
     Attributes
     ----------
     arms, labels, costs, cumulative
-        K, L, the prices, and what stopping at each stage costs in all.
+        K, L, the prices, and the total cost of stopping at each stage.
     errors, fixed_costs, best_fixed
-        The error rate of each stage, what a round that always stops there costs, and the best (the last of those within
-        1e-12).
+        The error rate of each stage, the cost per round of always stopping there, and the best stage (the last of those
+        within 1e-12).
 
     Examples
     --------
-    The second stage knows better where the first is unsure:
+    The second stage is better where the first has a low score:
 
     >>> problem = AdaptiveProblem([0, 1, 1, 1], [[0, 0], [1, 1], [1, 1], [0, 1]],
     ...                           [[0.9, 1], [0.9, 1], [0.9, 1], [0.6, 1]], costs=[0.05, 0.2])
@@ -143,8 +143,8 @@ class AdaptiveProblem(FrozenProblem):
     def best_rule(self) -> BestRule:
         """The best of all stopping rules for the law of this table, by backward induction over all that can be seen.
 
-        It needs the truth. Where scores take many values almost every row is a state of its own, and the rule that of
-        somebody who knows the truth; round the scores first.
+        It needs the truth. Where scores take many values, almost every row is its own state, and the rule knows the
+        truth of each row; round the scores first.
         """
         return best_rule(self._outputs, self._scores, self._wrong, self.costs)
 
@@ -166,7 +166,7 @@ class AdaptiveProblem(FrozenProblem):
     def measures(self, counts: Any) -> dict[str, np.ndarray]:
         """Turn counts, shape (..., K + 1), into regret, cost, total_cost and the stops at each stage.
 
-        cost is what the stages cost; total_cost adds the errors met; regret is total_cost - t * min(fixed_costs).
+        cost is what the stages cost; total_cost adds the errors made; regret is total_cost - t * min(fixed_costs).
         """
         table = counts_table("counts", counts, self.arms + 1)
         cost = np.zeros(table.shape[:-1])
@@ -186,7 +186,7 @@ class AdaptiveProblem(FrozenProblem):
 
 
 def _encode(truth: Any, outputs: Any) -> tuple[list[Any], np.ndarray, np.ndarray]:
-    """The labels that occur, sorted, and truth and outputs as their places among them."""
+    """Return the labels that occur, sorted, and truth and outputs as indices into them."""
     target, answers = _labels("truth", truth), _labels("outputs", outputs)
     if target.ndim != 1 or answers.ndim != 2 or answers.shape[0] != target.size or answers.size == 0:
         raise ValueError(
@@ -202,7 +202,7 @@ def _encode(truth: Any, outputs: Any) -> tuple[list[Any], np.ndarray, np.ndarray
 
 
 def _labels(name: str, values: Any) -> np.ndarray:
-    """An array of whole numbers or of text."""
+    """Return an array of whole numbers or of text."""
     allowed = "a rectangular array of labels that are integers, booleans or strings"
     try:
         array = np.asarray(plain(values))
@@ -221,7 +221,7 @@ def _labels(name: str, values: Any) -> np.ndarray:
 
 
 def _scores(values: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Scores as floats; NaN everywhere if there are none."""
+    """Return scores as floats; NaN everywhere if there are none."""
     if values is None:
         return np.full(shape, np.nan)
     found = real_numbers("scores", values)
@@ -231,7 +231,7 @@ def _scores(values: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _chances(values: Any, known: list[Any], answers: np.ndarray) -> np.ndarray:
-    """What the last stage believes of every stage's answer, shape (n, K); no columns if it does not tell."""
+    """Return the last stage's probability of every stage's answer, shape (n, K); no columns if it gives none."""
     if values is None:
         return np.zeros((len(answers), 0))
     if isinstance(values, Mapping):

@@ -42,7 +42,7 @@ def read_problem(
     except OSError as error:
         raise ValueError(f"file {brief(str(file))} cannot be read: {error.strerror or error}") from None
     except Exception as error:  # the parsers raise many kinds
-        raise ValueError(f"file {brief(str(file))} is no table: {brief(str(error))}") from None
+        raise ValueError(f"file {brief(str(file))} is not a table: {brief(str(error))}") from None
     target = _column(table, "truth", truth)
     answers = np.column_stack([_column(table, "outputs", name) for name in _names("outputs", outputs)])
     sure = None

@@ -5,6 +5,7 @@ import numpy as np
 from weakfeedback.allocation.rehearsal import Protocol
 from weakfeedback.decisions import REACH, allocation_words, checked_allocation
 from weakfeedback.engine.loop import Loop
+from weakfeedback.problem import check_arms
 
 ROUNDS, SEARCHING, FOUND, EQUIVALENT, SERVED = 0, 1, 2, 3, 4  # indices of counts; served_0 is the fifth
 
@@ -53,9 +54,7 @@ def play(policy, world, world_rng, rng, marks, counts, table):
 
 
 def _fits(problem, policy):
-    arms = getattr(policy, "K", problem.arms)
-    if arms != problem.arms:
-        raise ValueError(f"{type(policy).__name__} was made for {arms} arms, the problem has {problem.arms}")
+    check_arms(problem, policy)
     budget = getattr(policy, "Q", problem.budget)
     if abs(budget - problem.budget) > REACH * problem.budget:
         raise ValueError(
@@ -68,8 +67,10 @@ def _fits(problem, policy):
             f"setting={problem.outcome!r}"
         )
     estimate = getattr(policy, "theta_hat", None)
-    if estimate is not None and np.shape(estimate) != (arms,):
-        raise ValueError(f"theta_hat of {type(policy).__name__} must be {arms} numbers, got {estimate!r}")
+    if estimate is not None and np.shape(estimate) != (problem.arms,):
+        raise ValueError(
+            f"theta_hat of {type(policy).__name__} must be {problem.arms} numbers, got {estimate!r}"
+        )
 
 
 def _counters(problem):

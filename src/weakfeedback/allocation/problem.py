@@ -49,20 +49,20 @@ class AllocationProblem(FrozenProblem):
     setting : "loss" or "reward"
     rewards : "bernoulli" or "uniform"
         The law of the outcomes. Uniform ones lie in [mu_i - .1, mu_i + .1] and are clipped to [0, 1], which moves the
-        mean of an arm near 0 or 1 (mu = .98 becomes .964). The regret counts with the stated mu.
+        mean of an arm near 0 or 1 (mu = .98 becomes .964). Regret is computed with the stated mu.
 
     Attributes
     ----------
     arms, means, thresholds, budget, outcome, law
         K, mu, theta, Q, "loss" or "reward", "bernoulli" or "uniform". ``setting`` is "allocation".
     optimal_set : K bools
-        The arms to serve; of several optimal sets, the one that leaves most of the budget.
+        The arms to serve; if several sets are optimal, the one that leaves most of the budget.
     optimal_allocation : K numbers
         theta_i on the optimal set, otherwise 0.
     optimal_value : float
         The sum of mu_i over the optimal set.
     residual, gamma : float
-        What the optimal allocation leaves, r, the largest among optimal sets; and r / K.
+        The budget r that the optimal allocation leaves, the largest among optimal sets; and r / K.
     same_threshold : bool
         Whether all thresholds are equal.
     largest_gap, smallest_gap : float
@@ -198,7 +198,7 @@ class AllocationProblem(FrozenProblem):
     def _smallest_gap(self, values: np.ndarray, room: float, taken: float) -> float:
         from weakfeedback.allocation.compiled import compiled
 
-        # Arms of threshold 0 are served whatever one does.
+        # Arms of threshold 0 are always served.
         free = math.fsum(values[self.thresholds <= 0.0])
         rest = np.where(self.thresholds > 0.0, values, 0.0)
         ceiling = self.optimal_value - CAPACITY_SLACK * max(1.0, self.optimal_value) - taken - free

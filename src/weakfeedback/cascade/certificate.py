@@ -234,8 +234,8 @@ def _about(count: int) -> str:
     """Return a number with two significant digits.
 
     >>> _about(7), _about(1234), _about(98_765)
-    ('7', '1200', '99 000')
+    ('7', '1200', '99,000')
     """
     scale = 10 ** max(len(str(count)) - 2, 0)
     rounded = round(count / scale) * scale
-    return f"{rounded:,}".replace(",", " ") if rounded >= 10_000 else str(rounded)
+    return f"{rounded:,}" if rounded >= 10_000 else str(rounded)

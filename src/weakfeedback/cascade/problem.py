@@ -68,7 +68,7 @@ class CascadeProblem(RowsProblem):
     ------
     ``gaps[i]`` = total_costs[i] - total_costs[optimal_arm] for every stop at arm i, with
     total_costs = errors + costs. It is computed from the law (or from the empirical law of a data set), not
-    from the outcomes met. The optimal arm is the last of the minimisers; totals within 1e-12 are ties.
+    from the outcomes drawn. The optimal arm is the last of the minimisers; totals within 1e-12 are ties.
 
     Arguments
     ---------
@@ -107,7 +107,7 @@ class CascadeProblem(RowsProblem):
 
     Examples
     --------
-    A dear test that corrects half of the errors of a cheap one, and makes none of its own:
+    An expensive test that corrects half of the errors of a cheap one, and adds none:
 
     >>> problem = CascadeProblem([[1, 1, 1], [1, 0, 1], [1, 0, 0]], [0.6, 0.2, 0.2], costs=[0.1, 0.4])
     >>> problem

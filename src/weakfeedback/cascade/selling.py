@@ -6,6 +6,7 @@ from weakfeedback.cascade.labels import measures_with_labels, most_outputs
 from weakfeedback.cascade.rehearsal import LabelProtocol
 from weakfeedback.decisions import arm_words, checked_arm
 from weakfeedback.engine.loop import Loop
+from weakfeedback.problem import check_arms
 from weakfeedback.validate import number
 
 NOTHING = -1_000_000_007  # placeholder where no output was ever observed
@@ -41,9 +42,7 @@ def play_selling(policy, world, world_rng, rng, marks, counts, table):
 
 def fits(problem, policy):
     """Refuse a policy that was made for other arms or labels."""
-    arms = getattr(policy, "K", problem.arms)
-    if arms != problem.arms:
-        raise ValueError(f"{type(policy).__name__} was made for {arms} arms, the problem has {problem.arms}")
+    check_arms(problem, policy)
     if getattr(policy, "binary_outputs", False) and most_outputs(problem) > 2:
         raise ValueError(
             f"{type(policy).__name__} is for outputs of two labels, the problem has {most_outputs(problem)} in a round"

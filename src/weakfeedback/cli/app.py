@@ -200,10 +200,12 @@ def _run(experiment: UserExperiment, folder: Path, command: str, **ways: Any) ->
     from weakfeedback.cli.output import make_writable, tidy_warnings
     from weakfeedback.engine.store import StoreError, StoreMismatch
     from weakfeedback.experiments.userrun import CHUNKS, run_file
-    from weakfeedback.experiments.usersweep import VALUES, run_sweep
+    from weakfeedback.experiments.usersweep import VALUES, refuse_other_kind, run_sweep
 
     try:
         with tidy_warnings(), writing_to(folder):
+            if not ways["overwrite"]:
+                refuse_other_kind(folder, experiment.sweep is not None)
             if experiment.sweep is None:
                 make_writable(folder / CHUNKS)
                 return run_file(experiment, folder, command, **ways)

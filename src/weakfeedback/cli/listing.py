@@ -153,7 +153,7 @@ def in_words(found: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
             for row in some:
                 yield from _LINES[kind](row, width)
             yield ""
-        yield from _missing(rows)
+        yield from _list_missing(rows)
 
 
 def _setting_lines(row: dict[str, Any], width: int) -> Iterator[str]:
@@ -208,7 +208,7 @@ def _wrap_words(start: str, words: str) -> list[str]:
     return [f"{start}{lines[0]}".rstrip(), *(f"{'':<{len(start)}}{line}" for line in lines[1:])]
 
 
-def _missing(rows: list[dict[str, Any]]) -> Iterator[str]:
+def _list_missing(rows: list[dict[str, Any]]) -> Iterator[str]:
     names = sorted({row["data"] for row in rows if row.get("unavailable")})
     if names:
         yield f"Not found: the data of {', '.join(names)}; set WEAKFEEDBACK_DATA to their folder."

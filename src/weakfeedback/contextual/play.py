@@ -11,6 +11,7 @@ import numpy as np
 from weakfeedback.contextual.rehearsal import PairProtocol, Protocol
 from weakfeedback.decisions import arm_words, checked_arm
 from weakfeedback.engine.loop import Loop
+from weakfeedback.problem import check_arms
 
 HIDDEN = -1_000_000_007  # placeholder in outputs that a policy must not read
 
@@ -109,9 +110,7 @@ def play_pairs(policy, world, world_rng, rng, marks, counts, table):
 
 
 def _fits(problem, policy):
-    arms = getattr(policy, "K", problem.arms)
-    if arms != problem.arms:
-        raise ValueError(f"{type(policy).__name__} was made for {arms} arms, the problem has {problem.arms}")
+    check_arms(problem, policy)
     dimension = getattr(policy, "dimension", problem.dimension)
     if dimension != problem.dimension:
         raise ValueError(
@@ -135,14 +134,11 @@ TRUTH_LOOP = Loop(
     protocol=Protocol(sees_truth=True),
 )
 LOOP = replace(TRUTH_LOOP, play=play, protocol=Protocol(sees_truth=False), with_truth=TRUTH_LOOP)
-PAIR_LOOP = Loop(
-    play_pairs,
+PAIR_LOOP = replace(
+    TRUTH_LOOP,
+    play=play_pairs,
     entry=("select", "update_pairs"),
     world_entry=("begin", "draw", "regret"),
     counters=lambda problem: (*_pulls(problem), "regret_units"),
-    fits=_fits,
-    refusal=lambda problem: arm_words(problem.arms),
-    judge=lambda problem, policy, value: checked_arm(policy, value, problem.arms),
-    chunk_rounds=50_000,
     protocol=PairProtocol(),
 )

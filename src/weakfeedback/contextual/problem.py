@@ -22,9 +22,9 @@ class ContextualProblem(ContextRows):
 
     Setting
     -------
-    In every round a context x is met, a row of a data set: rows are served in turn, in an order shuffled per
-    replication. Arm i is a logistic classifier. The learner sees x, stops the cascade at an arm i and pays the known
-    cost C_i of arms 1 to i together, and 1 more if the label of arm i is wrong.
+    Every round has a context x, a row of a data set: rows are served in turn, in an order shuffled per replication. Arm
+    i is a logistic classifier. The learner sees x, stops the cascade at an arm i and pays the known cost C_i of arms 1
+    to i together, and 1 more if the label of arm i is wrong.
 
     What is hidden
     --------------
@@ -37,7 +37,7 @@ class ContextualProblem(ContextRows):
     Regret
     ------
     ``gaps[row, i]`` = gamma_i(x) + C_i minus its least value over the arms, for every stop at arm i in the context
-    of that row. It is computed from the parameters, not from the labels met. gamma_i(x) is the probability, given
+    of that row. It is computed from the parameters, not from the labels drawn. gamma_i(x) is the probability, given
     x, that arm i is wrong. The simulation adds gaps up in integer units of about 4e-12, so that sums are exact.
 
     Arguments
@@ -67,7 +67,7 @@ class ContextualProblem(ContextRows):
     weak_dominance_fraction : float
         The share of contexts with weak dominance, by its definition, with i*(x) of each context.
     weak_dominance_fraction_fixed : float
-        The same with the best fixed arm ``best_fixed_arm`` in place of i*(x). The fractions printed in the thesis
+        The same with the best fixed arm ``best_fixed_arm`` instead of i*(x). The fractions printed in the thesis
         for its synthetic data are of this kind.
     strong_dominance_fraction : float
         The share of contexts where, almost surely, an arm that is right makes all later arms right.

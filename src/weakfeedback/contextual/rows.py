@@ -89,7 +89,7 @@ class ContextRows(FrozenProblem):
         )
 
     def _margins(self, arms: np.ndarray, disagreement: np.ndarray) -> np.ndarray:
-        """For each row with its arm i: the least C_j - C_i - p_ij over j > i, infinite for the last arm."""
+        """Return, for each row with its arm i, the smallest C_j - C_i - p_ij over j > i, infinite for the last arm."""
         later = self.costs[None, :] - self.costs[arms][:, None] - disagreement[np.arange(len(arms)), arms]
         later[np.arange(self.arms)[None, :] <= arms[:, None]] = math.inf
         found: np.ndarray = later.min(axis=1)
@@ -108,13 +108,13 @@ class ContextRows(FrozenProblem):
         return int(self.optimal_arms[self._row(row)])
 
     def xi_at(self, row: Any) -> float:
-        """Return xi(x): the least C_j - C_i* - p_i*j(x) over j > i*, infinite if i* is the last arm."""
+        """Return xi(x): the smallest C_j - C_i* - p_i*j(x) over j > i*, infinite if i* is the last arm."""
         return float(self.xis[self._row(row)])
 
     def check_assumptions(self) -> Assumptions:
         """Print and return what the theory assumes: norm of the features, kappa, lambda_Sigma, and the misfit.
 
-        The misfit tells how far the best logistic model in these features is from the true p_ij(x).
+        The misfit says how far the best logistic model in these features is from the true p_ij(x).
         """
         from weakfeedback.contextual.assumptions import assess
 
@@ -147,6 +147,6 @@ class ContextRows(FrozenProblem):
 
 
 def _unit(values: np.ndarray) -> float:
-    """A power of two of which the largest value is less than 2**UNIT_BITS multiples."""
+    """Return a power of two, so that the largest value is less than 2**UNIT_BITS times it."""
     largest = float(np.abs(values).max())
     return 2.0 ** (math.frexp(max(largest, 1.0))[1] - UNIT_BITS)

@@ -92,7 +92,7 @@ class Results:
     def frame(self, rows: pd.DataFrame) -> None:
         self._frame, self._tables = rows, None
 
-    def _measured(self) -> tuple[np.ndarray, dict[str, dict[str, np.ndarray]]]:
+    def _get_tables(self) -> tuple[np.ndarray, dict[str, dict[str, np.ndarray]]]:
         """Return the marks, and for each policy and measure an array (replications, marks)."""
         if self._tables is None:
             self._tables = _as_tables(self.frame)
@@ -101,11 +101,11 @@ class Results:
     @property
     def policies(self) -> list[str]:
         """Return the labels, in the order given."""
-        return list(self._measured()[1])
+        return list(self._get_tables()[1])
 
     def values(self, policy: str, measure: str = "regret") -> np.ndarray:
         """Return an array with one row per replication and one column per mark."""
-        _, measured = self._measured()
+        _, measured = self._get_tables()
         if policy not in measured:
             raise ValueError(f"policy must be one of {', '.join(measured)}, got {brief(policy)}")
         if measure not in measured[policy]:
@@ -134,7 +134,7 @@ class Results:
             low, high = student_interval(values)
             columns = {
                 "policy": policy,
-                "round": self._measured()[0],
+                "round": self._get_tables()[0],
                 "mean": values.mean(axis=0),
                 "low": low,
                 "high": high,

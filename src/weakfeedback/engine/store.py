@@ -89,9 +89,11 @@ class Store:
             raise StoreMismatch(f"store {self.folder} has an unreadable store.json: give another folder")
         for name, value in self.configuration.items():
             if found.get(name) != value:
+                # a problem is stored as a digest, which tells nobody anything
+                other = "another one" if name == "problem" else f"{brief(found.get(name))}, not {value!r}"
                 raise StoreMismatch(
-                    f"store {self.folder} belongs to another configuration: its {name} is "
-                    f"{brief(found.get(name))}, not {value!r}; give another folder"
+                    f"store {self.folder} belongs to another configuration: its {name} is {other}; "
+                    "give another folder"
                 )
 
     def path(self, task: Task) -> Path | None:

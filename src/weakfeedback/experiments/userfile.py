@@ -279,7 +279,7 @@ def _problem(file: ExperimentFile) -> Any:
         _check_table(key, table.get(key), Form(inner))
     for key in form.needed:
         if key not in table:
-            raise ValueError(_missing(f"problem.{key}"))
+            raise ValueError(_describe_missing(f"problem.{key}"))
     try:
         return form.make(**table)
     except ValueError as error:
@@ -296,10 +296,10 @@ def _check_table(key: str, table: Any, form: Form) -> None:
     _check_keys(table, form.keys, f"{place}.")
     for key in form.needed:
         if key not in table:
-            raise ValueError(_missing(f"{place}.{key}"))
+            raise ValueError(_describe_missing(f"{place}.{key}"))
 
 
-def _missing(place: str) -> str:
+def _describe_missing(place: str) -> str:
     return f"{place} is missing" + (f"; it must be {ALLOWED[place]}" if place in ALLOWED else "")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weakfeedback.engine.results import Results
+from weakfeedback.engine.store import StoreMismatch
 from weakfeedback.engine.tables import Damaged, read_table, writer_of
 from weakfeedback.experiments.userrun import PAGE, ROWS, key_of, play
 from weakfeedback.figures import sweep_figure
@@ -89,6 +90,13 @@ def is_sweep(folder: Path) -> bool:
         return WORD in read_table(folder / ROWS)[1]
     except (OSError, Damaged, ValueError):
         return False
+
+
+def refuse_other_kind(folder: Path, sweep: bool) -> None:
+    """Refuse the results of a run without a sweep to one that has it, and the other way round."""
+    if (folder / ROWS).exists() and is_sweep(folder) != sweep:
+        kind = "without" if sweep else "with"
+        raise StoreMismatch(f"{folder} has the results of a run {kind} a sweep; give another folder")
 
 
 def rebuild(folder: Path) -> tuple[Swept, list[Path]]:

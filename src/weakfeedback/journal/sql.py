@@ -492,6 +492,8 @@ class SqlStore(ABC):
         ends = {id: (first, last) for id, first, last in self._ends()}
         for learner in self._learners():
             about = f"{self.place}: learner {learner.name}"
+            if learner.id not in ends:
+                raise JournalError(f"{about} stands in the table of learners and not in its index")
             first, last = ends[learner.id]
             head = heads.get(f"head:{learner.id}")
             if head is not None and not (head.isdecimal() and int(head) <= last):

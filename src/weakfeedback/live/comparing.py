@@ -6,7 +6,6 @@ comparison is made, settled, noted, warmed up and priced anew is the same for al
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
@@ -27,6 +26,7 @@ from weakfeedback.live.metrics import distances, far_matrix, refuse_closeness, s
 from weakfeedback.live.report import counted
 from weakfeedback.live.stages import Rows
 from weakfeedback.live.storage import StateError
+from weakfeedback.live.warning import warn_caller
 from weakfeedback.validate import brief, integer
 
 Difference = tuple[np.ndarray | None, np.ndarray | None]  # which pairs differ, or how far they are apart
@@ -121,16 +121,13 @@ class Comparing(Live):
         """Return what the outputs of a round cost so far."""
         raise NotImplementedError
 
-    def _acknowledge_paid(self, stacklevel: int) -> None:
+    def _acknowledge_paid(self) -> None:
         """Wait for the journal; an answer that was paid for is returned even if the disk is full."""
         try:
             self._acknowledge()
         except OSError as error:
-            warnings.warn(
-                f"{self.done} in memory only, the journal could not be written: {error}",
-                DurabilityWarning,
-                stacklevel=stacklevel + 1,
-            )
+            words = f"{self.done} in memory only, the journal could not be written: {error}"
+            warn_caller(words, DurabilityWarning)
 
     # -- other ways to learn
 

@@ -267,7 +267,7 @@ class Router(Audited):
             self._abandon(opened, [outputs])
             raise
         if self._log is not None:
-            self._acknowledge_paid(2)
+            self._acknowledge_paid()
         return self._made_answer(id, call, outputs, failed)
 
     async def acall(self, x: Any) -> RouterAnswer:
@@ -294,7 +294,7 @@ class Router(Audited):
             self._abandon(opened, [outputs])
             raise
         if self._log is not None:
-            await asyncio.to_thread(self._acknowledge_paid, 2)
+            await asyncio.to_thread(self._acknowledge_paid)
         return self._made_answer(id, call, outputs, failed)
 
     # -- many samples
@@ -323,7 +323,7 @@ class Router(Audited):
         for rows in self._batches(samples.size, batch_size, ALONE):
             found += self._answer_batch(samples, rows)
             if self._log is not None:
-                self._acknowledge_paid(2)
+                self._acknowledge_paid()
         return found
 
     def _answer_batch(self, samples: Rows, rows: range) -> list[RouterAnswer]:

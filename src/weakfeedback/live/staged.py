@@ -159,7 +159,7 @@ class Staged(Comparing):
             self._abandon(opened, [outputs])
             raise
         if self._log is not None:
-            self._acknowledge_paid(3)
+            self._acknowledge_paid()
         return made_answer(record)
 
     async def _answer_async(self, x: Any, *context: Any) -> Answer:
@@ -179,7 +179,7 @@ class Staged(Comparing):
             self._abandon(opened, [outputs])
             raise
         if self._log is not None:
-            await asyncio.to_thread(self._acknowledge_paid, 3)
+            await asyncio.to_thread(self._acknowledge_paid)
         return made_answer(record)
 
     def _answers(self, samples: Rows, contexts: Sequence[tuple[Any, ...]], batch_size: Any) -> list[Answer]:
@@ -188,7 +188,7 @@ class Staged(Comparing):
         for rows in self._batches(samples.size, batch_size, PENDING_LIMIT):
             found += map(made_answer, self._answer_batch(samples, contexts, rows))
             if self._log is not None:
-                self._acknowledge_paid(3)
+                self._acknowledge_paid()
         return found
 
     def _answer_batch(

@@ -5,6 +5,7 @@ import numpy as np
 from weakfeedback.decisions import checked_choice, choice_words
 from weakfeedback.engine.loop import Loop
 from weakfeedback.multiplayer.rehearsal import Protocol
+from weakfeedback.problem import check_arms
 
 IDLE = -1
 # the first counts; after them come K counts of uses and K counts of seats, by the arms' true numbers
@@ -87,13 +88,12 @@ def counters(problem):
 
 
 def _fits(problem, policy):
-    arms = getattr(policy, "K", problem.arms)
-    name = type(policy).__name__
-    if arms != problem.arms:
-        raise ValueError(f"{name} was made for {arms} arms, the problem has {problem.arms}")
+    check_arms(problem, policy)
     for field in ("settled", "arm"):
         if not isinstance(getattr(policy, field, None), (bool, int, np.integer, np.bool_)):
-            raise ValueError(f"{name} must have the fields settled (a bool) and arm (an integer)")
+            raise ValueError(
+                f"{type(policy).__name__} must have the fields settled (a bool) and arm (an integer)"
+            )
 
 
 LOOP = Loop(

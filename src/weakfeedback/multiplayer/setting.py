@@ -21,7 +21,7 @@ def describe_problem(problem: MultiplayerProblem) -> Words:
 
 SETTING = Setting(
     name="multiplayer",
-    summary="players who share channels and hear only their own collisions (thesis, chapter 5)",
+    summary="players that share channels and hear only their own collisions (thesis, chapter 5)",
     policies=Policies(
         "weakfeedback.multiplayer.policies",
         {

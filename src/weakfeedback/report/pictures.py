@@ -72,12 +72,12 @@ def _round_to_tenth(number: re.Match[bytes]) -> bytes:
 
 
 def _digest(figure: dict[str, Any]) -> str:
-    text = json.dumps(figure, sort_keys=True) + _drawing()
+    text = json.dumps(figure, sort_keys=True) + _hash_drawing_code()
     return f"made of {hashlib.sha256(text.encode()).hexdigest()[:24]}"
 
 
 @functools.cache
-def _drawing() -> str:
+def _hash_drawing_code() -> str:
     """Return a digest of the code that draws."""
     import matplotlib as mpl
 

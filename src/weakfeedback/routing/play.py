@@ -4,6 +4,7 @@ import numpy as np
 
 from weakfeedback.decisions import call_words, checked_call
 from weakfeedback.engine.loop import Loop
+from weakfeedback.problem import check_arms
 from weakfeedback.routing.events import play_events
 from weakfeedback.routing.policies.pay_to_compare import PayToCompare
 from weakfeedback.routing.rehearsal import Protocol
@@ -50,11 +51,7 @@ def play(policy, world, world_rng, rng, marks, counts, table):
 
 
 def _fits(problem, policy):
-    models = getattr(policy, "K", problem.arms)
-    if models != problem.arms:
-        raise ValueError(
-            f"{type(policy).__name__} was made for {models} models, the problem has {problem.arms}"
-        )
+    check_arms(problem, policy, "models")
 
 
 def _counters(problem):

@@ -30,7 +30,7 @@ class RoutingProblem(RowsProblem):
 
     What is seen
     ------------
-    The outputs of the models called. One model alone shows nothing that helps; two or more show whether they agree.
+    The outputs of the models called. One model alone shows nothing useful; two or more show whether they agree.
 
     Regret
     ------
@@ -64,7 +64,7 @@ class RoutingProblem(RowsProblem):
 
     Examples
     --------
-    A dear model that corrects half of the errors of a cheap one, and makes none of its own:
+    An expensive model that corrects half of the errors of a cheap one, and adds none:
 
     >>> problem = RoutingProblem([[1, 1, 1], [1, 0, 1], [1, 0, 0]], [0.6, 0.2, 0.2], prices=[0.1, 0.4])
     >>> problem
@@ -120,7 +120,8 @@ class RoutingProblem(RowsProblem):
     def measures(self, counts: Any) -> dict[str, np.ndarray]:
         """Turn counts of calls and answers, shape (..., 2 K), into regret, cost and the counts, shape (...) each.
 
-        Eight rounds in which the cheap model answers three times and the dear one five times, once both called:
+        Eight rounds in which the cheap model answers three times and the expensive one five times; once both are
+        called:
 
         >>> problem = RoutingProblem([[1, 1, 1], [1, 0, 1]], [0.5, 0.5], prices=[0.25, 0.5])
         >>> found = problem.measures([4, 5, 3, 5])
@@ -145,7 +146,7 @@ class RoutingProblem(RowsProblem):
 
 
 def _priced(make: Any, *arguments: Any) -> CascadeProblem:
-    """A cascade whose costs are the prices of models; messages speak of prices and models."""
+    """Return a cascade whose costs are the prices of models; messages refer to prices and models."""
     try:
         found: CascadeProblem = make(*arguments)
         return found
@@ -158,7 +159,7 @@ def _priced(make: Any, *arguments: Any) -> CascadeProblem:
 
 
 def _margin(best: int, disagreement: np.ndarray, prices: np.ndarray) -> float:
-    """The least |p - d| on which the choice of the best model hangs."""
+    """Return the smallest |p - d| that decides which model is best."""
     excess = disagreement - (prices[None, :] - prices[:, None])
     later = [-float(excess[best, j]) for j in range(best + 1, prices.size)]
     earlier = [float(excess[i, i + 1 :].max()) for i in range(best)]

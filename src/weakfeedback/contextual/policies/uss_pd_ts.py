@@ -24,8 +24,8 @@ class UssPdTs(PairRegressions):
     There is no forced phase, and no kappa, sigma or delta to choose. No regret bound is known. On the
     synthetic problems of the thesis's chapter 3 its regret was a third to three fifths of that of USS-PD.
 
-    Estimates, history and wrong input are as in ``UssPd``, but there is a full fit whenever n has grown by the factor 1
-    + tolerance / 2 since the last one, to keep H up to date. With ``tolerance=0.5`` the measured widths |phi| were
+    Estimates, history and wrong input are as in ``UssPd``, but there is a full fit whenever n has grown by the factor
+    (1 + tolerance / 2) since the last one, to keep H up to date. With ``tolerance=0.5`` the measured widths |phi| were
     within 12 % of the exact ones, 2 % on average; the largest errors were with heavy tails.
 
     Draws: in ``select``, for i = 0, 1, ... until an arm is accepted: one ``rng.standard_normal()`` for every

@@ -75,7 +75,7 @@ def verified_from_estimates(run: Any) -> Finding:
             parts.append(skipped(name))
             continue
         right = sum(_same_answer(problem, replication) for replication in range(SAMPLES))
-        parts.append(_often(name, right))
+        parts.append(_test_often(name, right))
     return Finding(tuple(parts), summary=f"The same answer in more than {OFTEN:.0%} of {SAMPLES} samples.")
 
 
@@ -89,7 +89,7 @@ def _same_answer(problem: CascadeProblem, replication: int) -> bool:
     return (min(margins, default=math.inf) > TIE) == problem.weak_dominance
 
 
-def _often(name: str, right: int) -> Part:
+def _test_often(name: str, right: int) -> Part:
     """Return a binomial part. Claim: the share is above ``OFTEN``; contradicted if below."""
     from scipy.special import bdtr, bdtrc
 

@@ -81,7 +81,7 @@ TABLES = (
         "table real_datasets",
         RATES,
         _real_errors,
-        note="The printed rates are over 10 000 rounds of a cycled data set, ours over its rows.",
+        note="The printed rates are over 10,000 rounds of a cycled data set, ours over its rows.",
     ),
     Table(
         "ch2-table-real",

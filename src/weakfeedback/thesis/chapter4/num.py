@@ -77,15 +77,15 @@ def uniform_less(run: Run) -> Finding:
             continue
         found = more(label, *(regret(run[_stated(name, law)], policy) for law in (UNIFORM, BERNOULLI)))
         parts.append(beside(found, "as printed") if policy == NUM_MK else found)
-    parts += [_wider(run, name, ROUNDED) for name in DIFFERENT]
-    parts += [beside(_wider(run, name, NUM_MK), "as printed") for name in DIFFERENT]
+    parts += [_test_wider(run, name, ROUNDED) for name in DIFFERENT]
+    parts += [beside(_test_wider(run, name, NUM_MK), "as printed") for name in DIFFERENT]
     return Finding(
         tuple(parts),
         reading=f"a more significant difference is read as a larger ratio of the two regrets; {ROUNDING}",
     )
 
 
-def _wider(run: Run, name: str, policy: str) -> Part:
+def _test_wider(run: Run, name: str, policy: str) -> Part:
     label = f"larger ratio on {name} than on NUM1, {policy}"
     one, other = _ratio(run, "NUM1", NUM_SK), _ratio(run, name, policy)
     if one is None or other is None:

@@ -106,7 +106,7 @@ TABLES = (
         _rounds,
         (*COMPARE_SAME, *COMPARE),
         note="The thesis prints formulas. The table has their values at the parameters of its instances, and what "
-        "was measured within 10 000 rounds. Bounds for known parameters hold with probability 1 - 1/T, the others "
+        "was measured within 10,000 rounds. Bounds for known parameters hold with probability 1 - 1/T, the others "
         "in expectation. W and the binary logarithms are rounded up.",
     ),
     Table(

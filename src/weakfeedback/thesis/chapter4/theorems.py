@@ -96,7 +96,7 @@ def asymptotically_optimal(run: Run) -> Finding:
         label = f"{policy}, last decade of 100 000 rounds"
         part = _slope(label, run["ch4-long"], policy) if "ch4-long" in run else skipped(label)
         parts.append(beside(part) if policy == KNOWN else part)
-    parts.append(_wrong_for_ever())
+    parts.append(_test_wrong_for_ever())
     return Finding(
         tuple(parts),
         summary="CSB-SK with the delta of the theorem, T^(-(log T)^-alpha), ends its search wrongly with a "
@@ -128,7 +128,7 @@ def share_of_wrong_runs(horizon: float, alpha: float = ch4.ALPHA) -> float:
     return unseen * RARE[0] * horizon / math.log(horizon)
 
 
-def _wrong_for_ever() -> Part:
+def _test_wrong_for_ever() -> Part:
     slope = theory.lower_bound_slope(AllocationProblem(RARE, [0.8, 0.8], 1.0))
     least = [share_of_wrong_runs(10.0**k) for k in (8, 12, 16)]
     rises = least[0] < least[1] < least[2] and least[1] > NEAR * slope
@@ -141,7 +141,7 @@ def sampling_is_best(run: Run) -> Finding:
     names = {**dict.fromkeys(COMPARE_SAME, "MP-TS"), **dict.fromkeys(COMPARE, "CTS-Beta")}
     parts = []
     for experiment, label in names.items():
-        parts += each(run, (experiment,), lambda name, r, label=label: _sampled(label, name, r))  # type: ignore[misc]
+        parts += each(run, (experiment,), lambda name, r, label=label: _test_sampled(label, name, r))  # type: ignore[misc]
     return Finding(
         tuple(parts),
         reading="with known thresholds, against confidence bounds (SDCB, which is CUCB for 0/1 losses). CTS is the "
@@ -151,7 +151,7 @@ def sampling_is_best(run: Run) -> Finding:
     )
 
 
-def _sampled(label: str, name: str, results: Results) -> Part:
+def _test_sampled(label: str, name: str, results: Results) -> Part:
     return lower(f"{label} on {name}", results, KNOWN, UCB)
 
 

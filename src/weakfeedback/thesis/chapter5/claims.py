@@ -134,9 +134,9 @@ def worse_at_first(run: Run) -> Finding:
 
     parts = [part for second in (SIC, LIX) for part in each(run, [E2], partial(early, second))]
     parts.append(lower_on(run, E2, LIX, DLC))
-    samples = each(run, GAPS, lambda name, r: _later(f"more samples on {name}", r, LIX, DLC))
+    samples = each(run, GAPS, lambda name, r: _test_later(f"more samples on {name}", r, LIX, DLC))
     sharper = each(
-        run, GAPS, lambda name, r: beside(_later(f"more samples on {name}, eps/N", r, LIX_N, DLC_N))
+        run, GAPS, lambda name, r: beside(_test_later(f"more samples on {name}, eps/N", r, LIX_N, DLC_N))
     )
     return Finding(
         (*parts, *samples, *sharper),
@@ -145,7 +145,7 @@ def worse_at_first(run: Run) -> Finding:
     )
 
 
-def _later(name: str, results: Results, first: str, second: str) -> Part:
+def _test_later(name: str, results: Results, first: str, second: str) -> Part:
     a, b = last(results, first, "settled_at"), last(results, second, "settled_at")
     margin = 0.05 * max(a.mean(), b.mean())
     return above(name, a - b, a - b - margin, f"{first} {a.mean():.4g}, {second} {b.mean():.4g}")

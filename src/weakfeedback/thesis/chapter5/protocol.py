@@ -39,7 +39,7 @@ class Trace:
     order: list[int] = field(default_factory=list)
     plays: list[list[int]] = field(default_factory=list)  # arms played once all had settled
     failed: bool = False
-    counted: bool = True  # whether everybody knows N
+    counted: bool = True  # whether every player knows N
 
     def add(self, phase: str, collisions: int) -> None:
         """Count a slot."""

@@ -12,7 +12,7 @@ from weakfeedback.engine.compiler._numba import parts
 from weakfeedback.engine.compiler._numba.kinds import FieldKinds
 
 
-def _with_lowering(pipelines: Any, lowering: type) -> Any:
+def _replace_lowering(pipelines: Any, lowering: type) -> Any:
     """Replace the last stage of a compiler's pipelines, if the compiler is a known one."""
     for pipeline in pipelines if parts.KNOWN else ():
         pipeline.passes = [
@@ -27,14 +27,14 @@ class Whole(Compiler):
     """For a function that has parts."""
 
     def define_pipelines(self) -> Any:
-        return _with_lowering(super().define_pipelines(), parts.WholeLowering)
+        return _replace_lowering(super().define_pipelines(), parts.WholeLowering)
 
 
 class Parted(Compiler):
     """For a function that is a part of others."""
 
     def define_pipelines(self) -> Any:
-        return _with_lowering(super().define_pipelines(), parts.PartLowering)
+        return _replace_lowering(super().define_pipelines(), parts.PartLowering)
 
 
 class FieldChecked(Parted):

@@ -110,7 +110,7 @@
       const kept = { shape: shape(made), made };
       kept.list = Object.assign(document.createElement("ul"), { className: "legend" });
       kept.plot = new uPlot({
-        width: box.clientWidth, height: 240, padding: [10, 8, 0, 0], bands: made.bands || [],
+        width: box.clientWidth, height: 240, padding: [10, 26, 0, 0], bands: made.bands || [],
         plugins: [marks, { hooks: { setCursor: () => kept.plot && tell(kept) } }],
         scales: { y: { range: (u, low, high) => {
           const bottom = made.from0 ? 0 : Math.min(0, low);

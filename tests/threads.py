@@ -1,0 +1,24 @@
+"""The same work in several threads at once."""
+
+import threading
+from collections.abc import Callable
+
+
+def in_threads(count: int, work: Callable[[int], None]) -> None:
+    """Run ``work(n)`` for n = 0, ..., count - 1 in a thread each, all begun together; raise what one of them raised."""
+    start, failures = threading.Barrier(count), list[BaseException]()
+
+    def run(n: int) -> None:
+        try:
+            start.wait()
+            work(n)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
