@@ -178,7 +178,7 @@ async def serve(
 def leave_alone() -> None:
     """Let no search for garbage look at what was made so far, which stays until the end.
 
-    A search through all modules and libraries takes tenths of a second, in which nobody is served.
+    A search through all libraries takes tens of milliseconds, in which nobody is served.
     """
     gc.collect()
     gc.freeze()
