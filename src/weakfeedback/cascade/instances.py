@@ -140,7 +140,7 @@ _HEART: tuple[_Row, ...] = (
     ((0.02, 0.34, 0.45), 0, True),
     ((0.2, 0.25, 0.3), 2, True),
 )
-# Printed instance 5 contradicts instance 2: the same optimal arm, a dearer last arm, and yet no weak dominance.
+# Printed instance 5 contradicts instance 2: the same optimal arm, a more expensive last arm, and yet no weak dominance.
 # With a last cost of 0.34 it is as stated.
 _HEART_5 = [
     Instance(

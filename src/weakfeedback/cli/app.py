@@ -149,7 +149,7 @@ def run(
     ] = None,
     workers: Workers = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Take the place of another experiment's results in DIR.")
+        bool, typer.Option("--overwrite", help="Replace the results of another experiment in DIR.")
     ] = False,
     allow_code: Annotated[
         bool, typer.Option("--allow-code", help="Run policies of your own that the file names: MODULE:NAME.")
@@ -278,7 +278,7 @@ def reproduce(
         ),
     ] = None,
     list_only: Annotated[
-        bool, typer.Option("--list", help="Show the experiments and what they would take; run nothing.")
+        bool, typer.Option("--list", help="Show the experiments and how long they would take; run nothing.")
     ] = False,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path("results/reproduction"),
     workers: Workers = None,

@@ -116,7 +116,7 @@ class Router(Audited):
     Parameters
     ----------
     models : K callables or fitted classifiers, or their number
-        From the cheapest to the dearest. A callable takes one sample and returns a label of any type, or
+        From the cheapest to the most expensive. A callable takes one sample and returns a label of any type, or
         ``Costed(label, cost)``. A number stands for so many models that run elsewhere: then use `decide` and
         `feedback`.
     prices : K non-decreasing numbers >= 0, the last > 0
@@ -550,8 +550,8 @@ class Router(Audited):
         model : integer, optional
             The model to audit: the settled one, unless given.
 
-        Cheaper models are compared by the labels, dearer ones by how often they differed from this one so far, so let
-        some comparisons come first. Do not repeat it until the verdict pleases: ``alpha`` is for one.
+        Cheaper models are compared by the labels, more expensive ones by how often they differed from this one so far:
+        let some comparisons come first. Do not repeat it until you like the verdict: ``alpha`` is for one audit.
 
         >>> router = Router([lambda x: x > 3, lambda x: x > 2], prices=[1, 2], error_cost=100)
         >>> answers = [router(x % 10) for x in range(500)]

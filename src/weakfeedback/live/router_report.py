@@ -142,7 +142,7 @@ def _guarantees(policy: Any, bound: float) -> tuple[str, ...]:
         f"Money: at most {money(bound)} so far whatever the models answer: the last model alone, plus "
         f"{percent(policy.overspend)}, plus {policy.allowance:g} calls of it for each period of prices.",
         f"Loss: up to errors of estimation, money plus errors are at most {percent(policy.rho)} above those of always "
-        f"calling the last model, or any model dearer than the settled one. {dominance}",
+        f"calling the last model, or any model more expensive than the settled one. {dominance}",
     )
 
 

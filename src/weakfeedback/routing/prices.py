@@ -15,7 +15,9 @@ def model_prices(value: Any) -> np.ndarray:
     """
     prices = vector("prices", value, at_least=0.0)
     if (np.diff(prices) < 0.0).any():
-        raise ValueError(f"prices must be sorted, from the cheapest model to the dearest, got {brief(value)}")
+        raise ValueError(
+            f"prices must be sorted, from the cheapest model to the most expensive, got {brief(value)}"
+        )
     if prices[-1] <= 0.0:
         raise ValueError(
             f"prices must end with a number > 0, the price of the last model, got {brief(value)}"

@@ -348,7 +348,7 @@ class Service:
         self, learner: Learner, work: Callable[..., Any], arguments: tuple[Any, ...]
     ) -> tuple[Any, asyncio.Future[Any] | None]:
         self._check_current(learner)
-        # CPU time, for on a busy machine all learners would look heavy by the clock; of some steps, as it is dear
+        # CPU time: on a busy machine all learners would look heavy by the clock; of some steps, as reading it is slow
         began = time.thread_time() if learner.is_timed() else None
         try:
             result = work(*arguments)
