@@ -575,7 +575,8 @@ class Router(Audited):
 
     def explain(self, id: int) -> str:
         """Explain, also in money, why these models were called, for the last 1000 decisions of this object."""
-        return explanation(int(id), self._explained(id), self._label)
+        known = self._explained(id)
+        return explanation(int(id), known, self._label)
 
     # -- how a round is decided, learned and cancelled
 
