@@ -269,8 +269,15 @@ def test_without_a_store_answers_go_on_and_learning_stops(tmp_path):
 @pytest.mark.parametrize("mode", ["adaptive", "router"])
 def test_what_another_owner_left_open_is_cancelled_when_the_store_comes_back(tmp_path, mode):
     """A request that is under way meanwhile keeps its decision and is learned from."""
-    path, left = tmp_path / "s.db", []
-    models = {name: FakeModel(name, seconds=0.5) for name in MODELS}
+    path, left, back = tmp_path / "s.db", [], threading.Event()
+
+    class Patient(FakeUpstream):
+        """Answers when the store is back."""
+
+        async def __call__(self, *call):
+            while not back.is_set():
+                await asyncio.sleep(0.01)
+            await super().__call__(*call)
 
     async def in_between():
         service = Service(opener(path), quick(durability="process"))
@@ -297,12 +304,16 @@ def test_what_another_owner_left_open_is_cancelled_when_the_store_comes_back(tmp
 
     async def work():
         table = learner(mode=mode, compare={"type": "text"})
-        async with chatting(path, table, FakeUpstream(models), wrap=wrap) as chat:
+        models = {name: FakeModel(name) for name in MODELS}
+        async with chatting(path, table, Patient(models), wrap=wrap) as chat:
             request = asyncio.ensure_future(chat.post(body_of()))
             own = chat.service.learners["support"]
             while own.committed < 1:
                 await asyncio.sleep(0.01)
             chat.service._lost(OSError("somebody else has taken over"))
+            while len(opened) < 2 or chat.service.state != "ready":
+                await asyncio.sleep(0.01)
+            back.set()
             status, names, _ = await request
             assert (status, names["x-weakfeedback-decision"]) == (200, "1")
             await chat.proxy.drain()
