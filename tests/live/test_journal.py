@@ -22,6 +22,7 @@ from weakfeedback import (
     JournalError,
     OwnedElsewhere,
     Player,
+    Router,
     UnknownDecision,
 )
 from weakfeedback.cascade import UssTs
@@ -534,6 +535,28 @@ def test_decisions_that_nobody_answers_expire(path):
     abandon(again)
     with pytest.raises(ValueError, match="only with a journal"):
         kind.make().expire(10)
+    again = kind.open(path)
+    again.close()
+    with pytest.raises(RuntimeError, match="was closed"):
+        again.expire(10)
+
+
+def test_a_router_says_what_expired_too(path):
+    with Router.open(path, 2, [1.0, 20.0], 100.0, seed=0) as router:
+        first, second = router.decide(), router.decide()
+        assert len(first.call) == len(second.call) == 2
+        router.cancel(second.id)
+        router.expire(0)
+        with pytest.raises(UnknownDecision, match=EXPIRED.format(first.id)):
+            router.feedback(np.int64(first.id), [0, 0])
+        with pytest.raises(UnknownDecision, match=rf"decision {second.id} was cancelled at "):
+            router.feedback_pairs(second.id, [])
+    with Router.open(path, 2) as router:
+        router.warm_start([[0, 0]] * 200)
+        alone = router.decide()
+        assert len(alone.call) == 1
+        with pytest.raises(UnknownDecision, match="waits for no feedback"):
+            router.feedback(alone.id, [0])
 
 
 # -- threads and kills

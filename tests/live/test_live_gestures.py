@@ -6,7 +6,15 @@ import re
 import numpy as np
 import pytest
 
-from weakfeedback import Allocator, Cascade, ContextualCascade, FeedbackConflict, Player, UnknownDecision
+from weakfeedback import (
+    Allocator,
+    Cascade,
+    ContextualCascade,
+    FeedbackConflict,
+    Player,
+    Router,
+    UnknownDecision,
+)
 from weakfeedback.contextual import QuadraticFeatures
 from weakfeedback.live import Costed, majority
 
@@ -412,3 +420,29 @@ def test_reports_are_json_data():
         data = json.loads(json.dumps(report.to_dict(), allow_nan=False))
         assert data == report.to_dict()
         assert data.get("rounds", data.get("slots", data.get("slot"))) == thing.rounds
+
+
+@pytest.mark.parametrize("policy", ["USS-TS", "USS-A", "Pay-to-compare"])
+def test_no_call_is_paid_for_an_audit_that_is_refused(policy):
+    called = []
+
+    def stage(x):
+        called.append(x)
+        return x % 2
+
+    kind = Router if policy == "Pay-to-compare" else Cascade
+    live = kind([stage, stage, stage], [1, 2, 3], 100, policy, seed=0)
+    items, truth = list(range(10)), [1] * 10
+    arm = {} if policy == "USS-A" else {"model" if kind is Router else "arm": 2}
+    for given in ((truth[:3],), (None,), ("yes",), (truth, 0.0), (truth, 1.0), (truth, "x")):
+        with pytest.raises(ValueError, match=r"truth must be|alpha must be"):
+            live.audit(items, *given, **arm)
+    if policy == "USS-A":
+        with pytest.raises(ValueError, match="arm must be left out"):
+            live.audit(items, truth, arm=1)
+        for wrong in (truth[:3], None):
+            with pytest.raises(ValueError, match="truth must be"):
+                live.calibrate(items, wrong)
+    assert not called
+    live.audit(items, truth, **arm)
+    assert len(called) == 30

@@ -389,6 +389,9 @@ def test_decisions_are_explained_in_money():
     assert "alone" in router.explain(last.id) or len(last.call) > 1
     with pytest.raises(UnknownDecision):
         router.explain(first.id)
+    for bad in (None, "x", 1.5, -1):
+        with pytest.raises(ValueError, match="id must be an integer"):
+            router.explain(bad)
 
 
 def test_answers_that_are_numbers_are_compared_by_a_metric():

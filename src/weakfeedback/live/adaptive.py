@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from weakfeedback.adaptive.audit import RuleAudit, audit_stops
+from weakfeedback.cascade.audit import checked_level
 from weakfeedback.catalog import canonical_name, make_policy, option_names
 from weakfeedback.decisions import checked_bool
 from weakfeedback.live.adaptive_report import (
@@ -393,7 +394,8 @@ class AdaptiveCascade(Cascade):
         self._refuse_calibration()
         self._refuse_elsewhere("calibrate_outputs()")
         self._refuse_asynchronous()
-        return self.calibrate_outputs(run_stages(samples, self._stages, alone=True), None, truth)
+        told = told_truth(truth, samples.size)  # before any call is paid for
+        return self._calibrate(run_stages(samples, self._stages, alone=True), told)
 
     def calibrate_outputs(self, outputs: Any, scores: Any, truth: Any) -> int:
         """Calibrate as `calibrate` does, with outputs of all stages that exist already.
@@ -403,11 +405,9 @@ class AdaptiveCascade(Cascade):
         """
         self._refuse_calibration()
         rows = self._labelled_rows(outputs, scores)
-        told = Rows(truth, "truth")
-        if told.size != len(rows) or not rows:
-            raise ValueError(
-                f"truth must be {len(rows) or 'at least one'} labels, one per item, got {told.size}"
-            )
+        return self._calibrate(rows, told_truth(truth, len(rows)))
+
+    def _calibrate(self, rows: list[list[Any]], told: Rows) -> int:
         body = in_table(rows, [told[row] for row in range(told.size)], self._compare)
         call = ("calibrate", fingerprint(body))
         if not self._settle_debt(call):
@@ -502,8 +502,10 @@ class AdaptiveCascade(Cascade):
         samples = Rows(items, "items")
         self._refuse_elsewhere("audit_outputs()")
         self._refuse_asynchronous()
+        self._check_audit(samples.size, alpha, arm)  # before any call is paid for
+        ask = teller(samples, truth)
         rows = run_stages(samples, self._stages, alone=True)
-        found = self._examine(rows, teller(samples, truth), alpha, arm)
+        found = self._examine(rows, ask, alpha)
         return replace(found, spent=sum(sum(costs_of(row, self._prices)) for row in rows))
 
     def audit_outputs(  # type: ignore[override]
@@ -515,13 +517,17 @@ class AdaptiveCascade(Cascade):
         labels or a callable of the number of a row.
         """
         rows = self._labelled_rows(outputs, None)
-        return self._examine(rows, teller(Rows(range(len(rows))), truth), alpha, arm)
+        self._check_audit(len(rows), alpha, arm)
+        return self._examine(rows, teller(Rows(range(len(rows))), truth), alpha)
 
-    def _examine(self, rows: list[list[Any]], ask: Any, alpha: float, arm: Any) -> RuleAudit:
+    def _check_audit(self, items: int, alpha: float, arm: Any) -> None:
         if arm is not None:
             raise ValueError(f"arm must be left out: {self._label} is compared with all of them")
-        if len(rows) < 2:
-            raise ValueError(f"items must be at least two samples, got {len(rows)}")
+        if items < 2:
+            raise ValueError(f"items must be at least two samples, got {items}")
+        checked_level(alpha)
+
+    def _examine(self, rows: list[list[Any]], ask: Any, alpha: float) -> RuleAudit:
         told = [ask(row, labels_of(outputs)) for row, outputs in enumerate(rows)]
         right = [rights(labels_of(row), label_of(one), self._compare) for row, one in zip(rows, told)]
         with self._ledger.lock:
@@ -598,6 +604,14 @@ class AdaptiveCascade(Cascade):
     def _refuse_elsewhere(self, instead: str = "begin() and tell(), not a call") -> None:
         if self._stages[0].elsewhere:
             raise ValueError(f"the stages run elsewhere: use {instead}")
+
+
+def told_truth(truth: Any, items: int) -> Rows:
+    """Return the truth, a label per item."""
+    told = Rows(truth, "truth")
+    if told.size != items or not items:
+        raise ValueError(f"truth must be {items or 'at least one'} labels, one per item, got {told.size}")
+    return told
 
 
 def with_scores(rows: list[list[Any]], scores: Any) -> list[list[Any]]:

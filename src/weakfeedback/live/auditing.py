@@ -38,9 +38,10 @@ class Audited(Comparing):
         self._refuse_asynchronous()
         self._refuse_elsewhere()
         chosen = self._audited(arm, samples.size)
+        ask, level = teller(samples, truth), checked_level(alpha)  # before any call is paid for
         outputs = run_stages(samples, self._stages[: chosen + 1])
         calls = sum(sum(costs_of(seen, self._prices)) for seen in outputs)
-        return self._examined(outputs, teller(samples, truth), alpha, chosen, calls)
+        return self._examined(outputs, ask, level, chosen, calls)
 
     def _audit_outputs(self, outputs: Any, truth: Any, alpha: float, arm: int | None) -> Audit:
         table, K = Rows(outputs, "outputs"), len(self._stages)

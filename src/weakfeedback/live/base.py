@@ -467,9 +467,10 @@ class Live:
         Nothing is learned from them, and a late answer is refused. Only with a journal, which knows their age.
         """
         age = number("seconds", seconds, at_least=0.0)
-        if self._journal is None:
+        pending, journal = self.pending, self._journal  # a closed object refuses the first
+        if journal is None:
             raise ValueError("decisions expire only with a journal, which knows their age: see open()")
-        old: list[int] = self._journal.expired(self.pending, age)
+        old: list[int] = journal.expired(pending, age)
         if old:
             old = self._close(old, 0.0, "expire")
             self._acknowledge()

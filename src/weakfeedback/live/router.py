@@ -449,11 +449,17 @@ class Router(Audited):
         try:
             return super()._awaited(id, content)
         except UnknownDecision:
-            if not 1 <= id < self._ledger.next:
+            if not 1 <= id < self._ledger.next or self._is_known_to_have_ended(id):
                 raise
             raise UnknownDecision(
                 f"decision {id} waits for no feedback: it called one model alone, or was cancelled"
             ) from None
+
+    def _is_known_to_have_ended(self, id: int) -> bool:
+        """Whether the journal has how a decision ended without an answer, which is then said."""
+        with self._ledger.lock:
+            ending = self._ledger.ending
+            return ending is not None and ending(int(id)) is not None
 
     def warm_start(self, outputs: Any) -> int:
         """Learn from logs in which all models ran: ``outputs`` has a row of K labels per sample.
@@ -575,7 +581,8 @@ class Router(Audited):
 
     def explain(self, id: int) -> str:
         """Explain, also in money, why these models were called, for the last 1000 decisions of this object."""
-        return explanation(int(id), self._explained(id), self._label)
+        known = self._explained(id)
+        return explanation(int(id), known, self._label)
 
     # -- how a round is decided, learned and cancelled
 
