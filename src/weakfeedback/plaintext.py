@@ -35,6 +35,15 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def with_article(name: str) -> str:
+    """Return a name after its indefinite article.
+
+    >>> with_article("Allocator"), with_article("Router")
+    ('an Allocator', 'a Router')
+    """
+    return f"{'an' if name[:1] in 'AEIOU' else 'a'} {name}"
+
+
 def _hidden(one: str) -> bool:
     return unicodedata.category(one) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 

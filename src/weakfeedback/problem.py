@@ -7,6 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from weakfeedback.plaintext import with_article
+
 
 class FrozenProblem:
     """A problem that cannot be changed once it is made: ``__init__`` fills ``__dict__`` and calls ``_freeze``."""
@@ -17,10 +19,10 @@ class FrozenProblem:
                 value.setflags(write=False)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{_indefinite(self)} cannot be changed, so {name} cannot be set")
+        raise AttributeError(f"{_named(self)} cannot be changed, so {name} cannot be set")
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{_indefinite(self)} cannot be changed, so {name} cannot be deleted")
+        raise AttributeError(f"{_named(self)} cannot be changed, so {name} cannot be deleted")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # NumPy does not pickle the read-only flag.
@@ -34,9 +36,8 @@ class FrozenProblem:
         return self
 
 
-def _indefinite(problem: object) -> str:
-    name = type(problem).__name__
-    return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+def _named(problem: object) -> str:
+    return with_article(type(problem).__name__)
 
 
 def counts_table(name: str, counts: Any, width: int) -> np.ndarray:

@@ -1,9 +1,14 @@
 """Wrong arguments of the live cascade: one line that names the argument."""
 
+import os
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
+import weakfeedback
 from weakfeedback.cascade import FixedArm, UssTs
 from weakfeedback.live import Cascade
 
@@ -80,6 +85,17 @@ def test_prices_at_which_no_later_stage_can_pay_are_told(stage_costs, error_cost
         "at these prices no stage after the first can ever pay"
     ] * told
     assert all(one.filename == __file__ for one in caught)
+
+
+def test_the_warning_of_prices_points_at_the_line_of_the_user_also_where_the_package_is_a_link(tmp_path):
+    (tmp_path / "linked").symlink_to(Path(weakfeedback.__file__).parents[1], target_is_directory=True)
+    script = tmp_path / "mine.py"
+    script.write_text("import weakfeedback\n\nweakfeedback.Cascade(2, [1, 5], 2)\n")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "linked")}
+    run = subprocess.run(
+        [sys.executable, script], env=environment, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert f"{script}:3: UserWarning: at these prices" in run.stderr
 
 
 @pytest.mark.parametrize("policy", ["USS-TS", "USS-A"])

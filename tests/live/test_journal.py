@@ -279,7 +279,7 @@ def test_arguments_left_out_come_from_the_journal_and_others_must_fit(path):
     again = Cascade.open(path, STAGES, [1, 4, 9], error_cost=30, policy="uss-ucb", alpha=0.75, seed=4)
     assert state(again) == before
     again.close()
-    with pytest.raises(JournalError, match="is the journal of a Cascade, not of a"):
+    with pytest.raises(JournalError, match="is the journal of a Cascade, not of an Allocator"):
         Allocator.open(path, 3, 1.0)
 
 

@@ -33,6 +33,7 @@ from weakfeedback.live.driver import Backup, Compiled, Examples, Interpreted
 from weakfeedback.live.ledger import REMEMBERED, Ledger, UnknownDecision
 from weakfeedback.live.remaking import arguments_of, options_of, remade, saved_policy
 from weakfeedback.live.storage import StateError
+from weakfeedback.plaintext import with_article
 from weakfeedback.validate import brief, integer, number
 
 Step = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -683,12 +684,13 @@ class Live:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            f"a {self.kind} cannot be pickled: use save(path) and load(path), or state() and from_state(state)"
+            f"{with_article(self.kind)} cannot be pickled: "
+            "use save(path) and load(path), or state() and from_state(state)"
         )
 
     def __copy__(self) -> NoReturn:
         raise TypeError(
-            f"a {self.kind} cannot be copied, for two would give out the same ids: "
+            f"{with_article(self.kind)} cannot be copied, for two would give out the same ids: "
             "use state() and from_state(state) for one that goes its own way"
         )
 

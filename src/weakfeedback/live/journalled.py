@@ -25,6 +25,7 @@ from weakfeedback.journal.sqlite import MAGIC, start_of
 from weakfeedback.live import storage
 from weakfeedback.live.remaking import check_options
 from weakfeedback.live.warning import warn_caller
+from weakfeedback.plaintext import with_article
 from weakfeedback.validate import brief, integer, number, vector
 
 if TYPE_CHECKING:
@@ -229,7 +230,8 @@ def _recovered(
             raise JournalError(f"{where} does not begin with the making of an object")
         body, after, package = create.body, create.seq, create.body["package"]
     if body["kind"] != cls.kind:
-        raise JournalError(f"{where} is the journal of a {body['kind']}, not of a {cls.kind}")
+        found, wanted = with_article(str(body["kind"])), with_article(cls.kind)
+        raise JournalError(f"{where} is the journal of {found}, not of {wanted}")
     for words in damaged:
         warn_caller(f"{where}: a snapshot is damaged and was not used: {words}")
     _check_given(cls, given, body["state"], body["seed"], where)

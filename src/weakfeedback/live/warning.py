@@ -7,7 +7,7 @@ import sys
 import warnings
 from pathlib import Path
 
-PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
+PACKAGE = str(Path(__file__).parents[1]) + os.sep  # as code names its files: links are not followed
 
 
 def warn_caller(words: str, category: type[Warning] = UserWarning) -> None:
