@@ -30,7 +30,7 @@ from weakfeedback.validate import integer
 class Audited(Comparing):
     """Stages or models of which one can be audited. A subclass says which one, if none is named (``_used``)."""
 
-    audited: ClassVar[str] = "arm"  # the argument that names one
+    _audit_argument: ClassVar[str] = "arm"  # the argument that names one
     _label_price: float | None = None
 
     def _audit(self, items: Any, truth: Any, alpha: float, arm: int | None) -> Audit:
@@ -50,7 +50,7 @@ class Audited(Comparing):
         for row in range(table.size):
             given = output_list(f"outputs[{row}]", table[row])
             if not chosen < len(given) <= K:
-                wanted = f"{chosen + 1} to {K} labels, of the {self.noun}s 0 to {chosen} at least"
+                wanted = f"{chosen + 1} to {K} labels, of the {self._noun}s 0 to {chosen} at least"
                 raise ValueError(f"outputs[{row}] must be {wanted}, got {short(given)}")
             rows.append(given[: chosen + 1])
         return self._examined(rows, teller(Rows(range(table.size)), truth), alpha, chosen, 0.0)
@@ -59,7 +59,7 @@ class Audited(Comparing):
         """Return the stage or model to audit."""
         if self._metric is not None:
             raise ValueError("an audit is for labels, not for answers compared by a metric")
-        chosen = self._used() if arm is None else integer(self.audited, arm, 0, len(self._stages) - 1)
+        chosen = self._used() if arm is None else integer(self._audit_argument, arm, 0, len(self._stages) - 1)
         if chosen > 0 and not items:
             raise ValueError("items must be at least one sample, got none")
         return chosen
@@ -75,7 +75,7 @@ class Audited(Comparing):
             counts, costs, error = self._counts, self._costs, self._error_cost
         found = examine(outputs, ask, self._combine, self._compare, self._label_price or 0.0)
         audit = audit_arm(costs, arm, found.wrong, len(outputs), counts.differed, counts.compared, level)
-        return dataclasses.replace(in_money(audit, error, calls + found.labels), noun=self.noun)
+        return dataclasses.replace(in_money(audit, error, calls + found.labels), noun=self._noun)
 
 
 @dataclasses.dataclass

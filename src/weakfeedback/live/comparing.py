@@ -39,10 +39,10 @@ class Comparing(Live):
     round has cost so far (``_paid``).
     """
 
-    noun: ClassVar[str] = "stage"  # what is called
-    whole: ClassVar[str] = "cascade"  # what they are together
-    priced: ClassVar[str] = "stage_costs"  # the argument that has the prices
-    done: ClassVar[str] = "the answer is learned"  # what has happened when an answer is returned
+    _noun: ClassVar[str] = "stage"  # what is called
+    _whole: ClassVar[str] = "cascade"  # what they are together
+    _priced: ClassVar[str] = "stage_costs"  # the argument that has the prices
+    _done: ClassVar[str] = "the answer is learned"  # what has happened when an answer is returned
 
     _stages: list[Any]
     _prices: list[float]
@@ -55,7 +55,7 @@ class Comparing(Live):
     _proven: bool = True  # that ``compare`` is no tolerance, where that is asked
 
     def __repr__(self) -> str:
-        stages, rounds = counted(len(self._stages), self.noun), counted(self._counts.rounds, "round")
+        stages, rounds = counted(len(self._stages), self._noun), counted(self._counts.rounds, "round")
         return f"<{self.kind} of {stages}, {self._label}, {rounds}>"
 
     # -- many samples
@@ -126,7 +126,7 @@ class Comparing(Live):
         try:
             self._acknowledge()
         except OSError as error:
-            words = f"{self.done} in memory only, the journal could not be written: {error}"
+            words = f"{self._done} in memory only, the journal could not be written: {error}"
             warn_caller(words, DurabilityWarning)
 
     # -- other ways to learn
@@ -142,7 +142,7 @@ class Comparing(Live):
             given = output_list(f"outputs[{row}]", table[row])
             if len(given) != K:
                 raise ValueError(
-                    f"outputs[{row}] must be {K} labels, one per {self.noun}, got {short(given)}"
+                    f"outputs[{row}] must be {K} labels, one per {self._noun}, got {short(given)}"
                 )
             found.append(self._difference(answers_of(labels_of(given), self._combine)))
             digests.append(fingerprint(given))
@@ -267,7 +267,7 @@ class Comparing(Live):
 
     @classmethod
     def _check_code(cls, body: dict[str, Any], code: dict[str, Any], where: str) -> None:
-        name, wanted = f"{cls.noun}s", len(body[cls.priced])
+        name, wanted = f"{cls._noun}s", len(body[cls._priced])
         given = len(cls._make_stages(code[name], None))
         if given != wanted:
             raise ValueError(f"{name} must be {wanted}, as {where} holds, got {given}")
@@ -278,7 +278,7 @@ class Comparing(Live):
 
     @classmethod
     def _arguments_in(cls, body: dict[str, Any]) -> dict[str, Any]:
-        return {name: body[name] for name in (cls.priced, "error_cost", "timeout")}
+        return {name: body[name] for name in (cls._priced, "error_cost", "timeout")}
 
     def _check_state(self, body: dict[str, Any]) -> None:
         super()._check_state(body)
@@ -306,12 +306,12 @@ class Comparing(Live):
         for stage in self._stages:
             if stage.asynchronous:
                 raise ValueError(
-                    f"{self.noun}s[{stage.index}] is asynchronous: use `await {self.whole}.acall(x)`"
+                    f"{self._noun}s[{stage.index}] is asynchronous: use `await {self._whole}.acall(x)`"
                 )
 
     def _refuse_elsewhere(self) -> None:
         if self._stages[0].elsewhere:
-            raise ValueError(f"the {self.noun}s run elsewhere: use decide() and feedback(), not a call")
+            raise ValueError(f"the {self._noun}s run elsewhere: use decide() and feedback(), not a call")
 
 
 def upper(matrix: np.ndarray) -> list[Any]:

@@ -146,11 +146,11 @@ class Router(Audited):
     kind = "Router"
     setting = "routing"
     form = STATE
-    noun = "model"
-    whole = "router"
-    priced = "prices"
-    done = "the round is counted"
-    audited = "model"
+    _noun = "model"
+    _whole = "router"
+    _priced = "prices"
+    _done = "the round is counted"
+    _audit_argument = "model"
     code: ClassVar[tuple[str, ...]] = ("models", "compare", "metric", "policy")
     choosing_learns = True  # a decision is counted: its price, and its open comparisons
     cancelling_learns = True
@@ -811,7 +811,7 @@ class Router(Audited):
         return call
 
     def _check_costs(self) -> None:
-        check_costs(self._driver.policy, self._costs, "c", "prices / error_cost", self.noun)
+        check_costs(self._driver.policy, self._costs, "c", "prices / error_cost", self._noun)
 
 
 @dataclass(slots=True)
