@@ -341,7 +341,7 @@ class Service:
             self._check_current(learner)
             found = None if check is None else await check()
             if found is not None:
-                return found, learner.commit()
+                return found, self._commit(learner)
             return self._take(learner, work, arguments)
 
     def _take(
@@ -377,7 +377,7 @@ class Service:
             self._check_current(learner)
             found = None if check is None else await check()
             if found is not None:
-                return found, learner.commit()
+                return found, self._commit(learner)
             self._check_current(learner)
             try:
                 result = await asyncio.get_running_loop().run_in_executor(self._pool, timed)
@@ -389,11 +389,14 @@ class Service:
 
     def _check_current(self, learner: Learner) -> None:
         """Refuse to work on a memory that was thrown away while somebody waited for its lock."""
+        self._check_kept(learner)
+        self.check_ready()
+
+    def _check_kept(self, learner: Learner) -> None:
         if self.learners.get(learner.name) is not learner:
             raise Problem(
                 "store_unavailable", "the store could not be written: repeat the request", retry_after=1
             )
-        self.check_ready()
 
     def _check_unchanged(self, learner: Learner, error: Exception) -> None:
         """After a step that raised: if it left something behind, the memory is no longer a fold of the log."""
@@ -419,6 +422,11 @@ class Service:
 
         committer.run(add)
 
+    def _commit(self, learner: Learner) -> asyncio.Future[Any] | None:
+        """Return a future of the commit of all that was handed over; None if it is stored."""
+        self._check_kept(learner)  # a step may have ended too late to be handed over
+        return learner.commit()
+
     async def _wait(self, future: asyncio.Future[Any]) -> None:
         """Return when a commit is done, or raise the problem that it was not; for the only one who waits for it."""
         try:
@@ -432,7 +440,10 @@ class Service:
 
     async def _shown(self, learner: Learner, told: Told) -> Told:
         """Return what was read from memory once all of it is stored."""
-        future = learner.commit()
+        if learner.lock.locked():  # what a thread has changed is handed over when its step ends
+            async with learner.lock:
+                pass
+        future = self._commit(learner)
         if future is not None:
             await self._wait(future)
         return told
@@ -672,13 +683,13 @@ class Service:
             if learner.heavy:  # a thread may be about to end it, and has not said yet how
                 async with learner.lock:
                     pass
-            return await self._ended(learner, id, digest), learner.commit()
+            return await self._ended(learner, id, digest), self._commit(learner)
         if given.dry_run:
             wants, _ = await self._taken(learner, self._wants, learner, id, given)
-            return {"result": "possible", "id": id, "wants_label": wants}, learner.commit()
+            return {"result": "possible", "id": id, "wants_label": wants}, self._commit(learner)
         event, future = await self._taken(learner, self._learn_once, learner, id, given, digest, extra)
         if event is None:  # another request was faster
-            return await self._ended(learner, id, digest), learner.commit()
+            return await self._ended(learner, id, digest), self._commit(learner)
         differ = event.body.get("differ")
         told = {"result": "accepted", "id": id}
         if differ is not None:
