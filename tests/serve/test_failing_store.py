@@ -206,6 +206,27 @@ def test_a_failed_making_leaves_a_name_that_can_be_used(tmp_path: Path) -> None:
     run(play())
 
 
+def test_who_leaves_while_a_learner_is_made_leaves_no_half_of_it(tmp_path: Path) -> None:
+    gate, making = threading.Event(), threading.Event()
+
+    class Slow(Broken):
+        def create_learner(self, *arguments: Any) -> Any:
+            making.set()
+            assert gate.wait(5)
+            return self._store.create_learner(*arguments)
+
+    async def play() -> None:
+        async with serving(tmp_path / "s.db", wrap=lambda store: Slow(store, {"fail": ""})) as (_, call):
+            leaving = asyncio.ensure_future(call("PUT", PLACE, CASCADE))
+            await until(making.is_set)
+            leaving.cancel()
+            await asyncio.sleep(0)
+            gate.set()
+            assert (await call("PUT", PLACE, CASCADE)).status == 200
+
+    run(play())
+
+
 def test_a_store_that_fails_when_a_standby_takes_over_ends_nothing(tmp_path: Path) -> None:
     """What comes then is done again, by one task, when the store can be written."""
     plan, free, opened = {"fail": "before"}, threading.Event(), []

@@ -464,6 +464,10 @@ class Service:
     async def create(self, name: str, config: Any) -> tuple[dict[str, Any], bool]:
         """Make a learner; return what is told of it, and whether it is new."""
         self.check_ready()
+        # who is cancelled meanwhile must not leave a name in the store of which nobody here knows
+        return await asyncio.shield(self._spawn(self._create(name, config)))
+
+    async def _create(self, name: str, config: Any) -> tuple[dict[str, Any], bool]:
         kind = kind_of(config)
         async with self._making:
             known = self.learners.get(name)
