@@ -379,13 +379,22 @@ class Service:
             if found is not None:
                 return found, self._commit(learner)
             self._check_current(learner)
+            learner.in_thread = True
             try:
                 result = await asyncio.get_running_loop().run_in_executor(self._pool, timed)
             except Exception as error:
                 self._check_unchanged(learner, error)
                 raise
+            finally:
+                learner.in_thread = False
             self._check_current(learner)
-            return result, self._submit(learner)
+            return result, self._submit(learner)  # no other request came in between
+
+    async def _step_ended(self, learner: Learner) -> None:
+        """Return when no thread changes the learner: what it has changed is handed over when its step ends."""
+        if learner.in_thread:
+            async with learner.lock:
+                pass
 
     def _check_current(self, learner: Learner) -> None:
         """Refuse to work on a memory that was thrown away while somebody waited for its lock."""
@@ -440,9 +449,7 @@ class Service:
 
     async def _shown(self, learner: Learner, told: Told) -> Told:
         """Return what was read from memory once all of it is stored."""
-        if learner.lock.locked():  # what a thread has changed is handed over when its step ends
-            async with learner.lock:
-                pass
+        await self._step_ended(learner)
         future = self._commit(learner)
         if future is not None:
             await self._wait(future)
@@ -684,9 +691,7 @@ class Service:
         """Learn, and return what is told once the future is done."""
         digest = digest or learner.kind.digest(given)
         if id not in learner.live._ledger.waiting:
-            if learner.heavy:  # a thread may be about to end it, and has not said yet how
-                async with learner.lock:
-                    pass
+            await self._step_ended(learner)  # a thread may be about to end it, and has not said yet how
             return await self._ended(learner, id, digest), self._commit(learner)
         if given.dry_run:
             wants, _ = await self._taken(learner, self._wants, learner, id, given)
