@@ -14,6 +14,7 @@ from tests.serve.harness import CASCADE, Caller, opener, quick, run, serving
 from tests.serve.test_mutants import Gated
 
 from weakfeedback.journal.events import OwnedElsewhere, StoreUnavailable
+from weakfeedback.serve import learner as learner_module
 from weakfeedback.serve import service as serving_module
 from weakfeedback.serve.config import settle
 from weakfeedback.serve.models import CONFIG
@@ -142,6 +143,56 @@ def test_a_refusal_is_told_only_of_an_end_that_is_stored(tmp_path: Path) -> None
         run(play(first))
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_nobody_is_told_of_a_step_in_a_thread_before_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: bool
+) -> None:
+    """The first step of a learner that was read; it is never written if the store is ``lost`` meanwhile."""
+    monkeypatch.setattr(learner_module, "HEAVY", -1.0)
+    plan, gate, taken = {"fail": ""}, threading.Event(), threading.Event()
+
+    def slowly(learner: learner_module.Learner, *arguments: Any) -> Any:
+        result = learn(learner, *arguments)
+        taken.set()
+        assert gate.wait(5)
+        return result
+
+    learn = learner_module.Learner.feedback
+    monkeypatch.setattr(learner_module.Learner, "feedback", slowly)
+
+    async def play() -> None:
+        async with serving(tmp_path / "s.db") as (_, call):
+            for place in (PLACE, "/v1/learners/u"):
+                await call("PUT", place, CASCADE)
+            made = (await call("POST", PLACE + "/decide", {})).data
+        fed = {"outputs": ["x"] * (made["stage"] + 1)}
+        async with serving(tmp_path / "s.db", wrap=lambda store: Broken(store, plan)) as (service, call):
+            asked = [asyncio.ensure_future(call("POST", PLACE + "/decisions/1/feedback", fed))]
+            await until(taken.is_set)
+            monkeypatch.setattr(learner_module, "HEAVY", 1e9)  # its steps are light on average from now on
+            works = [
+                call("POST", PLACE + "/decisions/1/feedback", fed),
+                call("GET", PLACE + "/decisions/1"),
+                call("GET", PLACE + "/decisions?status=answered"),
+                call("GET", PLACE),
+            ]
+            asked += [asyncio.ensure_future(work) for work in works]
+            await asyncio.sleep(0.05)
+            assert not any(task.done() for task in asked)
+            if lost:
+                plan["fail"] = "before"
+                assert (await call("POST", "/v1/learners/u/decide", {})).status == 503
+                plan["fail"] = ""
+            gate.set()
+            replies = await asyncio.gather(*asked)
+            assert [reply.status for reply in replies] == [503 if lost else 200] * 5
+            await until(lambda: service.state == "ready")
+            status = (await call("GET", PLACE + "/decisions/1")).data["status"]
+            assert status == ("pending" if lost else "answered")
+
+    run(play())
+
+
 def test_a_failed_making_leaves_a_name_that_can_be_used(tmp_path: Path) -> None:
     plan = {"fail": "before"}
 
@@ -152,6 +203,27 @@ def test_a_failed_making_leaves_a_name_that_can_be_used(tmp_path: Path) -> None:
             await until(lambda: service.state == "ready")
             assert (await call("GET", PLACE)).status == 404
             assert (await call("PUT", PLACE, CASCADE)).status == 201
+
+    run(play())
+
+
+def test_who_leaves_while_a_learner_is_made_leaves_no_half_of_it(tmp_path: Path) -> None:
+    gate, making = threading.Event(), threading.Event()
+
+    class Slow(Broken):
+        def create_learner(self, *arguments: Any) -> Any:
+            making.set()
+            assert gate.wait(5)
+            return self._store.create_learner(*arguments)
+
+    async def play() -> None:
+        async with serving(tmp_path / "s.db", wrap=lambda store: Slow(store, {"fail": ""})) as (_, call):
+            leaving = asyncio.ensure_future(call("PUT", PLACE, CASCADE))
+            await until(making.is_set)
+            leaving.cancel()
+            await asyncio.sleep(0)
+            gate.set()
+            assert (await call("PUT", PLACE, CASCADE)).status == 200
 
     run(play())
 

@@ -7,6 +7,7 @@ from typing import Any
 from tests.serve.harness import quick, run, serving
 
 from weakfeedback import Cascade
+from weakfeedback.serve.models import WarmStartRequest
 
 CONFIG = {"kind": "cascade", "stages": ["a", "b"], "stage_costs": [1.0, 30.0], "error_cost": 100.0, "seed": 0}
 PLACE = "/v1/learners/t"
@@ -168,5 +169,23 @@ def test_warm_starts_calibrations_and_audits_count_once_with_a_key(tmp_path: Pat
                 "t": before["t"] + 2,
                 "told": before["told"] + 1,
             }
+
+    run(play())
+
+
+def test_an_old_warm_start_is_known_by_its_key_and_its_rows(tmp_path: Path) -> None:
+    """Stores of earlier versions have no digest of what was sent with the key."""
+    rows = [[1, 1], [1, 0]]
+
+    async def play() -> None:
+        async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
+            await call("PUT", PLACE, CONFIG)
+            learner = service.learners["t"]
+            await service._step(learner, learner.warm, WarmStartRequest(outputs=rows), "k", None)
+            again = await call("POST", PLACE + "/warm-start", {"outputs": rows}, idempotency_key="k")
+            assert (again.status, again.data) == (200, {"rows": 2, "repeated": True})
+            more = {"outputs": [*rows, [0, 0]]}
+            other = await call("POST", PLACE + "/warm-start", more, idempotency_key="k")
+            assert (other.status, other.data["code"]) == (409, "conflict")
 
     run(play())

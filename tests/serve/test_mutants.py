@@ -164,12 +164,12 @@ MUTANTS = {
     ),
     "show what is not stored": (
         service,
-        "        future = learner.commit()\n        if future is not None:\n            await",
-        "        future = learner.commit()\n        if False:\n            await",
+        "        future = self._commit(learner)\n        if future is not None:\n            await",
+        "        future = self._commit(learner)\n        if False:\n            await",
     ),
     "answer a duplicate before its original": (
         service,
-        "            return await self._ended(learner, id, digest), learner.commit()\n        if given.dry_run",
+        "            return await self._ended(learner, id, digest), self._commit(learner)\n        if given.dry_run",
         "            return await self._ended(learner, id, digest), None\n        if given.dry_run",
     ),
 }

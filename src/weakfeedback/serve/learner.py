@@ -134,6 +134,7 @@ class Learner:
         self.kind: Kind = kind_of(config)
         self.config = config
         self.lock = asyncio.Lock()
+        self.in_thread = False  # a step that is not handed over yet
         self.outbox = Outbox(id, (-1, 0), clock)
         self.created = 0
         self.revision = 1

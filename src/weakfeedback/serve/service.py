@@ -341,7 +341,7 @@ class Service:
             self._check_current(learner)
             found = None if check is None else await check()
             if found is not None:
-                return found, learner.commit()
+                return found, self._commit(learner)
             return self._take(learner, work, arguments)
 
     def _take(
@@ -377,23 +377,35 @@ class Service:
             self._check_current(learner)
             found = None if check is None else await check()
             if found is not None:
-                return found, learner.commit()
+                return found, self._commit(learner)
             self._check_current(learner)
+            learner.in_thread = True
             try:
                 result = await asyncio.get_running_loop().run_in_executor(self._pool, timed)
             except Exception as error:
                 self._check_unchanged(learner, error)
                 raise
+            finally:
+                learner.in_thread = False
             self._check_current(learner)
-            return result, self._submit(learner)
+            return result, self._submit(learner)  # no other request came in between
+
+    async def _step_ended(self, learner: Learner) -> None:
+        """Return when no thread changes the learner: what it has changed is handed over when its step ends."""
+        if learner.in_thread:
+            async with learner.lock:
+                pass
 
     def _check_current(self, learner: Learner) -> None:
         """Refuse to work on a memory that was thrown away while somebody waited for its lock."""
+        self._check_kept(learner)
+        self.check_ready()
+
+    def _check_kept(self, learner: Learner) -> None:
         if self.learners.get(learner.name) is not learner:
             raise Problem(
                 "store_unavailable", "the store could not be written: repeat the request", retry_after=1
             )
-        self.check_ready()
 
     def _check_unchanged(self, learner: Learner, error: Exception) -> None:
         """After a step that raised: if it left something behind, the memory is no longer a fold of the log."""
@@ -419,6 +431,11 @@ class Service:
 
         committer.run(add)
 
+    def _commit(self, learner: Learner) -> asyncio.Future[Any] | None:
+        """Return a future of the commit of all that was handed over; None if it is stored."""
+        self._check_kept(learner)  # a step may have ended too late to be handed over
+        return learner.commit()
+
     async def _wait(self, future: asyncio.Future[Any]) -> None:
         """Return when a commit is done, or raise the problem that it was not; for the only one who waits for it."""
         try:
@@ -432,7 +449,8 @@ class Service:
 
     async def _shown(self, learner: Learner, told: Told) -> Told:
         """Return what was read from memory once all of it is stored."""
-        future = learner.commit()
+        await self._step_ended(learner)
+        future = self._commit(learner)
         if future is not None:
             await self._wait(future)
         return told
@@ -453,6 +471,10 @@ class Service:
     async def create(self, name: str, config: Any) -> tuple[dict[str, Any], bool]:
         """Make a learner; return what is told of it, and whether it is new."""
         self.check_ready()
+        # who is cancelled meanwhile must not leave a name in the store of which nobody here knows
+        return await asyncio.shield(self._spawn(self._create(name, config)))
+
+    async def _create(self, name: str, config: Any) -> tuple[dict[str, Any], bool]:
         kind = kind_of(config)
         async with self._making:
             known = self.learners.get(name)
@@ -669,16 +691,14 @@ class Service:
         """Learn, and return what is told once the future is done."""
         digest = digest or learner.kind.digest(given)
         if id not in learner.live._ledger.waiting:
-            if learner.heavy:  # a thread may be about to end it, and has not said yet how
-                async with learner.lock:
-                    pass
-            return await self._ended(learner, id, digest), learner.commit()
+            await self._step_ended(learner)  # a thread may be about to end it, and has not said yet how
+            return await self._ended(learner, id, digest), self._commit(learner)
         if given.dry_run:
             wants, _ = await self._taken(learner, self._wants, learner, id, given)
-            return {"result": "possible", "id": id, "wants_label": wants}, learner.commit()
+            return {"result": "possible", "id": id, "wants_label": wants}, self._commit(learner)
         event, future = await self._taken(learner, self._learn_once, learner, id, given, digest, extra)
         if event is None:  # another request was faster
-            return await self._ended(learner, id, digest), learner.commit()
+            return await self._ended(learner, id, digest), self._commit(learner)
         differ = event.body.get("differ")
         told = {"result": "accepted", "id": id}
         if differ is not None:
@@ -846,18 +866,25 @@ class Service:
         digest = check = None
         if key is not None:
             known, digest = checked_key(key), digest_of(dict(given))
-            check = lambda: self._known(learner, kind, known, digest)  # noqa: E731
+            check = lambda: self._known(learner, kind, known, digest, given)  # noqa: E731
         result, future = await self._taken(learner, work, given, key, digest, check=check)
         if future is not None:
             await self._wait(future)
         return result
 
-    async def _known(self, learner: Learner, kind: str, key: str, digest: str) -> Event | None:
+    async def _known(self, learner: Learner, kind: str, key: str, digest: str, given: Any) -> Event | None:
         """The event of an earlier request with this key, which must have been the same."""
         event = await self._by_key(learner, key)
-        if event is not None and event.kind != kind:
+        if event is None:
+            return None
+        if event.kind != kind:
             raise Problem("key_reused", "the key was used for another request")
-        if event is not None and event.body.get("digest") != digest:
+        known = event.body.get("digest")
+        if known is None:  # old warm starts were kept without it: only their rows can be counted
+            same = len(event.body["differ"]) == len(given.outputs)
+        else:
+            same = known == digest
+        if not same:
             words = "The key was used with other content"
             raise Problem(
                 "conflict", f"the key was used at {moment(event.at)} with other content", title=words
