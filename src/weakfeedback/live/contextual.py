@@ -62,9 +62,9 @@ class ContextualCascade(Staged):
     seed : integer >= 0, SeedSequence or Generator, optional
         As for `Cascade`.
     keep : integer >= 100, or None
-        How many observations are kept individually. Older ones are kept together, as a quadratic approximation of
-        their log-likelihood near the estimate at that time. This bounds memory, saved state and the time of a
-        decision. With None all are kept: O(t d') numbers. A policy given as an object has its own limit.
+        How many observations are kept individually. Older ones are kept together, as the quadratic expansion of
+        their likelihood at the estimate of that time. This bounds memory, saved state and the time of a decision. With
+        None all are kept: O(t d') numbers. A policy given as an object has its own limit.
     compiled, remember
         As for `Cascade`. With more than a few features use ``compiled=True``: interpreted regressions are slow.
 
