@@ -45,12 +45,12 @@ def policy_class(setting: str, name: str) -> type:
 
 
 def policy_name(setting: str, policy: Any) -> str | None:
-    """Return the name under which the class of the object ``policy`` is known, None if it is not."""
+    """Return the name of the class of the object ``policy`` in the catalogue, or None if it is not there."""
     return setting_called(setting).name_of(policy)
 
 
 def option_names(setting: str, name: str) -> tuple[str, ...]:
-    """Return the options of a policy: the arguments of its class but those that come first in its setting.
+    """Return the options of a policy: the arguments of its class, except those common to all policies of its setting.
 
     >>> option_names("allocation", "csb-du")
     ('gamma', 'every')
@@ -59,9 +59,9 @@ def option_names(setting: str, name: str) -> tuple[str, ...]:
 
 
 def make_policy(setting: str, name: str, /, *first: Any, **options: Any) -> Any:
-    """Return a fresh policy; ``first`` are the arguments that all policies of the setting have in common.
+    """Return a new policy; ``first`` are the arguments that all policies of the setting have in common.
 
-    A policy that has no use for one of them does not get it. What is left of them, and all options, are given by name.
+    A policy that does not take one of them does not get it. The others, and all options, are passed by name.
 
     >>> make_policy("multiplayer", "dlc-lix", 5, epsilon=0.1, delta=0.05).K
     5

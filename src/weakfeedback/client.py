@@ -5,10 +5,10 @@
 >>> service.learner("triage")
 <learner 'triage' at http://127.0.0.1:8470>
 
-Then ``decide()``, ``feedback(id, outputs)``, ``print(report())``. The client repeats a call whose answer is lost,
-and it still counts once: feedback and cancellations are the same the second time, and a decision is asked for with a
-key that the service knows again. What the service refuses raises the exceptions of the library; what it cannot do now
-raises `ServiceUnavailable`.
+Then use ``decide()``, ``feedback(id, outputs)``, ``print(report())``. The client repeats a call whose answer is lost,
+and the call still counts once: repeated feedback and cancellations have no further effect, and a decision is requested
+with a key by which the service recognises it. A call that the service refuses raises the exceptions of the library;
+one that it cannot carry out now raises `ServiceUnavailable`.
 
 `Client` needs nothing beyond Python, `AsyncClient` needs aiohttp (``pip install "weakfeedback[serve]"``).
 """
@@ -37,15 +37,16 @@ from weakfeedback._version import __version__
 
 REPEATS = 5
 REPEATED = (429, 502, 503, 504)  # answers after which a call is repeated
-LONGEST = 10.0  # seconds that a Retry-After is obeyed
+LONGEST = 10.0  # maximum wait in seconds for a Retry-After
 ANSWER_LIMIT = 256 * 2**20  # bytes
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 class ServiceUnavailable(ConnectionError):
-    """The service could not be reached or cannot answer now; whether the call was carried out is not known.
+    """The service could not be reached or cannot answer now; whether the call was carried out is unknown.
 
-    Repeating feedback, ``cancel``, ``create`` or ``recost`` is safe. ``status`` and ``code`` are None without answer.
+    Repeating feedback, ``cancel``, ``create`` or ``recost`` is safe. ``status`` and ``code`` are None if there was no
+    answer.
     """
 
     def __init__(self, words: str, status: int | None = None, code: str | None = None) -> None:
@@ -54,7 +55,7 @@ class ServiceUnavailable(ConnectionError):
 
 
 class Refused(ValueError):
-    """The service refuses the call: ``code`` and ``status`` say why, ``field`` where."""
+    """The service refused the call: ``code`` and ``status`` say why, ``field`` which field."""
 
     def __init__(self, words: str, status: int, code: str, field: str | None = None) -> None:
         super().__init__(words)
@@ -63,9 +64,10 @@ class Refused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do: call the stages of ``call`` and use the answer of the last one, ``name``, number ``stage``.
+    """A decision: call the stages of ``call`` and use the answer of the last one, ``name``, number ``stage``.
 
-    An allocation has ``allocation`` instead, amounts by arm. ``repeated`` if the service had made it before.
+    An allocation has ``allocation`` instead, amounts by arm. ``repeated`` is true if the service had made the decision
+    before.
     """
 
     id: int
@@ -79,9 +81,9 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What an adaptive learner wants next: the answer of the stage ``name``, or nothing more if it is None.
+    """The next step of an adaptive learner: it needs the answer of the stage ``name``, or nothing more if that is None.
 
-    In the end ``answer`` is the number of the stage whose answer counts.
+    At the end ``answer`` is the number of the stage whose answer counts.
     """
 
     id: int
@@ -132,7 +134,7 @@ class _Call:
 
 
 class _Base:
-    """Address, token and how long to wait; what the two clients share."""
+    """What the two clients share: address, token and timeouts."""
 
     def __init__(
         self,
@@ -158,7 +160,7 @@ class _Base:
         return f"{type(self).__name__}({self.address!r})"
 
     def _again(self, tried: int, status: int | None, retry_after: str | None) -> float | None:
-        """Return how long to wait before the call is repeated, None if it is not."""
+        """Return how long to wait before repeating the call, or None if it is not repeated."""
         if tried >= self.repeats or (status is not None and status not in REPEATED):
             return None
         told = float(retry_after) if retry_after is not None and retry_after.isdecimal() else 0.0
@@ -171,16 +173,16 @@ class _Base:
 
 
 class Client(_Base):
-    """A service, from threads of a program. Safe to use from several; connections are kept open.
+    """A client for synchronous code. Safe to use from several threads; connections are kept open.
 
     Parameters
     ----------
     address : str
         Where the service listens.
     token_env : str, optional
-        The environment variable that holds the token, if the service asks for one.
+        The environment variable that holds the token, if the service requires one.
     timeout : seconds
-        For each try.
+        For each attempt.
     repeats : integer from 0 to 5
         How often a call is repeated after a connection error or the answers 429, 502, 503 and 504.
     """
@@ -200,7 +202,7 @@ class Client(_Base):
         self._lock = threading.Lock()
 
     def learner(self, name: str) -> Learner:
-        """Return the learner of this name; nothing is asked of the service yet."""
+        """Return the learner with this name, without a request to the service."""
         return Learner(self, name)
 
     def learners(self) -> list[dict[str, Any]]:
@@ -208,13 +210,13 @@ class Client(_Base):
         return list(self._send(_Call("GET", "/v1/learners"))["learners"])
 
     def create(self, name: str, **configuration: Any) -> Learner:
-        """Make a learner, as the command ``PUT`` does; one that is there with the same configuration is returned."""
+        """Create a learner, as the command ``PUT`` does; an existing one with the same configuration is returned."""
         learner = Learner(self, name)
         self._send(_Call("PUT", learner._path, configuration))
         return learner
 
     def ready(self) -> bool:
-        """Whether the service can be used now."""
+        """Return whether the service can be used now."""
         try:
             return self._once(_Call("GET", "/health/ready"))[0] == 200
         except (OSError, http.client.HTTPException):
@@ -251,7 +253,7 @@ class Client(_Base):
             tried += 1
 
     def _once(self, call: _Call) -> tuple[int, Any, bytes]:
-        """Send a request and read the answer; one on an old connection that was closed meanwhile is sent again."""
+        """Send a request and read the answer; if a kept connection was closed meanwhile, send the request again."""
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         if connection is not None:
@@ -289,7 +291,7 @@ class Client(_Base):
 
 
 class Learner:
-    """One learner of a service. Make it with ``client.learner(name)``."""
+    """One learner of a service. Create it with ``client.learner(name)``."""
 
     def __init__(self, client: Client, name: str) -> None:
         self.name, self._client, self._path = name, client, _learner_path(name)
@@ -301,49 +303,49 @@ class Learner:
         return self._client._send(call)
 
     def decide(self, context: Sequence[float] | None = None, *, key: str | None = None) -> Decision:
-        """Ask for a decision. Without ``key`` one is made up, so that a lost answer does not make a second one."""
+        """Request a decision. Without ``key`` one is generated, so that a lost answer causes no second decision."""
         return _decision(self._send(_decide(self._path, context, key)))
 
     def decide_many(
         self, count: int, contexts: Sequence[Sequence[float]] | None = None, *, key: str | None = None
     ) -> list[Decision]:
-        """Ask for several decisions at once, all or none."""
+        """Request several decisions at once, all or none."""
         found = self._send(_decide_many(self._path, count, contexts, key))
         return [_decision(one) for one in found["decisions"]]
 
     def feedback(self, id: int, outputs: Any = None, **told: Any) -> str:
-        """Tell what the stages answered; return "accepted", or "duplicate" if that was known already.
+        """Send what the stages answered; return "accepted", or "duplicate" if that was known already.
 
-        Instead of ``outputs``: ``differ=`` or ``distance=`` if you compare, ``observed=`` for an allocation. Also
-        ``costs=`` and ``label=``. See the service's own documentation.
+        Instead of ``outputs``: ``differ=`` or ``distance=`` if you compare the answers yourself, ``observed=`` for an
+        allocation. Also ``costs=`` and ``label=``. See the documentation of the service.
         """
         return str(self._send(_feedback(self._path, id, outputs, told))["result"])
 
     def feedback_many(self, items: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Tell up to 1000 feedbacks, each with its ``id``; return the results in this order, refusals included."""
+        """Send up to 1000 feedbacks, each with its ``id``; return the results in this order, including refusals."""
         body = {"items": [dict(item) for item in items]}
         return list(self._send(_Call("POST", f"{self._path}/feedback", body))["results"])
 
     def wants_label(self, id: int, outputs: Sequence[Any]) -> bool:
-        """Whether the policy would pay for the label of this sample; nothing changes."""
+        """Return whether the policy would pay for the label of this sample; nothing changes."""
         return bool(self._send(_feedback(self._path, id, outputs, {"dry_run": True})).get("wants_label"))
 
     def cancel(self, id: int, cost: float = 0.0, reason: str = "") -> None:
-        """Take a decision back; ``cost`` was spent on it."""
+        """Cancel a decision; ``cost`` was spent on it."""
         self._send(_cancel(self._path, id, cost, reason))
 
     def begin(self, *, key: str | None = None) -> Step:
-        """Begin a round of an adaptive learner: call the stage that it names, and `tell` the answer."""
+        """Begin a round of an adaptive learner: call the stage that the step names, and `tell` its answer."""
         return _step(self._send(_begin(self._path, key)))
 
     def tell(self, step: Step, output: Any, **told: Any) -> Step:
-        """Tell the output of the stage that ``step`` asks for; also ``score=``, ``cost=``, ``chances=``."""
+        """Send the output of the stage that ``step`` asks for; also ``score=``, ``cost=``, ``chances=``."""
         return _step(self._send(_tell(self._path, step, output, told)))
 
     def calibrate(
         self, outputs: Sequence[Sequence[Any]], truth: Sequence[Any], scores: Any = None
     ) -> dict[str, Any]:
-        """Let an adaptive learner begin with labelled rows of outputs of all stages, and their scores."""
+        """Calibrate an adaptive learner with labelled rows of outputs of all stages, and their scores."""
         return dict(self._send(_calibrate(self._path, outputs, truth, scores)))
 
     def report(self) -> Report:
@@ -352,11 +354,11 @@ class Learner:
         return Report(self._send(data), self._send(table))
 
     def explain(self, id: int) -> str:
-        """Say in words why a decision fell as it did; for the last 1000."""
+        """Explain in words why a decision was made, for the last 1000 decisions."""
         return str(self._send(_Call("GET", f"{self._path}/decisions/{_id(id)}/explain"))["text"])
 
     def decision(self, id: int) -> dict[str, Any]:
-        """Return where a decision stands, with its times."""
+        """Return the status of a decision, with its times."""
         return dict(self._send(_Call("GET", f"{self._path}/decisions/{_id(id)}")))
 
     def certificate(self) -> dict[str, Any]:
@@ -370,13 +372,13 @@ class Learner:
     def warm_start(
         self, outputs: Sequence[Sequence[Any]], contexts: Sequence[Sequence[float]] | None = None
     ) -> int:
-        """Learn from rows of outputs of all stages that exist already; return how many."""
+        """Learn from existing rows of outputs of all stages; return their number."""
         return int(self._send(_warm_start(self._path, outputs, contexts))["rows"])
 
     def audit(
         self, outputs: Sequence[Sequence[Any]], arm: int | None = None, alpha: float = 0.05
     ) -> dict[str, Any]:
-        """Begin an audit on fresh items; ``rows`` of the result say which of them need a label."""
+        """Begin an audit on fresh items; ``rows`` of the result are the items that need a label."""
         return dict(self._send(_audit(self._path, outputs, arm, alpha)))
 
     def audit_labels(self, audit: int, labels: Mapping[int, Any]) -> dict[str, Any]:
@@ -388,27 +390,27 @@ class Learner:
         self._send(_recost(self._path, stage_costs, error_cost))
 
     def series(self, start: int, end: int, step: int = 60) -> dict[str, Any]:
-        """Return sums by minute, or by steps of whole minutes; all in seconds since 1970."""
+        """Return sums per minute, or per step of whole minutes; times are in seconds since 1970."""
         return dict(self._send(_series(self._path, start, end, step)))
 
     def events(self, after: int = -1) -> Iterator[dict[str, Any]]:
-        """Go through the log, one event after the other, from the one behind ``after``."""
+        """Yield the events of the log in order, starting with the one after ``after``."""
         while page := self._send(_events(self._path, after))["events"]:
             yield from page
             after = page[-1]["seq"]
 
     def archive(self) -> None:
-        """Make no more decisions; feedback for open ones is still welcome, and the log stays."""
+        """Archive the learner: it makes no more decisions, still accepts feedback for open ones, and keeps its log."""
         self._send(_Call("DELETE", self._path))
 
 
 class AsyncClient(_Base):
-    """A service, from coroutines; use it in an ``async with`` block or ``await client.close()``."""
+    """A client for coroutines; use it in an ``async with`` block or ``await client.close()``."""
 
     _session: Any = None
 
     def learner(self, name: str) -> AsyncLearner:
-        """Return the learner of this name; nothing is asked of the service yet."""
+        """Return the learner with this name, without a request to the service."""
         return AsyncLearner(self, name)
 
     async def learners(self) -> list[dict[str, Any]]:
@@ -416,7 +418,7 @@ class AsyncClient(_Base):
         return list((await self._send(_Call("GET", "/v1/learners")))["learners"])
 
     async def create(self, name: str, **configuration: Any) -> AsyncLearner:
-        """Make a learner; one that is there with the same configuration is returned."""
+        """Create a learner; an existing one with the same configuration is returned."""
         learner = AsyncLearner(self, name)
         await self._send(_Call("PUT", learner._path, configuration))
         return learner
@@ -583,8 +585,8 @@ class AsyncLearner:
 def local_service(store: str | os.PathLike[str] | None = None, *options: str) -> Iterator[Client]:
     """Start a private service in a child process on a free port: for notebooks, and for tests of a program.
 
-    ``store`` is its file; without one everything is gone afterwards. ``options`` are those of ``weakfeedback serve``.
-    The child ends with the block; if it is killed instead, the file has everything that was acknowledged.
+    ``store`` is its file; without one, everything is lost at the end. ``options`` are those of ``weakfeedback serve``.
+    The child ends with the block; if it is killed, the file has everything that was acknowledged.
 
     >>> with local_service() as service:
     ...     service.ready()
@@ -618,7 +620,7 @@ def local_service(store: str | os.PathLike[str] | None = None, *options: str) ->
             child.stdout.close()
 
 
-# -- the requests, written once for both clients
+# -- the requests, shared by both clients
 
 
 def _learner_path(name: str) -> str:
@@ -663,7 +665,7 @@ def _begin(path: str, key: str | None) -> _Call:
 
 
 def _tell(path: str, step: Step, output: Any, told: dict[str, Any]) -> _Call:
-    body = {"output": output, "stage": step.stage, **told}  # with its stage it can be repeated
+    body = {"output": output, "stage": step.stage, **told}  # the stage makes it repeatable
     return _Call("POST", f"{path}/decisions/{_id(step.id)}/tell", body)
 
 
@@ -728,7 +730,7 @@ def _step(data: Mapping[str, Any]) -> Step:
 
 
 def _result(call: _Call, status: int, content: bytes) -> Any:
-    """Return what an answer holds, or raise what it says."""
+    """Return the content of an answer, or raise the error that it reports."""
     if status == 204:
         return None
     try:
@@ -746,7 +748,7 @@ def _result(call: _Call, status: int, content: bytes) -> Any:
 
 
 def _error(status: int, code: str, words: str, field: str | None) -> Exception:
-    """Return the exception of a problem: that of the library where there is one."""
+    """Return the exception for a problem: that of the library if there is one."""
     from weakfeedback import FeedbackConflict, PendingDecision, UnknownDecision
 
     if status >= 500 or status in REPEATED:
@@ -763,14 +765,14 @@ def _error(status: int, code: str, words: str, field: str | None) -> Exception:
 
 
 def _listed(value: Any) -> Any:
-    """Return arrays and tuples as lists; anything else as it is."""
+    """Return arrays and tuples as lists; anything else unchanged."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return list(value) if isinstance(value, tuple) else value
 
 
 def _plain(value: Any) -> Any:
-    """Return numbers of NumPy as those of Python."""
+    """Return NumPy numbers as Python numbers."""
     if hasattr(value, "tolist"):
         return value.tolist()
     raise TypeError(

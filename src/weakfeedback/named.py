@@ -1,4 +1,4 @@
-"""What the named problems of all settings share: how one is found by name, and whether its data are there."""
+"""What the named problems of all settings share: lookup by name, and whether their data are available."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 
 class Described:
-    """A named problem that is known without being made; ``data`` is the data set that the user must bring, if any."""
+    """The description of a named problem; ``data`` is the data set that the user must supply, if any."""
 
     data: str
 
     def unavailable(self, data: Any = None) -> str:
-        """Return why the data of this instance cannot be had, or "" if they can. Nothing is downloaded."""
+        """Return why the data of this instance are not available, or "" if they are. Nothing is downloaded."""
         from weakfeedback import datasets
 
         loader = {"pima": datasets.load_pima, "heart": datasets.load_heart}.get(self.data)
@@ -34,7 +34,7 @@ class Described:
 
 
 def find_instance(name: Any, instances: Mapping[str, T]) -> T:
-    """Return the instance of that name, whatever its case; ValueError, with near names, if there is none.
+    """Return the instance with this name, whatever its case; raise ValueError, with similar names, if there is none.
 
     >>> find_instance("BSC-1", {"bsc-1": 7, "bsc-2": 8})
     7

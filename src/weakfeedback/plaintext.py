@@ -27,7 +27,7 @@ def one_line(text: str, longest: int = LONGEST) -> str:
 
 
 def counted(number: int, one: str, many: str = "") -> str:
-    """Return a number of things in words.
+    """Return a number with its noun.
 
     >>> counted(1, "stage"), counted(1200, "stage"), counted(2, "policy", "policies")
     ('1 stage', '1,200 stages', '2 policies')
@@ -36,7 +36,7 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def with_article(name: str) -> str:
-    """Return a name after its indefinite article.
+    """Return a name with its indefinite article.
 
     >>> with_article("Allocator"), with_article("Router")
     ('an Allocator', 'a Router')

@@ -1,7 +1,7 @@
 """What a setting is: its name, its policies, a small problem, its instances and the forms of its problems in a file.
 
-Each setting describes itself in its own ``setting.py``; `weakfeedback.catalog` puts them together. A new policy needs
-its own file and one line there. What the package must know about it is in its class:
+Each setting describes itself in its own ``setting.py``; `weakfeedback.catalog` collects them. A new policy needs its
+own file and one line in ``setting.py``. What the package must know about the policy is in its class:
 
 ``in_short``
     What it is, in words that fit on one line of a terminal next to its name.
@@ -59,7 +59,7 @@ class Form:
     marks : names
         Keys that identify this form; none for the default form.
     tables : mapping
-        By key: a callable whose arguments are the keys of the table that is expected there.
+        By key: a callable whose arguments are the keys of the table expected there.
     """
 
     make: Callable[..., Any]
@@ -79,7 +79,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting: those of the thesis, and two beyond it.
+    """A setting. There are those of the thesis, and two more.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Setting:
     forms : sequence of `Form`
         How a problem may be written in a file; the first form whose marks are present is used.
     told : callable
-        Takes a problem; returns options that follow from it, for policies that have them, unless they are given.
+        Takes a problem; returns options that follow from it. Policies that have these options get them by default.
     listed : names
         Attributes of a problem that a list of instances shows.
     facts : names
@@ -146,7 +146,7 @@ class Setting:
         return self._instances().describe(name)
 
     def load(self, name: str) -> Any:
-        """Return the problem of that name."""
+        """Return the problem with this name."""
         return self._instances().load(name)
 
     def _instances(self) -> Any:
@@ -163,7 +163,7 @@ class Setting:
         return self.policies[self.canonical_name(policy)]
 
     def name_of(self, policy: Any) -> str | None:
-        """Return the name under which the class of the object ``policy`` is known, None if it is not."""
+        """Return the name of the class of the object ``policy`` in this setting, or None if it is not there."""
         return next((name for name, known in self.policies.items() if type(policy) is known), None)
 
     def words_of(self, policy: str) -> str:
@@ -172,13 +172,13 @@ class Setting:
         return self.in_short.get(name) or str(getattr(self.policies[name], "in_short", ""))
 
     def option_names(self, policy: str) -> tuple[str, ...]:
-        """Return the options of a policy: the arguments of its class but ``first``."""
+        """Return the options of a policy: the arguments of its class without those in ``first``."""
         return tuple(
             p for p in inspect.signature(self.policy_class(policy)).parameters if p not in self.first
         )
 
     def make_policy(self, policy: str, /, *first: Any, **options: Any) -> Any:
-        """Return a new policy; ``first`` are the values of `first`, of which it gets those that it takes."""
+        """Return a new policy; ``first`` are the values of `first`, and the policy gets those that it takes."""
         known, chosen = self.canonical_name(policy), self.policy_class(policy)
         if len(first) > len(self.first):
             words = ", ".join(self.first)

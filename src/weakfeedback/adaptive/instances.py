@@ -24,7 +24,7 @@ class Instance(Described):
     name, summary : str
         Its name, and a one-line description.
     data : str
-        "built-in", or the data set the user must bring: "pima" or "heart".
+        "built-in", or the data set the user must supply: "pima" or "heart".
     costs : tuple of float
         The price of each stage, in units of an error.
     """
@@ -56,7 +56,7 @@ def describe(name: str) -> Instance:
 
 
 def load(name: str, data: Any = None) -> AdaptiveProblem:
-    """Return the problem with this name. Raises ``DataMissing`` if its data set is missing.
+    """Return the problem with this name. Raise ``DataMissing`` if its data set is missing.
 
     ``data`` is a folder with the medical data sets; without it the environment variable ``WEAKFEEDBACK_DATA``
     is used. Nothing is downloaded.

@@ -29,7 +29,7 @@ class Instance(Described):
     epsilon : float
         The lower bound of the means that the thesis gives to the policies. Nine means of I are smaller.
     delta : float or None
-        The confidence parameter stated; None for 1/T.
+        The stated confidence parameter; None for 1/T.
     """
 
     name: str
@@ -70,10 +70,10 @@ def load(
     threshold: float | None = None,
     rewards: str = "bernoulli",
 ) -> AllocationProblem:
-    """Return the problem of that name, or one like it.
+    """Return the problem with this name, or a variant of it.
 
-    ``data`` is there for the sake of the other settings. ``budget`` replaces Q, ``threshold`` the common threshold of
-    all arms (instances I, II and NUM1 only), ``rewards`` the law of the outcomes.
+    ``data`` is unused; other settings need it. ``budget`` replaces Q, ``threshold`` the common threshold of all arms
+    (instances I, II and NUM1 only), ``rewards`` the law of the outcomes.
 
     >>> round(load("III").gamma, 6), load("II", threshold=0.4).optimal_set.sum().item()
     (0.005, 37)

@@ -24,12 +24,12 @@ class Instance(Described):
     name, summary : str
         Its name, and a one-line description.
     data : str
-        "" (a law), "built-in", or the data set the user must bring: "pima" or "heart".
+        "" (a law), "built-in", or the data set the user must supply: "pima" or "heart".
     costs : tuple of float
         Cumulative costs.
     stated_optimal_arm, stated_weak_dominance
-        What the instance's source (the thesis, where it is one of its tables) says; arms count from 0. They are
-        what ``load(name)`` finds too, but for ``heart-5-as-printed``.
+        What the source of the instance states (the thesis, for its tables); arms count from 0. ``load(name)`` gives
+        the same, except for ``heart-5-as-printed``.
     """
 
     name: str
@@ -61,7 +61,7 @@ def describe(name: str) -> Instance:
 
 
 def load(name: str, data: Any = None) -> CascadeProblem:
-    """Return the problem with this name. Raises ``DataMissing`` if its data set is missing.
+    """Return the problem with this name. Raise ``DataMissing`` if its data set is missing.
 
     ``data`` is a folder with the medical data sets; without it the environment variable ``WEAKFEEDBACK_DATA``
     is used. Nothing is downloaded.
@@ -141,7 +141,7 @@ _HEART: tuple[_Row, ...] = (
     ((0.2, 0.25, 0.3), 2, True),
 )
 # Printed instance 5 contradicts instance 2: the same optimal arm, a more expensive last arm, and yet no weak dominance.
-# With a last cost of 0.34 it is as stated.
+# With a last cost of 0.34 it agrees with what is stated.
 _HEART_5 = [
     Instance(
         "heart-5-as-printed",

@@ -41,12 +41,12 @@ class Instance(Described):
     name, summary : str
         Its name, and a one-line description.
     data : str
-        "" (synthetic), "built-in", or the data set the user must bring: "pima" or "heart".
+        "" (synthetic), "built-in", or the data set the user must supply: "pima" or "heart".
     costs : tuple of float
         Cumulative costs.
     stated_weak_dominance_fraction : float
-        The share of contexts with weak dominance by the instance's source; NaN if it states none. For the
-        synthetic data of the thesis it is the share for the best fixed arm, for its real data that of 5000 rounds.
+        The share of contexts with weak dominance that the source of the instance states; NaN if it states none. For
+        the synthetic data of the thesis it is the share for the best fixed arm, for its real data that of 5000 rounds.
     """
 
     name: str
@@ -77,7 +77,7 @@ def describe(name: str) -> Instance:
 
 
 def load(name: str, data: Any = None) -> Problem:
-    """Return the problem with this name. Raises ``DataMissing`` if its data set is missing.
+    """Return the problem with this name. Raise ``DataMissing`` if its data set is missing.
 
     ``data`` is a folder with the medical data sets; without it the environment variable ``WEAKFEEDBACK_DATA``
     is used. Nothing is downloaded.
@@ -132,7 +132,7 @@ def _table(prefix: str, data: str, make: Maker, about: str, rows: tuple[_Row, ..
 
 
 def _steps(arms: int, increment: float) -> tuple[_Row, ...]:
-    """The thesis's four cases: C_i = .1 + (i - 1)(increment + (case - 1) .01)."""
+    """Return the four cases of the thesis: C_i = .1 + (i - 1)(increment + (case - 1) .01)."""
     return tuple(
         (tuple(round(0.1 + i * (increment + case * 0.01), 10) for i in range(arms)), 1.0) for case in range(4)
     )
@@ -169,7 +169,7 @@ _BREAST_CANCER: tuple[_Row, ...] = (
 def _both(
     prefix: str, data: str, make: Callable[[str], Maker], about: str, rows: tuple[_Row, ...]
 ) -> list[Instance]:
-    """The rows with random labels, as chapter 3 has them, and with thresholded ones, which have no printed share."""
+    """Return the rows with random labels, as in chapter 3, and with thresholded ones, which have no printed share."""
     unstated = tuple((costs, _UNSTATED) for costs, _ in rows)
     return [
         *_table(prefix, data, make("random"), f"{about}, random labels", rows),

@@ -1,4 +1,4 @@
-"""A cascade that decides after every answer whether it is good enough, in use."""
+"""A live cascade that decides after every answer whether it is good enough."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ from weakfeedback.live.stopping import (
 from weakfeedback.validate import integer
 
 SETTING = "adaptive"
-LEARNERS = ("USS-A", "USS-next")  # which depend on the prices
+LEARNERS = ("USS-A", "USS-next")  # policies that depend on the prices
 
 
 class AdaptiveCascade(Cascade):
     """A `Cascade` whose policy is asked after every stage; made by ``Cascade(..., policy="USS-A")`` and the like.
 
-    What the ledger keeps of a decision is the round so far, a `Progress`. A round is begun, told the output of one
-    stage after the other until the policy stops, and then learned as every round of a live object is.
+    For each decision the ledger keeps the round so far, a `Progress`. `begin` starts a round, `tell` adds the output of
+    one stage after the other until the policy stops. The round is then learned like any round of a live object.
     """
 
     setting = SETTING
@@ -112,7 +112,7 @@ class AdaptiveCascade(Cascade):
             warn_of_prices(self._stage_costs, self._error_cost)
 
     def _options_for(self, name: str, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the options of a policy, the judge and the number of labels as the last stage has them."""
+        """Return the options of a policy; the last stage gives the defaults of the judge and the number of labels."""
         given = {key: value for key, value in options.items() if key != "judge" or value is not None}
         if "judge" in option_names(SETTING, name):
             last = self._stages[-1]
@@ -140,7 +140,7 @@ class AdaptiveCascade(Cascade):
 
     def _bind(self) -> None:
         policy = self._driver.policy
-        self._gains = hasattr(policy, "gain")  # and tells what it compares with the price
+        self._gains = hasattr(policy, "gain")  # whether it reports what it compares with the price
         self._go = self._driver.method("gain" if self._gains else "go_on")
         self._update = self._driver.method("update")
 
@@ -164,16 +164,17 @@ class AdaptiveCascade(Cascade):
         Parameters
         ----------
         id : integer
-            Of the round that was begun.
+            The id of the round, from `begin`.
         output : label, `Scored` or `Costed`
-            What the stage gave.
+            What the stage returned.
         stage : integer, optional
-            The stage that gave it. Without it the output is taken for that of the stage that was to be run, so give
-            it wherever a call may be repeated: the same output told again for the same stage gives the same step, and
-            another one raises `FeedbackConflict`.
+            The stage that returned it; by default the stage that was to be run. Pass it wherever a call may be
+            repeated: the same output for the same stage then returns the same step, and a different output raises
+            `FeedbackConflict`.
 
-        A round that is never finished teaches nothing; `cancel` it, or let it expire. The answer of a round that is
-        told again may lack all but its label, where the round is older than the last 1000 or this object.
+        Nothing is learned from a round that is never finished; `cancel` it, or let it expire. If the last output of a
+        finished round is repeated, and the round is not among the last 1000 or is older than this object, the answer
+        may hold nothing but the label.
         """
         wanted = None if stage is None else integer("stage", stage, 0, len(self._stages) - 1)
         content = alone(output).content()
@@ -192,7 +193,7 @@ class AdaptiveCascade(Cascade):
         return Step(int(id), len(after.told))
 
     def _advanced(self, id: int, output: Any, wanted: int | None, content: str) -> Progress | None:
-        """Return the round after this output, None if it is a repetition and nothing is left to do."""
+        """Return the round after this output, or None if the call is a repetition and nothing is left to do."""
         if self._is_told(id, wanted, content):
             return None
         while True:
@@ -217,7 +218,7 @@ class AdaptiveCascade(Cascade):
                 return after
 
     def _is_told(self, id: int, wanted: int | None, content: str) -> bool:
-        """Whether a stage before the last of a round that is over was told this; FeedbackConflict if another output."""
+        """Return whether an earlier stage of a finished round had this output; raise FeedbackConflict if it differs."""
         with self._ledger.lock:
             self._recover()
             over = type(id) is int and id not in self._ledger.waiting
@@ -263,7 +264,7 @@ class AdaptiveCascade(Cascade):
         )
 
     def wants_label(self, id: int, outputs: Sequence[Any]) -> bool:
-        """Never: labels are not bought round by round, see `calibrate`."""
+        """Return False: labels are not bought round by round, see `calibrate`."""
         return False
 
     # -- one round
@@ -288,7 +289,7 @@ class AdaptiveCascade(Cascade):
         return after.stopped
 
     def _shown(self, id: int, before: Progress, output: Any) -> Progress | None:
-        """Show the policy an output and let it decide; return the round after it, None if it has changed meanwhile."""
+        """Show the policy an output and let it decide; return the round after it, or None if the round has changed."""
         last = len(before.told) == len(self._stages) - 1
         told = told_of(output, before, self._compare, last)
         if self._compare is not None and not self._proven:
@@ -306,7 +307,7 @@ class AdaptiveCascade(Cascade):
             check(len(before.told), scores, len(told.chances) > 0, np.array(told.chances))
 
     def _asked(self, id: int, before: Progress, told: Told) -> Progress | None:
-        """Ask the policy whether to go on, and record its answer, as one change."""
+        """Ask the policy whether to go on, and record its answer, in a single change."""
         with self._ledger.lock:
             if self._change is not None:
                 self._recover()
@@ -332,7 +333,7 @@ class AdaptiveCascade(Cascade):
         return after
 
     def _asks_before(self, id: int, before: Progress) -> tuple[Ask, ...]:
-        """Return what was decided in a round so far; of what was told before this object was loaded, only that."""
+        """Return the decisions of a round so far; if it began before this object was loaded, only the outputs."""
         known: tuple[Ask, ...] = self._records.get(id, ())
         if len(known) == len(before.told):
             return known
@@ -380,12 +381,13 @@ class AdaptiveCascade(Cascade):
     # -- labels
 
     def calibrate(self, items: Any, truth: Any) -> int:
-        """Learn from labelled samples how far the last stage can be believed; that is the judge from now on.
+        """Learn from labelled samples how reliable the last stage is; this becomes the judge.
 
         Parameters
         ----------
         items : samples
-            Some 30, like those to come, not picked. All stages are run on each of them; this is not counted as spent.
+            About 30, drawn like future samples and not selected. All stages are run on each of them; the cost of
+            these calls is not counted as spent.
         truth : labels, one per item
 
         Return the number of items. No round is learned from them.
@@ -398,10 +400,10 @@ class AdaptiveCascade(Cascade):
         return self._calibrate(run_stages(samples, self._stages, alone=True), told)
 
     def calibrate_outputs(self, outputs: Any, scores: Any, truth: Any) -> int:
-        """Calibrate as `calibrate` does, with outputs of all stages that exist already.
+        """Calibrate as `calibrate` does, with existing outputs of all stages.
 
-        ``outputs`` has a row of K labels per item, or of `Scored` ones; then ``scores`` is None. ``scores`` has the
-        shape of outputs, None or NaN where there is none.
+        ``outputs`` has one row of K labels per item. The labels may be `Scored`; then ``scores`` is None. Otherwise
+        ``scores`` has the shape of ``outputs``, with None or NaN for a missing score.
         """
         self._refuse_calibration()
         rows = self._labelled_rows(outputs, scores)
@@ -450,7 +452,7 @@ class AdaptiveCascade(Cascade):
                 raise
 
     def warm_start(self, outputs: Any) -> NoReturn:
-        """Not available: the policy could learn from such rows, but they are not rounds."""
+        """Not available: the policy could learn from logged rows, but they are not rounds."""
         raise ValueError(
             f"warm_start is not for {self._label}, which decides after every answer: play the rows"
         )
@@ -491,13 +493,13 @@ class AdaptiveCascade(Cascade):
         Parameters
         ----------
         items : samples
-            Fresh ones, like those to come. All stages are run on each of them, and nothing is learned.
+            Fresh ones, drawn like future samples. All stages are run on each of them, and nothing is learned.
         truth : labels, one per item, or a callable
-            A callable is asked as ``label`` of a cascade that buys labels is.
+            A callable is called like ``label`` of a cascade that buys labels.
         alpha : number between 0 and 1
-            How often one of the intervals may miss the truth. Do not repeat it until the verdict pleases.
+            How often one of the intervals may miss the truth. Do not repeat the audit until you like the verdict.
         arm : None
-            For fixed stages only.
+            Must be None: it is for cascades with fixed stages only.
         """
         samples = Rows(items, "items")
         self._refuse_elsewhere("audit_outputs()")
@@ -511,10 +513,10 @@ class AdaptiveCascade(Cascade):
     def audit_outputs(  # type: ignore[override]
         self, outputs: Any, truth: Any, alpha: float = 0.05, arm: int | None = None
     ) -> RuleAudit:
-        """Audit the rule as `audit` does, on outputs of all stages that exist already.
+        """Audit the rule as `audit` does, on existing outputs of all stages.
 
-        ``outputs`` has a row of K outputs per fresh item, `Scored` where there are scores. ``truth`` is a sequence of
-        labels or a callable of the number of a row.
+        ``outputs`` has one row of K outputs per fresh item, `Scored` where there are scores. ``truth`` is a sequence of
+        labels, or a callable that takes the number of a row.
         """
         rows = self._labelled_rows(outputs, None)
         self._check_audit(len(rows), alpha, arm)
@@ -551,7 +553,7 @@ class AdaptiveCascade(Cascade):
         return len(row) - 1
 
     def explain(self, id: int) -> str:
-        """Say in words why each stage was asked, for the last 1000 rounds begun since this object was loaded."""
+        """Explain why each stage was called, for the last 1000 rounds begun since this object was loaded."""
         asks = self._explained(id)
         return adaptive_explanation(int(id), asks, len(self._stages), self._label)
 
@@ -579,7 +581,7 @@ class AdaptiveCascade(Cascade):
         after = self._asked(event.decision, before, told_from(body, stage))
         found = None if after is None or after.stopped else stage + 1
         check_decision(event, found, expected, same, where)
-        if after is not None and found != expected:  # as the journal has it
+        if after is not None and found != expected:  # the journal wins
             self._ledger.waiting[event.decision] = Progress(after.told, expected is None)
 
     def _apply_other(self, kind: str, body: dict[str, Any]) -> None:
@@ -607,7 +609,7 @@ class AdaptiveCascade(Cascade):
 
 
 def told_truth(truth: Any, items: int) -> Rows:
-    """Return the truth, a label per item."""
+    """Return the truth as rows, one label per item."""
     told = Rows(truth, "truth")
     if told.size != items or not items:
         raise ValueError(f"truth must be {items or 'at least one'} labels, one per item, got {told.size}")
@@ -615,7 +617,7 @@ def told_truth(truth: Any, items: int) -> Rows:
 
 
 def with_scores(rows: list[list[Any]], scores: Any) -> list[list[Any]]:
-    """Return outputs with their scores, None or NaN where there is none."""
+    """Return the outputs with their scores; None or NaN is a missing score."""
     table = Rows(scores, "scores")
     if table.size != len(rows):
         raise ValueError(f"scores must have {len(rows)} rows, as outputs has, got {table.size}")

@@ -1,4 +1,4 @@
-"""What a cascade that decides after every answer has learned, in numbers and in words."""
+"""The report of a cascade that decides after every answer, and the explanation of its rounds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Ask(NamedTuple):
 
     told: Told
     worth: float | None  # the sampled gain of going on, in money; None if the policy does not report it
-    prices: list[float]  # of all stages, as they were then
+    prices: list[float]  # of all stages, at that time
     more: bool
 
 
@@ -48,21 +48,21 @@ class AdaptiveReport(Report):
     Attributes
     ----------
     judge : str or None
-        By what it judges answers: "last", "score" or "calibrated"; None for a rule that does not.
+        What it judges answers by: "last", "score" or "calibrated"; None for a rule that does not judge.
     rounds, pending : int
         Rounds learned, and rounds that are open.
     reached, stopped : K integers
-        How many of the rounds came to each stage, and stopped there.
+        How many of the rounds reached each stage, and how many stopped there.
     changed : K - 1 integers
-        How often the next stage, when it was asked, gave another answer.
+        How often the next stage, when it was called, gave a different answer.
     judged_changes, agreed : K - 1 integers, or None
-        How many of these changes were in rounds that reached the last stage, where the judge speaks, and how often he
-        believed the new answer more.
+        How many of these changes were in rounds that reached the last stage, which are judged, and in how many of
+        them the judge believed the new answer more.
     unscored : integers
         The stages that were called and never gave a score.
     spent, saved_alone, saved, wasted : float
-        As of `CascadeReport`: for the calls of all rounds; saved against calling the last stage alone in every round
-        (negative if that had been cheaper); against calling all stages; spent on rounds that failed.
+        As in `CascadeReport`: the cost of the calls of all rounds; what was saved against calling the last stage alone
+        in every round (negative if that had been cheaper); against calling all stages; spent on rounds that failed.
     """
 
     policy: str

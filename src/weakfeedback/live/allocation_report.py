@@ -1,4 +1,4 @@
-"""Reports on what an allocator has given, seen and learned."""
+"""The report of an allocator: what it has given, seen and learned."""
 
 from __future__ import annotations
 
@@ -28,37 +28,37 @@ class AllocationReport(Report):
     Attributes
     ----------
     rounds, pending : int
-        Feedbacks accepted, and decisions that still wait for theirs.
+        Feedbacks accepted, and decisions that still wait for feedback.
     mean_allocation : K numbers
         What each arm got on average over the rounds learned, NaN before the first.
     served_share : K numbers
-        Share of the rounds in which it got anything.
+        Share of the rounds in which the arm got anything.
     seen : K integers
-        Rounds in which something was seen there.
+        Rounds in which something was seen at the arm.
     observed : K numbers
-        The sum of what was seen.
+        The sum of what was seen at the arm.
     thresholds : K numbers
-        What the policy believes an arm needs, NaN if it does not say. Of a policy with a belief (CSB-TS) the median,
-        infinite if the budget seems not to serve the arm.
+        The policy's estimate of what the arm needs, NaN if it has none. For a policy with a belief (CSB-TS) this is
+        the median, infinite if the budget does not seem to be enough for the arm.
     bounds : K x 2 array
-        Between which amounts it still takes the threshold to lie, NaN if it does not say; 95 % of a belief.
+        Bounds of the threshold according to the policy, NaN if it has none; for a belief, its 95 % interval.
     found : bool or None
-        Whether the policy takes the thresholds for found; None for one that searches for ever, or does not say.
+        Whether the policy considers the thresholds found; None if it searches for ever or does not report it.
     means : K numbers
-        Mean loss or reward of each arm where it is not hidden, as the policy learned it, NaN if it does not say.
+        Mean loss or reward of each arm when it is not hidden, as estimated by the policy; NaN if it has no estimate.
     intervals : K x 2 array
-        95 % of the policy's belief about each mean.
+        95 % interval of the policy's belief about each mean.
     names : K strings or None
-        What the arms are called.
+        The names of the arms.
     gaps : K integers
-        Rounds from which no report came.
+        Rounds in which the report of the arm is missing.
     unlearned : int
-        Rounds with a report missing, from which the policy could not learn.
+        Rounds with a missing report, from which the policy could not learn.
     total : float
-        All that was seen: losses to be few, rewards to be many.
+        The sum of everything seen: losses should be small, rewards large.
     even_total, best_total : float
-        What an even split of the budget would have had in as many rounds, and the best split by what is known now, both
-        by these estimates of thresholds and means; NaN where these do not tell.
+        What an even split of the budget, and the best split by current knowledge, would have had in as many rounds.
+        Both follow from these estimates of thresholds and means; NaN where the estimates are missing.
     """
 
     policy: str
@@ -96,7 +96,7 @@ class AllocationReport(Report):
         rows = [heads, *(self._row(i) for i in range(len(self.seen)))]
         widths = [
             max(map(len, column)) for column in zip(*rows)
-        ]  # no wider than needed: terminals are narrow
+        ]  # as narrow as possible: terminals are narrow
         lines += ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths)) for row in rows]
         return "\n".join(lines)
 
@@ -188,7 +188,7 @@ def expected(allocation: np.ndarray, thresholds: np.ndarray, means: np.ndarray, 
 
 
 def best_split(thresholds: np.ndarray, means: np.ndarray, budget: float) -> np.ndarray:
-    """Return the allocation that serves the arms of the largest means together, if thresholds and means are these."""
+    """Return the allocation that serves the set of arms with the largest total mean, given thresholds and means."""
     from weakfeedback.allocation import knapsack
 
     allocation = np.zeros(means.size)
@@ -205,7 +205,7 @@ def best_split(thresholds: np.ndarray, means: np.ndarray, budget: float) -> np.n
 
 
 class History:
-    """The last rounds: who got what, and what was seen; ids in the order of the answers, the oldest first."""
+    """The last rounds: what each arm got, and what was seen. Ids are in the order of the answers, the oldest first."""
 
     def __init__(self, arms: int) -> None:
         self.arms = arms
@@ -278,7 +278,7 @@ def _field(policy: Any, name: str, arms: int) -> np.ndarray:
 
 
 def _bounds(policy: Any, arms: int) -> np.ndarray:
-    """Return between which amounts the search of a policy has enclosed each threshold."""
+    """Return the bounds that the search of a policy has found for each threshold."""
     bounds = np.full((arms, 2), math.nan)
     if hasattr(policy, "theta_l") and hasattr(policy, "theta_u"):
         bounds[:, 0], bounds[:, 1] = _field(policy, "theta_l", arms), _field(policy, "theta_u", arms)
@@ -291,7 +291,7 @@ def _bounds(policy: Any, arms: int) -> np.ndarray:
 
 
 def _beliefs(policy: Any, arms: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and 95 % interval of the Beta beliefs of a policy, NaN where nothing was learned."""
+    """Return the mean and the 95 % interval of the Beta beliefs of a policy, NaN where nothing was learned."""
     from scipy.special import betaincinv
 
     ones, zeros = _field(policy, "S", arms), _field(policy, "F", arms)
@@ -304,7 +304,7 @@ def _beliefs(policy: Any, arms: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _joint_beliefs(policy: Any, arms: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return median and 95 % of each threshold, mean and 95 % of each mean, of a policy that has a belief of both."""
+    """Return, for a policy with a belief about both: median and 95 % of the thresholds, mean and 95 % of the means."""
     thresholds, bounds = np.full(arms, math.nan), np.full((arms, 2), math.nan)
     means, intervals = np.full(arms, math.nan), np.full((arms, 2), math.nan)
     for i in range(arms):
@@ -313,7 +313,7 @@ def _joint_beliefs(policy: Any, arms: int) -> tuple[np.ndarray, np.ndarray, np.n
         quantiles = [min(int(np.searchsorted(up_to, q)), amounts.size - 1) for q in (0.5, 0.025, 0.975)]
         thresholds[i], *bounds[i] = amounts[quantiles]
         if (a + b > 2.0).any():
-            # few different laws of the mean: it depends on the threshold through the zeros only
+            # There are few different laws of the mean: it depends on the threshold only through the zeros.
             zeros, place = np.unique(b, return_inverse=True)
             weights = np.bincount(place, probability)
             means[i] = weights @ (a[0] / (a[0] + zeros))
@@ -322,7 +322,7 @@ def _joint_beliefs(policy: Any, arms: int) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def _mixture_quantile(q: float, weights: np.ndarray, a: float, b: np.ndarray) -> float:
-    """Return the quantile of a mixture of Beta(a, b_j), by halving the interval."""
+    """Return the quantile of a mixture of Beta(a, b_j), by bisection."""
     from scipy.special import betainc
 
     low, high = 0.0, 1.0

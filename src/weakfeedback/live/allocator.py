@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SLACK = 1e-9  # relative tolerance on the budget
 LEGEND = 16  # maximum number of arms named beside a plot
-MOST_NAMED = 20  # and in a message
+MOST_NAMED = 20  # maximum number of arms named in a message
 OTHER = {"loss": "reward", "reward": "loss"}
 STATE: dict[str, type | tuple[type, ...]] = {
     "core": dict,
@@ -48,7 +48,7 @@ STATE: dict[str, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Allotment:
-    """Give ``allocation[i]`` to arm i and tell what was seen as feedback under ``id``."""
+    """A decision: give ``allocation[i]`` to arm i, and report what was seen as feedback under ``id``."""
 
     id: int
     allocation: np.ndarray
@@ -73,35 +73,34 @@ class AllocationRecord:
 class Allocator(Live):
     """Splits a budget over K arms whose needs are unknown, in every round (thesis, chapter 4).
 
-    Each arm has a threshold, the same in all rounds. Losses are seen only at arms that got less than theirs, rewards
-    only at arms that got enough. So seeing nothing at an arm has two meanings, and telling them apart is
-    what a policy does.
+    Each arm has a threshold, the same in all rounds. Losses are seen only at arms that got less than their threshold,
+    rewards only at arms that got enough. So seeing nothing at an arm has two possible causes, and a policy must tell
+    them apart.
 
-    Feedback may come late and in any order for a policy that is ``delay_safe``, as all named here are; with another
-    one, `decide` raises `PendingDecision` while a decision is open. Safe to use from several threads. Memory does
+    Feedback may come late and in any order if the policy is ``delay_safe``, as all policies named here are; with other
+    policies, `decide` raises `PendingDecision` while a decision is open. Safe to use from several threads. Memory does
     not grow with the number of rounds.
 
     Parameters
     ----------
     arms : integer >= 1, or names
-        How many there are, or what they are called: different strings. Decisions, feedback and reports then know the
-        names.
+        The number of arms, or their names: different strings. Decisions, feedback and reports then use the names.
     budget : number > 0
     policy : name or policy object
         Losses or rewards: "CSB-TS" (several thresholds; ``step`` is its resolution), "CSB-TS-same" (one threshold for
         all arms), "Known" (the thresholds are given). Losses: "CSB-SK", "CSB-ST", "CSB-SU" (one threshold), "CSB-MK",
-        "CSB-DT", "CSB-DU" (several). Rewards: "NUM-SK", "NUM-MK". With their options; or an object made for these arms
-        and this budget, which belongs to the allocator from then on.
+        "CSB-DT", "CSB-DU" (several). Rewards: "NUM-SK", "NUM-MK". Options of the policy are passed by name. Or an
+        object made for these arms and this budget, which belongs to the allocator from then on.
     setting : "loss" or "reward"
         What is observed.
     seed : integer >= 0, SeedSequence or Generator, optional
-        Of the policy's generator; fresh entropy if None. A Generator must be over PCG64, and is used as it is.
+        The seed of the policy's generator; fresh entropy if None. A Generator must use PCG64, and is not copied.
     compiled, remember
         As for `Cascade`.
 
     Examples
     --------
-    Four patrols for eight places; a place is safe with half a patrol, so that all eight can be.
+    Four patrols for eight places; half a patrol makes a place safe, so all eight can be safe.
 
     >>> allocator = Allocator(8, budget=4.0, policy="CSB-SU", seed=0)
     >>> for _ in range(20):
@@ -110,7 +109,7 @@ class Allocator(Live):
     >>> decision.allocation.tolist()
     [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]
 
-    Power for three channels that need different amounts, of which two can be paid; what arrives is seen:
+    Power for three channels that need different amounts; the budget is enough for two. Rewards are what arrives:
 
     >>> needed = np.array([0.3, 0.7, 0.5])
     >>> allocator = Allocator(3, budget=0.85, setting="reward", seed=0)
@@ -181,18 +180,18 @@ class Allocator(Live):
         return checked_allocation(self._driver.policy, allocation, self._arms, self._budget)
 
     def feedback(self, id: int, observed: Any, missing: Iterable[int | str] = ()) -> str:
-        """Learn what was seen under a decision, at any time and in any order.
+        """Learn what was seen under a decision. Feedback may come at any time and in any order.
 
-        ``observed`` has one number from 0 to 1 per arm: the loss or reward that was seen. None, NaN and 0 all say that
-        nothing was seen there, be it that nothing happened or that it stayed hidden. A mapping of arms, or of their
-        names, to numbers does as well; arms that are left out showed nothing.
+        ``observed`` has one number from 0 to 1 per arm: the loss or reward that was seen. None, NaN and 0 all mean that
+        nothing was seen there: nothing happened, or it stayed hidden. A mapping from arms, or from their names, to
+        numbers is also accepted; nothing was seen at arms that are left out.
 
-        ``missing`` are the arms, by number or name, from which no report came: nothing is learned of them, and what
-        ``observed`` says there must be nothing. A policy that needs a report from every arm (all but CSB-TS,
-        CSB-TS-same and Known do) learns nothing from such a round; it is counted all the same.
+        ``missing`` are the arms, by number or name, whose report is missing. Nothing is learned about them, and
+        ``observed`` must have nothing for them. A policy that needs a report from every arm (all but CSB-TS,
+        CSB-TS-same and Known) learns nothing from such a round; the round still counts.
 
-        Return "accepted", or "duplicate" if the same was said before. Raise `FeedbackConflict`,
-        `UnknownDecision` or ValueError, and then nothing has changed.
+        Return "accepted", or "duplicate" if the same feedback was given before. `FeedbackConflict`, `UnknownDecision`
+        and ValueError leave everything unchanged.
         """
         seen = freeze(with_gaps(seen_values(observed, self._arms, self._names), missing, self._names))
         digest = fingerprint(seen)
@@ -243,7 +242,7 @@ class Allocator(Live):
     # -- what was done
 
     def decision(self, id: int) -> Allotment:
-        """Return a past decision: any that is pending, and those in `history`."""
+        """Return a past decision: a pending one, or one of those in `history`."""
         with self._ledger.lock:
             self._recover()
             try:
@@ -259,18 +258,18 @@ class Allocator(Live):
     def history(self) -> pd.DataFrame:
         """Return the last rounds that were answered as a table: round, id, arm, given and seen.
 
-        There is a row for each arm of each round, the rounds in the order in which they were answered. ``seen`` is 0
-        where nothing was seen and NaN where the report is missing. The last 500 rounds are kept (with more than 20 arms
-        fewer: 10,000 amounts in all); they are saved, and recovered from a journal, with everything else.
+        There is a row for each arm of each round; the rounds are in the order in which they were answered. ``seen`` is
+        0 where nothing was seen and NaN where the report is missing. The last 500 rounds are kept (fewer with more than
+        20 arms: 10,000 amounts in total). They are saved, and recovered from a journal, with everything else.
         """
         with self._ledger.lock:
             self._recover()
             return self._history.table(self._names)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw what each arm got in the rounds of `history`, one on top of the other, under the budget.
+        """Draw what each arm got in the rounds of `history` as a stacked plot, with a line for the budget.
 
-        Arms are named beside it if there are at most 16.
+        The plot has a legend if there are at most 16 arms.
         """
         table = self.history()
         if ax is None:
@@ -314,12 +313,12 @@ class Allocator(Live):
     ) -> Allocator:
         """Return the allocator that was saved to ``path``; it decides as if it had never stopped.
 
-        A policy that was given as an object may have options that are not in the file: give a fresh one. A file that
+        A policy that was given as an object may have options that are not in the file: pass a fresh object. A file that
         cannot be used raises `StateError`.
 
-        The file does not know which ids were given out after it was written. If any were (a crash since then, or
-        a second object loaded from the same file), say ``fresh_ids=True``: ids then go on after a random gap, so that
-        a late answer for one of those decisions is refused, not taken for another. With `open` there is no such care.
+        The file does not record ids that were issued after it was written. If there may be any (after a crash, or if
+        a second object was loaded from the same file), pass ``fresh_ids=True``: ids then continue after a random gap,
+        so that a late answer to one of those decisions is refused and not taken for another. `open` does not need this.
         """
         return cls._load(path, {}, policy, compiled, fresh_ids)
 
@@ -393,7 +392,7 @@ class Allocator(Live):
 
 
 def arm_names(arms: Any) -> tuple[str, ...] | None:
-    """Return the names of arms, None for a number of them."""
+    """Return the names of the arms, or None if only their number is given."""
     if isinstance(arms, np.ndarray) and arms.ndim == 1:
         arms = arms.tolist()
     if isinstance(arms, str) or not isinstance(arms, Sequence):
@@ -427,7 +426,7 @@ def seen_values(observed: Any, arms: int, names: tuple[str, ...] | None = None) 
 
 
 def with_gaps(seen: np.ndarray, missing: Any, names: tuple[str, ...] | None = None) -> np.ndarray:
-    """Return what was seen with NaN at the arms from which there is no report.
+    """Return what was seen, with NaN for the arms whose report is missing.
 
     >>> with_gaps(np.array([0.5, 0.0]), [1]).tolist()
     [0.5, nan]
@@ -446,7 +445,7 @@ def with_gaps(seen: np.ndarray, missing: Any, names: tuple[str, ...] | None = No
 
 
 def numbers_of(names: tuple[str, ...] | None) -> dict[str, int]:
-    """Return the number of each arm by its name; nothing where arms have no names."""
+    """Return the number of each arm by its name; an empty dict if arms have no names."""
     return {} if names is None else {name: arm for arm, name in enumerate(names)}
 
 

@@ -28,9 +28,9 @@ from weakfeedback.validate import integer
 
 
 class Audited(Comparing):
-    """Stages or models of which one can be audited. A subclass says which one, if none is named (``_used``)."""
+    """Stages or models of which one can be audited. A subclass defines the default one (``_used``)."""
 
-    _audit_argument: ClassVar[str] = "arm"  # the argument that names one
+    _audit_argument: ClassVar[str] = "arm"  # the argument that names the audited one
     _label_price: float | None = None
 
     def _audit(self, items: Any, truth: Any, alpha: float, arm: int | None) -> Audit:
@@ -87,7 +87,7 @@ class Findings:
 
 
 def run_stages(samples: Rows, stages: Sequence[Stage], alone: bool = False) -> list[list[Any]]:
-    """Return the outputs of all these stages for every sample; a single stage is run only with ``alone``."""
+    """Return the outputs of all these stages for every sample; a single stage is run only if ``alone`` is true."""
     outputs: list[list[Any]] = [[] for _ in range(samples.size)]
     if len(stages) > 1 or alone:
         for stage in stages:
@@ -118,7 +118,7 @@ def examine(
 
 
 def teller(samples: Rows, truth: Any) -> Callable[[int, list[Any]], Any]:
-    """Return a function for the truth of a row, from the sequence or the callable given."""
+    """Return a function that returns the truth of a row, from the given sequence or callable."""
     if callable(truth):
         source = LabelSource("truth", truth)
         return lambda row, outputs: source.ask(samples[row], outputs)
@@ -133,7 +133,7 @@ def teller(samples: Rows, truth: Any) -> Callable[[int, list[Any]], Any]:
 
 
 def in_money(audit: Audit, error_cost: float, spent: float) -> Audit:
-    """Return the audit in the money of the stages."""
+    """Return the audit with costs in the money of the stages."""
     against = tuple((low * error_cost, high * error_cost) for low, high in audit.against)
     return dataclasses.replace(
         audit, low=audit.low * error_cost, high=audit.high * error_cost, against=against, spent=spent

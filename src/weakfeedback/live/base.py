@@ -1,9 +1,9 @@
 """Base class of the live objects: a policy, its generator, the ledger, and how a round is learned.
 
-Every change takes the same way. Under the lock a `Change` is announced, with what is needed to undo it; the policy
-decides or learns; then the change gets its steps, and this one assignment is what commits it; the steps are taken.
-Whatever exception arrives, and at whatever bytecode, the next one who holds the lock finds the announced change and
-either undoes it (no steps yet) or takes its steps again. Both can be repeated, so an exception there does no harm.
+Every change follows the same path. Under the lock a `Change` is announced, with what is needed to undo it. The policy
+decides or learns. Then the change gets its steps: this single assignment commits it. Then the steps are carried out.
+An exception may arrive at any bytecode. The next caller that holds the lock finds the announced change and either
+undoes it (no steps yet) or carries out its steps again. Both can be repeated, so an exception there does no harm.
 A signal handler that uses the object in the middle of a change holds the lock too, and is refused.
 """
 
@@ -58,9 +58,9 @@ class Change:
 
 
 class Live:
-    """A policy in use: ids, pending decisions, lock, saved states and the journal. Subclasses know what feedback is.
+    """A policy in use: ids, pending decisions, lock, saved states and the journal. Subclasses define the feedback.
 
-    A subclass says how the policy is asked (``_choose``) and taught (``_teach``), and what the journal notes of a
+    A subclass defines how the policy is asked (``_choose``) and taught (``_teach``), and what the journal records of a
     decision and of an answer (``_decision_event``, ``_answer_event``).
     """
 
@@ -70,7 +70,7 @@ class Live:
     code: ClassVar[tuple[str, ...]] = ("policy",)  # arguments that no file holds
     opening: ClassVar[str] = "decide"  # the kind of the event that opens a decision
     choosing_learns: bool = False  # whether a decision may change what the policy knows
-    cancelling_learns: ClassVar[bool] = False  # and a cancellation
+    cancelling_learns: ClassVar[bool] = False  # whether a cancellation may do so
 
     def __init__(
         self,
@@ -110,9 +110,9 @@ class Live:
         self._change: Change | None = None
         self._counts: Any = None  # a subclass sets it
         self._records: OrderedDict[int, Any] = OrderedDict()  # explanations of the last decisions
-        self._log: Any = None  # of the journal
+        self._log: Any = None  # the log of the journal
         self._journal: Any = None
-        self._every = 1  # of the journal that this object was recovered from
+        self._every = 1  # ``every`` of the journal that this object was recovered from
         self._owed: set[Any] = set()  # the calls that could not be written because the disk failed
         self._compiled = compiled
         self._drive(chosen)
@@ -144,11 +144,11 @@ class Live:
         self._bind()
 
     def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
-        """Return an example of the arguments of each method that is called, and those that take no generator."""
+        """Return example arguments of each method that is called, and the methods that take no generator."""
         raise NotImplementedError
 
     def _bind(self) -> None:
-        """Take the methods of the policy from the driver."""
+        """Get the methods of the policy from the driver."""
         raise NotImplementedError
 
     # -- what can be seen
@@ -188,7 +188,7 @@ class Live:
     def _decide(self, *context: Any, opened: list[int] | None = None) -> tuple[int, Any]:
         """Let the policy decide, and open the decision.
 
-        Its id is added to ``opened`` as part of the change, so that a caller who is interrupted knows what to cancel.
+        Its id is added to ``opened`` as part of the change, so that an interrupted caller knows what to cancel.
         """
         with self._ledger.lock:
             if self._change is not None:
@@ -238,7 +238,7 @@ class Live:
                 raise
 
     def _close(self, ids: Iterable[int], cost: float, kind: str = "cancel", reason: str = "") -> list[int]:
-        """Cancel those of the decisions that are pending, and return them; ``cost`` was spent on each."""
+        """Cancel the decisions that are still pending, and return their ids; ``cost`` was spent on each."""
         with self._ledger.lock:
             self._recover()
             found = []
@@ -261,14 +261,14 @@ class Live:
             return found
 
     def _steps_of_decision(self, id: int, decided: Any) -> list[Step]:
-        """Return what a decision changes beside the policy."""
+        """Return the steps of a decision other than those of the policy."""
         return [(self._ledger.enter, (id, decided))]
 
     def _can_be_cancelled(self, id: int) -> bool:
         return id in self._ledger.waiting
 
     def _steps_of_cancel(self, id: int, cost: float) -> list[Step]:
-        """Return what a cancellation changes beside the ledger; ``cost`` was spent on the decision."""
+        """Return the steps of a cancellation other than those of the ledger; ``cost`` was spent on the decision."""
         return [(self._set_counts, (self._counts.after_failure(cost),))] if cost else []
 
     def _commit(self, change: Change, steps: list[Step]) -> None:
@@ -307,7 +307,7 @@ class Live:
         self._counts = counts
 
     def _choose(self, *context: Any) -> tuple[Any, Any]:
-        """Ask the policy; return its validated decision and the explanation, None if nothing is kept."""
+        """Ask the policy; return its validated decision and the explanation, or None if no explanation is kept."""
         raise NotImplementedError
 
     def _teach(self, decided: Any, record: Any, counts: Any) -> Any:
@@ -337,7 +337,7 @@ class Live:
     # -- the journal
 
     def _noted(self, kind: str, id: int | None, body: dict[str, Any], ahead: int = 0) -> Step:
-        """Return the step that puts an event into the journal's queue, ``ahead`` others of this change before it."""
+        """Return the step that queues an event for the journal, after ``ahead`` other events of the same change."""
         # anything that cannot be written is rejected here
         row = self._log.prepare(kind, body, id, ahead=ahead)
         return self._journal.note, (row, body.get("digest"))
@@ -345,7 +345,7 @@ class Live:
     def _acknowledge(self, call: Any = None) -> None:
         """Wait until the journal has everything done so far; the caller must not hold the lock.
 
-        If the disk refuses, the call is remembered, so that its repetition writes and does nothing else.
+        If the disk fails, the call is remembered, so that repeating it only writes.
         """
         journal = self._journal
         if journal is None:
@@ -357,16 +357,16 @@ class Live:
                 self._owed.add(call)
             raise
         self._owed.discard(call)
-        if isinstance(self._change, _Closed):  # by another thread, meanwhile
+        if isinstance(self._change, _Closed):  # another thread has closed it meanwhile
             return
         if journal.wants_snapshot():
-            with suppress(OSError):  # never needed
+            with suppress(OSError):  # recovery works without a snapshot
                 journal.snapshot(self)
         if journal.is_time_to_look():
             self.expire(journal.pending_ttl)
 
     def _settle_debt(self, call: Any) -> bool:
-        """Whether this call repeats one that was done but could not be written, and has now been written."""
+        """Return whether this call repeats one that was done but not written; if so, it is written now."""
         if not self._owed or call not in self._owed:
             return False
         self._acknowledge(call)
@@ -381,30 +381,29 @@ class Live:
         pending_ttl: float | None = None,
         **named: Any,
     ) -> Self:
-        """Return the object whose journal is at ``path``: made with these arguments, or as it was when that ended.
+        """Return the object whose journal is at ``path``: a new one, or the recovered one if the journal exists.
 
-        Every decision, feedback and cancellation is in the journal before the call that made it returns, so that a
-        process killed at any moment, or a loss of power, has lost nothing that anybody was told. Threads that wait
-        for the disk share one write.
+        Every decision, feedback and cancellation is in the journal before its call returns. So nothing that a caller
+        was told is lost when the process is killed or the power fails. Threads that wait for the disk share one write.
 
         Parameters
         ----------
         path : file
-            On a local disk. One process may have it open; a second one is refused (`OwnedElsewhere`) until the
+            On a local disk. Only one process may have it open; a second one is refused (`OwnedElsewhere`) until the
             first has closed it or died.
         *arguments, **named
-            As for the class. When the object is recovered, arguments left out come from the journal; other prices
-            are taken from now on (see ``recost``); any other difference raises ValueError.
+            As for the class. When the object is recovered, arguments left out come from the journal. Different prices
+            apply from now on (see ``recost``); any other difference raises ValueError.
         every : integer >= 1
-            How often the disk is waited for. With n, the end of the process still loses nothing, and a loss of power
-            at most the last n - 1 events; no id is given out twice even then.
+            How often to wait for the disk. With n, a killed process still loses nothing, and a power failure loses at
+            most the last n - 1 events; even then no id is issued twice.
         pending_ttl : number > 0, optional
             Seconds after which a decision without an answer expires: nothing is learned from it, and a late answer is
             refused.
 
-        If the disk refuses, a decision raises OSError and is taken back; feedback, cancellations and the like raise
-        OSError and can be repeated, which writes them; an answer that was paid for is returned with a
-        `DurabilityWarning`. `close` it, or use it in a ``with`` block, to let others open the file.
+        If the disk fails, a decision raises OSError and is cancelled. Feedback, cancellations and similar calls raise
+        OSError, and repeating them writes them. An answer that was paid for is returned with a `DurabilityWarning`.
+        `close` the object, or use it in a ``with`` block, to let other processes open the file.
         """
         found: Self = journalled.opened(cls, storage.file_at(path), arguments, named, every, pending_ttl)
         return found
@@ -412,18 +411,18 @@ class Live:
     def close(self) -> None:
         """Close the journal, if there is one: the object becomes unusable, and the file can be opened again.
 
-        If the disk refuses what it has not taken yet, that is lost: OSError, and the journal is closed all the same.
+        If the last events cannot be written, they are lost: OSError is raised, and the journal is closed anyway.
         """
         journal = self._journal
         if journal is None:
             return
-        if not isinstance(self._change, _Closed):  # or the last call of close was interrupted
+        if not isinstance(self._change, _Closed):  # otherwise an earlier call of close was interrupted
             with self._ledger.lock:
-                self._recover()  # refused to a signal handler, and to a fork
+                self._recover()  # raises in a signal handler, and in a forked child
         try:
             if not isinstance(self._change, _Closed):
                 self._finish(journal, f"this {self.kind} was closed: open {journal.store.place} again")
-            journal.log.flush()  # what other threads have done since and are waiting for
+            journal.log.flush()  # other threads may have added events since, and wait for them
         finally:
             journal.store.close()
             self._journal = self._log = None
@@ -431,12 +430,12 @@ class Live:
     def _finish(self, journal: Any, words: str) -> None:
         """Take a final snapshot, and refuse further changes."""
         try:
-            with suppress(OSError):  # never needed
+            with suppress(OSError):  # recovery works without a snapshot
                 journal.snapshot(self)
         finally:
             with self._ledger.lock:
                 self._recover()
-                self._change = _Closed(words)  # for threads that wait for the lock already
+                self._change = _Closed(words)  # for threads that are already waiting for the lock
                 self._ledger.lock = _NoLock(words)
 
     def __enter__(self: Self) -> Self:
@@ -465,7 +464,7 @@ class Live:
     def expire(self, seconds: float) -> list[int]:
         """Expire decisions that were made at least ``seconds`` ago and not answered; return their ids.
 
-        Nothing is learned from them, and a late answer is refused. Only with a journal, which knows their age.
+        Nothing is learned from them, and a late answer is refused. This needs a journal, which records their times.
         """
         age = number("seconds", seconds, at_least=0.0)
         pending, journal = self.pending, self._journal  # a closed object refuses the first
@@ -478,7 +477,7 @@ class Live:
         return old
 
     def _skip_ids(self, count: int, every: int) -> None:
-        """Issue no id that may have been issued before a power loss."""
+        """Skip the ids that may have been issued before a power loss."""
         with self._ledger.lock:
             self._recover()
             change = self._change = Change(None, None)
@@ -490,7 +489,7 @@ class Live:
         self._acknowledge()
 
     def _apply(self, event: Any, same: bool, where: str) -> None:
-        """Apply an event; ``same`` if this version of the package wrote it."""
+        """Apply an event; ``same`` is true if this version of the package wrote it."""
         body, id = event.body, event.decision
         try:
             if event.kind == self.opening:
@@ -521,7 +520,7 @@ class Live:
             raise JournalError(words) from None
 
     def _chosen_again(self, decided: Any) -> Any:
-        """Return what the policy has just chosen, where that is not what was played."""
+        """Return what the policy has just chosen; a subclass may have played something else."""
         return decided
 
     def _let_stand(self, id: int, body: dict[str, Any]) -> None:
@@ -552,7 +551,7 @@ class Live:
 
     @classmethod
     def _arguments_of(cls, state: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments with which an object of this state is made, prices and code left out."""
+        """Return the constructor arguments of an object with this state, without prices and code."""
         core = state["core"]
         if core["policy"] is None:
             return {}
@@ -600,7 +599,7 @@ class Live:
     def _made_again(
         cls: type[Self], body: dict[str, Any], code: dict[str, Any], policy: Any, compiled: bool, where: str
     ) -> Self:
-        """Return the object whose state this is."""
+        """Return the object with this state."""
         storage.require("state", body, cls.form)
         cls._check_code(body, code, where)
         chosen, options = saved_policy(body["core"], policy)
@@ -615,7 +614,7 @@ class Live:
 
     @classmethod
     def _arguments_in(cls, body: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments that a state holds, beside the options of the policy."""
+        """Return the arguments that a state holds, without the options of the policy."""
         raise NotImplementedError
 
     def _restore(self, body: dict[str, Any]) -> None:
@@ -629,9 +628,9 @@ class Live:
             return {"core": self._core(), **self._state()}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole state to ``path``, atomically. What is loaded decides as this object would have.
+        """Write the whole state to ``path``, atomically. The loaded object decides as this one would have.
 
-        A state that could not be loaded again is refused, and so is the path of a journal; the file stays as it was.
+        A state that could not be loaded again is refused, and so is the path of a journal; the file is then unchanged.
         """
         file = storage.file_at(path)
         if journalled.is_journal(file):
@@ -709,7 +708,7 @@ class _Closed(Change):
 
 
 class _NoLock:
-    """Replaces the lock of an object that may no longer be used, and says why."""
+    """Replaces the lock of an object that must no longer be used; its error says why."""
 
     def __init__(self, words: str) -> None:
         self._words = words
@@ -722,8 +721,8 @@ class _NoLock:
 
 
 def _is_under_way(change: Change, caller: FrameType) -> bool:
-    """Whether a call further down this stack makes the change: it will continue, so nobody else may finish it."""
-    frame = caller.f_back  # the caller itself may be making it, having caught an exception
+    """Return whether an outer call on this stack is making the change: it will continue, and must finish it itself."""
+    frame = caller.f_back  # the caller itself may be making the change, after it caught an exception
     while frame is not None:
         if "change" in frame.f_code.co_varnames and frame.f_locals.get("change") is change:
             return True
@@ -732,7 +731,7 @@ def _is_under_way(change: Change, caller: FrameType) -> bool:
 
 
 def _add_last(ids: list[int], id: int) -> None:
-    """Add an id to a list, unless it is there."""
+    """Append an id to a list, unless it is already there."""
     if ids[-1:] != [id]:
         ids.append(id)
 

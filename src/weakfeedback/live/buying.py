@@ -16,11 +16,11 @@ from weakfeedback.live.stages import in_thread, result_of
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import number
 
-BUYER = ("wants_label_pairs", "learn_label_pairs")  # what a policy that buys labels has in a live cascade
+BUYER = ("wants_label_pairs", "learn_label_pairs")  # methods of a policy that buys labels in a live cascade
 
 
 class NoLabel:
-    """Stands where no label was given; None may be a label."""
+    """The type of the placeholder for a missing label; None may be a label."""
 
     def __repr__(self) -> str:
         return "no label"
@@ -30,11 +30,11 @@ NO_LABEL = NoLabel()
 
 
 class Bought:
-    """Which of the answers a label says are right, where the comparison was made elsewhere."""
+    """Which of the answers are right according to a label, for a comparison that was made elsewhere."""
 
     def __init__(self, right: np.ndarray, cost: float | None) -> None:
         self.right = right
-        self.cost = cost  # None: as stated
+        self.cost = cost  # None: the stated price
 
     @classmethod
     def of(cls, label: Any, arm: int) -> Bought:
@@ -47,9 +47,9 @@ class Bought:
 
 
 class LabelSource:
-    """A source of true labels: a callable of one sample or, if it takes ``outputs``, of those as well.
+    """A source of true labels: a callable that takes one sample and, optionally, the outputs of the stages.
 
-    It is called as ``function(x, outputs)`` if it has a parameter of that name or cannot be called with one argument,
+    It is called as ``function(x, outputs)`` if it has a parameter ``outputs`` or cannot be called with one argument,
     and as ``function(x)`` otherwise.
     """
 
@@ -100,7 +100,7 @@ def _takes_outputs(function: Any) -> bool:
 def label_price_of(
     policy: Any, label: Any, label_price: Any, error_cost: float, options: dict[str, Any]
 ) -> float | None:
-    """Return what a label costs in money, None for a policy that buys none; put the price into its ``options``."""
+    """Return the price of a label in money, None for a policy that buys none; add the price to its ``options``."""
     given = None if label_price is None else number("label_price", label_price, at_least=0.0)
     if isinstance(policy, str):
         name = canonical_name("cascade", policy)
@@ -128,7 +128,7 @@ def label_price_of(
 
 
 def buys_labels(policy: Any) -> bool:
-    """Whether a policy asks for labels; reject one without the methods for pairs."""
+    """Return whether a policy asks for labels; reject one without the methods for pairs."""
     if not callable(getattr(policy, "wants_label", None)):
         return False
     for method in BUYER:

@@ -41,16 +41,16 @@ __all__ = ["EXPLAINED", "Answer", "Audit", "Cascade", "Costed", "Decision", "Sco
 
 STATE: dict[str, type | tuple[type, ...]] = {**COMMON, "metric": bool, "label": bool, "purse": dict}
 
-POLICY = 3  # its place among the arguments
+POLICY = 3  # its position among the arguments
 
 
 class Cascade(Staged, Audited):
-    """Stages of rising cost whose answers are never checked; learns at which one to stop.
+    """Stages of increasing cost whose answers are never checked; learns at which one to stop.
 
     A sample goes through the stages in order up to the one the policy chose, and the answer is that of the last
-    stage called. What is learned is how often the answers of two stages differ: a later stage is worth its
-    price only if it differs often enough. That this finds the best stage needs weak dominance (thesis, section
-    2.3), which in general only labels can tell (audit).
+    stage called. The cascade learns how often the answers of two stages differ: a later stage is worth its price
+    only if it differs often enough. This finds the best stage under weak dominance (thesis, section 2.3), which in
+    general can be checked only with labels (`audit`).
 
     Safe to use from several threads. No lock is held while a stage, ``combine`` or ``compare`` runs. Memory does
     not grow with the number of rounds.
@@ -59,54 +59,54 @@ class Cascade(Staged, Audited):
     ----------
     stages : K callables or fitted classifiers, or their number
         A callable takes one sample and returns a label of any type, or ``Costed(label, cost)`` if it knows what
-        the call really cost. If it has a parameter ``earlier`` it gets the tuple of the labels before it. A
-        classifier is called by its ``predict``, on one row or on many. A number stands for so many stages that run
+        the call actually cost. If it has a parameter ``earlier``, it gets the tuple of the earlier stages' labels.
+        Of a classifier, ``predict`` is called, on one row or on many. A number means that many stages that run
         elsewhere: then use `decide` and `feedback` or `feedback_pairs`.
     stage_costs : K numbers >= 0
-        What each call costs, in money of your choice.
+        What each call costs, in any unit of money.
     error_cost : number > 0
-        What a wrong answer costs, in the same money.
+        What a wrong answer costs, in the same unit.
     policy : name or policy object
         "USS-TS", "USS-UCB", "Hanawal", "USS-TS-joint", "USS-TS-drift", "Q-USS", "Fixed" or "Random" with their
         options, or an object made for the costs ``cumsum(stage_costs) / error_cost``, which belongs to the
-        cascade from then on; "Q-USS" if there is a ``label`` or a ``label_price``, else "USS-TS", unless given.
-        "USS-TS-joint" is for answers of two labels, and raises ValueError when three differ.
+        cascade from then on. The default is "Q-USS" if there is a ``label`` or a ``label_price``, else "USS-TS".
+        "USS-TS-joint" is for answers with two labels, and raises ValueError when three differ.
         "USS-A", "USS-next", "Agreement" and "Thresholds", and objects with a method ``go_on`` made for
         ``stage_costs / error_cost``, decide after every answer instead: see below.
     seed : integer >= 0, SeedSequence or Generator, optional
-        Of the policy's generator; fresh entropy if None. A Generator must be over PCG64, and is used as it is.
+        The seed of the policy's generator; fresh entropy if None. A Generator must use PCG64, and is not copied.
     combine : callable, optional
-        Forms the answer of stage i from the list of outputs 0, ..., i, for instance `majority`.
+        Computes the answer of stage i from the list of outputs 0, ..., i, for instance `majority`.
     compare : callable, optional
-        ``compare(a, b)`` is true when two answers count as the same; ``a == b`` if None. Not NaN: it is no label.
-        It must not be a tolerance, which is refused as soon as it shows.
+        ``compare(a, b)`` is true when two answers count as the same; ``a == b`` if None. NaN is not a label. A
+        tolerance is not allowed, and is refused as soon as it is detected.
     metric : callable, optional
-        For answers that are numbers, in place of ``compare``: ``metric(a, b)`` says how far apart they are, from 0
-        to 1, and obeys the triangle inequality. An error then costs ``error_cost`` times its distance from the
-        truth. Two answers count as different with that probability: when a round is learned, one number is drawn
-        from the policy's generator for every pair of stages called, in the order (0, 1), (0, 2), ..., (1, 2), ....
+        For numeric answers, in place of ``compare``: ``metric(a, b)`` returns their distance, from 0 to 1, and obeys
+        the triangle inequality. An error then costs ``error_cost`` times its distance from the truth. Two answers
+        count as different with that probability: when a round is learned, one number is drawn from the policy's
+        generator for every pair of stages called, in the order (0, 1), (0, 2), ..., (1, 2), ....
     label : callable, optional
         For a policy that buys labels, "Q-USS": ``label(x)``, or ``label(x, outputs)`` if it takes ``outputs``, returns
-        the truth of a sample, or ``Costed(truth, cost)``. It is asked while `cascade(x)` is under way, after the
-        stages and before anything is learned. If it raises, the decision is cancelled.
+        the truth of a sample, or ``Costed(truth, cost)``. It is called during `cascade(x)`, after the stages and
+        before anything is learned. If it raises, the decision is cancelled.
     label_price : number >= 0
-        What a label costs, in the same money; "Q-USS" needs it.
+        What a label costs, in the same unit; required by "Q-USS".
     timeout : number > 0, optional
-        Seconds a stage call may take. The call itself cannot be stopped: it is left behind in its thread.
+        Maximum duration of a stage call in seconds. The call itself cannot be stopped: it continues in its thread.
     compiled : bool
-        Whether the policy's own methods run compiled: quicker for many stages, to the same decisions. They are
-        compiled, or loaded from the compiler's cache, here and now, so that no decision waits for it.
+        Whether the policy's methods run compiled: faster for many stages, with the same decisions. The constructor
+        compiles them, or loads them from the compiler's cache, so that no decision has to wait for it.
     remember : integer >= 0, optional
-        How many answers are remembered one by one, 10,000 unless given; older ones count as duplicates, unchecked.
+        How many answers are remembered individually (default 10,000); older ones count as duplicates, unchecked.
 
     Notes
     -----
-    With a policy that decides after every answer a stage may return ``Scored(label, score)``, and a classifier with
-    ``predict_proba`` does so by itself. Then ``judge`` ("last", "score" or "calibrated"; "score" if the last stage has
-    ``predict_proba``, else "last") says what USS-A believes in the end; ``calibrate(items, truth)`` lowers its limit
-    with some 30 labels; by hand there are ``begin()`` and ``tell(id, output)`` in place of `decide` and `feedback`;
-    `audit` compares the rule with every fixed stage; ``combine``, ``metric``, ``label`` and `certificate` are refused.
-    Compile it, or the fits take a second each after some thousand rounds.
+    With a policy that decides after every answer, a stage may return ``Scored(label, score)``; a classifier with
+    ``predict_proba`` does so automatically. ``judge`` ("last", "score" or "calibrated"; by default "score" if the last
+    stage has ``predict_proba``, else "last") selects what USS-A believes in the end. ``calibrate(items, truth)`` lowers
+    its limit with about 30 labels. ``begin()`` and ``tell(id, output)`` replace `decide` and `feedback`. `audit`
+    compares the rule with every fixed stage. ``combine``, ``metric``, ``label`` and `certificate` are refused.
+    Use ``compiled=True``, or each fit takes a second after some thousand rounds.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class Cascade(Staged, Audited):
     >>> sum(answer.arm == 0 for answer in answers), answers[-1].label
     (956, True)
 
-    Decide after every answer: the first stage errs where it is not sure, and only there is the second one asked.
+    Decide after every answer: the first stage errs where it is unsure, and the second is called only there.
 
     >>> sure = lambda x: Scored(x > 2, abs(x - 2.5))
     >>> cascade = Cascade([sure, lambda x: x > 3], stage_costs=[1, 8], error_cost=100, policy="USS-A", seed=0)
@@ -162,7 +162,7 @@ class Cascade(Staged, Audited):
         make = lambda name, **o: make_policy("cascade", name, costs, **o)  # noqa: E731
         self._start(policy, make, seed, options, compiled, remember)
         self._binary = bool(getattr(self._driver.policy, "binary_outputs", False))
-        self._proven = compare is None  # that ``compare`` is no tolerance
+        self._proven = compare is None  # whether ``compare`` is known not to be a tolerance
         self._metric = metric
         self._plain = compare is None and metric is None and not self._binary
         self._unready = self._unready or self._label_price is not None
@@ -196,7 +196,7 @@ class Cascade(Staged, Audited):
     # -- one sample at a time
 
     async def acall(self, x: Any) -> Answer:
-        """Answer for one sample, awaiting the stages; synchronous ones run in a thread."""
+        """Answer for one sample, awaiting the stages; synchronous stages run in a thread."""
         self._refuse_elsewhere()
         self._refuse_unlabelled(awaits=True)
         return await self._answer_async(x)
@@ -211,9 +211,9 @@ class Cascade(Staged, Audited):
         """Answer for many samples, ``batch_size`` at a time.
 
         The stages of a whole batch are chosen before any of its outputs is seen; then each stage is called on
-        the rows that go that far, and the rows are learned in order. With ``batch_size=1`` (always so for a
-        policy that is not ``delay_safe``) this is the same as one call after the other. If anything fails,
-        nothing is learned from the batch under way and its decisions are cancelled; earlier batches stay learned.
+        the rows that go that far, and the rows are learned in order. ``batch_size=1`` (always used for a policy that
+        is not ``delay_safe``) is the same as one call after the other. If anything fails, nothing is learned from
+        the current batch and its decisions are cancelled; earlier batches stay learned.
         """
         self._refuse_asynchronous()
         self._refuse_unlabelled(awaits=False)
@@ -227,9 +227,9 @@ class Cascade(Staged, Audited):
         return self._give_decision()
 
     def wants_label(self, id: int, outputs: Sequence[Any]) -> bool:
-        """Say whether the policy buys the truth of a decision with these outputs; never so if it buys no labels.
+        """Return whether the policy buys the label of a decision with these outputs; False if it buys no labels.
 
-        Nothing is changed. Ask before `feedback`, buy the label, and give both to it.
+        Nothing is changed. Call this before `feedback`, buy the label, and pass outputs and label to `feedback`.
         """
         given = output_list("outputs", outputs)
         with self._ledger.lock:
@@ -239,19 +239,19 @@ class Cascade(Staged, Audited):
         return self._wants(self._compared(int(id), arm, given, ()))
 
     def feedback(self, id: int, outputs: Sequence[Any], label: Any = NO_LABEL) -> str:
-        """Learn the outputs of stages 0, ..., arm of a decision, at any time and in any order.
+        """Learn the outputs of stages 0, ..., arm of a decision. Feedback may come at any time and in any order.
 
-        ``label`` is the truth, bought because `wants_label` said so. It is part of the content: the same outputs
-        with another label, or without, contradict it. A label that is not wanted is refused, for the labels that
-        somebody picks teach wrong shares. One that is wanted may be left out.
+        ``label`` is the truth, bought because `wants_label` returned True. It is part of the content: the same outputs
+        with another label, or without one, are a conflict. A label that the policy does not want is refused, because
+        labels selected by the user would bias the estimates. A wanted label may be left out.
 
-        Return "accepted", or "duplicate" if the same was said before. Raise `FeedbackConflict`,
-        `UnknownDecision` or ValueError, and then nothing has changed.
+        Return "accepted", or "duplicate" if the same feedback was given before. `FeedbackConflict`, `UnknownDecision`
+        and ValueError leave everything unchanged.
         """
         return self._feedback(id, outputs, label)
 
     def begin(self) -> Step:
-        """Begin a round: run ``step.stage``, `tell` its output. For a policy that decides after every answer."""
+        """Begin a round: run ``step.stage`` and `tell` its output. For a policy that decides after every answer."""
         raise ValueError(
             f"begin is for a policy that decides after every answer, not for {self._label}: use decide"
         )
@@ -263,11 +263,11 @@ class Cascade(Staged, Audited):
         )
 
     def calibrate(self, items: Any, truth: Any) -> int:
-        """Learn from labelled samples how far the last stage can be believed. For a policy that judges, as USS-A."""
+        """Learn from labelled samples how reliable the last stage is. For a policy that judges, such as USS-A."""
         raise ValueError(f"calibrate is for a policy that judges, such as USS-A, not for {self._label}")
 
     def calibrate_outputs(self, outputs: Any, scores: Any, truth: Any) -> int:
-        """Calibrate as `calibrate` does, with outputs of all stages that exist already."""
+        """Calibrate as `calibrate` does, with existing outputs of all stages."""
         raise ValueError(
             f"calibrate_outputs is for a policy that judges, such as USS-A, not for {self._label}"
         )
@@ -276,7 +276,7 @@ class Cascade(Staged, Audited):
         """Learn from logs in which all stages ran: ``outputs`` has a row of K labels per sample.
 
         Return the number of rows learned. They count as comparisons, not as rounds, and cost nothing. The samples
-        must be like those to come; picked ones (for instance the hard ones) teach wrong disagreements.
+        must be like future ones; selected samples (for instance hard ones) bias the disagreements.
         """
         return self._warm_start(outputs, None)
 
@@ -296,8 +296,8 @@ class Cascade(Staged, Audited):
         """Return what the comparisons so far prove without labels.
 
         Either the first stage is optimal whatever the truth is, or weak dominance fails (then labels are needed), or
-        neither is decided yet. The confidence ``1 - alpha`` holds however often one looks. Rows of a warm start count.
-        Not for a policy that forgets: what it compared may be of another time.
+        neither is decided yet. The confidence ``1 - alpha`` holds however often you look. Rows of a warm start count.
+        Not available for a policy that forgets: its comparisons may be out of date.
 
         >>> cascade = Cascade([lambda x: x > 2, lambda x: x > 3], stage_costs=[1, 30], error_cost=100, seed=0)
         >>> answers = [cascade(x % 10) for x in range(1000)]
@@ -323,16 +323,16 @@ class Cascade(Staged, Audited):
         Parameters
         ----------
         items : samples
-            Fresh ones, like those to come. They go through the stages 0, ..., ``arm``, and nothing is learned.
+            Fresh ones, drawn like future samples. They go through stages 0, ..., ``arm``, and nothing is learned.
         truth : labels, one per item, or a callable
-            Looked at only where the answers of these stages differ. A callable is asked as ``label`` is.
+            Used only where the answers of these stages differ. A callable is called like ``label``.
         alpha : number between 0 and 1
             How often the interval may miss the truth.
         arm : integer, optional
-            The stage to audit: the one at which most rounds stopped, unless given.
+            The stage to audit; by default the one at which most rounds stopped.
 
         Earlier stages are compared by the labels, later ones by how often they differed from this one so far,
-        so let some rounds go there first. Do not repeat it until the verdict pleases: ``alpha`` is for one.
+        so let some rounds go there first. Do not repeat it until you like the verdict: ``alpha`` is for one audit.
 
         >>> stages = [lambda x: x > 3, lambda x: x > 2]
         >>> cascade = Cascade(stages, stage_costs=[0, 1], error_cost=100, policy="Fixed", arm=1)
@@ -345,10 +345,10 @@ class Cascade(Staged, Audited):
         return self._audit(items, truth, alpha, arm)
 
     def audit_outputs(self, outputs: Any, truth: Any, alpha: float = 0.05, arm: int | None = None) -> Audit:
-        """Audit a stage as `audit` does, on outputs that exist already.
+        """Audit a stage as `audit` does, on existing outputs.
 
-        ``outputs`` has a row per fresh item: the outputs of the stages 0, ..., ``arm``, or of all. ``truth`` is a
-        sequence of labels or a callable of the number of a row.
+        ``outputs`` has one row per fresh item: the outputs of the stages 0, ..., ``arm``, or of all. ``truth`` is a
+        sequence of labels, or a callable that takes the number of a row.
         """
         return self._audit_outputs(outputs, truth, alpha, arm)
 
@@ -383,12 +383,12 @@ class Cascade(Staged, Audited):
     ) -> Cascade:
         """Return the cascade that was saved to ``path``; it decides as if it had never stopped.
 
-        The stages, ``combine``, ``compare``, ``metric`` and ``label`` are code, and not in the file: give them again.
-        So is a policy of your own: give a fresh object. A file that cannot be used raises `StateError`.
+        The stages, ``combine``, ``compare``, ``metric`` and ``label`` are code and not in the file: pass them again. So
+        is a policy of your own: pass a fresh object. A file that cannot be used raises `StateError`.
 
-        The file does not know which ids were given out after it was written. If any were (a crash since then, or
-        a second object loaded from the same file), say ``fresh_ids=True``: ids then go on after a random gap, so that
-        a late answer for one of those decisions is refused, not taken for another. With `open` there is no such care.
+        The file does not record ids that were issued after it was written. If there may be any (after a crash, or if
+        a second object was loaded from the same file), pass ``fresh_ids=True``: ids then continue after a random gap,
+        so that a late answer to one of those decisions is refused and not taken for another. `open` does not need this.
         """
         code = {"stages": stages, "combine": combine, "compare": compare, "metric": metric, "label": label}
         return cls._load(path, code, policy, compiled, fresh_ids)
@@ -406,7 +406,7 @@ class Cascade(Staged, Audited):
         label: Callable[..., Any] | None = None,
         compiled: bool = False,
     ) -> Cascade:
-        """Return the cascade that gave ``state``; without ``stages`` they run elsewhere. See `load`."""
+        """Return the cascade that gave ``state``; if ``stages`` is left out, they run elsewhere. See `load`."""
         body = storage.checked_copy(state)
         if stages is None:
             stages = storage.count_of(body, "stage_costs")
@@ -513,7 +513,7 @@ class Cascade(Staged, Audited):
 
 
 def _signature() -> inspect.Signature:
-    """Return the signature of the constructor, not that of __new__, which only looks for the policy."""
+    """Return the signature of the constructor, not that of __new__, which only looks up the policy."""
     found = inspect.signature(Cascade.__init__)
     return found.replace(parameters=list(found.parameters.values())[1:])
 
@@ -522,7 +522,7 @@ setattr(Cascade, "__signature__", _signature())  # noqa: B010
 
 
 def decides_within(policy: Any) -> bool:
-    """Whether a policy, by name or as an object, decides after every answer. "Fixed" is that of fixed stops."""
+    """Return whether a policy (a name or an object) decides after every answer. "Fixed" means the one that does not."""
     if isinstance(policy, str):
         known = {name.lower() for name in POLICIES["adaptive"]} - {
             name.lower() for name in POLICIES["cascade"]

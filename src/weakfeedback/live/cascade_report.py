@@ -1,4 +1,4 @@
-"""What a cascade has learned, in numbers and in words."""
+"""The report of a cascade, and the explanation of its decisions."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class CascadeReport(Report):
     Attributes
     ----------
     rounds, pending : int
-        Feedbacks accepted, and decisions that still wait for theirs.
+        Feedbacks accepted, and decisions that still wait for feedback.
     disagreement : K x K array
         How often the answers of two stages differed, NaN for stages never compared. Stages are compared in the
         rounds that went to the later one; the decision to go there does not look at the sample.
     comparisons : K x K array of integers
-        How often they were compared, the rows of a warm start included.
+        How often they were compared, including the rows of a warm start.
     intervals : K x K x 2 array
         95 % Wilson interval of each disagreement.
     arm_shares : K numbers
@@ -52,23 +52,23 @@ class CascadeReport(Report):
     spent : float
         What the calls of all accepted rounds cost.
     saved_alone : float
-        What was saved against calling the last stage alone in every round; negative if that had been cheaper. Where
-        it was not called its stated cost counts. With ``combine`` its answer needs all stages, which then count.
+        What was saved against calling the last stage alone in every round; negative if that had been cheaper. In
+        rounds that did not call it, its stated cost counts. With ``combine``, its answer needs all stages, which count.
     saved : float
         The stated costs of the calls not made: what was saved against calling all stages in every round.
     wasted : float
-        What was spent on rounds that failed half way; nothing was learned from them.
+        What was spent on rounds that failed before they were complete; nothing was learned from them.
     certificate : Certificate or None
-        What the comparisons prove without labels; None where that is not offered.
+        What the comparisons prove without labels; None where it is not available.
     extra_errors : float or None
-        So many more errors than the last stage alone, at most, can the answers given have: in so many they may differ
-        from it, at the upper limits of the certificate. None without a certificate.
+        Upper bound on how many more errors the given answers have than those of the last stage alone: in so many they
+        may differ from it, at the upper limits of the certificate. None without a certificate.
     net_saved : (low, high) or None
-        What was saved against the last stage alone once errors are paid for; where in between depends on the truth.
+        What was saved against the last stage alone after paying for errors; the exact value depends on the truth.
     labels : int or None
         How many labels were bought; None for a policy that buys none.
     label_spent : float
-        What they cost; not part of ``spent``.
+        What the labels cost; not part of ``spent``.
     """
 
     policy: str
@@ -166,7 +166,7 @@ def make_report(
     buys: bool = False,
     certified: bool = True,
 ) -> CascadeReport:
-    """Return the report on what was counted; ``certified`` if no decision to compare has looked at the sample."""
+    """Return the report from the counts; ``certified`` is true if no decision to compare depended on the sample."""
     K = len(stage_costs)
     rounds, compared = tally.rounds, tally.compared
     certificate = extra = net = None
@@ -242,11 +242,12 @@ def why_there(
 ) -> list[str]:
     """Say why a round stops at no stage before ``arm``, and calls none after it.
 
-    ``sentence`` is about a pair of stages, ``pressure`` how strongly it speaks for going on from one to the other.
+    ``sentence`` describes a pair of stages; ``pressure`` measures how strong the case is for going on from one to the
+    other.
     """
     lines = []
     for i in range(arm):
-        # Of all later stages, the strongest reason not to stop at i.
+        # Among all later stages, the one with the strongest reason not to stop at i.
         pressing = max(range(i + 1, K), key=lambda j: pressure(i, j))
         lines.append(f"Not stage {i}: " + sentence(i, pressing))
     return lines + [f"Stage {j} not called: " + sentence(arm, j) for j in range(arm + 1, K)]

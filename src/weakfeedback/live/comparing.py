@@ -1,7 +1,7 @@
 """Base class of the cascades and of the router: what they learn by comparing answers.
 
-Stages and models alike stand in the order of their prices, and what is learned of them is which pairs differ. How a
-comparison is made, settled, noted, warmed up and priced anew is the same for all; what a decision is, is not.
+Stages and models are in the order of their prices, and what is learned about them is which pairs differ. Comparing,
+settling, journalling, warm starts and new prices are the same for all; what a decision is differs.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from weakfeedback.live.storage import StateError
 from weakfeedback.live.warning import warn_caller
 from weakfeedback.validate import brief, integer
 
-Difference = tuple[np.ndarray | None, np.ndarray | None]  # which pairs differ, or how far they are apart
+Difference = tuple[np.ndarray | None, np.ndarray | None]  # which pairs differ, or how far apart they are
 
 
 class Comparing(Live):
-    """Stages or models of rising price, whose answers are compared.
+    """Stages or models of increasing price, whose answers are compared.
 
-    A subclass says what a decision calls (``_choose``), what its answers teach (``_teach``, ``_teach_row``) and what a
-    round has cost so far (``_paid``).
+    A subclass defines what a decision calls (``_choose``), what is learned from its answers (``_teach``,
+    ``_teach_row``) and what a round has cost so far (``_paid``).
     """
 
     _noun: ClassVar[str] = "stage"  # what is called
-    _whole: ClassVar[str] = "cascade"  # what they are together
-    _priced: ClassVar[str] = "stage_costs"  # the argument that has the prices
+    _whole: ClassVar[str] = "cascade"  # what they form together
+    _priced: ClassVar[str] = "stage_costs"  # the argument that holds the prices
     _done: ClassVar[str] = "the answer is learned"  # what has happened when an answer is returned
 
     _stages: list[Any]
@@ -52,7 +52,7 @@ class Comparing(Live):
     _combine: Any = None
     _compare: Any = None
     _metric: Any = None
-    _proven: bool = True  # that ``compare`` is no tolerance, where that is asked
+    _proven: bool = True  # whether ``compare`` is known not to be a tolerance, where that matters
 
     def __repr__(self) -> str:
         stages, rounds = counted(len(self._stages), self._noun), counted(self._counts.rounds, "round")
@@ -61,7 +61,7 @@ class Comparing(Live):
     # -- many samples
 
     def _batches(self, count: int, batch_size: Any, most: int) -> Iterator[range]:
-        """Yield the rows of each batch; one by one for a policy that must learn in order."""
+        """Yield the rows of each batch; single rows for a policy that must learn in order."""
         size = integer("batch_size", batch_size, 1, most)
         step = size if self._delay_safe else 1
         for start in range(0, count, step):
@@ -77,7 +77,7 @@ class Comparing(Live):
     # -- how answers are compared
 
     def _difference(self, answers: list[Any]) -> Difference:
-        """Return which pairs of answers differ, or, with a metric, how far they are apart."""
+        """Return which pairs of answers differ or, with a metric, how far apart they are."""
         if self._metric is not None:
             return None, distances(answers, self._metric)
         differ = differences(answers, self._compare)
@@ -88,7 +88,7 @@ class Comparing(Live):
     # -- the end of a round
 
     def _awaited(self, id: int, content: Content) -> Any:
-        """Return what a pending decision decided; None, once it is on disk, if it was answered with this."""
+        """Return what was decided under a pending id; None, once that is on disk, if it has this answer already."""
         with self._ledger.lock:
             if self._change is not None:
                 self._recover()
@@ -98,7 +98,7 @@ class Comparing(Live):
         return decided
 
     def _settle(self, record: Any) -> str:
-        """Learn a round, unless another thread was faster."""
+        """Learn a round, unless another thread has learned it already."""
         with self._ledger.lock:
             self._recover()
             duplicate = self._ledger.awaited(record.id, record.content) is None
@@ -111,7 +111,7 @@ class Comparing(Live):
     def _abandon(self, ids: list[int], outputs: Sequence[Any]) -> None:
         """Cancel decisions whose round failed; their costs stay counted."""
         with self._ledger.lock:
-            self._recover()  # which completes the list, if the decision was interrupted
+            self._recover()  # completes the list if the decision was interrupted
         for id, seen in zip(ids, outputs):
             self._close([id], self._paid(seen), reason="the round failed")
         with suppress(OSError):  # the caller must see the error that made the round fail
@@ -132,7 +132,7 @@ class Comparing(Live):
     # -- other ways to learn
 
     def _warm_start(self, outputs: Any, contexts: Sequence[Any] | None) -> int:
-        """Learn from logs in which all stages ran; ``contexts`` as `_decide` takes them, one per row."""
+        """Learn from logs in which all stages ran; ``contexts`` are arguments of `_decide`, one per row."""
         table, K = Rows(outputs, "outputs"), len(self._stages)
         if contexts is not None and len(contexts) != table.size:
             raise ValueError(f"outputs must have {len(contexts)} rows, one per context, got {table.size}")
@@ -180,7 +180,7 @@ class Comparing(Live):
         raise NotImplementedError
 
     def _recost(self, prices: np.ndarray, error_cost: float) -> None:
-        """Continue with new prices, which were checked."""
+        """Continue with new prices, which must be valid."""
         with self._ledger.lock:
             self._recover()
             change = self._change = Change(self._driver.backup(), None)
@@ -201,14 +201,14 @@ class Comparing(Live):
         raise NotImplementedError
 
     def _take_costs(self, prices: np.ndarray, error_cost: float) -> None:
-        """Give the policy other costs."""
+        """Give the policy new costs."""
         raise NotImplementedError
 
     def _set_prices(self, prices: np.ndarray, error_cost: float) -> None:
         raise NotImplementedError
 
     def _steps_of_recost(self, prices: np.ndarray, error_cost: float) -> list[Step]:
-        """Return what other prices change beside the policy."""
+        """Return the steps of a change of prices other than those of the policy."""
         return [(self._set_prices, (prices, error_cost))]
 
     def _explained(self, id: int) -> Any:
@@ -290,7 +290,7 @@ class Comparing(Live):
         self._counts = self._counts_in(body, self._ledger.rounds)
 
     def _counts_in(self, body: dict[str, Any], rounds: int) -> Any:
-        """Return the counts that a state holds, which must be of so many feedbacks."""
+        """Return the counts that a state holds, which must be those of ``rounds`` feedbacks."""
         counts = type(self._counts).from_state(len(self._stages), body["counts"])
         if counts.learned != rounds:
             raise StateError("the counts contradict the ledger")
@@ -325,7 +325,7 @@ def upper(matrix: np.ndarray) -> list[Any]:
 
 
 def content_of_pairs(digest: Any, *said: Any) -> Content:
-    """Return what tells a repeated answer from a contradiction: the digest given, else one of what was said."""
+    """Return what distinguishes a repeated answer from a conflict: the given digest, else one of the content."""
     if digest is None:
         return fingerprint(["pairs", *said])
     if not isinstance(digest, str):
@@ -334,7 +334,7 @@ def content_of_pairs(digest: Any, *said: Any) -> Content:
 
 
 def check_functions(**functions: Any) -> None:
-    """Reject what is neither a callable nor None."""
+    """Reject values that are neither callables nor None."""
     for name, function in functions.items():
         if function is not None and not callable(function):
             raise ValueError(f"{name} must be a callable or None, got {short(function)}")
@@ -347,7 +347,7 @@ def check_costs(
     words: str = "the costs cumsum(stage_costs) / error_cost",
     noun: str = "arm",
 ) -> None:
-    """Reject a policy object made for other costs, which it keeps in ``field``."""
+    """Reject a policy object made for other costs; the policy keeps its costs in ``field``."""
     built = getattr(policy, field, None)
     size = getattr(policy, "K", costs.size)
     fits = size == costs.size and (built is None or np.shape(built) == costs.shape)
@@ -357,9 +357,9 @@ def check_costs(
 
 
 def stop_by_means(costs: np.ndarray, differed: np.ndarray, compared: np.ndarray) -> int:
-    """Return the first stage whose extra costs exceed the mean disagreement with every later one.
+    """Return the first stage from which going on to each later stage costs more than the mean disagreement with it.
 
-    A disagreement has the mean (differed + 1) / (compared + 2), that of its posterior under a uniform prior.
+    The mean of a disagreement is (differed + 1) / (compared + 2), the posterior mean under a uniform prior.
     """
     K = costs.size
     for i in range(K - 1):

@@ -1,4 +1,4 @@
-"""What a cascade with context has learned, in numbers and in words."""
+"""The report of a cascade with context, and the explanation of its decisions."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ NORMAL = 1.959964  # the 97.5 % quantile
 class ContextualReport(CascadeReport):
     """What a cascade with context has seen and spent. ``print`` it for a table.
 
-    As `CascadeReport`, but the decision to go on does look at the sample here: disagreements and their
-    intervals are of the samples that went to the later stage, not of all.
+    As `CascadeReport`, but here the decision to go on depends on the sample: disagreements and their intervals
+    are those of the samples that went to the later stage, not of all samples.
 
     Attributes
     ----------
     inputs, features : int
         The length of a context and of its features; 0 before the first context.
     learning : bool
-        Whether the first rounds, which all go to the last stage, are over; always so for policies without such.
+        Whether the first rounds, which all go to the last stage, are over; True for policies without such rounds.
     kept, let_go : int
-        Observations that are kept one by one, and those kept as a quadratic only.
+        Observations that are kept individually, and those kept only as part of a quadratic.
     """
 
     inputs: int
@@ -59,7 +59,7 @@ class ContextualReport(CascadeReport):
 
 
 def make_context_report(base: CascadeReport, policy: Any, inputs: int, features: int) -> ContextualReport:
-    """Return the report on what was counted and on what the policy remembers."""
+    """Return the report from the counts and from what the policy remembers."""
     keeps = bool(getattr(policy, "keeps_history", False))
     return ContextualReport(
         **{field.name: getattr(base, field.name) for field in fields(base)},
@@ -77,11 +77,11 @@ class ContextRecord:
 
     arm: int
     estimate: Any = None  # K x K, of the disagreement of each pair
-    bound: Any = None  # K x K, the largest plausible one
+    bound: Any = None  # K x K, the largest plausible disagreement
 
 
 def make_record(arm: int, policy: Any, phi: np.ndarray) -> ContextRecord:
-    """Return what the policy thinks of the disagreements at these features."""
+    """Return what the policy estimates about the disagreements at these features."""
     if not isinstance(policy, (PairwiseDisagreement, UssPdTs)) or not policy.ready:
         return ContextRecord(arm)
     estimate, bound = np.full((policy.K, policy.K), math.nan), np.full((policy.K, policy.K), math.nan)

@@ -14,13 +14,13 @@ from weakfeedback.live.labels import short
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import integer, vector
 
-OWN = "given again"  # marks a feature map that is code
+OWN = "given again"  # marks a feature map that is user code
 
 
 class Contexts:
     """Maps contexts of one length to features of one length; both are fixed by the first context.
 
-    Nothing changes before ``fix``: a context that is refused leaves no trace.
+    Only ``fix`` changes anything: a context that is refused leaves no trace.
     """
 
     def __init__(self, features: Any) -> None:
@@ -43,7 +43,7 @@ class Contexts:
         return table.shape[1], self._phi(name, table)
 
     def fix(self, inputs: int, dimension: int) -> None:
-        """From now on, all contexts and features have these lengths."""
+        """Fix the lengths of all further contexts and features."""
         self.inputs, self.dimension = inputs, dimension
 
     def _phi(self, name: str, table: np.ndarray) -> np.ndarray:
@@ -57,7 +57,7 @@ class Contexts:
         return phi
 
     def state(self) -> dict[str, Any]:
-        """Return everything as plain data; a map of the user's own is not in it."""
+        """Return everything as plain data, without a user-defined map."""
         form: Any = None if self.map is None else OWN
         if isinstance(self.map, QuadraticFeatures):
             names = ("bound", "columns", "inputs")
@@ -66,7 +66,7 @@ class Contexts:
 
     @classmethod
     def from_state(cls, state: Any, features: Any) -> Contexts:
-        """Return the contexts that gave ``state``; ``features`` is the user's own map, or None."""
+        """Return the contexts that gave ``state``; ``features`` is the user-defined map, or None."""
         require("contexts", state, {"inputs": int, "dimension": int, "map": (dict, str, type(None))})
         form = state["map"]
         if isinstance(form, str) and form != OWN:

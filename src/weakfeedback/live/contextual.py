@@ -37,15 +37,15 @@ STATE: dict[str, type | tuple[type, ...]] = {**COMMON, "contexts": dict, "keep":
 
 
 class ContextualCascade(Staged):
-    """Stages of rising cost whose answers are never checked; learns for which samples to stop at which one.
+    """Stages of increasing cost whose answers are never checked; learns for which samples to stop at which one.
 
-    As `Cascade`, but how often two stages differ may depend on the sample: a logistic regression on features of a
-    context, a vector of numbers, tells it for each pair of stages. The context is the sample itself unless given
-    apart. That this finds the best stage needs weak dominance at the context (thesis, section 3.3), and features
-    that can express the disagreements.
+    As `Cascade`, but how often two stages differ may depend on the sample. It is estimated for each pair of stages by
+    a logistic regression on features of a context, a vector of numbers. The context is the sample itself unless given
+    separately. This finds the best stage if weak dominance holds at the context (thesis, section 3.3) and the
+    features can express the disagreements.
 
-    The first rounds (see ``forced`` of USS-PD) go to the last stage. A context that is not finite, or has another
-    length than the first one, raises ValueError and changes nothing. Safe to use from several threads.
+    The first rounds (see ``forced`` of USS-PD) go to the last stage. A context that is not finite, or whose length
+    differs from that of the first one, raises ValueError and changes nothing. Safe to use from several threads.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ class ContextualCascade(Staged):
         As for `Cascade`.
     policy : name or policy object
         "USS-PD", "USS-PD-lambdaI", "USS-PD-TS", "Fixed" or "Random" with their options, or an object made for the
-        costs ``cumsum(stage_costs) / error_cost`` and the length of the features. "Supervised" learns from
-        labels, which there are none of.
+        costs ``cumsum(stage_costs) / error_cost`` and the length of the features. "Supervised" is not available: it
+        learns from labels, and there are none.
     features : map, optional
         Takes contexts, shape (n, d), and returns their features, shape (n, d'): ``QuadraticFeatures(bound)``, a
         ``PairFeatures``, or your own. If left out, ``QuadraticFeatures(sqrt(d))``, for numbers from -1 to 1. The
@@ -62,11 +62,11 @@ class ContextualCascade(Staged):
     seed : integer >= 0, SeedSequence or Generator, optional
         As for `Cascade`.
     keep : integer >= 100, or None
-        So many observations are kept one by one; older ones are kept together, as the quadratic that their
-        likelihood is near the estimate of the day. This bounds memory, saved state and the time of a decision. With
-        None all are kept: O(t d') numbers. For a policy given as an object this is its own affair.
+        How many observations are kept individually. Older ones are kept together, as the quadratic expansion of
+        their likelihood at the estimate of that time. This bounds memory, saved state and the time of a decision. With
+        None all are kept: O(t d') numbers. A policy given as an object has its own limit.
     compiled, remember
-        As for `Cascade`. With more than a few features compile: in the interpreter the regressions take long.
+        As for `Cascade`. With more than a few features use ``compiled=True``: interpreted regressions are slow.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class ContextualCascade(Staged):
         if isinstance(policy, str) and getattr(policy_class("contextual", policy), "sees_truth", False):
             raise ValueError(f"policy must be one that needs no labels, got {brief(policy)}")
         self._named = isinstance(policy, str)
-        # The length of the features is not known yet: this one shows that the options are right, and is replaced.
+        # The length of the features is not known yet: this policy checks the options, and is replaced later.
         pairs = len(self._stages) * (len(self._stages) - 1) // 2
         make = lambda name, **o: self._made(name, max(1, pairs), o)  # noqa: E731
         self._start(policy, make, seed, options, compiled, remember)
@@ -121,19 +121,19 @@ class ContextualCascade(Staged):
         return make_policy("contextual", name, self._costs, dimension, **{**taken, **options})
 
     def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
-        # of any length: compiled code does not depend on it
+        # any length will do: compiled code does not depend on it
         phi, differ = freeze(np.zeros(1)), freeze(np.zeros((1, 1), dtype=np.bool_))
         return {"select": (phi,), "update_pairs": (phi, 0, differ)}, ()
 
     @property
     def policy(self) -> Any:
-        """The policy object itself; None before the first context tells how many features there are."""
+        """The policy object itself; None before the first context fixes the number of features."""
         return super().policy if self._contexts.dimension or not self._named else None
 
     # -- one sample at a time
 
     def __call__(self, x: Any, context: Any = None) -> Answer:
-        """Answer for one sample, with ``context`` or, if left out, x itself as its context.
+        """Answer for one sample; its context is ``context`` or, if that is left out, ``x`` itself.
 
         A stage that raises cancels the decision; nothing is learned from it.
         """
@@ -142,7 +142,7 @@ class ContextualCascade(Staged):
         return self._answer(x, *self._one(x, context))
 
     async def acall(self, x: Any, context: Any = None) -> Answer:
-        """Answer for one sample, awaiting the stages; synchronous ones run in a thread."""
+        """Answer for one sample, awaiting the stages; synchronous stages run in a thread."""
         self._refuse_elsewhere()
         return await self._answer_async(x, *self._one(x, context))
 
@@ -171,15 +171,15 @@ class ContextualCascade(Staged):
         return self._give_decision(*self._one(x, None))
 
     def feedback(self, id: int, outputs: Sequence[Any]) -> str:
-        """Learn the outputs of stages 0, ..., arm of a decision, at any time and in any order.
+        """Learn the outputs of stages 0, ..., arm of a decision. Feedback may come at any time and in any order.
 
-        Return "accepted", or "duplicate" if the same was said before. Raise `FeedbackConflict`,
-        `UnknownDecision` or ValueError, and then nothing has changed.
+        Return "accepted", or "duplicate" if the same feedback was given before. `FeedbackConflict`, `UnknownDecision`
+        and ValueError leave everything unchanged.
         """
         return self._feedback(id, outputs, NO_LABEL)
 
     def warm_start(self, X: Any, outputs: Any) -> int:
-        """Learn from logs in which all stages ran: a row of K labels in ``outputs`` per context in X.
+        """Learn from logs in which all stages ran: ``outputs`` has a row of K labels per context in X.
 
         Return the number of rows learned. They count as comparisons, not as rounds, and cost nothing.
         """
@@ -206,7 +206,7 @@ class ContextualCascade(Staged):
             return make_context_report(base, policy, known.inputs, known.dimension)
 
     def certificate(self, alpha: float = 0.05) -> NoReturn:
-        """Not available: which samples were compared depends on the samples, so nothing is proved of all."""
+        """Not available: which samples were compared depends on the samples, so nothing is proved for all of them."""
         raise ValueError(
             "certificate is not offered with contexts, which choose the samples that are compared: use the audit of a "
             "Cascade of the same stages"
@@ -234,12 +234,12 @@ class ContextualCascade(Staged):
     ) -> ContextualCascade:
         """Return the cascade that was saved to ``path``; it decides as if it had never stopped.
 
-        The stages, ``combine``, ``compare`` and a feature map of your own are code, and not in the file: give them
-        again. So is a policy of your own: give a fresh object. A file that cannot be used raises `StateError`.
+        The stages, ``combine``, ``compare`` and a feature map of your own are code and not in the file: pass them
+        again. So is a policy of your own: pass a fresh object. A file that cannot be used raises `StateError`.
 
-        The file does not know which ids were given out after it was written. If any were (a crash since then, or
-        a second object loaded from the same file), say ``fresh_ids=True``: ids then go on after a random gap, so that
-        a late answer for one of those decisions is refused, not taken for another. With `open` there is no such care.
+        The file does not record ids that were issued after it was written. If there may be any (after a crash, or if
+        a second object was loaded from the same file), pass ``fresh_ids=True``: ids then continue after a random gap,
+        so that a late answer to one of those decisions is refused and not taken for another. `open` does not need this.
         """
         code = {"stages": stages, "features": features, "combine": combine, "compare": compare}
         return cls._load(path, code, policy, compiled, fresh_ids)
@@ -256,7 +256,7 @@ class ContextualCascade(Staged):
         compare: Callable[[Any, Any], Any] | None = None,
         compiled: bool = False,
     ) -> ContextualCascade:
-        """Return the cascade that gave ``state``; without ``stages`` they run elsewhere. See `load`."""
+        """Return the cascade that gave ``state``; if ``stages`` is left out, they run elsewhere. See `load`."""
         body = storage.checked_copy(state)
         if stages is None:
             stages = storage.count_of(body, "stage_costs")
@@ -302,10 +302,10 @@ class ContextualCascade(Staged):
         phi = freeze(vector("phi", data["phi"], size=self._contexts.dimension))
         return integer("arm", data["arm"], 0, len(self._stages) - 1), phi
 
-    # -- what a round with context is: ``context`` is the length of the context and its features
+    # -- rounds with a context: ``context`` is the length of the context and its features
 
     def _one(self, x: Any, context: Any) -> tuple[int, np.ndarray]:
-        # No lock: the map is user code. What another thread fixes meanwhile is checked by _fix.
+        # No lock: the map is user code. If another thread fixes the lengths meanwhile, _fix checks against them.
         found = self._contexts.one("x", x) if context is None else self._contexts.one("context", context)
         self._check_dimension(found[1].size)
         return found[0], freeze(found[1].copy())
@@ -327,7 +327,7 @@ class ContextualCascade(Staged):
             )
 
     def _fix(self, inputs: int, phi: np.ndarray) -> None:
-        """Take the lengths from the first context, and create the policy."""
+        """Fix the lengths to those of the first context, and create the policy."""
         known = self._contexts
         if known.dimension == 0:
             steps: list[Step] = [(known.fix, (inputs, phi.size))]

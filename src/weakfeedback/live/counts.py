@@ -1,4 +1,4 @@
-"""What live objects count beside their policies: comparisons, stops and money; what was given, played and earned."""
+"""Counts of live objects, apart from their policies: comparisons, stops, money; what was given, played and earned."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weakfeedback.live import storage
 from weakfeedback.live.storage import StateError
 
 IDLE = -1  # the arm of a player that plays none
-# What a state holds of each.
+# What a state holds of each kind of counts.
 ARRAYS = ("differed", "compared", "stops")
 SUMS = ("spent", "saved", "alone", "wasted")
 ROUTER_ARRAYS = ("differed", "compared", "calls", "answers")
@@ -32,7 +32,7 @@ class Counts(NamedTuple):
     saved: float = 0.0  # stated costs of the calls not made
     alone: float = 0.0  # what the last stage alone would have cost
     wasted: float = 0.0  # spent on rounds that failed
-    labels: int = 0  # bought
+    labels: int = 0  # labels bought
     label_spent: float = 0.0
 
     @classmethod
@@ -42,7 +42,7 @@ class Counts(NamedTuple):
 
     @property
     def compared(self) -> np.ndarray:
-        """How often the pairs i < j were seen together."""
+        """How often the pairs i < j were compared."""
         return pairs_compared(self.seen)
 
     @property
@@ -123,7 +123,7 @@ class Counts(NamedTuple):
 
 
 def pairs_compared(seen: tuple[int, ...] | list[int]) -> np.ndarray:
-    """Return how often pairs i < j were compared, if the stages up to k and none after it were so ``seen[k]`` times.
+    """Return how often pairs i < j were compared; the stages up to k, and none after it, were seen ``seen[k]`` times.
 
     >>> pairs_compared([0, 5, 2]).tolist()
     [[0, 7, 2], [0, 0, 2], [0, 0, 0]]
@@ -175,7 +175,7 @@ class RouterCounts(NamedTuple):
         )
 
     def after_comparison(self, call: tuple[int, ...], differ: np.ndarray, learned: int = 1) -> RouterCounts:
-        """Count what the answers of these models showed; ``differ`` is by models."""
+        """Count a comparison of the answers of these models; ``differ`` is indexed by model."""
         compared = self.compared.copy()
         compared[np.ix_(call, call)] += np.triu(np.ones((len(call), len(call)), dtype=np.int64), 1)
         return self._replace(
@@ -183,7 +183,7 @@ class RouterCounts(NamedTuple):
         )
 
     def after_cancel(self, cost: float) -> RouterCounts:
-        """Count a cancelled decision; its money stays counted."""
+        """Count a cancelled decision; its price stays counted."""
         wasted = min(self.wasted + cost, sys.float_info.max)
         return self._replace(cancelled=self.cancelled + 1, wasted=wasted)
 
@@ -231,14 +231,14 @@ class RouterCounts(NamedTuple):
 
 
 class AllocationCounts(NamedTuple):
-    """Counts of an allocator over K arms, beside the policy's own statistics. Immutable: a round creates new ones."""
+    """Counts of an allocator over K arms, apart from the policy's statistics. Immutable: a round creates new ones."""
 
     rounds: int
     given: np.ndarray  # the sum of what each arm got
     served: np.ndarray  # rounds in which it got anything
     seen: np.ndarray  # rounds in which something was seen there
     total: np.ndarray  # the sum of what was seen
-    gaps: np.ndarray  # rounds from which no report came
+    gaps: np.ndarray  # rounds in which its report is missing
     unlearned: int  # rounds that the policy did not learn, because it cannot handle a missing report
     news: tuple[tuple[int, np.ndarray, np.ndarray], ...] = ()  # rounds that the history does not have yet
 
@@ -251,7 +251,7 @@ class AllocationCounts(NamedTuple):
     def after_round(
         self, id: int, allocation: np.ndarray, observed: np.ndarray, learned: bool = True
     ) -> AllocationCounts:
-        """Count one round; NaN is a report that is missing."""
+        """Count one round; NaN is a missing report."""
         gaps = np.isnan(observed)
         return AllocationCounts(
             self.rounds + 1,
@@ -265,7 +265,7 @@ class AllocationCounts(NamedTuple):
         )
 
     def after_failure(self, cost: float) -> AllocationCounts:
-        """Costs of decisions that were cancelled are not counted here."""
+        """Count nothing: an allocator does not count the costs of cancelled decisions."""
         return self
 
     def state(self) -> dict[str, Any]:
@@ -292,7 +292,7 @@ class PlayerCounts(NamedTuple):
 
     idle: int
     free: np.ndarray  # plays without a collision
-    met: np.ndarray  # plays with one
+    met: np.ndarray  # plays with a collision
     earned: np.ndarray
 
     @classmethod
@@ -315,7 +315,7 @@ class PlayerCounts(NamedTuple):
         return self._replace(free=_plus(self.free, arm, 1), earned=_plus(self.earned, arm, reward))
 
     def after_failure(self, cost: float) -> PlayerCounts:
-        """Costs of slots that did not take place are not counted here."""
+        """Count nothing: a player does not count the costs of slots that did not take place."""
         return self
 
     def state(self) -> dict[str, Any]:
@@ -331,7 +331,7 @@ class PlayerCounts(NamedTuple):
             **{name: storage.restored(name, getattr(fresh, name), state[name]) for name in cls._fields}
         )
         sound = counts.idle >= 0 and (counts.free >= 0).all() and (counts.met >= 0).all()
-        # Rewards are at most 1, and sums of them do not round above their number.
+        # Rewards are at most 1, and rounding never makes a sum of them exceed their number.
         if not sound or not ((counts.earned >= 0.0) & (counts.earned <= counts.free)).all():
             raise StateError("the counts contradict each other")
         return counts

@@ -1,4 +1,4 @@
-"""Drivers of a live object's policy: interpreted or compiled, with the same draws to the bit."""
+"""Drivers of a live object's policy: interpreted or compiled, with bit-identical draws."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Interpreted:
         return fields_of(self.policy)
 
     def write_back(self) -> Any:
-        """Return the policy, all of its fields as they are now."""
+        """Return the policy, with all fields up to date."""
         return self.policy
 
     def alter(self, change: Callable[[Any], None]) -> None:
@@ -44,7 +44,7 @@ class Interpreted:
     def backup(self) -> Backup:
         """Return what `restore` needs to undo whatever a method of the policy does next.
 
-        Of a table that only grows (``policy.history``) the rows in use stay as they are: it is not copied.
+        A table that only grows (``policy.history``) is not copied: its rows in use never change.
         """
         kept: Backup = []
         fields = self.fields() if self.compiled or not self._plain else self.policy.__dict__
@@ -57,7 +57,7 @@ class Interpreted:
         return kept
 
     def restore(self, kept: Backup) -> None:
-        """Undo what was done since the backup; doing it twice, or restarting it, is harmless."""
+        """Undo everything done since the backup; this may be repeated, also after an interruption."""
         for name, value, saved in kept:
             if saved is not None:
                 value[...] = saved
@@ -92,23 +92,23 @@ class Compiled(Interpreted):
         return self._calls.fields()
 
     def write_back(self) -> Any:
-        """Return the policy, after its fields were brought up to date."""
+        """Return the policy, after updating its fields."""
         self._calls.write_back()
         return self.policy
 
     def alter(self, change: Callable[[Any], None]) -> None:
-        """As for `Interpreted`; the twin is then rebuilt."""
+        """Apply ``change`` to the policy object itself, and rebuild the twin."""
         super().alter(change)
         self._calls.restart()
 
     def restore(self, kept: Backup) -> None:
-        """As for `Interpreted`; the twin is then rebuilt."""
+        """Undo everything done since the backup, and rebuild the twin."""
         super().restore(kept)
         self._calls.restart()
 
 
 def fields_of(policy: Any) -> dict[str, Any]:
-    """Return the fields of an object, be they in a dict or in slots."""
+    """Return the fields of an object, whether in its dict or in slots."""
     found = dict(getattr(policy, "__dict__", {}))
     for kind in type(policy).__mro__:
         slots = vars(kind).get("__slots__", ())

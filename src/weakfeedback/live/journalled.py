@@ -1,9 +1,9 @@
 """The journal of a live object: every change is an event, on disk before it is acknowledged.
 
 The file is a store of `weakfeedback.journal` with one learner, named "main". Its first event, ``create``, holds the
-state that the object began with; what came later is folded into it by `Live._apply`, in the order of the events. While
-that happens each decision is made again and must be the one in the journal. A snapshot now and then, and at `close`,
-spares the way from the beginning; it is never needed.
+initial state of the object. `Live._apply` replays the later events in order. During the replay each decision is made
+again and must be the one in the journal. Occasional snapshots, and one at `close`, make recovery faster; they are
+never required.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from weakfeedback.live.base import Live
 
 NAME = "main"
-SNAPSHOT = 10_000  # events from one snapshot to the next
-LOOK = 60.0  # seconds from one search for expired decisions to the next
+SNAPSHOT = 10_000  # events between snapshots
+LOOK = 60.0  # seconds between searches for expired decisions
 FREE = ("timeout", "compiled", "remember")  # arguments that may differ from run to run
-SEEDS = (np.random.SeedSequence, np.random.Generator)  # that a journal does not hold
+SEEDS = (np.random.SeedSequence, np.random.Generator)  # seeds that a journal does not hold
 PRICES = ("stage_costs", "prices", "error_cost")
 UNANSWERED = {
     "expire": "expired at {}, not answered in time (see pending_ttl and expire)",
@@ -52,19 +52,19 @@ class Journal:
     store, learner
         An open store, and the learner in it.
     every : integer >= 1
-        How often the disk is waited for: with n, the end of the process loses nothing, and a loss of power at most
-        the last n - 1 events.
+        How often to wait for the disk: with n, a killed process loses nothing, and a power failure loses at most the
+        last n - 1 events.
     pending_ttl : number > 0, or None
-        Seconds after which a decision that was not answered expires.
+        Seconds after which an unanswered decision expires.
     """
 
     def __init__(self, store: Any, learner: int, every: int, pending_ttl: float | None) -> None:
         self.store, self.learner, self.every, self.pending_ttl = store, learner, every, pending_ttl
         self.log = Log(store, learner)
         self._synced = self.log.last_seq
-        self._pictured = self.log.last_seq  # the event of the last snapshot, or of the beginning
+        self._pictured = self.log.last_seq  # the event of the last snapshot, or the first event
         self._looked = time.monotonic()
-        self._ends: dict[int, tuple[int, str | None]] = {}  # of decisions, not yet stored: seq and digest
+        self._ends: dict[int, tuple[int, str | None]] = {}  # ended decisions not yet stored: seq and digest
 
     def note(self, row: Row, digest: str | None) -> None:
         """Queue an event, with the digest of an answer; a repetition has no effect."""
@@ -74,7 +74,7 @@ class Journal:
         self.log.put(row)
 
     def flush(self) -> None:
-        """Wait until all events so far are on disk or, with ``every`` > 1, survive the end of the process."""
+        """Wait until all events so far are on disk or, with ``every`` > 1, would survive the end of the process."""
         seq = self.log.last_seq
         sync = seq - self._synced >= self.every
         self.log.flush(seq, sync=sync)
@@ -84,13 +84,13 @@ class Journal:
             self._ends.pop(id, None)
 
     def wants_snapshot(self) -> bool:
-        """Whether there are many events since the last one."""
+        """Return whether there are many events since the last snapshot."""
         return self.log.last_seq - self._pictured >= SNAPSHOT
 
     def snapshot(self, live: Live) -> None:
         """Store the state of the object, so that recovery can begin there."""
         with live._ledger.lock:
-            body = self.picture(live)  # first, as this may finish an interrupted change and queue its event
+            body = self.picture(live)  # first: it may finish an interrupted change and queue its event
             seq = self.log.last_seq
         self.log.flush(seq)
         if seq > self._pictured:
@@ -103,12 +103,12 @@ class Journal:
         return {**told, "state": live.state()}
 
     def digest_of_end(self, decision: int) -> str | None:
-        """Return the digest of the answer of a decision, None if it was cancelled."""
+        """Return the digest of the answer to a decision, or None if it was cancelled."""
         known = self._ends.get(decision)
         return _end_in(self.store, self.learner, decision) if known is None else known[1]
 
     def end_in_words(self, decision: int) -> str | None:
-        """Return how a decision that was never answered ended, and when; None if the journal does not have it."""
+        """Return how and when a decision that was never answered ended; None if the journal does not have it."""
         end = self.store.end_of(self.learner, decision)
         if end is None or end.kind not in UNANSWERED:
             return None
@@ -116,7 +116,7 @@ class Journal:
         return UNANSWERED[end.kind].format(at)
 
     def expired(self, pending: list[int], seconds: float) -> list[int]:
-        """Return those of the pending decisions that are older."""
+        """Return the pending decisions that were made at least ``seconds`` ago."""
         before = time.time_ns() // 1000 - int(seconds * 1e6)
         found = []
         for id in pending:
@@ -126,7 +126,7 @@ class Journal:
         return found
 
     def is_time_to_look(self) -> bool:
-        """Whether it is time to search for expired decisions, once in a minute."""
+        """Return whether it is time to search for expired decisions, once a minute."""
         if self.pending_ttl is None or time.monotonic() - self._looked < min(LOOK, self.pending_ttl):
             return False
         self._looked = time.monotonic()
@@ -141,7 +141,7 @@ def opened(
     every: Any,
     pending_ttl: Any,
 ) -> Any:
-    """Return the live object whose journal is at ``path``: made now, or as it was when its journal ended."""
+    """Return the live object whose journal is at ``path``: a new one, or the recovered one if the journal exists."""
     step = integer("every", every, 1)
     ttl = None if pending_ttl is None else number("pending_ttl", pending_ttl, above=0.0)
     given = _given(cls, arguments, named)
@@ -152,7 +152,7 @@ def opened(
         learners = store.learners()
         if (
             not learners or store.last(learners[0].id)[0] < 0
-        ):  # or the process ended before the journal had begun
+        ):  # a new file, or the process ended before the journal had begun
             live = cls(*arguments, **named) if made is None else made
             begin(live, store, step, ttl)
         else:
@@ -172,7 +172,7 @@ def begin(live: Live, store: Any, every: int, pending_ttl: float | None) -> None
         ledger = live._ledger
         if ledger.rounds == 0:
             ledger.remember = 0  # the journal remembers all answers
-        ledger.skip_to(ledger.reserved() if ledger.gap else 0)  # in the journal ids have no gap
+        ledger.skip_to(ledger.reserved() if ledger.gap else 0)  # ids in a journal have no gaps
         live._check_state(live.state())
         known = [learner.id for learner in store.learners() if learner.name == NAME]
         learner = known[0] if known else store.create_learner(NAME, time.time_ns() // 1000)
@@ -190,7 +190,7 @@ def attach(live: Live, journal: Journal) -> None:
 
 
 def read_journal(cls: type[Live], path: str | os.PathLike[str], code: dict[str, Any]) -> Any:
-    """Return the object as its journal has it; it continues without a journal."""
+    """Return the object that a journal describes; it continues without a journal."""
     store = SqliteStore.open(path, read_only=True)
     try:
         live = _recovered(cls, store, store.learners(), code, str(path))
@@ -201,7 +201,7 @@ def read_journal(cls: type[Live], path: str | os.PathLike[str], code: dict[str, 
 
 
 def is_journal(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as a store does."""
+    """Return whether a file begins like a store."""
     try:
         return start_of(path) == MAGIC
     except OSError:
@@ -216,7 +216,7 @@ def _recovered(
     where: str,
     exact: bool = False,
 ) -> Any:
-    """Return the object that the journal describes; with ``exact`` a policy object must have the same options."""
+    """Return the object that the journal describes; if ``exact``, a policy object must have the same options."""
     if len(learners) != 1 or learners[0].name != NAME:
         raise JournalError(f"{where} is the store of a service, with {len(learners)} learners: open it there")
     learner = learners[0].id
@@ -252,11 +252,11 @@ def _recovered(
 
 
 def made_again(cls: type[Live], body: dict[str, Any], code: dict[str, Any], store: Any, learner: int) -> Any:
-    """Return the object of a snapshot, or of the first event; later events are still to be applied."""
+    """Return the object of a snapshot or of the first event; the caller must apply the later events."""
     made: Any = cls
     live = made.from_state(body["state"], **code)
     live._seed, live._every = body["seed"], body["every"]
-    # what was answered before the journal began is remembered, all later answers are in the journal
+    # Answers from before the journal began are remembered; all later answers are in the journal.
     live._ledger.archive = lambda id: _end_in(store, learner, id)
     return live
 
@@ -270,7 +270,7 @@ def _resume(live: Live, given: dict[str, Any]) -> None:
     """Continue after recovery: skip ids that may have been issued, take new prices, expire old decisions."""
     journal = live._journal
     if live._every > 1 or journal.every != live._every:
-        # after a power loss the journal may lack the last decisions, whose ids somebody may know
+        # After a power loss the journal may lack the last decisions, whose ids may already be in use.
         live._skip_ids(live._every if live._every > 1 else 0, journal.every)
     if any(given.get(name) is not None for name in PRICES):
         stated, error = live._stage_costs.tolist(), live._error_cost  # type: ignore[attr-defined]
@@ -282,16 +282,16 @@ def _resume(live: Live, given: dict[str, Any]) -> None:
 
 
 def _prices(given: dict[str, Any], stated: list[float], error: float) -> tuple[list[float], float]:
-    """Return the prices that are given, or as they are stated where they are left out."""
+    """Return the given prices, or the stated ones where they are left out."""
     named = [given[name] for name in PRICES[:2] if given.get(name) is not None]
     wanted = [float(price) for price in (named[0] if named else stated)]
     return wanted, float(error if given.get("error_cost") is None else given["error_cost"])
 
 
 def _as_made_before(policy: Any, state: dict[str, Any]) -> Any:
-    """Return a policy object as it is made for the prices with which the reading of the journal begins.
+    """Return the policy object as if made for the prices at which the replay of the journal begins.
 
-    It was made for those of today, which come with later events or after the last.
+    The user made it for the current prices, which come with later events or after the last one.
     """
     for name in COSTS:
         known, built = state["core"]["fields"].get(name), getattr(policy, name, None)
@@ -318,7 +318,7 @@ def _check_made_for(policy: Any, given: dict[str, Any], live: Any) -> None:
 
 
 def _given(cls: type[Live], arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments by name, those left at their defaults not among them."""
+    """Return the arguments by name, without those left at their defaults."""
     try:
         bound = inspect.signature(cls).bind_partial(*arguments, **named)
     except TypeError as error:
@@ -331,7 +331,7 @@ def _given(cls: type[Live], arguments: tuple[Any, ...], named: dict[str, Any]) -
 def _check_given(
     cls: type[Live], given: dict[str, Any], state: dict[str, Any], seed: int | None, where: str
 ) -> None:
-    """Reject arguments that contradict the journal; prices may change, and code is given again."""
+    """Reject arguments that contradict the journal; prices may change, and code is always passed again."""
     stored, fields = {"seed": seed, **cls._arguments_of(state)}, state["core"]["fields"]
     _check_free(given)
     for name, value in given.items():
@@ -339,7 +339,7 @@ def _check_given(
         if value is None or name in FREE or name in PRICES or (name in cls.code and not named):
             continue
         if name == "seed" and seed is None and isinstance(value, SEEDS):
-            continue  # the journal has the generator that was made of it
+            continue  # the journal has the generator that was made from it
         if named and state["core"]["policy"] is None:
             made = state["core"]["class"]
             raise ValueError(
@@ -396,7 +396,7 @@ def check_decision(event: Event, found: Any, expected: Any, same: bool, where: s
 def save_by_itself(live: Live, path: Path, every: int) -> None:
     """Start a journal at ``path``, or continue the one that the object was loaded from."""
     if path.exists() and not is_journal(path):
-        storage.read(path, live.kind)  # a file of another origin is refused, and stays where it is
+        storage.read(path, live.kind)  # any other file is refused, and stays where it is
         os.replace(path, path.with_name(path.name + ".bak"))
     store = SqliteStore.open(path)
     try:

@@ -28,18 +28,19 @@ class Costed:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A label together with how sure the stage is, for cascades that decide after every answer.
+    """A label together with the confidence of the stage, for cascades that decide after every answer.
 
     Attributes
     ----------
     label
         Of any type.
     score : number
-        Larger is surer; only the order matters, but for the last stage, where a judge may take it for a probability.
+        Larger is more confident. Only the order matters, except for the last stage: a judge may use its score as a
+        probability.
     chances : mapping from labels to probabilities, optional
-        What the stage gives to other labels too; looked at for the last stage only. A label not in it counts as 0.
+        Probabilities of other labels as well; used for the last stage only. A label not in it has probability 0.
 
-    ``Costed(Scored(label, score), cost)`` tells the cost of the call as well.
+    ``Costed(Scored(label, score), cost)`` also reports the cost of the call.
 
     >>> Scored("cat", 0.9)
     Scored(label='cat', score=0.9, chances=None)
@@ -86,7 +87,7 @@ def short(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-PLAIN = {int, bool, str}  # equal if and only if they are the same key, and never not a label
+PLAIN = {int, bool, str}  # always valid labels, and equal if and only if they are the same key
 
 
 def labels_of(outputs: Sequence[Any]) -> list[Any]:
@@ -106,7 +107,7 @@ def label_of(output: Any) -> Any:
 
 
 def scored_of(output: Any) -> Scored | None:
-    """Return the label with its score, None if the stage gave no score."""
+    """Return the label with its score, or None if the stage gave no score."""
     if isinstance(output, Costed):
         output = output.label
     return output if isinstance(output, Scored) else None
@@ -120,7 +121,7 @@ def costs_of(outputs: Sequence[Any], stated: Sequence[float] | np.ndarray) -> li
 
 
 def answers_of(labels: list[Any], combine: Combine | None) -> list[Any]:
-    """Return the answer of every arm whose outputs are there."""
+    """Return the answer of every arm whose outputs are available."""
     if combine is None:
         return labels
     return [combine(labels[: i + 1]) for i in range(len(labels))]
@@ -155,7 +156,7 @@ def differences(answers: Sequence[Any], compare: Compare | None) -> np.ndarray:
 
 
 def sorted_pairs(differ: Any) -> list[Any]:
-    """Return pairs in one order, each once, as tuples of integers, so that the same pairs have the same digest.
+    """Return the pairs sorted and without repetitions, as tuples of integers, so that equal sets have equal digests.
 
     >>> sorted_pairs([(0, 2), [0, 1], (0, 2)])
     [(0, 1), (0, 2)]
@@ -166,7 +167,7 @@ def sorted_pairs(differ: Any) -> list[Any]:
     plain = [tuple(pair) if isinstance(pair, list) else pair for pair in pairs]
     try:
         return sorted(set(plain))
-    except TypeError:  # what is no pair is refused later
+    except TypeError:  # anything that is not a pair is refused later
         return list(pairs)
 
 
@@ -222,14 +223,14 @@ def pattern(numbers: tuple[int, ...]) -> np.ndarray:
 
 
 def is_nan(answer: Any, compare: Compare | None) -> bool:
-    """Whether a label does not equal itself."""
+    """Return whether a label does not equal itself."""
     if compare is None:
         return is_other(answer, answer, None)
     return isinstance(answer, (float, np.floating)) and bool(answer != answer)
 
 
 def is_other(a: Any, b: Any, compare: Compare | None) -> bool:
-    """Whether two labels differ."""
+    """Return whether two labels differ."""
     if compare is not None:
         return not compare(a, b)
     try:

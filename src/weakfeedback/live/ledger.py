@@ -26,10 +26,10 @@ GAP = 2**36  # maximum random gap before fresh ids
 RUNS = 10_000  # intervals of ids that are remembered as answered, after the content of their answers is forgotten
 VAGUE = "?"  # prefix of the digest of content that cannot be distinguished from other content of its kind
 
-# What is remembered of an answer: its digest or, for speed, a tuple of a few short labels or numbers itself.
+# What is remembered of an answer: its digest or, for speed, the answer itself if it is a few short labels or numbers.
 Content = str | tuple[Any, ...]
 FEW_LABELS, LENGTH, LARGE = 8, 16, 2**63
-UNTOLD = " at \0"  # in the place of an address
+UNTOLD = " at \0"  # replaces a memory address
 
 
 class UnknownDecision(LookupError):
@@ -47,13 +47,13 @@ class PendingDecision(RuntimeError):
 class Ledger:
     """Ids, pending decisions and digests of answers, in bounded memory.
 
-    Every id given out is pending, answered or cancelled. The last answers, ``remember`` of them, are known by the
-    digest of their content, so that a repeated answer is told from a contradiction. Of an older one it is only
-    known that there was one: it counts as a duplicate, unchecked, unless there is an ``archive`` to ask. For this the
-    ids answered are kept as intervals; all other ids were never answered. If there are more than 10,000 intervals, the
-    lowest are forgotten: an answer for an id so old is refused, whatever became of it.
+    Every issued id is pending, answered or cancelled. For the last ``remember`` answers the digest of the content is
+    kept, so that a repeated answer can be distinguished from a conflict. For older answers only their existence is
+    known: another answer counts as a duplicate, unchecked, unless there is an ``archive`` to ask. For this the answered
+    ids are kept as intervals; all other ids were never answered. If there are more than 10,000 intervals, the lowest
+    are forgotten: an answer for such an old id is refused, whether or not it was answered.
 
-    The methods take the lock themselves unless they say that the caller must hold it; hold ``ledger.lock`` (it is
+    The methods acquire the lock themselves unless they say that the caller must hold it. Hold ``ledger.lock`` (it is
     re-entrant) around several calls that belong together. Methods that take an id, or a number of rounds, can be
     repeated after an interruption: the second time they change nothing.
 
@@ -62,19 +62,19 @@ class Ledger:
     one_at_a_time : bool
         Whether a decision must be answered before the next one, as policies that are not ``delay_safe`` need.
     remember : integer >= 0
-        How many answers are remembered one by one.
+        How many answers are remembered individually.
     """
 
     def __init__(self, one_at_a_time: bool = False, remember: int | None = None) -> None:
         self.lock: Any = threading.RLock()
         self.one_at_a_time = one_at_a_time
         self.remember = REMEMBERED if remember is None else remember
-        # id -> the digest of an answer that is remembered no more, None if the decision was cancelled
+        # id -> the digest of an answer that is no longer remembered, None if the decision was cancelled
         self.archive: Callable[[int], str | None] | None = None
         # id -> how a decision that was not answered ended, None if that is unknown
         self.ending: Callable[[int], str | None] | None = None
         self.next = 1  # the id of the next decision
-        self.gap = 0  # ids to leave out before the next decision
+        self.gap = 0  # ids to skip before the next decision
         self.rounds = 0  # answers accepted so far
         self.waiting: dict[int, Any] = {}  # pending decisions: id -> what was decided, ids increasing
         # A plain dict would search for its oldest entry among all deleted ones.
@@ -82,8 +82,8 @@ class Ledger:
         self._answered: OrderedDict[int, Content] = OrderedDict()
         self._runs: list[
             tuple[int, int]
-        ] = []  # first and last of ids whose answers were forgotten, increasing
-        self._floor = 0  # up to this id the runs were forgotten, too
+        ] = []  # first and last ids of intervals whose answers were forgotten, increasing
+        self._floor = 0  # up to this id the runs were forgotten as well
         self._stated = 0  # number of answers when a state was last taken
 
     @property
@@ -114,7 +114,7 @@ class Ledger:
             return id
 
     def reserved(self) -> int:
-        """Return the id of the next decision, having ensured that there is room; the caller must hold the lock."""
+        """Return the id of the next decision, after ensuring that there is room; the caller must hold the lock."""
         if self.waiting and (self.one_at_a_time or len(self.waiting) >= PENDING_LIMIT):
             self.ensure_room()
         return self.next + self.gap
@@ -152,7 +152,7 @@ class Ledger:
             return "duplicate"
 
     def settle(self, id: int, content: Content) -> str:
-        """Record the answer of a decision: return "accepted" or "duplicate"."""
+        """Record the answer to a decision; return "accepted" or "duplicate"."""
         with self.lock:
             if self.check(id, content) == "duplicate":
                 return "duplicate"
@@ -162,14 +162,14 @@ class Ledger:
     def awaited(self, id: int, content: Content) -> Any:
         """Return what was decided under a pending id, None for a duplicate, or raise as `check` does.
 
-        The caller must hold the lock. An id that is pending can then be given to `close`.
+        The caller must hold the lock. A pending id can then be passed to `close`.
         """
         if type(id) is int and id in self.waiting:
             return self.waiting[id]
         return None if self.check(id, content) == "duplicate" else self.waiting[int(id)]
 
     def close(self, id: int, content: Content, rounds: int) -> None:
-        """Record the answer of a pending decision, number ``rounds``; the caller must hold the lock."""
+        """Record the answer to a pending decision as number ``rounds``; the caller must hold the lock."""
         if self.rounds >= rounds:  # already done before an interruption
             return
         self.waiting.pop(id, None)
@@ -191,7 +191,7 @@ class Ledger:
         self.waiting.pop(id, None)  # an id that is neither pending nor answered was cancelled
 
     def leap(self) -> None:
-        """Leave a random gap, so as to issue no id that another copy of the same state has issued."""
+        """Skip a random number of ids, to issue none that another copy of the same state has issued."""
         self.gap = 1 + secrets.randbelow(GAP)
 
     def skip_to(self, id: int) -> None:
@@ -218,21 +218,21 @@ class Ledger:
         return known
 
     def _recalled(self, id: int) -> Content | None:
-        """Return the content of an answer that is not remembered, None if it is unknown."""
+        """Return the content of an answer that is not remembered, or None if it is unknown."""
         recalled = None if self.archive is None else self.archive(id)
         if recalled is None and not self._was_answered(id):
             raise UnknownDecision(f"decision {id} {self._end_of(id)}")
         return recalled
 
     def _end_of(self, id: int) -> str:
-        """Return what became of a decision that is neither pending nor answered."""
+        """Return what happened to a decision that is neither pending nor answered."""
         known = None if self.ending is None else self.ending(id)
         return known or "was cancelled or never given out"
 
     def _forget(self, id: int) -> None:
         """Remember only that there was an answer. Each change is one assignment, and can be repeated."""
         runs = self._runs
-        if runs and runs[-1][1] + 1 == id:  # mostly
+        if runs and runs[-1][1] + 1 == id:  # the usual case
             runs[-1] = runs[-1][0], id
             return
         if id <= self._floor or self._was_answered(id):
@@ -249,12 +249,12 @@ class Ledger:
             del runs[0]
 
     def _was_answered(self, id: int) -> bool:
-        """Whether an id is in one of the runs."""
+        """Return whether an id is in one of the runs."""
         k = bisect_right(self._runs, (id, self.next))
         return k > 0 and self._runs[k - 1][1] >= id
 
     def state(self, encode: Callable[[Any], Any]) -> dict[str, Any]:
-        """Return everything as plain data; ``encode`` turns what was decided into such."""
+        """Return everything as plain data; ``encode`` converts what was decided to plain data."""
         with self.lock:
             new = islice(reversed(self._answered.items()), self.rounds - self._stated)
             for id, content in list(new):
@@ -311,8 +311,8 @@ class Ledger:
 def _with_runs(state: dict[str, Any]) -> dict[str, Any]:
     """Convert a state of format 2 to the current format.
 
-    It had the largest id whose answer was forgotten, and the last cancellations. If all ids up to there that it does
-    not name were answered, they are runs; else nobody knows which of them were.
+    Format 2 held the largest id whose answer was forgotten, and the last cancellations. If all ids up to that one that
+    it does not name were answered, they become runs; otherwise it is unknown which of them were.
     """
     lists = {"pending": list, "answered": list, "cancelled": list}
     require("ledger", state, {**dict.fromkeys(("next", "rounds", "remember", "forgotten"), int), **lists})
@@ -341,9 +341,9 @@ def _pairs(values: list[Any]) -> list[tuple[int, Any]]:
 
 
 def plain_content(labels: tuple[Any, ...]) -> Content | None:
-    """Return what is remembered of plain labels: themselves if they are few and short; None for other labels.
+    """Return what is remembered of plain labels: the labels if they are few and short, else their digest.
 
-    Such tuples are equal if and only if their digests are.
+    Return None for other labels. Such tuples are equal if and only if their digests are.
 
     >>> plain_content((1, True, "no")), plain_content((1.0,)), plain_content(("no" * 100,))
     ((1, True, 'no'), None, '0424c7b66e29910e')
@@ -362,7 +362,7 @@ def plain_content(labels: tuple[Any, ...]) -> Content | None:
 
 
 def content_of(outputs: list[Any]) -> Content:
-    """Return what is remembered of outputs: themselves if they are few, plain and short, else their digest."""
+    """Return what is remembered of outputs: the outputs if they are few, plain and short, else their digest."""
     content = plain_content(tuple(outputs))
     return fingerprint(outputs) if content is None else content
 
@@ -375,7 +375,7 @@ def labelled_content(content: Content, label: Any) -> str:
 
 
 def _same(one: Content, other: Content) -> bool:
-    """Whether two contents are certainly the same; vague ones never are."""
+    """Return whether two contents are certainly the same; vague ones never are."""
     if type(one) is not type(other):
         one, other = digest_of(one), digest_of(other)
     return one == other and not (isinstance(one, str) and one.startswith(VAGUE))
@@ -387,10 +387,10 @@ def digest_of(content: Content) -> str:
 
 
 def fingerprint(content: Any) -> str:
-    """Return a short digest that equal content shares, in this process and after a restart.
+    """Return a short digest that is the same for equal content, in this process and after a restart.
 
-    Numbers that are equal have the same digest whatever their type. An object whose ``repr`` has an address in memory
-    cannot be told from others of its class, and the digest of whatever holds one begins with "?".
+    Equal numbers have the same digest whatever their type. An object whose ``repr`` contains a memory address cannot
+    be distinguished from others of its class, and the digest of anything that holds one begins with "?".
 
     >>> fingerprint(["yes", 1]) == fingerprint(("yes", np.float64(1.0)))
     True
@@ -403,7 +403,7 @@ def fingerprint(content: Any) -> str:
 
 
 def _canonical(value: Any) -> str:
-    kind = type(value)  # the usual kinds first: the digest is taken in every round
+    kind = type(value)  # the usual kinds first: a digest is computed in every round
     if kind is int or kind is bool:
         return f"i{int(value)}"
     if kind is float:
@@ -437,7 +437,7 @@ def _canonical(value: Any) -> str:
         return f"e{name}.{value.name}"
     try:
         text = repr(value)
-    except Exception as error:  # the user's own
+    except Exception as error:  # raised by the user's ``repr``
         raise ValueError(f"{name} is no label: its repr fails with {type(error).__name__}") from None
     # A memory address is not content, and changes with a restart.
     return f"r{name}:" + re.sub(r" at 0x[0-9a-fA-F]+", UNTOLD, text)

@@ -38,15 +38,14 @@ def refuse_tolerance(options: Mapping[str, Any], compare: Compare | None) -> Non
 def refuse_closeness(answers: Sequence[Any], compare: Compare) -> bool:
     """Reject ``compare`` if it turns out to be a tolerance; return whether the answers tested that.
 
-    Two different numbers that count as the same are the start of a walk with steps of one length, which is doubled
-    until the steps are too long. If then both halves of a step count as nothing and the step does not, being the
-    same cannot be handed on from pair to pair, as it must.
+    Take two different numbers that count as the same, and double the step between them until its ends no longer count
+    as the same. If the ends of each half of the step still do, ``compare`` is not transitive, as it must be.
     """
     numbers = [float(answer) for answer in answers if isinstance(answer, (float, np.floating))]
     for i, a in enumerate(numbers):
         for b in numbers[i + 1 :]:
             if a != b and math.isfinite(a) and math.isfinite(b) and compare(a, b):
-                start, end = sorted((a, b), key=abs)  # away from 0, where a relative tolerance grows
+                start, end = sorted((a, b), key=abs)  # away from 0: a relative tolerance grows there
                 _walk(start, end - start, compare)
                 return True
     return False
@@ -65,7 +64,7 @@ def _walk(start: float, step: float, compare: Compare) -> None:
 
 
 def distances(answers: Sequence[Any], metric: Metric) -> np.ndarray:
-    """Return the matrix of the distances of pairs i < j, each from 0 to 1.
+    """Return the matrix of the distances between answers i < j, each from 0 to 1.
 
     >>> distances([0.1, 0.4], lambda a, b: abs(a - b)).round(3)[0].tolist()
     [0.0, 0.3]
@@ -98,9 +97,9 @@ def far_matrix(far: Any, arm: int) -> np.ndarray:
 
 
 def sample_disagreements(far: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Sample which pairs i < j count as different: a coin for each, in the order (0, 1), (0, 2), ..., (1, 2), ....
+    """Sample which pairs i < j count as different, in the order (0, 1), (0, 2), ..., (1, 2), ....
 
-    Draws: one ``rng.random()`` for every pair, whatever its distance; it differs if that is smaller.
+    Draws: one ``rng.random()`` for every pair, whatever its distance; the pair differs if the number is smaller.
     """
     size = len(far)
     differ = np.zeros((size, size), dtype=np.bool_)

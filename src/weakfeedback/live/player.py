@@ -40,28 +40,29 @@ class Heard:
 class Player(Live):
     """One player on K arms that observes only its own reward and collisions (thesis, chapter 5).
 
-    In every slot `choose` names the arm to play, or -1 to idle, and `observe` tells what came of it. All players must
-    go through the same slots, each on a device of its own; nothing else passes between them.
+    In every slot `choose` returns the arm to play, or -1 to idle, and `observe` takes the outcome. All players must go
+    through the same slots, each on its own device; they exchange nothing else.
 
     ``choose`` may be repeated: until the slot is observed it returns the same arm, also after the player was saved
     and loaded. ``observe`` twice, or for another slot, raises `WrongSlot` and changes nothing. ``cancel(pending[0])``
-    is for a slot that did not take place for anybody: nothing is learned, and its number is used again.
+    is for a slot that did not take place for any player: nothing is learned, and its number is used again.
 
     Parameters
     ----------
     arms : integer >= 2
     policy : name or policy object
         "DLC-LIX", "DLC", "DPE1", "Musical-Chairs" or "SIC-MMAB" with their options, or an object with ``choose``,
-        ``observe``, ``settled`` and ``arm``, which belongs to the player from then on. All players need the same.
+        ``observe``, ``settled`` and ``arm``, which belongs to the player from then on. All players need the same
+        policy.
     epsilon, delta : numbers, optional
         0.05 for DLC and DLC-LIX.
     seed : integer >= 0, SeedSequence or Generator, optional
-        Of the player's generator; fresh entropy if None. **Players need different seeds**: equal ones choose the same
-        arms and collide for ever. Player n of replication r of ``simulate(seed=s)`` has
-        ``SeedSequence(s, spawn_key=(r, 1, n))``. A Generator must be over PCG64, and is used as it is.
+        The seed of the player's generator; fresh entropy if None. **Players need different seeds**: with equal seeds
+        they choose the same arms and collide for ever. Player n of replication r of ``simulate(seed=s)`` has
+        ``SeedSequence(s, spawn_key=(r, 1, n))``. A Generator must use PCG64, and is not copied.
     **options
-        Of the policy. ``alarm=True`` is the default of live DLC and DLC-LIX players (of simulated ones it is not): if
-        anybody has no arm of its own at the end of the orthogonalisation, all of them hear it and repeat it.
+        Options of the policy. ``alarm=True`` is the default of live DLC and DLC-LIX players (not of simulated ones): if
+        a player has no arm of its own at the end of the orthogonalisation, all players notice it and repeat that phase.
     compiled : bool
         As for `Cascade`.
 
@@ -167,11 +168,11 @@ class Player(Live):
         Parameters
         ----------
         reward : number from 0 to 1
-            What the arm gave. It counts as 0 if there was a collision, and must be 0 in a slot of idling.
+            The reward of the arm. It counts as 0 if there was a collision, and must be 0 in an idle slot.
         collided : bool
             Whether another player was on the same arm.
         slot : integer, optional
-            The slot that this is of. If it is not the one under way, a slot was lost or told twice: `WrongSlot`.
+            The slot that was observed. If it is not the current one, a slot was lost or observed twice: `WrongSlot`.
         """
         gained = number("reward", reward, at_least=0.0)
         if gained > 1.0:
@@ -196,7 +197,7 @@ class Player(Live):
         self._acknowledge(call)
 
     def _awaited(self, slot: int | None) -> int:
-        """Return the id of the current slot, after checking that it is the one meant."""
+        """Return the id of the current slot, after checking that ``slot``, if given, is the current one."""
         waiting = self._ledger.pending
         if slot is not None and slot != self.slot:
             raise WrongSlot(
@@ -210,12 +211,12 @@ class Player(Live):
 
     @property
     def settled(self) -> bool:
-        """Whether it has its arm and stays on it."""
+        """Whether it has found its arm and stays on it."""
         return bool(self.policy.settled)
 
     @property
     def arm(self) -> int:
-        """The arm it sits on; before it is settled, the one reserved or played last, -1 at first."""
+        """The arm it has settled on; before that, the one reserved or played last, -1 at first."""
         return int(self.policy.arm)
 
     @property
@@ -226,7 +227,7 @@ class Player(Live):
 
     @property
     def description(self) -> str:
-        """What it is doing in a sentence, what it knows of the others, and what went wrong."""
+        """A description of what it is doing, what it knows about the other players, and what went wrong."""
         with self._ledger.lock:
             return description_of(self.policy, self.slot)
 
@@ -241,7 +242,7 @@ class Player(Live):
     def load(cls, path: str | os.PathLike[str], *, policy: Any = None, compiled: bool = False) -> Player:
         """Return the player that was saved to ``path``; it chooses as if it had never stopped.
 
-        A policy that was given as an object may have options that are not in the file: give a fresh one. A file that
+        A policy that was given as an object may have options that are not in the file: pass a fresh object. A file that
         cannot be used raises `StateError`.
         """
         return cls._load(path, {}, policy, compiled)

@@ -1,4 +1,4 @@
-"""Reports on what a player has played, observed and earned."""
+"""The report of a player: what it has played, observed and earned."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class PlayerReport(Report):
     Attributes
     ----------
     slots, idle, collisions : int
-        Slots observed; of these, slots of idling and slots with a collision.
+        Slots observed; among them, idle slots and slots with a collision.
     earned : float
-        All rewards together.
+        The sum of all rewards.
     plays, free : K integers
         How often each arm was played, and how often nobody else was there.
     means : K numbers
         Mean reward of the free plays of each arm, NaN without one.
     intervals : K x 2 array
-        95 % Wilson intervals of the means; for rewards that are not 0 or 1 they are wider than need be.
+        95 % Wilson intervals of the means; wider than necessary for rewards that are not 0 or 1.
     settled, arm, phase, description
-        As of the player.
+        As for the player.
     players, rank : int or None
         How many players there are and which one it is (0 leads), as far as its policy knows.
     failed : bool

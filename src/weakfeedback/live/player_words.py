@@ -1,4 +1,4 @@
-"""What a player is doing, in words."""
+"""Descriptions of what a player is doing."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def description_of(policy: Any, slot: int) -> str:
 
 
 def counted(policy: Any) -> str:
-    """Return how sure the number of players is."""
+    """Return in words how certain the number of players is."""
     return "estimated" if isinstance(policy, MusicalChairs) else "counted"
 
 

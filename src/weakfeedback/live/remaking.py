@@ -42,7 +42,7 @@ def remade(make: Callable[[], Any]) -> Any:
 
 
 def options_of(setting: str, name: str | None, policy: Any) -> dict[str, Any] | None:
-    """Return the options of a policy of the catalogue, None unless its fields have the names of all of them."""
+    """Return the options of a policy of the catalogue, or None if some option is not a field of the policy."""
     if name is None:
         return None
     options = catalog.option_names(setting, name)
@@ -51,7 +51,7 @@ def options_of(setting: str, name: str | None, policy: Any) -> dict[str, Any] | 
 
 
 def arguments_of(policy: Any) -> dict[str, Any]:
-    """Return the fields of a policy that have the names of arguments of its class, costs left out, as they are now."""
+    """Return the current fields of a policy that have the names of arguments of its class, without costs."""
     try:
         names = inspect.signature(type(policy)).parameters
     except (TypeError, ValueError):
@@ -65,9 +65,9 @@ def arguments_of(policy: Any) -> dict[str, Any]:
 
 
 def check_options(setting: str, core: dict[str, Any], policy: Any, where: str) -> None:
-    """Refuse a policy object with other options than that whose state this is.
+    """Reject a policy object whose options differ from those in the state.
 
-    Of a policy of the user's own those fields are options that have the name of an argument of its class.
+    The options of a user-defined policy are the fields that have the name of an argument of its class.
     """
     name = catalog.policy_name(setting, policy)
     if core["policy"] is None or name is None:

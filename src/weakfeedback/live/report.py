@@ -1,4 +1,4 @@
-"""What all reports share: their words for numbers, and everything as plain data."""
+"""What all reports share: formatting of numbers, and conversion to plain data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Report:
 
 
 def plain(value: Any) -> Any:
-    """Return a number, an array, a dataclass or a nest of these as JSON data; NaN and infinity become None.
+    """Return a number, an array, a dataclass or nested values of these as JSON data; NaN and infinity become None.
 
     >>> plain({"a": np.array([1.0, np.nan]), "b": np.int64(3)})
     {'a': [1.0, None], 'b': 3}
@@ -39,7 +39,7 @@ def plain(value: Any) -> Any:
 
 
 def wilson(count: float, tries: float) -> tuple[float, float]:
-    """Return the 95 % Wilson interval of a proportion; (0, 1) when there was no try.
+    """Return the 95 % Wilson interval of a proportion; (0, 1) if there were no tries.
 
     >>> low, high = wilson(1, 10)
     >>> round(low, 4), round(high, 4)
@@ -85,17 +85,17 @@ def counted(count: int, noun: str) -> str:
 
 
 def money(amount: float) -> str:
-    """Return an amount without needless digits."""
+    """Return an amount as text, without unnecessary digits."""
     return f"{amount:,.0f}" if abs(amount) >= 10_000 else f"{amount:.4g}"
 
 
 def percent(share: float) -> str:
-    """Return a share as a percentage, a dash for NaN."""
+    """Return a share as a percentage, or a dash for NaN."""
     return "-" if math.isnan(share) else f"{100 * share:.1f} %"
 
 
 def between(interval: Any) -> str:
-    """Return the ends of an interval of shares.
+    """Return the endpoints of an interval of shares as text.
 
     >>> between((0.25, 1.0))
     '(25.0 % to 100.0 %)'

@@ -12,7 +12,7 @@ from weakfeedback.live.ledger import Content
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Call the stages 0, ..., ``arm`` and give their outputs as feedback under ``id``."""
+    """A decision: call the stages 0, ..., ``arm`` and give their outputs as feedback under ``id``."""
 
     id: int
     arm: int
@@ -20,7 +20,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to one sample: its label, the stage it stopped at, and what the calls of stages cost in all."""
+    """The answer to one sample: its label, the stage it stopped at, and the total cost of the stages called."""
 
     label: Any
     arm: int
@@ -46,8 +46,8 @@ class RoundRecord:
     far: np.ndarray | None  # how far apart the answers are, where a metric tells
     cost: float  # of all calls
     last: float  # what the last stage costs, or cost if it was called
-    costs: list[float] | None = None  # of each call, where they are not as stated
-    right: np.ndarray | None = None  # which of the answers a label that was bought says are right
+    costs: list[float] | None = None  # of each call, if they differ from the stated costs
+    right: np.ndarray | None = None  # which of the answers are right according to a bought label
     truth: Any = None
     label_cost: float = 0.0
     scores: tuple[float | None, ...] = ()

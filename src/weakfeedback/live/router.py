@@ -64,9 +64,9 @@ STATE: dict[str, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class RouterDecision:
-    """Call the models of ``call`` and use the answer of ``answer``, the last of them.
+    """A decision: call the models of ``call`` and use the answer of ``answer``, the last of them.
 
-    If there are several, give their outputs, in this order, as feedback under ``id``; one alone needs no feedback.
+    If there are several, give their outputs, in this order, as feedback under ``id``. A single model needs no feedback.
     """
 
     id: int
@@ -76,10 +76,10 @@ class RouterDecision:
 
 @dataclass(frozen=True, slots=True)
 class RouterAnswer:
-    """The answer to one sample, the model that gave it, and what the calls cost in all.
+    """The answer to one sample, the model that gave it, and the total cost of the calls.
 
     ``outputs`` are the labels of the models of ``call``, None for those in ``failed``, which has their exceptions.
-    A model that fails beside the one that answers spoils the comparison, not the answer.
+    If a model other than the answering one fails, the comparison is lost, but not the answer.
     """
 
     label: Any
@@ -98,17 +98,17 @@ class ComparisonRecord:
     id: int
     call: tuple[int, ...]
     content: Content
-    differ: np.ndarray | None  # by models; None while they are still to be sampled
-    far: np.ndarray | None  # how far apart the outputs are, in the order of ``call``, where a metric tells
+    differ: np.ndarray | None  # indexed by model; None while they are still to be sampled
+    far: np.ndarray | None  # with a metric, how far apart the outputs are, in the order of ``call``
 
 
 class Router(Audited):
-    """Models of rising price that can be called alone; learns which one to trust, and compares only while that pays.
+    """Models of increasing price that can be called alone; learns which to trust, and compares only while that pays.
 
-    Every decision calls a set of models, mostly one. The last of them answers, and is known before any call. What
-    is learned is how often two models differ. With the policy "Pay-to-compare" two things are certain: never more
-    money than the last model alone, plus 5 %, plus 50 calls, whatever the models answer; and, up to errors of
-    estimation, money plus errors at most 5 % above those of always calling the last model.
+    Every decision calls a set of models, usually one. The last of them answers, and is known before any call. The
+    router learns how often two models differ. With the policy "Pay-to-compare" two things are guaranteed. Whatever the
+    models answer, the router never spends more than the last model alone, plus 5 %, plus 50 calls. And, up to
+    estimation errors, money plus errors are at most 5 % above those of always calling the last model.
 
     Safe to use from several threads. No lock is held while a model, ``compare`` or ``metric`` runs. Memory does not
     grow with the number of rounds.
@@ -117,17 +117,16 @@ class Router(Audited):
     ----------
     models : K callables or fitted classifiers, or their number
         From the cheapest to the most expensive. A callable takes one sample and returns a label of any type, or
-        ``Costed(label, cost)``. A number stands for so many models that run elsewhere: then use `decide` and
-        `feedback`.
+        ``Costed(label, cost)``. A number means that many models that run elsewhere: then use `decide` and `feedback`.
     prices : K non-decreasing numbers >= 0, the last > 0
-        What a call of each model alone costs, in money of your choice.
+        What a call of each model alone costs, in any unit of money.
     error_cost : number > 0
-        What a wrong answer costs, in the same money.
+        What a wrong answer costs, in the same unit.
     policy : name or policy object
         "Pay-to-compare", "Double-Thompson" or "Fixed-model" with their options, or an object made for
         ``prices / error_cost``, which belongs to the router from then on.
     seed : integer >= 0, SeedSequence or Generator, optional
-        Of the policy's generator; Pay-to-compare draws nothing, unless there is a ``metric``.
+        The seed of the policy's generator; Pay-to-compare draws nothing, unless there is a ``metric``.
     compare, metric : callables, optional
         As for `Cascade`: when two answers count as the same, or how far apart they are.
     timeout, compiled, remember
@@ -179,7 +178,7 @@ class Router(Audited):
         if compare is not None and metric is not None:
             raise ValueError("metric must not be given together with compare: one of them says what differs")
         self._compare, self._metric = compare, metric
-        self._proven = compare is None  # that ``compare`` is no tolerance
+        self._proven = compare is None  # whether ``compare`` is known not to be a tolerance
         self._alone: OrderedDict[int, int] = OrderedDict()  # decisions of one model, the latest last
         self._chosen: tuple[int, ...] = ()  # what the policy chose last
         costs = self._costs
@@ -271,7 +270,7 @@ class Router(Audited):
         return self._made_answer(id, call, outputs, failed)
 
     async def acall(self, x: Any) -> RouterAnswer:
-        """Answer for one sample, all models of the decision at once; synchronous ones run in threads."""
+        """Answer for one sample, calling all models of the decision at once; synchronous models run in threads."""
         self._refuse_elsewhere()
         opened, outputs = list[int](), dict[int, Any]()
         tasks: dict[int, asyncio.Task[Any]] = {}
@@ -308,9 +307,9 @@ class Router(Audited):
 
         The models of a whole batch are chosen before any of its outputs is seen, so keep the first batches small. Then
         each model is called on its rows, a classifier once for all of them, and the comparisons are learned in order.
-        With ``batch_size=1`` (always so for a policy that is not ``delay_safe``) this is the same as one call after the
-        other. If a model fails on a row that it answers, nothing is learned from the batch under way and its
-        decisions are cancelled; elsewhere only the comparison of that row is.
+        ``batch_size=1`` (always used for a policy that is not ``delay_safe``) is the same as one call after the other.
+        If a model fails on a row that it answers, nothing is learned from the current batch and its decisions are
+        cancelled; if it fails on another row, only the comparison of that row is cancelled.
 
         >>> router = Router([lambda x: x > 2, lambda x: x > 3], prices=[1, 20], error_cost=100)
         >>> answers = router.answers([x % 10 for x in range(1000)])
@@ -332,7 +331,7 @@ class Router(Audited):
         failed: list[dict[int, Exception]] = [{} for _ in rows]
         try:
             decisions = self._decide_many([()] * len(rows), opened)
-            for model in reversed(self._stages):  # mostly those that answer come first
+            for model in reversed(self._stages):  # so that models that answer usually come first
                 places = [p for p, (_, call) in enumerate(decisions) if model.index in call]
                 for p, output in zip(places, model.each(samples, [rows[p] for p in places])):
                     if not isinstance(output, _Failed):
@@ -372,7 +371,7 @@ class Router(Audited):
         self._learn([self._compared(id, call, given, content_of(given))])
 
     def _note_nan(self, call: tuple[int, ...], outputs: dict[int, Any], failed: dict[int, Exception]) -> None:
-        """Count a model that does not answer and gave NaN, which is no label, as failed: the answer stands."""
+        """Mark models other than the answering one as failed if they gave NaN, which is no label; the answer stands."""
         for k in call[:-1]:
             if k in outputs and k not in failed and is_nan(labels_of([outputs[k]])[0], self._compare):
                 failed[k] = ValueError(f"models[{k}] gave NaN, which is no label")
@@ -398,8 +397,8 @@ class Router(Audited):
     def decide_many(self, count: int) -> list[RouterDecision]:
         """Decide for several samples at once, at most 100: all or, if one is refused, none.
 
-        What is under way is taken into account, what it will show is not known yet. With a journal they wait for the
-        disk together.
+        Open comparisons are taken into account, although their outcome is not yet known. With a journal, all these
+        decisions wait for the disk once.
         """
         number, opened = integer("count", count, 1, ALONE), list[int]()
         try:
@@ -412,10 +411,11 @@ class Router(Audited):
         return [RouterDecision(id, call, call[-1]) for id, call in decisions]
 
     def feedback(self, id: int, outputs: Sequence[Any]) -> str:
-        """Learn the outputs of the models of a decision, in the order of its ``call``, at any time and in any order.
+        """Learn the outputs of the models of a decision, in the order of its ``call``.
 
-        Return "accepted", or "duplicate" if the same was said before. Raise `FeedbackConflict`, `UnknownDecision`
-        (also for one model alone, which waits for no feedback) or ValueError, and then nothing has changed.
+        Feedback may come at any time and in any order. Return "accepted", or "duplicate" if the same feedback was given
+        before. `FeedbackConflict`, `UnknownDecision` (also for a single model, which does not wait for feedback) and
+        ValueError leave everything unchanged.
         """
         given = output_list("outputs", outputs)
         content = content_of(given)
@@ -435,7 +435,7 @@ class Router(Audited):
         """Learn a comparison that was made elsewhere: ``differ`` has the pairs of models (i, j), i < j, that differed.
 
         ``far`` is for a router with a ``metric``, instead of ``differ``: the distances of the pairs of ``call``, in the
-        order (first, second), (first, third), .... ``digest`` tells a repeated answer from a contradiction. Return
+        order (first, second), (first, third), .... ``digest`` distinguishes a repeated answer from a conflict. Return
         and raise as `feedback` does.
         """
         differ = sorted_pairs(differ)
@@ -456,7 +456,7 @@ class Router(Audited):
             ) from None
 
     def _is_known_to_have_ended(self, id: int) -> bool:
-        """Whether the journal has how a decision ended without an answer, which is then said."""
+        """Return whether the journal records how a decision ended without an answer; the error then says it."""
         with self._ledger.lock:
             ending = self._ledger.ending
             return ending is not None and ending(int(id)) is not None
@@ -464,8 +464,8 @@ class Router(Audited):
     def warm_start(self, outputs: Any) -> int:
         """Learn from logs in which all models ran: ``outputs`` has a row of K labels per sample.
 
-        Return the number of rows learned. They are comparisons, no rounds, and cost nothing. The samples must be like
-        those to come; picked ones teach wrong disagreements.
+        Return the number of rows learned. They count as comparisons, not as rounds, and cost nothing. The samples must
+        be like future ones; selected samples bias the disagreements.
         """
         return self._warm_start(outputs, None)
 
@@ -522,9 +522,9 @@ class Router(Audited):
         """Return what the comparisons so far prove without labels, at the prices of the models alone.
 
         Either the first model is optimal whatever the truth is, or weak dominance fails, or neither is decided yet. The
-        confidence ``1 - alpha`` holds however often one looks. Rows of a warm start count. Not for a policy that
-        forgets: what it compared may be of another time. Pay-to-compare stops comparing long before anything is proved;
-        ``needed`` says how many comparisons are wanting, which a warm start can give.
+        confidence ``1 - alpha`` holds however often you look. Rows of a warm start count. Not available for a policy
+        that forgets: its comparisons may be out of date. Pay-to-compare stops comparing long before anything is proved;
+        ``needed`` says how many comparisons are missing, which a warm start can provide.
 
         >>> router = Router([lambda x: x > 2, lambda x: x > 3], prices=[1, 40], error_cost=100)
         >>> answers = [router(x % 10) for x in range(1000)]
@@ -547,17 +547,17 @@ class Router(Audited):
         Parameters
         ----------
         items : samples
-            Fresh ones, like those to come. They go through the models 0, ..., ``model``, and nothing is learned.
+            Fresh ones, drawn like future samples. They go through models 0, ..., ``model``, and nothing is learned.
         truth : labels, one per item, or a callable
-            Looked at only where the answers of these models differ. A callable takes an item, and the outputs of the
+            Used only where the answers of these models differ. A callable takes an item, and the outputs of the
             models if it has a parameter ``outputs``.
         alpha : number between 0 and 1
             How often the interval may miss the truth.
         model : integer, optional
-            The model to audit: the settled one, unless given.
+            The model to audit; by default the settled one.
 
-        Cheaper models are compared by the labels, more expensive ones by how often they differed from this one so far:
-        let some comparisons come first. Do not repeat it until you like the verdict: ``alpha`` is for one audit.
+        Cheaper models are compared by the labels, more expensive ones by how often they differed from this one so far,
+        so make some comparisons first. Do not repeat it until you like the verdict: ``alpha`` is for one audit.
 
         >>> router = Router([lambda x: x > 3, lambda x: x > 2], prices=[1, 2], error_cost=100)
         >>> answers = [router(x % 10) for x in range(500)]
@@ -569,10 +569,10 @@ class Router(Audited):
         return self._audit(items, truth, alpha, model)
 
     def audit_outputs(self, outputs: Any, truth: Any, alpha: float = 0.05, model: int | None = None) -> Audit:
-        """Audit a model as `audit` does, on outputs that exist already.
+        """Audit a model as `audit` does, on existing outputs.
 
-        ``outputs`` has a row per fresh item: the outputs of the models 0, ..., ``model``, or of all. ``truth`` is a
-        sequence of labels or a callable of the number of a row.
+        ``outputs`` has one row per fresh item: the outputs of the models 0, ..., ``model``, or of all. ``truth`` is a
+        sequence of labels, or a callable that takes the number of a row.
         """
         return self._audit_outputs(outputs, truth, alpha, model)
 
@@ -587,7 +587,7 @@ class Router(Audited):
     # -- how a round is decided, learned and cancelled
 
     def _choose(self, *context: Any) -> tuple[tuple[int, ...], Known]:
-        """Ask the policy which models to call; if the journal has them, ``context``, those are what is played."""
+        """Ask the policy which models to call; in a replay, ``context`` holds the models that were played instead."""
         known = self._known()
         chosen = checked_call(self._driver.policy, self._select(self._rng), len(self._stages))
         self._chosen = tuple(np.flatnonzero(chosen).tolist())
@@ -612,8 +612,8 @@ class Router(Audited):
         return freeze(found)
 
     def _known(self) -> Known:
-        """Return what explains the next decision, of a policy that looks ahead also what it expects."""
-        settled, policy = self._settled(), self._driver.policy  # which is now up to date
+        """Return what explains the next decision; for a policy that looks ahead, also what it expects."""
+        settled, policy = self._settled(), self._driver.policy  # the policy is now up to date
         ahead, evidence = None, None
         if isinstance(policy, PayToCompare):
             ahead, evidence = float(policy.ahead()), (policy.D.copy(), policy.N.copy())
@@ -660,7 +660,7 @@ class Router(Audited):
         return ComparisonRecord(id, call, content, freeze(matrix), None)
 
     def _by_models(self, call: tuple[int, ...], differ: np.ndarray) -> np.ndarray:
-        """Return a matrix by models from one in the order of the call."""
+        """Return a matrix indexed by model from one in the order of the call."""
         matrix = np.zeros((len(self._stages), len(self._stages)), dtype=np.bool_)
         matrix[np.ix_(call, call)] = differ
         return freeze(matrix)
@@ -685,7 +685,7 @@ class Router(Audited):
     def cancel(self, id: int, cost: float = 0.0) -> None:
         """Cancel a decision that waits for feedback, or one of the last 100 that called one model alone.
 
-        What it had under way is free again. Its price stays counted, and ``cost`` is shown as wasted in the report.
+        Its comparisons are no longer open. Its price stays counted, and ``cost`` is shown as wasted in the report.
         """
         super().cancel(id, cost)
 
@@ -733,12 +733,12 @@ class Router(Audited):
     ) -> Router:
         """Return the router that was saved to ``path``; it decides as if it had never stopped.
 
-        The models, ``compare`` and ``metric`` are code, and not in the file: give them again. So is a policy of your
-        own: give a fresh object. A file that cannot be used raises `StateError`.
+        The models, ``compare`` and ``metric`` are code and not in the file: pass them again. So is a policy of your
+        own: pass a fresh object. A file that cannot be used raises `StateError`.
 
-        The file does not know which ids were given out after it was written. If any were (a crash since then, or
-        a second object loaded from the same file), say ``fresh_ids=True``: ids then go on after a random gap, so that
-        a late answer for one of those decisions is refused, not taken for another. With `open` there is no such care.
+        The file does not record ids that were issued after it was written. If there may be any (after a crash, or if
+        a second object was loaded from the same file), pass ``fresh_ids=True``: ids then continue after a random gap,
+        so that a late answer to one of those decisions is refused and not taken for another. `open` does not need this.
         """
         code = {"models": models, "compare": compare, "metric": metric}
         return cls._load(path, code, policy, compiled, fresh_ids)
@@ -754,7 +754,7 @@ class Router(Audited):
         metric: Metric | None = None,
         compiled: bool = False,
     ) -> Router:
-        """Return the router that gave ``state``; without ``models`` they run elsewhere. See `load`."""
+        """Return the router that gave ``state``; if ``models`` is left out, they run elsewhere. See `load`."""
         body = storage.checked_copy(state)
         if models is None:
             models = storage.count_of(body, "prices")
@@ -802,7 +802,7 @@ class Router(Audited):
     # -- checks
 
     def _checked_models(self, data: Any) -> tuple[int, ...]:
-        """Return models in increasing order, at least one."""
+        """Return the models, validated: at least one, in increasing order."""
         if not isinstance(data, list) or not data:
             raise ValueError(f"call must be a list of models, got {short(data)}")
         call = tuple(integer("a model of call", k, 0, len(self._stages) - 1) for k in data)
@@ -825,7 +825,7 @@ class Model(Stage):
     """A stage that is called a model."""
 
     def each(self, samples: Rows, rows: list[int]) -> list[Any]:
-        """Return the output for each of the rows, or what failed; a classifier is called once, and fails for all."""
+        """Return the output or the failure of each row; a classifier is called once for all rows, and fails for all."""
         found: list[Any] = []
         try:
             if self._predicts and rows:

@@ -1,4 +1,4 @@
-"""What a router has counted, learned and spent, in numbers and in words."""
+"""The report of a router, and the explanation of its decisions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RouterReport(Report):
     Attributes
     ----------
     rounds, comparisons, pending : int
-        Decisions made and not cancelled; feedbacks accepted; comparisons that still wait for theirs.
+        Decisions made and not cancelled; feedbacks accepted; comparisons that still wait for feedback.
     settled : int
         The model that the policy trusts now.
     compared_share : float
@@ -28,18 +28,18 @@ class RouterReport(Report):
     calls, answers : K integers
         How often each model was called, and how often its answer counted; cancelled decisions included.
     disagreement, compared, intervals : K x K, K x K and K x K x 2 arrays
-        How often the answers of two models differed (NaN: never compared), of how many comparisons, the rows of a warm
-        start included, and the 95 % Wilson interval.
+        How often the answers of two models differed (NaN: never compared), the number of comparisons, including the
+        rows of a warm start, and the 95 % Wilson interval.
     spent : float
         What all decisions cost at stated prices, cancelled ones included.
     last_alone, saved_alone : float
         What the last model alone would have cost, and what was saved against it; negative if that had been cheaper.
     bound : float
-        The most that ``spent`` can be whatever the models answer; infinite for a policy that has no such bound.
+        Upper bound on ``spent``, whatever the models answer; infinite for a policy that has no such bound.
     wasted : float
-        What was spent on cancelled decisions, as far as it was told.
+        What was spent on cancelled decisions, as far as it was reported.
     guarantees : texts
-        What is certain, in words.
+        What is guaranteed, in words.
     """
 
     policy: str
@@ -106,7 +106,7 @@ def make_router_report(
     policy: Any,
     tally: RouterCounts,
 ) -> RouterReport:
-    """Return the report on what was counted."""
+    """Return the report from the counts."""
     disagreement, intervals = disagreements(tally.differed, tally.compared)
     bound = math.inf
     if hasattr(policy, "overspend") and hasattr(policy, "allowance"):
@@ -156,7 +156,7 @@ class Known(NamedTuple):
     settled: int
     ahead: float | None  # rounds, for a rule that looks ahead
     rho: float
-    evidence: tuple[np.ndarray, np.ndarray] | None  # of such a rule, as far as it has not faded: D and N
+    evidence: tuple[np.ndarray, np.ndarray] | None  # of such a rule, after fading: D and N
 
 
 def explanation(id: int, known: Known, label: str) -> str:

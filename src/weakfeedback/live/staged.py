@@ -1,7 +1,7 @@
 """Base class of cascades with and without context: stages that are called lazily, and what is learned from them.
 
-One round takes one way, whoever asks for it: decide, call the stages, compare, learn, count, acknowledge. A call, a
-coroutine and a batch differ only in how they call the stages; by hand the caller does that.
+Every round follows the same path: decide, call the stages, compare, learn, count, acknowledge. A call, a coroutine
+and a batch differ only in how they call the stages; with `decide` and `feedback` the caller calls them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ STATE: dict[str, type | tuple[type, ...]] = {
 class Staged(Comparing):
     """Stages, their costs, and the rounds played with them.
 
-    What the ledger keeps of a decision is the stage chosen or, with a context, the stage and the features.
+    For each decision the ledger keeps the chosen stage or, with a context, the stage and the features.
     """
 
     code: ClassVar[tuple[str, ...]] = ("stages", "combine", "compare", "policy")
@@ -84,12 +84,12 @@ class Staged(Comparing):
         self._timeout = None if timeout is None else number("timeout", timeout, above=0.0)
         self._targets = stages
         self._stages = self._make_stages(stages, self._timeout)
-        self._unready = any(stage.asynchronous for stage in self._stages)  # to be called as it is
+        self._unready = any(stage.asynchronous for stage in self._stages)  # a plain call may be refused
         prices = vector("stage_costs", stage_costs, at_least=0.0, size=len(self._stages))
         error = number("error_cost", error_cost, above=0.0)
         check_functions(combine=combine, compare=compare)
         self._combine, self._compare = combine, compare
-        self._plain = compare is None  # answers are compared by != and nothing else
+        self._plain = compare is None  # answers are compared with != only
         self._label_source: Any = None  # the source of labels, for a policy that buys them
         self._set_prices(prices, error)
 
@@ -100,7 +100,7 @@ class Staged(Comparing):
             sum(prices[: arm + 1]) for arm in range(len(prices))
         ]  # what the calls up to each stage cost
         self._savings = [sum(prices[arm + 1 :]) for arm in range(len(prices))]
-        # what the last answer alone costs: a combined one needs the outputs of all stages
+        # The cost of the last answer alone: a combined answer needs the outputs of all stages.
         self._last = prices[-1] if self._combine is None else sum(prices)
         self._stage_costs, self._prices, self._error_cost, self._costs = (
             stage_costs,
@@ -217,11 +217,11 @@ class Staged(Comparing):
         return records
 
     def _call_stages(self, id: int, decided: Any, x: Any, outputs: list[Any]) -> None:
-        """Call the stages of a round; add the output of each to ``outputs`` as soon as it is there."""
+        """Call the stages of a round; append the output of each to ``outputs`` as soon as it is available."""
         call_each(self._stages[: arm_of(decided) + 1], x, outputs)
 
     def _is_enough(self, id: int, decided: Any, outputs: list[Any]) -> bool:
-        """Whether no further stage is to be called in a round with these outputs so far."""
+        """Return whether a round with these outputs so far calls no further stage."""
         return len(outputs) > arm_of(decided)
 
     def _give_decision(self, *context: Any) -> Decision:
@@ -255,26 +255,26 @@ class Staged(Comparing):
         label: Any = None,
         digest: str | None = None,
     ) -> str:
-        """Learn comparisons that were made elsewhere, at any time and in any order.
+        """Learn comparisons that were made elsewhere. Feedback may come at any time and in any order.
 
         Parameters
         ----------
         id : integer
-            Of the decision.
+            The id of the decision.
         differ : pairs (i, j), i < j <= arm
             The stages whose answers differed.
         far : numbers from 0 to 1, optional
             For a cascade with a ``metric``, instead of ``differ`` (which must then be empty): how far apart the pairs
             (0, 1), (0, 2), ..., (1, 2), ... are. Disagreements are sampled as in `feedback`.
         costs : numbers >= 0, one per stage called, optional
-            What the calls cost, where it is not as stated.
+            What the calls cost, if it differs from the stated costs.
         label : bools, one per stage called, or `Costed` of them, optional
-            Which of the answers a label that was bought says are right; for a policy that wanted it.
+            Which of the answers are right according to a bought label; for a policy that wanted it.
         digest : string, optional
-            What tells a repeated answer from a contradiction; made from the comparisons if left out.
+            Distinguishes a repeated answer from a conflict; made from the comparisons if left out.
 
-        The same draws, counts and result as `feedback` with such outputs. Return "accepted" or "duplicate", or raise as
-        `feedback` does.
+        Draws, counts and result are the same as for `feedback` with such outputs. Return "accepted" or "duplicate", or
+        raise as `feedback` does.
         """
         differ = sorted_pairs(differ)
         content = content_of_pairs(digest, differ, far, costs, label)
@@ -290,7 +290,7 @@ class Staged(Comparing):
     def _compared(self, id: int, arm: int, outputs: list[Any], content: Content | None = None) -> RoundRecord:
         """Return the record of the outputs of stages 0, ..., arm; ValueError if they cannot be compared.
 
-        ``content`` is what is remembered of them, if that is known.
+        ``content`` is what is remembered of them, if already known.
         """
         if len(outputs) != arm + 1:
             check_number(outputs, arm)
@@ -320,7 +320,7 @@ class Staged(Comparing):
         return RoundRecord(id, arm, [], [], content, matrix, None, cost, last, paid)
 
     def _last_paid(self, costs: list[float]) -> float:
-        """Return what the last answer alone would have cost, as it was paid if it was given."""
+        """Return what the last answer alone would have cost: the actual cost if it was given, else the stated one."""
         if len(costs) < len(self._stages):
             found: float = self._last
             return found
@@ -347,7 +347,7 @@ class Staged(Comparing):
         return counts.after_round(arm, differ, record.cost, self._savings[arm], record.last)
 
     def _price(self, record: RoundRecord) -> None:
-        """Put the costs into a record, in the order of the events: there may have been a recost since it was made."""
+        """Set the costs of a record when it is learned: the prices may have changed since it was made."""
         if record.costs is None:
             record.cost, record.last = self._spends[record.arm], self._last
         else:
@@ -362,16 +362,16 @@ class Staged(Comparing):
     # -- labels, for policies that buy them
 
     def _wants(self, record: RoundRecord) -> bool:
-        """Whether the policy buys the truth of the sample."""
+        """Return whether the policy buys the label of the sample."""
         return False
 
     def _buy(self, record: RoundRecord, label: Any) -> None:
-        """Put a label that was bought into the record."""
+        """Add a bought label to the record."""
         self._labelled(record, label)
         record.content = labelled_content(record.content, label)
 
     def _labelled(self, record: RoundRecord, label: Any) -> None:
-        """Put into the record what a label says of its answers."""
+        """Add to the record which of its answers are right according to a label."""
         raise ValueError(f"label goes with a policy that buys labels, such as Q-USS, not with {self._label}")
 
     # -- other ways to learn
@@ -386,8 +386,7 @@ class Staged(Comparing):
 
         Only for policies whose statistics do not depend on the costs: USS-TS, USS-UCB, USS-TS-drift, USS-TS-joint,
         USS-PD, USS-PD-TS, Fixed, Random, and for those that decide after every answer, which keep what they need to
-        learn anew.
-        ValueError otherwise, and then nothing has changed.
+        learn again. Other policies raise ValueError, and nothing has changed.
         """
         prices = vector("stage_costs", stage_costs, at_least=0.0, size=len(self._stages))
         error = number("error_cost", error_cost, above=0.0)
@@ -399,11 +398,11 @@ class Staged(Comparing):
 
     def _take_costs(self, stage_costs: np.ndarray, error_cost: float) -> None:
         fields = self._driver.fields()
-        if "C" in fields:  # a policy that learns nothing may keep none
+        if "C" in fields:  # a policy that learns nothing may have no costs
             fields["C"][:] = policy_costs(stage_costs, error_cost)
 
     def settled(self) -> int:
-        """Return the stage at which the policy would stop now if its means were the truth."""
+        """Return the stage at which the policy would stop now if its mean estimates were exact."""
         with self._ledger.lock:
             self._recover()
             guess = getattr(self._driver.policy, "best_guess", None)
@@ -414,7 +413,7 @@ class Staged(Comparing):
             return stop_by_means(self._costs, counts.differed, counts.compared)
 
     def _how(self) -> str:
-        """Return how the policy decides, in one sentence of its own."""
+        """Return the policy's own sentence on how it decides."""
         return str(getattr(self._driver.policy, "explained", ""))
 
     # -- events of the journal
@@ -471,7 +470,7 @@ class Staged(Comparing):
 
 
 def arm_of(decided: Any) -> int:
-    """Return the stage of what the ledger keeps of a decision."""
+    """Return the stage of a decision, from what the ledger keeps of it."""
     return decided if type(decided) is int else decided[0]
 
 
@@ -501,7 +500,7 @@ def policy_costs(stage_costs: np.ndarray, error_cost: float) -> np.ndarray:
 
 
 def warn_of_prices(stage_costs: np.ndarray, error_cost: float) -> None:
-    """Warn if going on can never pay: not even if the first stage always erred and the second never."""
+    """Warn if going on can never pay, not even if the first stage is always wrong and the second never."""
     if stage_costs.size > 1 and stage_costs[1] >= error_cost:
         warn_caller(
             f"at these prices no stage after the first can ever pay: the second costs {stage_costs[1]:g}, and an error "

@@ -69,9 +69,9 @@ class Elsewhere:
 class Stage:
     """One stage of a cascade.
 
-    ``target`` is a callable of one sample (and, if it has a parameter ``earlier``, of the tuple of the labels
-    that the stages before gave), or a fitted classifier with ``predict``. If it is to be ``scored``, a classifier
-    with ``predict_proba`` gives its labels with their probabilities.
+    ``target`` is a callable that takes one sample (and, if it has a parameter ``earlier``, the tuple of the earlier
+    stages' labels), or a fitted classifier with ``predict``. If ``scored`` is true, a classifier with
+    ``predict_proba`` gives its labels with their probabilities.
     """
 
     elsewhere = False
@@ -94,10 +94,10 @@ class Stage:
         self.gives_chances = scored and predicts and _has_chances(target)
         self._sees_earlier = not predicts and _has_parameter_earlier(target)
         self._timeout = timeout
-        self._simple = not predicts and not self._sees_earlier  # called with the sample and nothing else
+        self._simple = not predicts and not self._sees_earlier  # called with the sample only
 
     def one(self, x: Any, outputs: Sequence[Any]) -> Any:
-        """Return the output for one sample; ``outputs`` are those of the stages before."""
+        """Return the output for one sample; ``outputs`` are those of the earlier stages."""
         if self._timeout is not None:
             result = self._timed(lambda: self._call(x, outputs))
         elif self._simple:
@@ -177,7 +177,7 @@ class Stage:
 
 
 def call_each(stages: Sequence[Any], x: Any, outputs: list[Any]) -> None:
-    """Call stages in order on one sample; add the output of each to ``outputs`` as soon as it is there."""
+    """Call stages in order on one sample; append the output of each to ``outputs`` as soon as it is available."""
     for stage in stages:
         outputs.append(stage.one(x, outputs))
 
@@ -204,12 +204,12 @@ def _refuse_unfitted(index: int, target: Any) -> None:
         validation.check_is_fitted(target)
     except NotFittedError:
         raise ValueError(f"stages[{index}] must be fitted, got {short(target)}: call its fit first") from None
-    except TypeError:  # it has no fit, so there is nothing to wait for
+    except TypeError:  # it has no ``fit``, so it needs no fitting
         return
 
 
 def _has_chances(target: Any) -> bool:
-    """Whether a classifier gives the probability of every label; with several outputs it does not."""
+    """Return whether a classifier gives the probability of every label; one with several outputs does not."""
     known = getattr(target, "classes_", None)
     return callable(getattr(target, "predict_proba", None)) and known is not None and np.ndim(known) == 1
 
@@ -224,7 +224,7 @@ def _has_parameter_earlier(target: Any) -> bool:
 
 
 def _one_row(x: Any) -> Any:
-    """Return one sample as a table of one row, as classifiers take it."""
+    """Return one sample as a table with one row, for classifiers."""
     if isinstance(x, (str, bytes, dict)):
         return [x]
     if hasattr(x, "to_frame"):  # a pandas Series: the names of the columns must not be lost

@@ -28,7 +28,7 @@ from weakfeedback.validate import brief
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What comes next in a round played by hand: run ``stage`` and tell its output, or use ``answer``."""
+    """The next step of a round: run ``stage`` and `tell` its output, or use ``answer``."""
 
     id: int
     stage: int | None
@@ -47,11 +47,11 @@ class Told(NamedTuple):
 
     label: Any
     number: int  # of the label in its round, by first match
-    score: float  # NaN: it gave none
+    score: float  # NaN: none was given
     chances: tuple[
         float, ...
-    ]  # what it gives to the answers of all stages so far, its own last; () if unknown
-    cost: float | None  # None: as stated
+    ]  # probabilities of the answers of all stages so far, its own last; () if unknown
+    cost: float | None  # None: the stated cost
 
     @property
     def digest(self) -> str:
@@ -64,11 +64,11 @@ class Told(NamedTuple):
         return None if math.isnan(self.score) else self.score
 
     def content(self) -> str:
-        """The content that distinguishes a repeated output from a contradiction."""
+        """Return the content that distinguishes a repeated output from a conflict."""
         return fingerprint([self.digest, self.known_score, self.cost])
 
     def body(self) -> dict[str, Any]:
-        """The same as JSON data, the label by its digest."""
+        """Return the same as JSON data, with the digest in place of the label."""
         found: dict[str, Any] = {"class": self.number, "digest": self.digest}
         if not math.isnan(self.score):
             found["score"] = self.score
@@ -91,17 +91,17 @@ class Progress(NamedTuple):
         return tuple([one.number for one in self.told])
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """What a policy is shown: the numbers of the labels, and the scores."""
+        """Return what a policy is shown: the numbers of the labels, and the scores."""
         numbers = np.array([one.number for one in self.told], dtype=np.int64)
         return freeze(numbers), freeze(np.array([one.score for one in self.told], dtype=np.float64))
 
     def state(self) -> dict[str, Any]:
-        """Everything as JSON data."""
+        """Return everything as JSON data."""
         return {"told": [one.body() for one in self.told], "stopped": self.stopped}
 
 
 def told_of(output: Any, before: Progress, compare: Compare | None, last: bool) -> Told:
-    """Return what an output says after those before it; ``last`` if it is that of the last stage."""
+    """Return the record of an output that follows ``before``; ``last`` is true for the last stage."""
     bare, scored = alone(output), scored_of(output)
     label = bare.label
     earlier = [one.label for one in before.told]
@@ -122,7 +122,7 @@ def told_of(output: Any, before: Progress, compare: Compare | None, last: bool) 
 
 
 def alone(output: Any) -> Told:
-    """Return what an output says, whatever was said before it."""
+    """Return the record of an output, independent of earlier ones."""
     scored = scored_of(output)
     cost = output.cost if isinstance(output, Costed) else None
     return Told(label_of(output), 0, math.nan if scored is None else scored.score, (), cost)
@@ -137,7 +137,7 @@ def _number_by_digest(label: Any, before: Progress) -> int:
 
 
 def _chance(chances: Mapping[Any, float], label: Any, compare: Compare | None) -> float:
-    """Return the probability of a label, 0 if it is not among those of the mapping."""
+    """Return the probability of a label, 0 if it is not in the mapping."""
     found: Any = 0.0
     if compare is None and type(label) in PLAIN:
         found = chances.get(label, 0.0)
@@ -157,7 +157,7 @@ def _chance(chances: Mapping[Any, float], label: Any, compare: Compare | None) -
 
 
 def told_from(body: Any, stage: int) -> Told:
-    """Return what an event, or a saved round, says of a stage."""
+    """Return the record of a stage's output from an event or a saved round."""
     known = {"class", "digest", "score", "chances", "cost"}
     if not isinstance(body, dict) or not {"class", "digest"} <= set(body) <= known:
         raise StateError(
@@ -196,7 +196,7 @@ def progress_from(data: Any, stages: int) -> Progress:
 
 
 def in_table(rows: Sequence[Sequence[Any]], truth: Sequence[Any], compare: Compare | None) -> dict[str, Any]:
-    """Return labelled rows as JSON data: labels numbered by first match, scores, and the number of the right label."""
+    """Return labelled rows as JSON data: labels numbered by first match, scores, and the number of the true label."""
     classes, scores, right = [], [], []
     for row, target in zip(rows, truth):
         seen = Progress()

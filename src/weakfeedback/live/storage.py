@@ -22,7 +22,7 @@ from weakfeedback.files import write_atomically
 from weakfeedback.validate import brief
 
 FORMAT = 3
-# What the items of an array are in JSON, by the kind of its dtype.
+# The JSON types of the items of an array, by the kind of its dtype.
 ITEMS: dict[str, tuple[type, ...]] = {"b": (bool,), "i": (int,), "u": (int,), "f": (int, float)}
 
 
@@ -31,7 +31,7 @@ class StateError(ValueError):
 
 
 def file_at(path: Any) -> Path:
-    """Return the path of a file, or raise ValueError for what is none."""
+    """Return the path of a file, or raise ValueError if it is not a path."""
     try:
         name = os.fspath(path)
     except TypeError:
@@ -42,10 +42,10 @@ def file_at(path: Any) -> Path:
 
 
 def write(path: str | os.PathLike[str], kind: str, body: dict[str, Any]) -> None:
-    """Write the state of an object, atomically: at ``path`` is always a whole file, the old or the new."""
+    """Write the state of an object, atomically: ``path`` always holds a whole file, the old or the new one."""
     target = Path(path).resolve()
     mode = target.stat().st_mode & 0o7777 if target.exists() else 0o600
-    # The keys are in order, as `_dump` has them, so that the body, which may be large, is dumped once.
+    # The keys are sorted, as in `_dump`, so that the body, which may be large, is dumped only once.
     head = f'{{"body":{_dump(body)},'
     tail = _dump({"kind": kind, "format": FORMAT, "package": __version__})[1:]
     text = f'{head}"checksum":"{_digest(head + tail)}",{tail}'
@@ -93,7 +93,7 @@ def migrated(kind: str, body: dict[str, Any], format: int) -> dict[str, Any]:
             if kind == "Allocator":
                 body.setdefault("names", None)
             if kind in ("Cascade", "ContextualCascade"):
-                # the last stage alone: its stated cost in every round
+                # The cost of the last stage alone: its stated cost in every round.
                 rounds = sum(body["counts"]["stops"]["data"])
                 body["counts"].setdefault("alone", rounds * float(body["stage_costs"][-1]))
     except (KeyError, TypeError, IndexError, AttributeError):
@@ -102,7 +102,7 @@ def migrated(kind: str, body: dict[str, Any], format: int) -> dict[str, Any]:
 
 
 def checked_copy(state: Any) -> dict[str, Any]:
-    """Return what `state()` gave, or what JSON made of that, as data of its own, or raise `StateError`."""
+    """Return an independent copy of what `state()` returned, or of its JSON form, or raise `StateError`."""
     if not isinstance(state, dict):
         raise StateError(f"a state must be a dict, as state() gives it, got {state!r:.60}")
     try:
@@ -117,7 +117,7 @@ def _dump(document: Any) -> str:
 
 
 def _checksum(document: Any) -> str:
-    # Python writes a float with the digits that give it back exactly: what was parsed dumps to the same text.
+    # Python writes floats so that they can be read back exactly: parsed data dumps to the same text.
     try:
         return _digest(_dump(document))
     except (ValueError, RecursionError):
@@ -143,7 +143,7 @@ def require(what: str, value: Any, keys: Mapping[str, type | tuple[type, ...]]) 
 
 
 def count_of(body: Any, key: str) -> int:
-    """Return how long a list in a state is; `StateError` if there is no such list."""
+    """Return the length of a list in a state; raise `StateError` if there is no such list."""
     value = body.get(key) if isinstance(body, dict) else None
     if not isinstance(value, list):
         raise StateError(f"{key} of the state is of the wrong type: {value!r:.60}")
@@ -210,10 +210,10 @@ def encode_fields(policy: Any) -> dict[str, Any]:
 
 
 def restore_fields(fresh: Any, fields: Any) -> Any:
-    """Return a copy of the freshly made policy ``fresh`` with the saved fields, each of the type it has there.
+    """Return a copy of the new policy ``fresh`` with the saved fields, each with the type it has in ``fresh``.
 
-    A field that the policy has gained since then keeps the value it is made with. Arrays of a policy that keeps its
-    history (``keeps_history = True``) may have become longer, all by the same rows.
+    A field that was added to the policy since the save keeps its initial value. Arrays of a policy that keeps its
+    history (``keeps_history = True``) may be longer, all by the same number of rows.
     """
     born = vars(fresh)
     if not isinstance(fields, dict) or not fields.keys() <= born.keys() or (born and not fields):
@@ -232,9 +232,9 @@ def restore_fields(fresh: Any, fields: Any) -> Any:
 
 
 def restored(name: str, born: Any, data: Any, grows: bool = False) -> Any:
-    """Return the saved value of a field, with the type that ``born``, its first value, has.
+    """Return the saved value of a field, with the type of ``born``, its initial value.
 
-    An array that ``grows`` may have more rows than at first.
+    If ``grows`` is true, an array may have more rows than initially.
     """
     value = decode(data)
     if isinstance(born, np.ndarray):

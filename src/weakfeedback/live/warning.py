@@ -1,4 +1,4 @@
-"""Warnings that point at the user's own line, however deep in the package they arise."""
+"""Warnings that point at a line of the user's code, however deep in the package they are raised."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import sys
 import warnings
 from pathlib import Path
 
-PACKAGE = str(Path(__file__).parents[1]) + os.sep  # as code names its files: links are not followed
+PACKAGE = str(Path(__file__).parents[1]) + os.sep  # like ``co_filename``: links are not followed
 
 
 def warn_caller(words: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line outside this package from which it was called."""
+    """Warn at the line outside this package from which the package was called."""
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame, level = frame.f_back, level + 1

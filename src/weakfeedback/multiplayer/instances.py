@@ -21,7 +21,7 @@ class Instance(Described):
     first, gap : float
         The largest mean and the step to the next one.
     horizon : int
-        Number of rounds in the thesis's experiment.
+        Number of rounds in the experiment of the thesis.
     epsilon, delta : float
         Parameters of DLC and DLC-LIX in that experiment.
     """
@@ -63,7 +63,7 @@ def describe(name: str) -> Instance:
 
 
 def load(name: str, data: Any = None) -> MultiplayerProblem:  # noqa: ARG001
-    """Return the problem of that name; ``data`` is for other settings.
+    """Return the problem with this name; ``data`` is unused (other settings need it).
 
     >>> load("e1")
     MultiplayerProblem(arms=10, players=6, optimal_value=4.95, rewards='bernoulli')

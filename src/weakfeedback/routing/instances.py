@@ -19,7 +19,7 @@ class Instance(Described):
     name, summary : str
         Its name, and a one-line description.
     data : str
-        "": all are laws.
+        "": all instances are laws.
     prices : tuple of float
         What each model costs alone, in units of an error.
     """
@@ -29,7 +29,7 @@ class Instance(Described):
     prices: tuple[float, ...]
     data: str = ""
     setting: str = "routing"
-    # who errs together, a letter per model, by probability; two that err give the same wrong answer
+    # which models err together, one letter per model, by probability; two that err give the same wrong answer
     _wrong: Mapping[str, float] = field(kw_only=True, repr=False, compare=False)
 
     def _make(self) -> RoutingProblem:
@@ -59,7 +59,7 @@ def describe(name: str) -> Instance:
 
 
 def load(name: str, data: Any = None) -> RoutingProblem:  # noqa: ARG001
-    """Return the problem of that name; ``data``, a folder, is not needed by any.
+    """Return the problem with this name; ``data``, a folder, is unused.
 
     >>> load("prices-1-10")
     RoutingProblem(arms=2, optimal_arm=0, weak_dominance=True, xi=0.1)
@@ -67,7 +67,7 @@ def load(name: str, data: Any = None) -> RoutingProblem:  # noqa: ARG001
     return describe(name)._make()
 
 
-# Who errs together, in the order in which the probabilities stand below.
+# Which models err together, in the order of the probabilities below.
 _TWO = ("xx", "x.", ".x")
 _THREE = ("xxx", "xx.", "x.x", ".xx", "x..", ".x.", "..x")
 
