@@ -174,7 +174,7 @@ def row_of(learner: int, event: Event) -> Row:
 def make_row(
     learner: int, seq: int, at: int, kind: str, decision: int | None, key: str | None, body: dict[str, Any]
 ) -> Row:
-    """Do the work of ``row_of`` for an event given as separate fields."""
+    """Return the row of an event given as separate fields; see ``row_of``."""
     _check_number("seq", seq)
     _check_number("at", at)
     if decision is not None:

@@ -36,7 +36,7 @@ WITHOUT_LIMIT = ("/live", "/health/ready")  # event streams, which stay open, an
 
 
 class Endpoint:
-    """Serves one operation. It uses ``state.service`` and ``state.auth`` of an application."""
+    """Serves one operation of ``service``, for requests that ``auth`` allows."""
 
     def __init__(self, operation: Operation, service: Service, auth: Auth, limit: int = BODY_LIMIT) -> None:
         self.operation, self._service, self._auth, self._limit = operation, service, auth, limit

@@ -1,8 +1,8 @@
 """``weakfeedback serve --demo``: watch learners learn from simulated models; no key, no network.
 
 Three models answer made-up questions. `SKILLS` says how good they are (the share of questions that each answers
-correctly); the learners do not know it. An hour is simulated within seconds, so that the page has something to show;
-after that, questions keep coming.
+correctly); the learners do not know it. An hour is simulated as fast as possible, so that the page has something to
+show; after that, questions keep coming.
 """
 
 from __future__ import annotations
