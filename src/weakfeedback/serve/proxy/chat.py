@@ -243,7 +243,7 @@ class Proxy:
             self._under_way.discard((round.asked.settings.name, round.ruling.id))
 
     async def _to_the_end(self, round: Round, work: Coroutine[Any, Any, Made]) -> Made:
-        """Complete a decision even if the client disconnects meanwhile; the decision is then cancelled."""
+        """Complete a decision even if the client disconnects meanwhile; in that case cancel the decision."""
         task = asyncio.create_task(work)
         try:
             return await asyncio.shield(task)
@@ -269,7 +269,7 @@ class Proxy:
             return settings.fallback
 
     def _able(self, asked: Asked, stage: int) -> int:
-        """Return the stage, or the nearest later one if the stage cannot read the request."""
+        """Return the stage if it can read the request, otherwise the nearest later one that can."""
         if asked.forced is not None or not has_images(asked.body["messages"]):
             return stage
         stages = asked.settings.stages
