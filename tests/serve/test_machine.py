@@ -136,7 +136,7 @@ class Machine(RuleBasedStateMachine):
                 assert status == 200
                 got = told["decisions"] if count else [told]
                 assert got == [{**one, "repeated": True} for one in before]
-            elif sent.get("count", 1) != body.get("count", 1) or contextual:
+            elif (sent.get("count", 1), sent.get("context")) != (body.get("count", 1), body.get("context")):
                 assert (status, told.get("code")) == (422, "key_reused")
             return
         if not self.own._delay_safe and self.own.pending:

@@ -1,4 +1,4 @@
-"""``weakfeedback serve``. What it needs is imported when it runs, so that other commands start at once."""
+"""``weakfeedback serve``. Its dependencies are imported when it runs, so that other commands start fast."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def serve(
 
 
 def run_demo(settings: Any, options: Any, log: str, keep: bool) -> int:
-    """Serve made-up learners; in a folder that is gone afterwards, unless a store was named."""
+    """Serve demo learners, in a temporary folder unless a store was named."""
     import tempfile
 
     from weakfeedback.serve.demo import MODELS, PRICES, SKILLS, Clock, extension
@@ -107,14 +107,14 @@ def run_demo(settings: Any, options: Any, log: str, keep: bool) -> int:
 
 
 def need_extra() -> None:
-    """Say in one line what to install, if it is not there."""
+    """Stop with one line that says what to install, if a package is missing."""
     missing = [name for name in EXTRA if importlib.util.find_spec(name) is None]
     if missing:
         raise Stop(f"the service needs {', '.join(missing)}: pip install 'weakfeedback[serve]'")
 
 
 def settings_of(config: Path | None, store: str | None, host: str | None, port: int | None) -> Any:
-    """The settings of a file, if there is one, and of the command line."""
+    """Return the settings of the file, if there is one, and of the command line."""
     from weakfeedback.serve.config import FILE, ConfigError, Settings, check_store, read_settings
 
     path = config
@@ -144,7 +144,7 @@ def run(
     extensions: tuple[Any, ...] = (),
     patience: int = 30,
 ) -> int:
-    """Serve until the end; mistakes are one line."""
+    """Serve until a signal comes; each mistake is reported in one line."""
     from weakfeedback.journal import JournalError, OwnedElsewhere
     from weakfeedback.serve.config import ConfigError
     from weakfeedback.serve.server import log_to_stderr
@@ -178,7 +178,7 @@ def run(
 
 
 def run_loop(work: Any) -> Any:
-    """Run a coroutine to its end, on the faster loop where there is one."""
+    """Run a coroutine to its end, on the faster event loop if it is installed."""
     factory = None
     if importlib.util.find_spec("uvloop") is not None:
         import uvloop

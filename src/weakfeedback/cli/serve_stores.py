@@ -1,4 +1,4 @@
-"""``weakfeedback serve check``, ``compact``, ``copy``, ``export`` and ``import``: what is done with whole stores."""
+"""``weakfeedback serve check``, ``compact``, ``copy``, ``export`` and ``import``: commands for whole stores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Address = Annotated[str, typer.Argument(metavar="STORE", help=STORE)]
 
 @contextmanager
 def opened(address: str, **options: Any) -> Iterator[Any]:
-    """A store while it is used; whatever is wrong with it is one line, and the status tells damage from misuse."""
+    """Yield an open store; report any problem in one line, with a status that tells damage from misuse."""
     from weakfeedback.journal import JournalError, OwnedElsewhere, open_store
 
     try:

@@ -6,18 +6,18 @@
           |  append: a number, a time, one line of JSON; under the caller's lock
           v
     Log  [e7][e8][e9]      the queue, in memory
-          |  flush: who comes first writes for all who wait
+          |  flush: the first thread to call it writes for all that wait
           v
-    SqliteStore            BEGIN; e7 e8 e9; COMMIT; synchronised  -> only now are the callers answered
+    SqliteStore            BEGIN; e7 e8 e9; COMMIT; synchronised  -> only then do the calls return
           |
           v
     runs.db        learner, event (append only), snapshot, meta      readable by any SQLite tool
-    runs.db-wal    what was committed since the last checkpoint       gone after a clean end
-    runs.db.lock   who owns the store; the lock ends with its process, the file stays
+    runs.db-wal    what was committed since the last checkpoint       removed by a clean close
+    runs.db.lock   the owner of the store; the lock ends with its process, the file stays
 
     PostgresStore          the same tables in a schema; the session that writes holds the lock
 
-    again:  newest sound snapshot + the events behind it = the object as it was
+    recovery:  newest valid snapshot + the events after it = the object as it was
 
 This package stores and reads events. It does not know what they mean.
 """

@@ -1,12 +1,12 @@
-"""Events, and the text in which a store keeps them.
+"""Events, and the text format in which a store keeps them.
 
 The body of an event is stored as JSON, with a seal as its last key::
 
     {"stage":1,"~sum":"5a0f3f9c1b7d2e64"}
 
-The seal is a BLAKE2b sum of 8 bytes over the learner, the other columns of the row and the text of the body
-without the seal. SQLite has no checksums on its pages, so this is what finds a changed byte, and rows that
-changed places. "~" sorts after every letter: the keys stay sorted, and sealing is one cut of the text.
+The seal is an 8-byte BLAKE2b checksum over the learner, the other columns of the row and the text of the body
+without the seal. SQLite has no checksums on its pages, so the seal is what detects changed bytes and swapped
+rows. "~" sorts after every letter: the keys stay sorted, and the seal is added or removed by slicing the text.
 """
 
 import json
@@ -15,9 +15,9 @@ from hashlib import blake2b
 from math import isfinite
 from typing import Any, NamedTuple
 
-OPENS = ("decide", "begin")  # a decision begins with an event of these kinds
-ENDS = ("feedback", "cancel", "expire")  # a decision has at most one event of these kinds
-LARGEST = 2**63 - 1  # of a BIGINT
+OPENS = ("decide", "begin")  # a decision begins with an event of one of these kinds
+ENDS = ("feedback", "cancel", "expire")  # a decision has at most one event of all these kinds together
+LARGEST = 2**63 - 1  # the largest BIGINT
 
 # learner, seq, at, kind, decision, key, sealed body: a row of the table "event"
 Row = tuple[int, int, int, str, int | None, str | None, str]
@@ -74,10 +74,10 @@ class Event(NamedTuple):
 
 
 def _make_encoder() -> Callable[[Any], str]:
-    """Return an encoder that is made once: `json.JSONEncoder` makes one for every value, which takes longer."""
+    """Return an encoder that is built once: `json.JSONEncoder` builds one per call, which is slower."""
     plain = json.JSONEncoder(ensure_ascii=True, sort_keys=True, separators=(",", ":"), allow_nan=False)
     make = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:  # an interpreter without it
+    if make is None:  # an interpreter without the C encoder
         return plain.encode
     text = json.encoder.encode_basestring_ascii
     flags = {"sort_keys": True, "skipkeys": False, "allow_nan": False}
@@ -93,18 +93,18 @@ def _make_encoder() -> Callable[[Any], str]:
     return lambda value: "".join(pieces(value, 0))
 
 
-encode = _make_encoder()  # a value as JSON in ASCII, keys sorted, no spaces
+encode = _make_encoder()  # encodes a value as ASCII JSON, keys sorted, no spaces
 
 
 def dump(body: dict[str, Any]) -> str:
-    """Return JSON in ASCII, keys sorted, no spaces, floats with the digits that restore them."""
+    """Return ASCII JSON, keys sorted, no spaces, floats with enough digits to restore them exactly."""
     if not isinstance(body, dict):
         raise TypeError(f"a body must be a dict, got {type(body).__name__}")
     return encode(body)
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Parse what ``dump`` wrote; JournalError for anything but JSON with unique keys and finite numbers."""
+    """Parse the output of ``dump``; JournalError for anything but JSON with unique keys and finite numbers."""
     try:
         body = _decoder.decode(text)
     except RecursionError:
@@ -137,11 +137,11 @@ def _constant(text: str) -> float:
 _decoder = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_finite, parse_constant=_constant)
 
 _SEAL = '"~sum":"'
-_SEALED = len(_SEAL) + 16 + 2  # the seal with its digits, a quote and the brace
+_SEALED = len(_SEAL) + 16 + 2  # the seal's key, its digits, a quote and the brace
 
 
 def seal(body: dict[str, Any], *columns: object) -> str:
-    """Return the text of ``body`` with a checksum of it and of ``columns``."""
+    """Return the text of ``body`` with a checksum over it and ``columns``."""
     if body and max(body) >= "~":
         raise ValueError(f"the keys of a body must sort before '~', got {max(body)!r}")
     text = dump(body)
@@ -161,20 +161,20 @@ def unseal(text: str, *columns: object) -> dict[str, Any]:
 
 
 def checksum(*columns: object) -> str:
-    """16 hexadecimal digits over the columns of a row."""
+    """Return the checksum of the columns of a row, 16 hexadecimal digits."""
     content = "\0".join(map(str, columns))
     return blake2b(content.encode(), digest_size=8).hexdigest()
 
 
 def row_of(learner: int, event: Event) -> Row:
-    """The row that stores ``event``; ValueError or TypeError for what could not be stored or read back."""
+    """Return the row that stores ``event``; ValueError or TypeError if it could not be stored or read back."""
     return make_row(learner, event.seq, event.at, event.kind, event.decision, event.key, event.body)
 
 
 def make_row(
     learner: int, seq: int, at: int, kind: str, decision: int | None, key: str | None, body: dict[str, Any]
 ) -> Row:
-    """``row_of`` for an event in parts."""
+    """Return the row of an event given as separate fields; see ``row_of``."""
     _check_number("seq", seq)
     _check_number("at", at)
     if decision is not None:
@@ -193,7 +193,7 @@ def _check_number(name: str, number: object) -> None:
 
 
 def event_of(row: Sequence[Any]) -> Event:
-    """The event of a stored row, whose texts may be bytes; JournalError if anything in it was changed."""
+    """Return the event of a stored row, whose texts may be bytes; JournalError if anything in it was changed."""
     learner, seq, at, kind, decision, key, text = row
     try:
         kind, key, text = _text(kind), None if key is None else _text(key), _text(text)

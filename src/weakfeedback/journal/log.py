@@ -11,23 +11,23 @@ from weakfeedback.journal.owner import check_process
 from weakfeedback.journal.store import Store
 from weakfeedback.journal.turn import Turn
 
-PATIENCE = 1.0  # seconds; after an exception at a bad moment nobody may signal the end of a write
+PATIENCE = 1.0  # seconds; after an exception at a bad moment the end of a write may never be signalled
 PAUSE, PAUSES = 0.001, 20
 
 
 class Log:
-    """The events of ``learner`` in ``store``, to which new ones are appended.
+    """The events of ``learner`` in ``store``; new ones are appended.
 
-    ``append`` queues an event and touches no disk. The caller must hold a lock of its own, which orders the
-    events. ``flush`` waits until an event is stored, and must be called without that lock, so that others can
-    queue theirs meanwhile: the first thread to come writes all that is queued, and the threads that come during the
-    write wait for its end; the first of them then writes for all of them.
+    ``append`` queues an event and does not touch the disk. The caller must hold a lock of its own, which orders the
+    events. ``flush`` waits until an event is stored. Call it without that lock, so that other threads can queue
+    theirs meanwhile. The first thread to arrive writes everything that is queued. Threads that arrive during the
+    write wait for its end; then the first of them writes for all of them.
 
-    An exception may come anywhere, as from a signal handler. An event is then either in the queue once or not
-    at all, which ``last_seq`` tells; one that was queued is stored once, by the next ``flush``.
+    An exception may be raised anywhere, for example by a signal handler. An event is then either in the queue once
+    or not at all; ``last_seq`` tells which. A queued event is stored once, by the next ``flush``.
 
-    The caller must not queue what the store refuses for its meaning (a second end of a decision, a key that is
-    taken): every later ``flush`` would be refused too, until the store is opened and read again.
+    The caller must not queue an event that the store refuses for its meaning (a second end of a decision, a key that
+    is taken): every later ``flush`` would fail too, until the store is opened and read again.
 
     >>> import tempfile
     >>> from weakfeedback.journal import Log, SqliteStore
@@ -44,11 +44,11 @@ class Log:
         self.learner = learner
         self._pid = os.getpid()
         self._turn = Turn()
-        self._queue: list[Row] = []  # in order; those up to _stored are in the store
+        self._queue: list[Row] = []  # in order; rows up to _stored are in the store
         self._stored = store.last(learner)  # seq and at of the last event known to be in the store
-        self._synced = self._stored[0]  # up to here events are known to survive a power loss
-        self._unsure = False  # a transaction was begun, and its end was not seen
-        self._latest = self._stored[1]  # the time of the last event that was prepared
+        self._synced = self._stored[0]  # events up to this one are known to survive a power loss
+        self._unsure = False  # a transaction was begun, and its outcome is unknown
+        self._latest = self._stored[1]  # time of the last prepared event
         self._writing: threading.Lock | None = None  # held during the current write
         self._failures = 0
         self._failure: Exception | None = None
@@ -60,7 +60,7 @@ class Log:
 
     @property
     def pending_writes(self) -> int:
-        """How many events are queued and not known to be stored."""
+        """The number of events that are queued and not known to be stored."""
         return self.last_seq - self._stored[0]
 
     def append(
@@ -68,7 +68,7 @@ class Log:
     ) -> int:
         """Queue an event and return its number. The body is serialised immediately and may change later.
 
-        ValueError or TypeError, and nothing queued, for what could not be stored.
+        Raises ValueError or TypeError, and queues nothing, for an event that could not be stored.
         """
         row = self.prepare(kind, body, decision, key)
         self._queue.append(row)  # the commit point
@@ -82,9 +82,9 @@ class Log:
         key: str | None = None,
         ahead: int = 0,
     ) -> Row:
-        """Return the row of an event to come, ``ahead`` others before it; queue it with ``put``.
+        """Return the row of a future event that comes after ``ahead`` others; queue it with ``put``.
 
-        Whoever must not fail between two steps makes the row first: ``put`` refuses nothing.
+        A caller that must not fail between two steps prepares the row first: ``put`` never refuses one.
         """
         check_process(self._pid)
         last, _ = self._tail()
@@ -92,7 +92,7 @@ class Log:
         return make_row(self.learner, last + 1 + ahead, self._latest, kind, decision, key, body)
 
     def put(self, row: Row) -> None:
-        """Queue a row made by ``prepare``; a repetition has no effect."""
+        """Queue a row made by ``prepare``; queueing it twice has no effect."""
         if self.last_seq < row[1]:
             self._queue.append(row)
 
@@ -102,8 +102,8 @@ class Log:
         With ``sync`` they survive a loss of power, otherwise only the end of the process.
 
         Raises:
-            StoreUnavailable: the disk refuses. Everybody who waits is told, and the events stay queued: the next
-                ``flush`` tries again.
+            StoreUnavailable: the disk refuses. Every waiting thread gets this error, and the events stay queued: the
+                next ``flush`` tries again.
         """
         check_process(self._pid)
         last = self.last_seq
@@ -129,8 +129,8 @@ class Log:
         while not self._is_done(wanted, sync):
             writing, first = self._writing, wanted == self._stored[0] + 1
             if writing is not None:
-                # wait for the end of the write, not for the turn: the thread that just had it would get it again before
-                # those that wait, and would write for itself alone
+                # wait for the end of the write, not for the turn: the thread that just had the turn would get it again
+                # before the waiting ones, and would write for itself alone
                 self._turn.caller()
                 if writing.acquire(timeout=PATIENCE):
                     writing.release()
@@ -156,7 +156,7 @@ class Log:
         return row[1], row[2]
 
     def _write(self, sync: bool) -> None:
-        """Store everything queued; one thread at a time."""
+        """Store everything that is queued; one thread at a time."""
         writing = threading.Lock()  # an Event breaks if a signal handler raises
         writing.acquire()
         self._writing = writing

@@ -11,8 +11,9 @@ from weakfeedback.journal.store import Learner, Store
 def copy_store(source: Store, target: Store) -> int:
     """Copy everything into an empty store of any kind, and return the number of events.
 
-    All of it is stored in one transaction, or nothing. Then both are read and compared, event by event and snapshot by
-    snapshot; JournalError names the first difference. Whoever opens the copy goes on exactly where the original stands.
+    The copy is one transaction: all or nothing. Then both stores are read and compared, event by event and snapshot by
+    snapshot; JournalError names the first difference. A process that opens the copy continues exactly where the
+    original stands.
     """
     damaged: list[str] = []
     for learner in source.learners():
@@ -45,15 +46,15 @@ def _compare(source: Store, target: Store, learner: Learner) -> None:
 
 
 def compact_store(store: Store, before_at: int) -> dict[str, int]:
-    """Remove events older than ``before_at`` (microseconds since 1970) and than the oldest snapshot of their learner.
+    """Remove events older than both ``before_at`` (microseconds since 1970) and their learner's oldest snapshot.
 
-    Returns how many were removed, by learner. What is removed can never be learned twice: see ``Store.floor``.
+    Returns the number of removed events by learner. Removed feedback can never be learned twice: see ``Store.floor``.
     """
     return {learner.name: store.compact(learner.id, before_at) for learner in store.learners()}
 
 
 def export_lines(store: Store) -> Iterator[str]:
-    """Every event as a line of JSON, learner by learner, in order."""
+    """Yield every event as a line of JSON, learner by learner, in order."""
     for learner in store.learners():
         for event in store.events(learner.id, store.floor(learner.id).seq - 1):
             yield json.dumps(_plain(learner.name, event), separators=(",", ":"), allow_nan=False)

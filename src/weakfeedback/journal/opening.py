@@ -1,4 +1,4 @@
-"""Stores by their address: a file, or a schema in PostgreSQL."""
+"""Open a store by its address: a file, or a schema in PostgreSQL."""
 
 import os
 from collections.abc import Callable
@@ -19,18 +19,18 @@ def open_store(
     wait: bool = False,
     stop: Callable[[], bool] | None = None,
 ) -> SqlStore:
-    """The store at ``address``, owned by this process until it is closed.
+    """Open the store at ``address``; this process owns it until it is closed.
 
     Arguments:
         address: a file (``runs.db``, ``sqlite:///runs.db``, ``sqlite:////var/lib/runs.db``), or
             ``postgresql://user@host/database`` (needs the extra ``postgres``).
-        read_only: look only; a store in use can be read.
-        create: make it if it is missing.
-        wait: of PostgreSQL only: if somebody else owns the store, wait as a standby until it is free.
-        stop: asked now and then while waiting; True ends it, with OwnedElsewhere.
+        read_only: only read; a store in use can be read.
+        create: create the store if it is missing.
+        wait: PostgreSQL only: if another session owns the store, wait as a standby until it is free.
+        stop: called now and then while waiting; True ends the wait with OwnedElsewhere.
 
-    What cannot be opened raises JournalError (a ValueError), OwnedElsewhere (a RuntimeError), StoreUnavailable or
-    FileNotFoundError (OSErrors), each with one line.
+    A store that cannot be opened raises JournalError (a ValueError), OwnedElsewhere (a RuntimeError),
+    StoreUnavailable or FileNotFoundError (OSErrors), each with a message of one line.
     """
     words = os.fspath(address)
     if words.startswith(POSTGRES):

@@ -2,11 +2,11 @@
 
 The kernel releases the lock when its process ends, however it ends, so a store is free again at once after a
 crash. The lock file itself stays: removing it would let two processes hold two locks, one on the removed file
-and one on its successor. It is a line of text.
+and one on its successor. The file holds one line of text.
 
-A forked child shares the parent's lock. Closing the descriptor in the child does not release the lock (it
-belongs to the open file, which the parent still has), and the child must close it, or the store would stay
-locked after the parent has died.
+A forked child shares the parent's lock. Closing the descriptor in the child does not release the lock, which
+belongs to the open file that the parent still has. The child must close it, or the store would stay locked
+after the parent's death.
 """
 
 import os
@@ -18,11 +18,11 @@ from pathlib import Path
 
 from weakfeedback.journal.events import OwnedElsewhere, StoreUnavailable
 
-_FAR = 2**30  # Windows hides locked bytes from other readers: lock one behind the text
+_FAR = 2**30  # Windows hides locked bytes from other readers: lock one beyond the text
 
 
 def check_process(pid: int) -> None:
-    """RuntimeError unless this is process ``pid``."""
+    """Raise RuntimeError unless this is process ``pid``."""
     if os.getpid() != pid:
         raise RuntimeError(
             f"this object belongs to process {pid}; a forked child must open a store of its own"
@@ -30,9 +30,9 @@ def check_process(pid: int) -> None:
 
 
 class Owner:
-    """The exclusive ownership of the store at ``path``; OwnedElsewhere if another process has it.
+    """Exclusive ownership of the store at ``path``; OwnedElsewhere if another process has it.
 
-    The words name the process that does: "runs.db is in use by process 1234 since 2026-11-15 22:31:05".
+    The message names that process: "runs.db is in use by process 1234 since 2026-11-15 22:31:05".
     """
 
     def __init__(self, path: Path):

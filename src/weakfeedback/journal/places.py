@@ -1,9 +1,9 @@
-"""Where a store must not lie."""
+"""File systems on which a store must not lie."""
 
 import os
 from pathlib import Path
 
-# their locks and synchronisation do not hold between machines, or not always
+# their locks and fsync are not reliable between machines, or not always
 NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "beegfs", "gpfs"}
     | {"ocfs2", "gfs2", "coda", "ncpfs", "davfs"}
@@ -12,7 +12,7 @@ NETWORK = frozenset(
 
 
 def network_file_system(path: Path, mounts: Path = Path("/proc/mounts")) -> str | None:
-    """The kind of the network file system on which ``path`` lies, if it is known to be one."""
+    """Return the type of the network file system that holds ``path``; None if it is not known to be one."""
     try:
         lines = os.fsdecode(mounts.read_bytes()).splitlines()
     except OSError:

@@ -1,14 +1,14 @@
 """The store of events in a schema of a PostgreSQL database.
 
-What keeps it whole, beside the checks that all stores have:
+What keeps it consistent, in addition to the checks that all stores have:
 
-* one session writes, and the same session holds an advisory lock: who has lost the lock has lost the means to write;
-* ``owner`` counts the owners. Who takes over raises its ``epoch``; every transaction first asks for its own epoch, and
-  nothing is stored if that is over;
+* one session writes, and the same session holds an advisory lock: a process that has lost the lock cannot write;
+* the table ``owner`` counts the owners. A new owner raises ``epoch``. Every transaction first checks that its own
+  epoch is current, and stores nothing if it is not;
 * a batch of events is one statement, which waits for the disk unless it is told not to.
 
-A session ends with its connection, and with it the ownership: every later call raises OwnershipLost. What was in memory
-must be thrown away then, as somebody else may own the store by now; open it again and read it again.
+The session ends with its connection, and the ownership ends with the session: every later call raises OwnershipLost.
+Discard what is in memory then, because another process may own the store by now; open the store and read it again.
 """
 
 import errno
@@ -95,7 +95,7 @@ class PostgresStore(SqlStore):
         super().__init__(place)
         self._again = again
         self._connection: psycopg.Connection[Any] | None = connection
-        self._lock = lock  # None if it is only read
+        self._lock = lock  # None if the store is only read
         self._lost: str | None = None
         self._durable: bool | None = None
         self._commands: dict[str, str] = {}
@@ -112,23 +112,23 @@ class PostgresStore(SqlStore):
         wait: bool = False,
         stop: Callable[[], bool] | None = None,
     ) -> "PostgresStore":
-        """The store in the database at ``url``, owned by this process until ``close`` or until its session ends.
+        """Open the store in the database at ``url``; this process owns it until ``close`` or until its session ends.
 
         Arguments:
             url: ``postgresql://user@host/database``; the schema is the first one of the search path, which
                 ``?options=-csearch_path%3Dteam`` sets. The password comes from the variable
                 WEAKFEEDBACK_STORE_PASSWORD, or from a service or password file; never from the address.
-            read_only: look only; needs no lock, so a store in use can be read.
-            create: make the tables, and the schema, if they are missing.
-            wait: if somebody else owns the store, wait as a standby until it is free.
-            stop: asked now and then while waiting; True ends it, with OwnedElsewhere.
+            read_only: only read; needs no lock, so a store in use can be read.
+            create: create the tables, and the schema, if they are missing.
+            wait: if another session owns the store, wait as a standby until it is free.
+            stop: called now and then while waiting; True ends the wait with OwnedElsewhere.
 
         Raises:
             OwnedElsewhere: another session owns it.
-            JournalError: what is there is not a store, damaged, of a later version; or the sessions are not one's
-                own, as behind a transaction pooler.
+            JournalError: the schema is not a store, is damaged, or is of a later version; or the session is shared,
+                as behind a transaction pooler.
             StoreUnavailable: the server cannot be reached or refuses.
-            FileNotFoundError: there is no store, and none may be made.
+            FileNotFoundError: there is no store, and ``create`` is False.
         """
         options, place = parsed(url)
         connection = connect(options, place, read_only)
@@ -199,11 +199,11 @@ class PostgresStore(SqlStore):
         database.adapters.register_loader("text", _Bytes)
 
     def _add_index(self) -> None:
-        if self._all("SELECT to_regclass('event_open') IS NULL")[0][0]:  # it is an old store
+        if self._all("SELECT to_regclass('event_open') IS NULL")[0][0]:  # a store of an earlier version
             self._all(_OPEN_INDEX)
 
     def _own(self, first: Callable[[], None]) -> None:
-        """Begin a new epoch, which ends those of all earlier owners."""
+        """Begin a new epoch, which ends the epochs of all earlier owners."""
 
         def begin() -> int:
             first()
@@ -229,7 +229,7 @@ class PostgresStore(SqlStore):
         return self._connection
 
     def _lose(self, why: str) -> OwnershipLost:
-        """End the session, and so the ownership."""
+        """End the session, and with it the ownership."""
         self._lost = f"{self.place}: {why}: the store must be opened again"
         if self._connection is not None:
             self._connection.close()
@@ -338,7 +338,7 @@ class _Bytes(psycopg.adapt.Loader):
 
 
 def _described(connection: "psycopg.Connection[Any]", schema: str) -> dict[str, str]:
-    """The tables of a store as they are: columns, indexes, references, triggers and rules."""
+    """Return the actual tables of a store: columns, indexes, references, triggers and rules."""
 
     def words(command: str) -> list[str]:
         rows = connection.execute(command.replace("%", "%%").replace("?", "%(s)s"), {"s": schema}).fetchall()

@@ -23,10 +23,10 @@ except ImportError as problem:
     ) from None
 
 PASSWORD = "WEAKFEEDBACK_STORE_PASSWORD"
-OLDEST = 14  # the first version of PostgreSQL with all the settings that are made here
-PAUSE = 0.2  # seconds between two checks whether to keep waiting
-PAUSES = (0.0, 0.02)  # seconds before each further connection that looks for a pooler
-# a machine that has vanished is noticed within 20 seconds, on both sides; times of an address are kept
+OLDEST = 14  # the first version of PostgreSQL with all the settings used here
+PAUSE = 0.2  # seconds between checks whether to keep waiting
+PAUSES = (0.0, 0.02)  # seconds before each further connection that probes for a pooler
+# a machine that has vanished is noticed within 20 seconds, on both sides; timeouts in the address take precedence
 _CONNECTION = {"connect_timeout": 10, "keepalives": 1, "keepalives_idle": 5, "keepalives_interval": 5}
 _CONNECTION |= {"keepalives_count": 3, "tcp_user_timeout": 20_000}
 _SESSION = {
@@ -45,7 +45,7 @@ _SESSION = {
 
 
 def parsed(url: str) -> tuple[dict[str, Any], str]:
-    """Return the options of the connection, and the name of the place for messages."""
+    """Return the connection options, and the name of the store for messages."""
     try:
         given = psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.Error:
@@ -106,7 +106,7 @@ def schema_of(connection: "psycopg.Connection[Any]", place: str, create: bool) -
     if schema is None and create:
         wanted = path.split(",")[0].strip().strip('"')
         if wanted and wanted != "$user":
-            with suppress(errors.UniqueViolation):  # somebody else makes it at the same moment
+            with suppress(errors.UniqueViolation):  # another session creates it at the same moment
                 connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(wanted)))
             schema, path = connection.execute(ask).fetchone()  # type: ignore[misc]
     if schema is None:
@@ -115,7 +115,7 @@ def schema_of(connection: "psycopg.Connection[Any]", place: str, create: bool) -
 
 
 def lock_of(schema: str) -> int:
-    """The number of the advisory lock; it counts within one database."""
+    """Return the number of the advisory lock; its scope is one database."""
     found: int = struct.unpack("q", blake2b(f"weakfeedback {schema}".encode(), digest_size=8).digest())[0]
     return found
 
@@ -141,7 +141,7 @@ class _Stopped(Exception):
 
 
 def _wait(connection: "psycopg.Connection[Any]", command: bytes, stop: Callable[[], bool]) -> None:
-    """Run a command that may wait for ever; raise _Stopped, without running it, if ``stop`` says so."""
+    """Run a command that may wait forever; cancel it and raise _Stopped when ``stop`` returns True."""
     session = connection.pgconn
     session.send_query(command)
     with selectors.DefaultSelector() as ready:
@@ -168,7 +168,7 @@ def _wait(connection: "psycopg.Connection[Any]", command: bytes, stop: Callable[
 
 
 def _holder(connection: "psycopg.Connection[Any]", lock: int) -> str:
-    """Describe who has the lock."""
+    """Describe the session that holds the lock."""
     row = connection.execute(
         "SELECT application_name, client_addr, to_char(backend_start, 'YYYY-MM-DD HH24:MI:SS') "
         f"FROM pg_stat_activity JOIN pg_locks USING (pid) WHERE {_MINE} LIMIT 1",
@@ -189,12 +189,12 @@ _MINE = (
 def refuse_pooler(
     connection: "psycopg.Connection[Any]", options: dict[str, Any], lock: int, place: str
 ) -> None:
-    """Refuse sessions that are shared: other connections must be other sessions, and must not get the lock.
+    """Refuse shared sessions: other connections must be other sessions, and must not get the lock.
 
-    The others stand in transactions, one more each time that the first connection is asked again. A pooler serves them
-    by sessions that are free, and so by the session of the first one; then it cannot answer the first one by that
-    session. A pooler that takes a session back before it does anything else is always found. Another one is missed
-    only if it is late both times, the second time by more than the pause.
+    The other connections hold open transactions, one more each time the first connection is queried again. A pooler
+    serves them with free sessions, and so with the session of the first connection; then it cannot answer the first
+    connection with that session. A pooler that takes a session back before it does anything else is always detected.
+    Any other pooler is missed only if it is late both times, the second time by more than the pause.
     """
     numbers = {"high": lock >> 32 & 0xFFFFFFFF, "low": lock & 0xFFFFFFFF}
     find = f"SELECT pg_backend_pid(), (SELECT array_agg(pid) FROM pg_locks WHERE {_MINE})"

@@ -1,8 +1,8 @@
 """Base class of the event stores: learners, events in order, snapshots, compaction, and all checks.
 
-A store in SQL has the same five tables everywhere. A dialect (`sqlite.py`, `postgres.py`) says how to connect, what a
-transaction is, how rows are inserted, and what the errors of its driver mean. Commands are written once, with "?" for
-values.
+All SQL stores have the same five tables. A dialect (`sqlite.py`, `postgres.py`) defines how to connect, what a
+transaction is, how rows are inserted, and what the errors of its driver mean. Commands are written once, with "?"
+for values.
 """
 
 import os
@@ -38,19 +38,19 @@ Tails = dict[int, tuple[int, int]]
 SCHEMA = 1
 KEPT_SNAPSHOTS = 3
 _PAGE = 1000  # events read at once
-_ENDED = "kind IN ('feedback', 'cancel', 'expire')"  # exactly as in the index
-_OPENS = "kind IN ('decide', 'begin')"  # as well
+_ENDED = "kind IN ('feedback', 'cancel', 'expire')"  # must match the text of the index
+_OPENS = "kind IN ('decide', 'begin')"  # likewise
 
 
 class SqlStore(ABC):
     """Learners, their events and snapshots in tables.
 
-    Every method may be called from any thread. Whatever the disk or the server refuses is StoreUnavailable (an
-    OSError), has changed nothing, and can be repeated. Whatever is found damaged is JournalError.
+    Every method may be called from any thread. If the disk or the server refuses, the call raises StoreUnavailable
+    (an OSError), has changed nothing, and can be repeated. Damaged data raise JournalError.
     """
 
-    text: ClassVar[str]  # a text column read as bytes: if damaged, it becomes a named bad event
-    errors: ClassVar[type[Exception]]  # of the driver
+    text: ClassVar[str]  # how to read a text column as bytes: a damaged text then becomes a named bad event
+    errors: ClassVar[type[Exception]]  # base class of the driver's errors
 
     def __init__(self, place: str) -> None:
         self.place = place  # its name in messages
@@ -63,7 +63,7 @@ class SqlStore(ABC):
 
     @abstractmethod
     def _all(self, command: str, *values: object) -> list[Any]:
-        """The rows that a command gives."""
+        """Return the rows of a command's result."""
 
     @abstractmethod
     def _transaction(self, work: Callable[[], T], sync: bool = True) -> T:
@@ -71,7 +71,7 @@ class SqlStore(ABC):
 
     @abstractmethod
     def _insert(self, rows: Sequence[Row], check: Callable[[], Tails], sync: bool) -> Tails:
-        """Store rows that pass ``check``, whose result is returned, in a transaction of their own."""
+        """Store rows in a transaction of their own if they pass ``check``; return the result of ``check``."""
 
     @abstractmethod
     def _put(self, rows: Sequence[Row]) -> None:
@@ -102,7 +102,7 @@ class SqlStore(ABC):
     # Learners
 
     def learners(self) -> list[Learner]:
-        """All learners, in the order in which they were made."""
+        """Return all learners, in the order of their creation."""
         return self._run(self._learners)
 
     def _learners(self) -> list[Learner]:
@@ -123,7 +123,7 @@ class SqlStore(ABC):
         return found
 
     def create_learner(self, name: str, at: int) -> int:
-        """A new learner, whose number is returned; ValueError if the name is taken."""
+        """Create a learner and return its number; ValueError if the name is taken."""
         if not isinstance(name, str) or not name or "\0" in name:
             raise ValueError(f"name must be a text without NUL that is not empty, got {name!r}")
         name.encode()  # UnicodeEncodeError, a ValueError, for a lone surrogate
@@ -147,7 +147,7 @@ class SqlStore(ABC):
         self._set_meta(f"learner:{learner.id}", checksum(*columns))
 
     def archive_learner(self, learner: int, at: int) -> None:
-        """Record that ``learner`` takes no more decisions since ``at``."""
+        """Record that ``learner`` makes no more decisions from ``at`` on."""
 
         def update() -> None:
             found = {one.id: one for one in self._learners()}[learner]
@@ -161,18 +161,18 @@ class SqlStore(ABC):
     def append(self, rows: Sequence[tuple[int, Event]], *, sync: bool = True) -> None:
         """Store events, each with its learner's number, in one transaction: all or none.
 
-        With ``sync`` they survive a loss of power, and so do all that were stored before; without it only the
-        end of the process, until the next ``sync``.
+        With ``sync`` these and all earlier events survive a loss of power. Without it they survive only the end of
+        the process, until the next ``sync``.
 
         Raises:
             SecondEnd: the decision has ended.
             SecondKey: the key is taken.
-            JournalError: ``seq`` is not the next one, or ``at`` lies before the last one.
+            JournalError: ``seq`` is not the next number, or ``at`` is earlier than that of the last event.
         """
         self.write([row_of(learner, event) for learner, event in rows], sync=sync)
 
     def write(self, rows: Sequence[Row], *, sync: bool = True) -> None:
-        """``append`` for rows that ``row_of`` has made."""
+        """Store rows made by ``row_of``, as ``append`` does."""
 
         def check() -> Tails:
             tails: Tails = {}
@@ -193,7 +193,7 @@ class SqlStore(ABC):
         try:
             self._run(work)
         except BaseException:
-            self._tails = {}  # whether they were stored is unknown here: read it again
+            self._tails = {}  # whether the rows were stored is unknown here: read the tails again
             raise
 
     def sync(self) -> None:
@@ -212,7 +212,7 @@ class SqlStore(ABC):
         self._run(work)
 
     def events(self, learner: int, after: int = -1, limit: int | None = None) -> Iterator[Event]:
-        """The events behind number ``after``, in order, each checked; JournalError names the first bad one."""
+        """Yield the events after number ``after``, in order, each checked; JournalError names the first bad one."""
         first = self._run(lambda: self._floor(learner)).seq
         if after + 1 < first:
             raise JournalError(
@@ -243,7 +243,7 @@ class SqlStore(ABC):
                 limit -= size
 
     def last(self, learner: int) -> tuple[int, int]:
-        """``seq`` and ``at`` of the last event; (-1, 0) if there is none."""
+        """Return ``seq`` and ``at`` of the last event; (-1, 0) if there is none."""
         return self._run(lambda: self._last(learner))
 
     def _last(self, learner: int) -> tuple[int, int]:
@@ -256,21 +256,21 @@ class SqlStore(ABC):
         return seq, at
 
     def end_of(self, learner: int, decision: int) -> Event | None:
-        """The feedback, cancellation or expiry of ``decision``."""
+        """Return the feedback, cancellation or expiry of ``decision``."""
         event = self._first(f"learner = ? AND decision = ? AND {_ENDED}", learner, decision)
         if event is not None and (event.decision != decision or event.kind not in ENDS):
             raise JournalError(f"{self._about(learner, event.seq)} stands in the index in a wrong place")
         return event
 
     def by_key(self, learner: int, key: str) -> Event | None:
-        """The event with this ``key``."""
+        """Return the event with this ``key``."""
         event = self._first("learner = ? AND key = ?", learner, key)
         if event is not None and event.key != key:
             raise JournalError(f"{self._about(learner, event.seq)} stands in the index in a wrong place")
         return event
 
     def decided(self, learner: int, decision: int) -> Event | None:
-        """The event that opened ``decision``."""
+        """Return the event that opened ``decision``."""
         event = self._first(f"learner = ? AND decision = ? AND {_OPENS}", learner, decision)
         if event is not None and (event.decision != decision or event.kind not in OPENS):
             raise JournalError(f"{self._about(learner, event.seq)} stands in the index in a wrong place")
@@ -293,7 +293,7 @@ class SqlStore(ABC):
     # Snapshots
 
     def add_snapshot(self, learner: int, seq: int, at: int, body: dict[str, Any]) -> None:
-        """Keep the state after event ``seq``, and drop all but the newest three."""
+        """Store the state after event ``seq``, and drop all but the newest three snapshots."""
 
         def insert() -> None:
             if not 0 <= seq <= self._last(learner)[0]:
@@ -330,9 +330,9 @@ class SqlStore(ABC):
         )
 
     def snapshots(self, learner: int, damaged: list[str] | None = None) -> Iterator[Snapshot]:
-        """The kept snapshots, newest first, one read at a time.
+        """Yield the stored snapshots, newest first, read one at a time.
 
-        Damaged ones are left out; a line about each is added to ``damaged``.
+        Damaged ones are skipped; a line about each is added to ``damaged``.
         """
 
         def numbers() -> list[tuple[int]]:
@@ -342,7 +342,7 @@ class SqlStore(ABC):
             try:
                 snapshot = self._snapshot(learner, seq)
             except JournalError as problem:
-                if damaged is not None and (seq,) in self._run(numbers):  # or a newer one has replaced it
+                if damaged is not None and (seq,) in self._run(numbers):  # else a newer one replaced it
                     damaged.append(str(problem))
             else:
                 yield snapshot
@@ -371,10 +371,10 @@ class SqlStore(ABC):
     # Compaction and checks
 
     def compact(self, learner: int, before_at: int) -> int:
-        """Remove the events older than the oldest snapshot and than ``before_at``; return how many.
+        """Remove the events older than both the oldest snapshot and ``before_at``; return their number.
 
-        The event of that snapshot stays, so that there is always a last one. What a later reader must know of
-        the removed ones is in ``floor``. The file does not shrink: new events use the room.
+        The event of that snapshot stays, so that there is always a last event. ``floor`` keeps what later readers
+        must know about the removed events. The file does not shrink: new events reuse the space.
         """
         damaged: list[str] = []
         oldest = None
@@ -408,7 +408,7 @@ class SqlStore(ABC):
         return self._run(lambda: self._transaction(remove))
 
     def floor(self, learner: int) -> Floor:
-        """The first event that is kept, and the highest decision that is forgotten unless it is found."""
+        """Return the first event that is kept, and the decision number up to which a missing one is forgotten."""
         return self._run(lambda: self._floor(learner))
 
     def _floor(self, learner: int) -> Floor:
@@ -430,7 +430,7 @@ class SqlStore(ABC):
     # Whole stores
 
     def fill(self, source: Store) -> int:
-        """Store all that is in ``source`` in one transaction, and return how many events; this store must be empty."""
+        """Store everything in ``source`` in one transaction; return the number of events. This store must be empty."""
 
         def work() -> int:
             if self._learners():
@@ -503,7 +503,7 @@ class SqlStore(ABC):
                 raise JournalError(f"{about}: the first event is {first} and should be {floor}")
 
     def _ends(self) -> list[tuple[int, int, int]]:
-        """Every learner with its first and last event, -1 if there is none."""
+        """Return every learner with its first and last event, -1 if there is none."""
         found = []
         for id, first, last in self._all(
             "SELECT id, (SELECT min(seq) FROM event WHERE learner = learner.id), "
@@ -525,7 +525,7 @@ class SqlStore(ABC):
     # Rows
 
     def _run(self, work: Callable[[], T]) -> T:
-        """The result of ``work()``, by one thread at a time, with the errors of this package."""
+        """Return ``work()``, run by one thread at a time; raise the errors of this package."""
         check_process(self._pid)
         try:
             return self._turn.run(work)
@@ -567,7 +567,7 @@ class SqlStore(ABC):
         return f"{self.place}: learner {self._name(learner)}: event {seq}"
 
     def _create(self, commands: Iterable[str]) -> None:
-        """Make the tables of an empty store."""
+        """Create the tables of an empty store."""
         for command in commands:
             self._all(command)
         self._set_meta("schema", str(SCHEMA))
@@ -580,7 +580,7 @@ class SqlStore(ABC):
 
 
 def check_schema(place: str, known: dict[str, Any] | None, tables: bool) -> None:
-    """Refuse a database whose meta table says otherwise, or whose ``tables`` are not those of a store."""
+    """Refuse a database unless its meta table is that of a store this version reads and ``tables`` are a store's."""
     if not known or "schema" not in known or "store" not in known:
         raise JournalError(f"{place} is not a store: its tables are those of another program")
     number = str(known["schema"])
@@ -593,7 +593,7 @@ def check_schema(place: str, known: dict[str, Any] | None, tables: bool) -> None
 
 
 def refused(place: str, index: str) -> JournalError:
-    """The error for a row that an index with this name (or these columns) refuses."""
+    """Return the error for a row that an index with this name (or these columns) refuses."""
     if "event_end" in index or "event.decision" in index:
         return SecondEnd(f"{place}: a decision that has ended cannot end again")
     if "event_key" in index or "event.key" in index:
@@ -602,7 +602,7 @@ def refused(place: str, index: str) -> JournalError:
 
 
 def no_learner(place: str) -> JournalError:
-    """The error for a row of a learner that does not exist."""
+    """Return the error for a row of a learner that does not exist."""
     return JournalError(f"{place}: there is no such learner")
 
 

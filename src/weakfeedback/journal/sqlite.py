@@ -1,16 +1,16 @@
 """The store of events in one SQLite file.
 
-What keeps it whole:
+What keeps it consistent:
 
 * a transaction is either in the file or not (WAL); with ``sync`` it survives a loss of power;
-* one process owns the file (``owner.py``); should two write all the same, the second one to use a number
-  of an event fails;
-* every event, snapshot and learner carries a checksum over all its columns; a missing event is a gap; events
-  missing at the end are found by the number of the last one, noted at every snapshot and clean end.
+* one process owns the file (``owner.py``); if two write nevertheless, the second one to use an event number
+  fails;
+* every event, snapshot and learner has a checksum over all its columns; a missing event leaves a gap; events
+  missing at the end are detected by the number of the last one, recorded at every snapshot and clean close.
 
-Damage to the write-ahead log ends it there, as SQLite cannot tell it from a transaction that was being written
-when the power went: the events before it remain. Damage to an index hides rows from ``end_of``, ``by_key`` and
-``decided`` and is found by ``integrity``.
+The write-ahead log is read only up to the first damage, because SQLite cannot tell damage from a transaction that
+was being written when the power failed: the events before it remain. Damage to an index hides rows from ``end_of``,
+``by_key`` and ``decided``; ``integrity`` detects it.
 """
 
 import ctypes
@@ -31,8 +31,8 @@ from weakfeedback.journal.sql import SqlStore, Tails, check_schema, no_learner, 
 
 T = TypeVar("T")
 
-MAGIC = b"SQLite format 3\0"  # how an SQLite file begins
-_AT_ONCE = 128  # rows of one statement; old versions allow 999 values
+MAGIC = b"SQLite format 3\0"  # the first bytes of an SQLite file
+_AT_ONCE = 128  # rows per statement; old versions allow 999 values
 _TABLES = {
     "meta": "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "learner": """CREATE TABLE learner (
@@ -44,7 +44,7 @@ _TABLES = {
     "event_end": """CREATE UNIQUE INDEX event_end ON event (learner, decision)
   WHERE kind IN ('feedback', 'cancel', 'expire')""",
     "event_key": "CREATE UNIQUE INDEX event_key ON event (learner, key) WHERE key IS NOT NULL",
-    # the primary key is the rest of it; were "learner" named, the planner would scan a learner's events instead
+    # the primary key supplies the other columns; if "learner" were named, the planner would scan a learner's events
     "event_open": "CREATE INDEX event_open ON event (decision) WHERE kind IN ('decide', 'begin')",
     "snapshot": """CREATE TABLE snapshot (
   learner INTEGER NOT NULL, seq BIGINT NOT NULL, at BIGINT NOT NULL, package TEXT NOT NULL,
@@ -80,17 +80,17 @@ class SqliteStore(SqlStore):
     def open(
         cls, path: str | os.PathLike[str], *, read_only: bool = False, create: bool = True
     ) -> "SqliteStore":
-        """The store in ``path``, owned by this process until ``close``.
+        """Open the store in ``path``; this process owns it until ``close``.
 
         Arguments:
-            path: a file on a local disk; ``path.lock`` beside it is the lock, and stays.
-            read_only: look only; needs no lock, so a store in use can be read.
-            create: make the file if it is missing, readable by its owner alone.
+            path: a file on a local disk; ``path.lock`` beside it is the lock file, which is never removed.
+            read_only: only read; needs no lock, so a store in use can be read.
+            create: create the file if it is missing, readable only by its owner.
 
         Raises:
-            OwnedElsewhere: another process, or this one, has it open already, or had when this one was forked.
-            JournalError: the file is not a store, damaged, of a later version, or on a network file system.
-            FileNotFoundError: it does not exist and may not be made.
+            OwnedElsewhere: this or another process has it open, or it was open when this process was forked.
+            JournalError: the file is not a store, is damaged, is of a later version, or is on a network file system.
+            FileNotFoundError: it does not exist, and ``create`` is False.
         """
         file = Path(os.path.realpath(path))
         owner, connection, store = None, None, None
@@ -132,7 +132,7 @@ class SqliteStore(SqlStore):
         if connection is None:
             return
         try:
-            with suppress(sqlite3.Error, JournalError):  # nothing is lost without it: it stays in the log
+            with suppress(sqlite3.Error, JournalError):  # nothing is lost if this fails: it stays in the log
                 if self._owner is not None:
                     self._transaction(self._note_heads)
                     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -191,7 +191,7 @@ class SqliteStore(SqlStore):
         return work()  # a statement is a transaction: all or nothing
 
     def _put(self, rows: Sequence[Row]) -> None:
-        """Store rows with few statements: after each one, other threads may keep the interpreter for a while."""
+        """Store rows with few statements: after each statement other threads may hold the interpreter for a while."""
         for start in range(0, len(rows), _AT_ONCE):
             part = rows[start : start + _AT_ONCE]
             self._database.execute(_inserting(len(part)), [value for row in part for value in row])
@@ -238,10 +238,10 @@ def _inserting(rows: int) -> str:
 
 
 def start_of(path: str | os.PathLike[str]) -> bytes:
-    """The first bytes of a file, as many as `MAGIC` has. One that this process has open as a store is not touched.
+    """Return the first bytes of a file, as many as `MAGIC` has. A file open as a store in this process is not touched.
 
-    To close a file lets go of all locks that the process has on it, those of SQLite among them. The next program that
-    reads the store would then take itself for the last one and remove the log into which this process still writes.
+    Closing a file releases all locks that the process has on it, including those of SQLite. The next program that
+    reads the store would then believe that it is the last user, and remove the log that this process still writes to.
     """
     place = _identity(Path(path))
     if place is not None and any(store._file == place for store in list(_stores)):
@@ -271,7 +271,7 @@ def _look_at(file: Path, must_exist: bool) -> None:
 
 def _make(file: Path) -> None:
     os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    if os.name != "nt":  # a folder cannot be opened there
+    if os.name != "nt":  # Windows cannot open a folder
         folder = os.open(file.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
@@ -310,7 +310,7 @@ def _connect(file: Path, read_only: bool) -> sqlite3.Connection:
 
 
 def _check_schema(file: Path, database: sqlite3.Connection) -> bool:
-    """False for an empty file, True for a store; JournalError for anything else."""
+    """Return False for an empty file, True for a store; JournalError for anything else."""
     found = dict(
         database.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite^_%' ESCAPE '^'")
     )
@@ -347,7 +347,7 @@ _DISK = {
 
 
 def _translated(file: Path, problem: sqlite3.Error) -> Exception:
-    """The error of this package for one of SQLite."""
+    """Return the package's error for an error of SQLite."""
     code = getattr(problem, "sqlite_errorcode", None)
     text = " ".join(str(problem).split())
     if isinstance(problem, sqlite3.IntegrityError):
@@ -364,8 +364,8 @@ def _translated(file: Path, problem: sqlite3.Error) -> Exception:
 def _refuse_inherited(file: Path) -> None:
     """Refuse a file that was open when this process was forked.
 
-    SQLite would take the locks of the parent for its own and set none. Any other program that reads the store would
-    then remove the log into which this process writes.
+    SQLite would mistake the parent's locks for its own and set none. Any other program that reads the store would
+    then remove the log that this process writes to.
     """
     if _identity(file) in _inherited:
         raise OwnedElsewhere(
@@ -379,10 +379,10 @@ _stores: "weakref.WeakSet[SqliteStore]" = weakref.WeakSet()
 
 
 def _never_close_in_the_child() -> None:
-    """Keep the parent's connections for ever: SQLite must not be used after a fork, not even to close.
+    """Keep the parent's connections forever: SQLite must not be used after a fork, not even to close.
 
-    The last connection to close removes the write-ahead log by its name. A child that ends late would so remove
-    the log that a later owner left when it was killed, with all that is in it.
+    The last connection to close removes the write-ahead log by its name. A child that ends late would thus remove
+    the log that a later owner left when it was killed, with everything in it.
     """
     for store in list(_stores):
         if store._connection is not None:

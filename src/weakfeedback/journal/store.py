@@ -29,7 +29,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The result of compaction: the first event kept, and the highest decision named by a removed one."""
+    """The result of compaction: the first event kept, and the highest decision number among the removed events."""
 
     seq: int
     decision: int | None

@@ -9,10 +9,10 @@ T = TypeVar("T")
 
 
 class Turn:
-    """A lock around calls, which is free again after any exception, also one that a signal handler raises.
+    """A lock around calls that is released after any exception, even one raised by a signal handler.
 
-    A call from within a call (from a signal handler that runs in the middle of one) would wait for itself or
-    find things half done: it is refused with RuntimeError.
+    A nested call (from a signal handler that runs in the middle of a call) would wait for itself or see a
+    half-finished state: it is refused with RuntimeError.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Turn:
         self._thread = 0
 
     def run(self, work: Callable[[], T]) -> T:
-        """The result of ``work()``, called by one thread at a time."""
+        """Return ``work()``, called by one thread at a time."""
         thread = self.caller()
         try:
             with self._lock:
@@ -33,12 +33,12 @@ class Turn:
             raise
 
     def is_free(self) -> bool:
-        """Whether no thread has its turn, as far as can be seen."""
+        """Whether no thread seems to have the turn."""
         self.caller()
         return self._thread == 0
 
     def caller(self) -> int:
-        """This thread; RuntimeError if it has its turn already."""
+        """Return the id of this thread; RuntimeError if it already has the turn."""
         thread = threading.get_ident()
         if self._thread == thread:
             raise RuntimeError(
@@ -47,7 +47,7 @@ class Turn:
         return thread
 
     def _alone(self, work: Callable[[], T], thread: int) -> T:
-        # apart from run: Python would not release the lock if an exception came at a "try:" inside the block
+        # separate from run: Python would not release the lock if an exception came at a "try:" inside the block
         self._thread = thread
         try:
             return work()

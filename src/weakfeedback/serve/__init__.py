@@ -3,15 +3,15 @@
 ::
 
     request --> app (gate: host, token, limits) --> api (models) --> Service
-                                                                        |  one learner at a time, under its lock
+                                                                        |  each learner under its own lock
                                                                         v
-                                              Learner: a live object whose journal queues rows
+                                              Learner: a live object whose journal is a queue of rows
                                                                         |  rows, and a future that waits for them
                                                                         v
-                                              Committer (a thread): BEGIN; all that waits; COMMIT
+                                              Committer (a thread): BEGIN; all waiting rows; COMMIT
                                                                         |
     answer  <-----------------------------------------------------------+  only now
 
-It stands on `weakfeedback.live` (what learns) and `weakfeedback.journal` (what is stored), and adds names, HTTP and
-one commit for all who wait. `Service` is the core: routes and other front ends call its coroutines.
+It builds on `weakfeedback.live` (learning) and `weakfeedback.journal` (storage), and adds names, HTTP and one commit
+for all waiting requests. `Service` is the core: routes and other front ends call its coroutines.
 """

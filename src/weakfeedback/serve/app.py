@@ -1,4 +1,4 @@
-"""The application: its routes, and the gate that every request passes: names, sizes, origin, tokens, log lines."""
+"""The application: its routes, and the middleware of every request: host names, sizes, origin, tokens, log lines."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ SECURITY = [
     (b"cache-control", b"no-store"),
 ]
 OPENAI = ("/v1/chat/", "/v1/models")  # paths of the proxy
-WITHOUT_LIMIT = ("/live", "/health/ready")  # streams of events, which stay open, and questions of health
+WITHOUT_LIMIT = ("/live", "/health/ready")  # event streams, which stay open, and health checks
 
 
 class Endpoint:
-    """Serves one operation. Of an application, ``state.service`` and ``state.auth`` are used."""
+    """Serves one operation of ``service``, for requests that ``auth`` allows."""
 
     def __init__(self, operation: Operation, service: Service, auth: Auth, limit: int = BODY_LIMIT) -> None:
         self.operation, self._service, self._auth, self._limit = operation, service, auth, limit
@@ -58,7 +58,7 @@ class Endpoint:
 
 
 async def read_body(receive: Any, headers: dict[bytes, bytes], limit: int) -> bytes:
-    """The body of a request, or 413 before more of it is read."""
+    """Return the body of a request; raise 413 as soon as it is too large, without reading the rest."""
     declared = headers.get(b"content-length", b"")
     if declared and (not declared.isdigit() or len(declared) > 15 or int(declared) > limit):
         raise Problem("too_large", f"the body must have at most {limit} bytes")
@@ -83,7 +83,7 @@ async def send_answer(send: Any, answer: Answer) -> None:
 
 
 async def send_problem(send: Any, problem: Problem, path: str = "") -> None:
-    """Send a problem as RFC 9457 has it, or on the proxy's paths as clients of OpenAI's protocol expect it."""
+    """Send a problem as RFC 9457 defines it, or on the proxy's paths in the form that OpenAI clients expect."""
     kind, told = PROBLEM, problem.body()
     if path.startswith(OPENAI):
         error = {
@@ -141,9 +141,9 @@ class Gate:
             await self._pass(scope, receive, answer, headers)
         except Problem as problem:
             if status:
-                raise  # the answer has begun
+                raise  # the response has already started
             await send_problem(answer, problem, scope["path"])
-        except HTTPException as error:  # of the router: no such path, or not with this method
+        except HTTPException as error:  # from the router: unknown path, or method not allowed
             if status:
                 raise
             await send_problem(answer, _problem_of(error, scope["method"]), scope["path"])
@@ -180,7 +180,7 @@ class Gate:
         await self._app(scope, receive, send)
 
     async def _preflight(self, send: Any, headers: dict[bytes, bytes]) -> bool:
-        """Answer a browser that asks whether another site's page may send this; False if it may not."""
+        """Answer a browser's preflight request for another site's page; return False if the page is not allowed."""
         if headers[b"origin"].decode("latin-1").lower() not in self._auth.origins:
             return False
         allowed = [
@@ -200,14 +200,14 @@ def _request_id(headers: dict[bytes, bytes]) -> bytes:
     return b"%s%08x" % (_BORN, next(_COUNT))
 
 
-_BORN = secrets.token_hex(4).encode()  # of this process
+_BORN = secrets.token_hex(4).encode()  # identifies this process
 _COUNT = itertools.count()
 
 
 def routes_of(
     operations: Iterable[Operation], service: Service, auth: Auth, limit: int = BODY_LIMIT
 ) -> list[BaseRoute]:
-    """The routes of operations, for an application that `Gate` guards."""
+    """Return the routes of operations, for an application behind `Gate`."""
     return [
         Route(one.path, Endpoint(one, service, auth, limit), methods=[one.method], name=one.handle.__name__)
         for one in operations
@@ -231,9 +231,9 @@ def make_app(
     routes: Sequence[BaseRoute] = (),
     in_flight: int = IN_FLIGHT_LIMIT,
 ) -> Starlette:
-    """The application: the decision routes, further ``operations`` and ``routes``, all behind the gate.
+    """Return the application: the decision routes, further ``operations`` and ``routes``, all behind the gate.
 
-    It starts and stops ``service`` unless that runs already.
+    It starts and stops ``service`` unless the service is already running.
     """
     auth = auth or Auth()
 
@@ -248,7 +248,7 @@ def make_app(
             if mine:
                 await service.stop()
 
-    busy = [one for one in routes if getattr(one, "path", "").startswith(OPENAI)]  # tried before the others
+    busy = [one for one in routes if getattr(one, "path", "").startswith(OPENAI)]  # matched before the others
     others = [one for one in routes if one not in busy]
     table = [*busy, *routes_of([*OPERATIONS, *operations], service, auth), *others]
     app = Starlette(routes=table, lifespan=lifespan)

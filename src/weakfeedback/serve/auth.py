@@ -15,11 +15,11 @@ from typing import Any
 from weakfeedback.serve.models import Problem
 
 LEVELS = {"none": 0, "read": 1, "use": 2, "admin": 3}
-SHORTEST = 16  # characters of a token
+SHORTEST = 16  # minimum length of a token, in characters
 COOKIE = "weakfeedback"
-SESSION = 12 * 3600  # seconds that a cookie lasts
-FAILURES, PERIOD, DELAY = 10, 60.0, 1.0  # this many failures within this time make the next ones slow
-ADDRESSES = 10_000  # that are watched
+SESSION = 12 * 3600  # lifetime of a cookie, in seconds
+FAILURES, PERIOD, DELAY = 10, 60.0, 1.0  # this many failures within this time delay the next ones
+ADDRESSES = 10_000  # whose failures are counted
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 SAFE = ("GET", "HEAD", "OPTIONS")
 
@@ -34,14 +34,14 @@ class Token:
 
     @classmethod
     def of(cls, name: str, secret: str, scope: str) -> Token:
-        """A token from its secret, which is not kept."""
+        """Return a token for its secret; the secret is not kept."""
         if len(secret) < SHORTEST:
             raise ValueError(f"a token must have at least {SHORTEST} characters, got {len(secret)}")
         return cls(name, sha256(secret.encode()).digest(), LEVELS[scope])
 
 
 class Auth:
-    """Checks requests. Without tokens everybody may do everything, which is for a loopback address alone."""
+    """Checks requests. Without tokens everything is allowed, which is meant only for a loopback address."""
 
     def __init__(
         self, tokens: Iterable[Token] = (), hosts: Iterable[str] = (), origins: Iterable[str] = ()
@@ -53,7 +53,7 @@ class Auth:
         self._failures: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def check_host(self, headers: dict[bytes, bytes]) -> None:
-        """Reject host names that are not this service's (DNS rebinding)."""
+        """Reject host names other than this service's (DNS rebinding)."""
         host = headers.get(b"host", b"").decode("latin-1").lower()
         name = host.rsplit(":", 1)[0] if host.rpartition(":")[2].isdigit() else host
         if name not in self.hosts:
@@ -72,7 +72,7 @@ class Auth:
             raise Problem("foreign_origin", "the request comes from a page of another site")
 
     def level(self, headers: dict[bytes, bytes]) -> int | None:
-        """What the request may do; None if it shows nothing, or nothing that holds."""
+        """Return the level of the request; None if it has no credentials, or invalid ones."""
         if not self.tokens:
             return LEVELS["admin"]
         given = headers.get(b"authorization")
@@ -90,7 +90,7 @@ class Auth:
         return found
 
     async def check(self, scope: Any, headers: dict[bytes, bytes], needed: str) -> int:
-        """Return what the request may do, or raise 401 or 403; slowly, after many failures of one address."""
+        """Return the level of the request, or raise 401 or 403, with a delay after many failures from one address."""
         wanted = LEVELS[needed]
         level = self.level(headers)
         if wanted == 0:
@@ -116,7 +116,7 @@ class Auth:
     # -- the page's cookie
 
     def session(self, secret: str) -> str | None:
-        """The value of a cookie for who shows a token; None if it is none of ours."""
+        """Return the value of a cookie for the holder of a token; None if the token is unknown."""
         level = self._level_of(secret.encode())
         if level is None:
             return None

@@ -1,7 +1,7 @@
 """Check a store: read everything, and rebuild every learner from its events.
 
-A learner is made again from the beginning and from every snapshot, all at once, so that the log is read once. Where a
-snapshot was taken, it must show what the events have led to; at the end, all that were made must be the same, field by
+A learner is rebuilt from its first event and from every snapshot, all in one pass, so that the log is read once. Each
+snapshot must equal the state that the events have led to; at the end all rebuilt learners must be equal, field by
 field. Nothing is written.
 """
 
@@ -22,23 +22,23 @@ from weakfeedback.live.journalled import made_again
 from weakfeedback.plaintext import counted
 from weakfeedback.serve.learner import Learner
 
-FREE = ("package", "state/timeout")  # what may differ between two runs of one learner
+FREE = ("package", "state/timeout")  # fields that may differ between two runs of one learner
 FUNCTIONS = ("combine", "compare", "metric", "label")
 
 
 @dataclass
 class Checked:
-    """What was found about one learner."""
+    """The result of checking one learner."""
 
     name: str
     events: int = 0
     first: int = 0  # the first event that is kept
     snapshots: int = 0
     problems: list[str] = field(default_factory=list)
-    differences: int = 0  # decisions of another version that this version would make differently
+    differences: int = 0  # decisions of another version that this version makes differently
 
     def __str__(self) -> str:
-        """One line."""
+        """Return the result as one line."""
         kept = counted(self.events, "event") + (f" from {self.first} on" if self.first else "")
         found = f"{self.name}: {kept}, {counted(self.snapshots, 'snapshot')}: "
         if self.problems:
@@ -53,13 +53,13 @@ def _more(count: int) -> str:
 
 
 class Fold(Protocol):
-    """Something that events are folded into."""
+    """A state that events are folded into."""
 
     def apply(self, event: Event, same: bool, where: str) -> None:
         """Apply an event."""
 
     def picture(self) -> dict[str, Any]:
-        """Everything as plain data."""
+        """Return everything as plain data."""
 
 
 class OwnJournal:
@@ -73,7 +73,7 @@ class OwnJournal:
         self.live._apply(event, same, where)
 
     def picture(self) -> dict[str, Any]:
-        """Everything as the journal has it."""
+        """Return everything as the journal stores it."""
         live = self.live
         return {"kind": live.kind, "seed": live._seed, "every": live._every, "state": live.state()}
 
@@ -86,7 +86,7 @@ def _kind(name: str) -> type[Live]:
 
 
 def _code(body: dict[str, Any]) -> dict[str, Any]:
-    """Functions that the object had: they are never called here, as what they gave is in the log."""
+    """Return stand-ins for the object's functions: they are never called here, as their results are in the log."""
     made: Any = _kind(body["kind"])
     known = inspect.signature(made.from_state).parameters
     return {name: _never for name in FUNCTIONS if name in known and body["state"].get(name) is True}
@@ -97,7 +97,7 @@ def _never(*_: Any) -> Any:
 
 
 def fold_of(store: Store, stored: Stored, body: dict[str, Any], seq: int, made: int | None = None) -> Fold:
-    """What began with the event ``seq``, at the time ``made``, or with a snapshot of it, whose body this is."""
+    """Return the state that ``body`` holds: of the first event ``seq``, created at ``made``, or of a snapshot."""
     if "service" not in body:
         return OwnJournal(store, stored.id, body)
     learner = Learner.of(stored.name, stored.id, body, seq)
@@ -107,7 +107,7 @@ def fold_of(store: Store, stored: Stored, body: dict[str, Any], seq: int, made: 
 
 
 def check_store(store: Store) -> Iterator[Checked | str]:
-    """What is found about each learner, and then a line about each thing else that is wrong with the store."""
+    """Yield the result for each learner, then one line for each other problem of the store."""
     told: list[str] = []
     for stored in store.learners():
         checked = check_learner(store, stored)
@@ -117,7 +117,7 @@ def check_store(store: Store) -> Iterator[Checked | str]:
 
 
 def check_learner(store: Store, stored: Stored) -> Checked:
-    """Rebuild a learner in every way, and compare."""
+    """Rebuild a learner from every starting point, and compare."""
     floor = store.floor(stored.id).seq
     found = Checked(stored.name, first=floor)
     snapshots = sorted(store.snapshots(stored.id, found.problems), key=lambda one: one.seq)
@@ -137,7 +137,7 @@ def check_learner(store: Store, stored: Stored) -> Checked:
 def _replay(store: Store, stored: Stored, floor: int, snapshots: list[Snapshot], found: Checked) -> None:
     where = f"{store.place}: learner {stored.name}"
     waiting = list(snapshots)
-    folds: list[tuple[str, bool, Fold]] = []  # from where, whether this version wrote it, and what came of it
+    folds: list[tuple[str, bool, Fold]] = []  # start, whether this version wrote it, state
     for event in store.events(stored.id, floor - 1):
         found.events += 1
         for _, same, fold in folds:
@@ -171,7 +171,7 @@ def _replay(store: Store, stored: Stored, floor: int, snapshots: list[Snapshot],
 
 
 def differences(one: Any, other: Any, path: str = "") -> list[str]:
-    """The fields in which two states differ, in words."""
+    """Return the fields in which two states differ, in words."""
     if path in FREE:
         return []
     if isinstance(one, dict) and isinstance(other, dict):

@@ -1,8 +1,8 @@
 """The queue of rows, and the thread that writes all waiting rows in one transaction.
 
-The disk is the pacemaker: while one transaction is under way the next one gathers, and nobody lingers. After a failure
-nothing is written any more: what waits fails, and so does whatever comes later. Who owns the committer then throws the
-memory away, and begins anew from the store.
+The disk sets the pace: while one transaction is being written, rows for the next one collect; there is no other delay.
+After a failure nothing more is written: everything that waits fails, and so does everything that comes later. The owner
+of the committer must then discard its state in memory and read the store again.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from weakfeedback.journal.events import Row, StoreUnavailable
 from weakfeedback.journal.store import Store
 
 Job = Callable[[], Any]
-Watch = Callable[[float, int], None]  # seconds and events of a transaction
+Watch = Callable[[float, int], None]  # called with the seconds and events of a transaction
 Stored = Callable[[], None]
 Item = tuple[list[Row] | Job, asyncio.Future[Any], Stored | None]
 Done = list[tuple[asyncio.Future[Any], Any, Stored | None]]
 
 
 class Committer:
-    """Writes rows, and runs other jobs on the store, in the order in which they come."""
+    """Writes rows, and runs other jobs on the store, in order of arrival."""
 
     def __init__(
         self,
@@ -42,17 +42,17 @@ class Committer:
         self._queue: list[Item] = []
         self._error: BaseException | None = None
         self._stopping = False
-        self._idle = True  # the thread waits
+        self._idle = True  # the thread is waiting
         self._called = False  # it is about to be notified
         self._thread = threading.Thread(target=self._work, name="weakfeedback commit", daemon=True)
         self._thread.start()
 
     def commit(self, rows: list[Row], stored: Stored | None = None) -> asyncio.Future[Any]:
-        """Return the future that is done when the rows are stored, and ``stored`` called; from the loop's thread."""
+        """Return a future that is done once the rows are stored and ``stored`` was called; use the loop's thread."""
         return self._put(rows, stored)
 
     def run(self, job: Job) -> asyncio.Future[Any]:
-        """Return the future of what a job on the store returns, run after all that was put before it."""
+        """Return a future of the result of a job on the store; it runs after everything queued before it."""
         return self._put(job)
 
     def _put(self, item: list[Row] | Job, stored: Stored | None = None) -> asyncio.Future[Any]:
@@ -73,7 +73,7 @@ class Committer:
             self._wake.notify()
 
     def stop(self) -> None:
-        """Write all waiting rows, and end the thread; called from any other thread."""
+        """Write all waiting rows, and end the thread; call it from any other thread."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
@@ -146,4 +146,4 @@ def _resolve(done: Done) -> None:
 def _refuse(future: asyncio.Future[Any], error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)
-        future.exception()  # a client that has gone does not see the failure, which must not be logged as an error
+        future.exception()  # mark it as retrieved: if the client has gone, asyncio must not log it as an error

@@ -1,4 +1,4 @@
-"""The TOML file of a service, checked: every mistake is one line: file, key, value, what is allowed."""
+"""Read and check the TOML file of a service. Every mistake is one line: file, key, value, what is allowed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOP = ("server", "learner", "upstream")
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be used; one line."""
+    """A configuration that cannot be used; the message is one line."""
 
 
 @dataclass
@@ -45,12 +45,12 @@ class Settings:
     proxy_headers: list[str] = field(default_factory=list)
     tokens: list[Token] = field(default_factory=list)
     learners: list[tuple[str, Any]] = field(default_factory=list)  # name and configuration
-    upstreams: dict[str, Any] = field(default_factory=dict)  # of the proxy, by name
-    proxied: list[Any] = field(default_factory=list)  # learners whose stages are models of these
+    upstreams: dict[str, Any] = field(default_factory=dict)  # upstreams of the proxy, by name
+    proxied: list[Any] = field(default_factory=list)  # learners whose stages are models of these upstreams
     file: str = ""
 
     def check(self) -> None:
-        """Reject an address that others can reach without a token."""
+        """Reject an address that other machines can reach without a token."""
         if self.host not in LOOPBACK and not self.tokens:
             raise ConfigError(
                 f"host = {self.host!r} can be reached by others: it needs a [[server.token]] in the configuration"
@@ -58,7 +58,7 @@ class Settings:
 
 
 def read_settings(path: Path, environment: dict[str, str] | None = None) -> Settings:
-    """The settings in a file; ConfigError for any mistake."""
+    """Return the settings in a file; ConfigError for any mistake."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -202,7 +202,7 @@ class _Reader:
 
 
 def checked_learner(place: str, given: dict[str, Any]) -> Any:
-    """The configuration of a learner, or ConfigError with one line that begins with ``place``."""
+    """Return the configuration of a learner; ConfigError with one line that begins with ``place``."""
     try:
         return CONFIG.validate_python(given)
     except ValidationError as error:
@@ -235,7 +235,7 @@ def _model_of(kind: Any) -> list[str]:
 
 
 def is_name(name: Any) -> bool:
-    """Whether a learner can have this name."""
+    """Whether this is a valid name of a learner."""
     import re
 
     return isinstance(name, str) and re.match(NAME, name) is not None
@@ -253,13 +253,13 @@ def check_store(address: str) -> None:
 
 
 def opener(address: str) -> Callable[..., Store]:
-    """Opens the store at an address, as `Service` wants it."""
+    """Return the function that opens the store at an address, as `Service` expects it."""
     check_store(address)
     return partial(open_store, address)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Whether an address can be reached only from this machine."""
     if host in LOOPBACK:
         return True
     try:
@@ -269,9 +269,9 @@ def is_loopback(host: str) -> bool:
 
 
 async def settle(service: Any, learners: Iterable[tuple[str, Any]], file: str) -> None:
-    """Make the learners of a configuration, or compare them with those that are there.
+    """Create the learners of a configuration, or compare them with existing ones.
 
-    Other prices are taken from now on; any other difference is a ConfigError that names it.
+    Changed prices apply from now on; any other difference is a ConfigError that names it.
     """
     for name, config in learners:
         known = service.learners.get(name)
@@ -306,7 +306,7 @@ async def _compare(service: Any, known: Any, name: str, config: Any, file: str) 
 
 
 def _wrong(problem: Problem, file: str, name: str) -> Exception:
-    """A mistake of the configuration, unless the store is at fault, which passes."""
+    """Return a ConfigError for a problem of the configuration; return a problem of the store unchanged."""
     if problem.status == 503:
         return problem
     return ConfigError(f"{file}: learner {name}: {problem.detail}")

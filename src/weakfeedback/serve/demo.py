@@ -1,8 +1,8 @@
-"""``weakfeedback serve --demo``: learners that learn before your eyes, from made-up models; no key, no network.
+"""``weakfeedback serve --demo``: watch learners learn from simulated models; no key, no network.
 
-Three models answer made-up questions. How good they are stands here (`SKILLS`: the share of the questions that each
-answers rightly), and the learners are not told. An hour is played in a moment, so that the page has something to show;
-from then on questions go on to come.
+Three models answer made-up questions. `SKILLS` says how good they are (the share of questions that each answers
+correctly); the learners do not know it. An hour is simulated as fast as possible, so that the page has something to
+show; after that, questions keep coming.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from weakfeedback.serve.models import CONFIG, DecideRequest, FeedbackBatch, Feed
 from weakfeedback.serve.service import Service
 
 MODELS = ("rules", "small", "large")
-SKILLS = (0.72, 0.93, 0.98)  # share of the questions that each answers rightly
-WORSE = (0.72, 0.74, 0.98)  # after somebody has changed the small model
+SKILLS = (0.72, 0.93, 0.98)  # share of the questions that each answers correctly
+WORSE = (0.72, 0.74, 0.98)  # after the small model was changed
 PRICES = [0.0002, 0.002, 0.03]
 ERROR_COST = 0.25
 LABELS = ("billing", "delivery", "account", "other")
-NEEDS = {"north": 0.5, "south": 0.7, "east": 0.4, "west": 0.9}  # patrols from which nothing happens
+NEEDS = {"north": 0.5, "south": 0.7, "east": 0.4, "west": 0.9}  # patrols from which on nothing happens
 RISKS = {"north": 0.3, "south": 0.6, "east": 0.5, "west": 0.2}
-HISTORY = 60  # minutes that are played before the page is shown
+HISTORY = 60  # minutes that are simulated before the page is shown
 PER_MINUTE = 30  # questions to each learner
-SLOWER = 3  # this many times fewer for a learner that is asked after every answer
-PERIOD = 0.5  # seconds from one round of live questions to the next
+SLOWER = 3  # an adaptive learner, asked after every answer, gets this many times fewer questions
+PERIOD = 0.5  # seconds between rounds of live questions
 
 _priced = {"error_cost": ERROR_COST, "currency": "USD", "seed": 1}
 LEARNERS: dict[str, dict[str, Any]] = {
@@ -45,12 +45,12 @@ class Clock:
     """The clock of the service: in the past while history is simulated, then the real one."""
 
     def __init__(self) -> None:
-        self.behind = HISTORY * 60_000_000  # microseconds; 0 when the past is over
-        self.end = now()  # of the past
+        self.behind = HISTORY * 60_000_000  # microseconds behind the real time; 0 once the history is over
+        self.end = now()  # end of the history
         self._last = 0
 
     def __call__(self) -> int:
-        """Microseconds since 1970."""
+        """Return the time in microseconds since 1970."""
         told = self.end - self.behind if self.behind else now()
         self._last = max(self._last, told)
         return self._last
@@ -63,13 +63,13 @@ class World:
         self.dice = random.Random(seed)
 
     def answers(self, skills: tuple[float, ...], hardness: float | None = None) -> list[str]:
-        """What the models say to one question: each is right if the question is not too hard for it."""
+        """Return the models' answers to one question: each is right if the question is not too hard for it."""
         hard = self.dice.random() if hardness is None else hardness
         truth, wrong = self.dice.sample(LABELS, 2)
         return [truth if hard < skill else wrong for skill in skills]
 
     def observed(self, allocation: dict[str, float]) -> dict[str, float]:
-        """What happens where patrols are too few."""
+        """Return what happens at each place; nothing where there are enough patrols."""
         return {
             arm: float(given < NEEDS[arm] and self.dice.random() < RISKS[arm])
             for arm, given in allocation.items()
@@ -84,7 +84,7 @@ class Load:
         self.rounds = 0
 
     async def create(self) -> None:
-        """Make the learners, unless they are there."""
+        """Create the learners, unless they exist."""
         for name, config in LEARNERS.items():
             if name not in self.service.learners:
                 await self.service.create(name, CONFIG.validate_python(config))
@@ -137,17 +137,17 @@ class Load:
         return [said[model] for model in decision["call"]]
 
     async def play_past(self, clock: Clock, minutes: int = HISTORY) -> None:
-        """Play an hour as fast as it goes; in its last quarter somebody changes the small model of "changed"."""
+        """Play an hour as fast as possible; in its last quarter the small model of "changed" becomes worse."""
         for minute in range(minutes):
             clock.behind = (minutes - minute) * 60_000_000
             counts = {name: max(1, round(self.world.dice.gauss(PER_MINUTE, 6.0))) for name in LEARNERS}
             await self.ask(counts, changed=minute > 0.75 * minutes)
         clock.behind = 0
-        seconds = (clock() - clock.end) / 1e6  # that this has taken
+        seconds = (clock() - clock.end) / 1e6  # that the simulation has taken
         await self.ask({name: 1 + int(seconds * PER_MINUTE / 60.0) for name in LEARNERS}, changed=True)
 
     async def go_on(self) -> None:
-        """Ask a handful of questions from time to time, until the service ends."""
+        """Ask a few questions at intervals, until the service ends."""
         while self.service.state == "ready" and not self.service.draining:
             mean = PER_MINUTE * PERIOD / 60.0
             counts = {name: int(mean + self.world.dice.random()) for name in LEARNERS}
@@ -161,7 +161,7 @@ Part = Callable[[Service, Clock, Auth], Awaitable[dict[str, Any]]]
 
 
 async def questions(service: Service, clock: Clock, _: Auth) -> dict[str, Any]:
-    """The learners, an hour of history, and a continuous load."""
+    """Add the learners, an hour of history, and a continuous load."""
     load = Load(service)
     await load.create()
     await load.play_past(clock)
@@ -170,7 +170,7 @@ async def questions(service: Service, clock: Clock, _: Auth) -> dict[str, Any]:
 
 
 async def proxy(service: Service, _: Clock, auth: Auth) -> dict[str, Any]:
-    """A proxy with made-up language models, and questions that go through it."""
+    """Add a proxy with simulated language models, and questions that go through it."""
     from weakfeedback.serve.proxy.demo import add_demo
 
     return await add_demo(service, auth)
@@ -180,7 +180,7 @@ PARTS: list[Part] = [questions, proxy]
 
 
 def extension(clock: Clock) -> Callable[..., Awaitable[dict[str, Any]]]:
-    """The demo as an extension of the server."""
+    """Return the demo as an extension of the server."""
 
     async def extend(service: Service, auth: Auth, *_: Any) -> dict[str, Any]:
         found: dict[str, Any] = {"operations": [], "routes": []}

@@ -1,14 +1,14 @@
-"""Has the world changed? A detector for every pair of stages, on the stream of their comparisons.
+"""Drift detection: a detector for every pair of stages, on the stream of their comparisons.
 
-A Shiryaev-Roberts e-detector. The first 300 comparisons of a pair give a Clopper-Pearson interval [l, u] at level
-0.001, the baseline. From then on every alternative q has a sum that each comparison x (1 if they differed) renews::
+It is a Shiryaev-Roberts e-detector. The first 300 comparisons of a pair give a Clopper-Pearson interval [l, u] at level
+0.001, the baseline. After that, each comparison x (1 if they differed) updates one sum for every alternative q::
 
     M_q <- (M_q + 1) * (q / p)^x * ((1 - q) / (1 - p))^(1 - x)
 
 with p = u for the alternatives above u, p = l for those below l. The alarm is raised when the mean of the M_q reaches
-100,000, and a new baseline begins. While the share of differences stays inside [l, u] the mean number of comparisons
-to a false alarm is at least that. Large changes are found (5 % to 15 % within some hundreds of comparisons), small ones
-are not: for these there is USS-TS-drift.
+100,000, and a new baseline begins. While the share of differences stays inside [l, u], the mean number of comparisons
+until a false alarm is at least 100,000. Large changes are detected (5 % to 15 % within some hundreds of comparisons),
+small ones are not: use USS-TS-drift for these.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any
 from scipy.special import betaincinv
 
 BASELINE = 300  # comparisons
-LEVEL = 0.001  # of the interval that they give
+LEVEL = 0.001  # of the baseline interval
 ALARM = 100_000.0
 ABOVE = (0.03, 0.08, 0.2, 0.4)  # q = u + (1 - u) * these
 BELOW = (0.8, 0.5, 0.2)  # q = l * these
-KEPT = 100  # alarms of a pair that are remembered with their times
+KEPT = 100  # alarms per pair that are kept with their times
 
 Pair = tuple[int, int]
 
@@ -43,15 +43,15 @@ class Detector:
     def __init__(self) -> None:
         self.count = 0  # comparisons since the baseline began
         self.differed = 0  # differences in the baseline
-        self.sums: list[float] = []  # M_q; empty while the baseline is made
+        self.sums: list[float] = []  # M_q; empty while the baseline is being collected
         self._differ: list[float] = []  # the factors for x = 1 and x = 0
         self._agree: list[float] = []
-        self.alarms: list[int] = []  # times of the last ones
-        self.first = 0  # how many alarms there were before these
-        self.last: int | None = None  # when the current baseline began, by an alarm
+        self.alarms: list[int] = []  # times of the last alarms
+        self.first = 0  # number of alarms before these
+        self.last: int | None = None  # time of the alarm that began the current baseline
 
     def add(self, differed: bool, at: int) -> bool:
-        """Look at one comparison made ``at`` this time; return whether it raises the alarm."""
+        """Process one comparison made at time ``at``; return whether it raises the alarm."""
         self.count += 1
         if not self._differ:
             self.differed += bool(differed)
@@ -67,7 +67,7 @@ class Detector:
 
     @property
     def level(self) -> float:
-        """The mean of the sums as a share of what raises the alarm, from 0 to 1."""
+        """The mean of the sums as a share of the alarm threshold, from 0 to 1."""
         return sum(self.sums) / len(self.sums) / ALARM if self.sums else 0.0
 
     @property
@@ -81,7 +81,7 @@ class Detector:
         return self.first + len(self.alarms)
 
     def _freeze(self) -> None:
-        """Take the interval of the baseline, and set the sums to zero."""
+        """Compute the interval of the baseline, and set the sums to zero."""
         low, high = interval(self.differed, BASELINE)
         pairs = [(high + (1.0 - high) * step, high) for step in ABOVE if high < 1.0]
         pairs += [(low * part, low) for part in BELOW if low > 0.0]
@@ -132,14 +132,14 @@ class Drift:
         return self.detectors.setdefault(pair, Detector())
 
     def add(self, stages: Iterable[int], differ: Iterable[Iterable[int]], at: int) -> list[Pair]:
-        """Look at a comparison of these stages, of which the pairs ``differ`` differed; return who raised the alarm."""
+        """Process a comparison of these stages; the pairs ``differ`` differed. Return the pairs that raise an alarm."""
         differed = {(i, j) for i, j in differ}
         called = sorted(stages)
         pairs = [(i, j) for k, j in enumerate(called) for i in called[:k]]
         return [pair for pair in pairs if self.detector(pair).add(pair in differed, at)]
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row per pair, as a report shows it; ``alarm`` while the pair is not watched again after one."""
+        """Return one row per pair for a report; ``alarm`` is set after an alarm until the new baseline is complete."""
         return [
             {
                 "pair": list(pair),
@@ -153,7 +153,7 @@ class Drift:
         ]
 
     def marks(self) -> list[tuple[int, Pair]]:
-        """Return the alarms that are remembered, by time."""
+        """Return the alarms that are kept, by time."""
         return sorted((at, pair) for pair, detector in self.detectors.items() for at in detector.alarms)
 
     def state(self) -> list[Any]:
@@ -173,7 +173,7 @@ class Drift:
 
 
 def interval(count: int, tries: int, level: float = LEVEL) -> tuple[float, float]:
-    """Return the exact interval of a share by Clopper and Pearson, of confidence ``1 - level``.
+    """Return the exact Clopper-Pearson interval of a share, with confidence ``1 - level``.
 
     >>> low, high = interval(15, 300)
     >>> round(low, 4), round(high, 4)

@@ -1,4 +1,4 @@
-"""A saved live object becomes a learner of a store."""
+"""Import a saved live object into a store, as a learner."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def import_state(
     parts: Sequence[str] | None = None,
     clock: Clock = now,
 ) -> Learner:
-    """Make a learner of the file that ``save`` of a live object wrote; it continues where that object stopped.
+    """Create a learner from a file written by ``save`` of a live object; it continues where that object stopped.
 
     Arguments:
-        parts: the names of its stages, models or arms; numbers, or what the file says, by default.
+        parts: the names of its stages, models or arms; by default the names in the file, or numbers.
 
-    Raises ValueError in one line for a file that cannot become a learner, and for a name that is taken.
+    Raises ValueError with one line for a file that cannot become a learner, and for a name that is taken.
     """
     if re.match(NAME, name) is None:
         raise ValueError(f"a name must match {NAME}, got {name!r:.70}")
@@ -52,7 +52,7 @@ def import_state(
 
 
 def read_any(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
-    """The kind and the state of a saved object."""
+    """Return the kind and the state of a saved object."""
     for kind in CONFIGURED:
         try:
             return kind, storage.read(path, kind)

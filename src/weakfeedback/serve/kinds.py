@@ -1,4 +1,4 @@
-"""The kinds of learners: how each is made from its configuration, asked, taught and shown."""
+"""The kinds of learners: how each is created from its configuration, asked, taught and shown."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from weakfeedback.live.stopping import alone
 from weakfeedback.serve.models import STAGES_LIMIT, CalibrateRequest, FeedbackRequest, Problem, TellRequest
 from weakfeedback.serve.outputs import Comparator, digest_of
 
-ASIDE = {"id", "dry_run"}  # fields of a feedback that are no content
+ASIDE = {"id", "dry_run"}  # fields of a feedback that are not content
 
 
 class Kind:
-    """One kind of learner, with the configuration of one of them."""
+    """One kind of learner, with the configuration of one learner."""
 
     name: ClassVar[str]
     live: ClassVar[type[Live]]
@@ -51,7 +51,7 @@ class Kind:
         return list(getattr(self.config, self._parts))
 
     def make(self, seed: int, compiled: bool) -> Live:
-        """A live object as it is born; ValueError for a configuration that cannot be."""
+        """Return a new live object; ValueError for an impossible configuration."""
         raise NotImplementedError
 
     def code(self) -> dict[str, Any]:
@@ -59,13 +59,13 @@ class Kind:
         return {}
 
     def again(self, state: dict[str, Any], compiled: bool) -> Live:
-        """The live object that gave ``state``."""
+        """Return the live object restored from ``state``."""
         made: Any = self.live
         found: Live = made.from_state(state, compiled=compiled, **self.code())
         return found
 
     def checked_context(self, live: Any, context: Sequence[float] | None) -> tuple[Any, ...]:
-        """The arguments of ``decide``; a problem if the context does not fit."""
+        """Return the arguments of ``decide``; Problem if the context does not fit."""
         if context is not None:
             raise Problem(
                 "wrong_context", f"context must be left out for a {self.name} learner", field="context"
@@ -73,15 +73,15 @@ class Kind:
         return ()
 
     def is_same(self, live: Any, body: dict[str, Any], context: Sequence[float] | None) -> bool:
-        """Whether a decision, by its event, was asked for in this way."""
+        """Whether the event of a decision belongs to a request with this context."""
         return context is None
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
-        """What a client is told of a decision, from its event."""
+        """Return what a client is told about a decision, from its event."""
         raise NotImplementedError
 
     def stage(self, body: dict[str, Any]) -> str:
-        """The name of the stage that answers, from the event of a decision."""
+        """Return the name of the stage that answers, from the event of a decision."""
         raise NotImplementedError
 
     def waits(self, body: dict[str, Any]) -> bool:
@@ -89,11 +89,11 @@ class Kind:
         return True
 
     def digest(self, given: FeedbackRequest) -> str:
-        """What is remembered of a feedback."""
+        """Return the digest under which a feedback is stored."""
         return digest_of({name: getattr(given, name) for name in given.model_fields_set - ASIDE})
 
     def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
-        """Teach a pending decision what was seen."""
+        """Learn the feedback of a pending decision."""
         raise NotImplementedError
 
     def wants(self, live: Any, id: int, given: FeedbackRequest) -> bool:
@@ -109,7 +109,7 @@ class Kind:
         raise Problem("not_offered", f"a {self.name} learner has no warm start")
 
     def report(self, live: Any) -> dict[str, Any]:
-        """The part of a report that is this kind's own."""
+        """Return the part of a report that is specific to this kind."""
         report = live.report()
         return {
             "policy": report.policy,
@@ -125,7 +125,7 @@ class Kind:
 
 
 class Compared(Kind):
-    """Kinds that learn from answers that differ."""
+    """Base class of the kinds that learn from differences between answers."""
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -137,7 +137,7 @@ class Compared(Kind):
         return {**policy, **options, "seed": seed, "compiled": compiled, "remember": 0}
 
     def seen(self, given: FeedbackRequest, numbers: Sequence[int]) -> tuple[Any, Any, list[Any] | None]:
-        """Pairs, or distances, and the labels if there are any, of the stages ``numbers`` that were called."""
+        """Return pairs, or distances, and any labels, of the called stages ``numbers``."""
         ways = [field for field in ("outputs", "differ", "distance") if getattr(given, field) is not None]
         if len(ways) != 1:
             raise Problem(
@@ -161,7 +161,7 @@ class Compared(Kind):
         return [tuple(pair) for pair in given.differ or ()], None, None
 
     def check_number(self, outputs: list[Any], numbers: Sequence[int]) -> None:
-        """Reject a number of outputs other than the one requested."""
+        """Reject outputs if there is not one for each stage called."""
         if len(outputs) != len(numbers):
             which = (
                 f"the stages 0 to {numbers[-1]}" if self._parts == "stages" else f"the models {list(numbers)}"
@@ -173,7 +173,7 @@ class Compared(Kind):
             )
 
     def rows(self, outputs: list[list[Any]]) -> list[list[Any]]:
-        """Rows of a warm start as labels."""
+        """Return the rows of a warm start as labels."""
         K = len(self.names)
         for row, given in enumerate(outputs):
             if len(given) != K:
@@ -187,7 +187,7 @@ class Compared(Kind):
     def pairs(
         self, report: Any, compared: np.ndarray, costs: Sequence[float], error: float
     ) -> list[dict[str, Any]]:
-        """How often pairs differed, and above which share the later one pays."""
+        """Return how often pairs differed, and above which share the later stage pays."""
         K = len(costs)
         return [
             {
@@ -204,7 +204,7 @@ class Compared(Kind):
 
 
 class CascadeKind(Compared):
-    """Stages of rising cost, all up to the chosen one called."""
+    """Stages of rising cost; all stages up to the chosen one are called."""
 
     name = "cascade"
     live: ClassVar[type[Live]] = Cascade
@@ -243,7 +243,7 @@ class CascadeKind(Compared):
             raise Problem(code, str(error)) from None
 
     def _bought(self, given: FeedbackRequest, labels: list[Any] | None, called: int) -> Any:
-        """Which of the answers a label says are right."""
+        """Return which of the answers are right according to a label."""
         right = given.right
         if "label" in given.model_fields_set:
             if labels is None or right is not None:
@@ -378,13 +378,13 @@ class AdaptiveKind(CascadeKind):
         return Cascade.from_state(state, compiled=compiled)
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
-        return {"stage": 0, "name": self.names[0], "call": self.names[:1]}  # of a round that begins
+        return {"stage": 0, "name": self.names[0], "call": self.names[:1]}  # at the start of a round
 
     def digest(self, given: FeedbackRequest) -> str:
         raise Problem("not_offered", "an adaptive learner is told each output as it comes: use tell")
 
     def output(self, given: TellRequest) -> Any:
-        """An output as the live object takes it."""
+        """Return an output in the form that the live object expects."""
         label = self.comparator.labels("output", [given.output])[0]
         told = label
         if given.score is not None:
@@ -399,7 +399,7 @@ class AdaptiveKind(CascadeKind):
         return told if given.cost is None else Costed(told, given.cost)
 
     def tell(self, live: Any, id: int, given: TellRequest) -> tuple[int | None, int | None]:
-        """Tell an output of a round that is open; return the next stage, or the one whose answer counts."""
+        """Tell an output of an open round; return the next stage, or the one whose answer counts."""
         try:
             step = live.tell(id, self.output(given), given.stage)
         except FeedbackConflict as error:
@@ -409,7 +409,7 @@ class AdaptiveKind(CascadeKind):
         return step.stage, None if step.answer is None else step.answer.arm
 
     def calibrate(self, live: Any, given: CalibrateRequest) -> None:
-        """Learn from labelled rows how far the last stage can be believed."""
+        """Learn from labelled rows how far the last stage can be trusted."""
         rows = self.rows(given.outputs)
         truth = self.comparator.labels("truth", given.truth)
         try:
@@ -553,18 +553,18 @@ KINDS: dict[str, type[Kind]] = {
 
 
 def kind_of(config: Any) -> Kind:
-    """The kind of learner that a configuration asks for; a problem if it cannot be."""
+    """Return the kind of learner for a configuration; Problem if it is impossible."""
     return KINDS[config.kind](config)
 
 
 def same_output(output: Any, body: dict[str, Any]) -> bool:
-    """Whether an output is the one that the event of a telling has."""
+    """Whether an output is the one recorded in the event of a ``tell``."""
     told = alone(output)
     return (told.digest, told.known_score, told.cost) == (body["digest"], body.get("score"), body.get("cost"))
 
 
 def _options(options: dict[str, Any]) -> dict[str, Any]:
-    """Options of a policy: numbers, texts, bools and lists of these; none that the service sets itself."""
+    """Return the checked options of a policy: numbers, texts, bools and lists of these; none that the service sets."""
     own = {
         "seed",
         "compiled",

@@ -1,8 +1,8 @@
-"""One learner: a live object, the queue of its events, and what the service counts beside it.
+"""One learner: a live object, the queue of its events, and the service's own counters.
 
-Every change is an event. When it happens, the live object makes it and `Learner.see` counts it; when the store is
-read again, `Learner.apply` lets the live object make it once more, and the same `see` counts it. Nothing else
-changes a learner, so that both ways lead to the same one.
+Every change is an event. When it happens, the live object makes the change and `Learner.see` counts it. When the
+store is read again, `Learner.apply` lets the live object repeat the change, and the same `see` counts it. Nothing
+else changes a learner, so both ways lead to the same state.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from weakfeedback.serve.models import (
 )
 from weakfeedback.serve.watch import RESULTS, Watch
 
-SNAPSHOT = 10_000  # events from one snapshot to the next
-SAMPLED = 32  # one in this many light steps is timed, and this many at the start
-HEAVY = 0.0005  # seconds of a step, on average, above which it is done in a thread
-WEIGHT = 0.1  # of the latest step that was timed in the moving average
-AUDITS = 100  # that are remembered
-ITEM = "\x1f"  # between an idempotency key and the number of a decision of several
-OWN = ("archive", "audit", "serve")  # kinds of events that only the service knows
+SNAPSHOT = 10_000  # events between snapshots
+SAMPLED = 32  # the first steps, this many, are timed; then one in this many light steps
+HEAVY = 0.0005  # average seconds per step above which steps run in a thread
+WEIGHT = 0.1  # of the latest timed step in the moving average
+AUDITS = 100  # that are kept in memory
+ITEM = "\x1f"  # separates an idempotency key from the number of the decision within a batch
+OWN = ("archive", "audit", "serve")  # kinds of events that only the service writes
 KEYED = ("decide", "warm", "begin", "calibrate")  # kinds of events of a live object that can have a key
 # parts of the bodies of events that only the service reads
 EXTRA = {"feedback": ("outputs", "spent", "tokens"), "warm": ("digest",), "calibrate": ("digest",)}
@@ -44,24 +44,24 @@ Clock = Callable[[], int]
 
 
 def now() -> int:
-    """Microseconds since 1970."""
+    """Return the time in microseconds since 1970."""
     return time.time_ns() // 1000
 
 
 class Observer(Protocol):
-    """Something that watches the events of a learner: minutes, detectors of drift."""
+    """An observer of a learner's events, such as sums by minute and drift detectors."""
 
     def see(self, event: Event, learner: Learner) -> None:
         """Observe an event, new or replayed."""
 
     def state(self) -> Any:
-        """Everything as plain JSON data, for a snapshot."""
+        """Return everything as plain JSON data, for a snapshot."""
 
     def restore(self, state: Any) -> None:
-        """Continue from what ``state`` gave."""
+        """Continue from a result of ``state``."""
 
 
-OBSERVERS: dict[str, Callable[[Learner], Observer]] = {"watch": Watch.of}  # by name, made for every learner
+OBSERVERS: dict[str, Callable[[Learner], Observer]] = {"watch": Watch.of}  # by name, made for each learner
 
 
 class Outbox:
@@ -86,7 +86,7 @@ class Outbox:
         key: str | None = None,
         ahead: int = 0,
     ) -> Row:
-        """The row of an event to come, ``ahead`` others before it."""
+        """Return the row of a future event that comes after ``ahead`` others."""
         if kind in KEYED:
             key = self.key
         if self.extra and kind in EXTRA:
@@ -98,18 +98,18 @@ class Outbox:
         return row
 
     def note(self, row: Row, _: str | None = None) -> None:
-        """Queue an event; a repetition has no effect."""
+        """Queue an event; queueing it twice has no effect."""
         seq, at, kind, decision, key = row[1:6]
         if seq > self.last_seq:
             self._noted.append((row, Event(seq, at, kind, decision, key, self._bodies.pop(seq))))
             self.last_seq = seq
 
     def append(self, kind: str, body: dict[str, Any], key: str | None = None) -> None:
-        """Queue an event of the service's own."""
+        """Queue an event of the service itself."""
         self.note(self.prepare(kind, body, key=key))
 
     def take(self) -> list[tuple[Row, Event]]:
-        """What was queued since the last time."""
+        """Return what was queued since the last call."""
         taken, self._noted = self._noted, []
         self._bodies.clear()
         return taken
@@ -118,11 +118,11 @@ class Outbox:
         """Do nothing: the committer writes."""
 
     def wants_snapshot(self) -> bool:
-        """Never: the service takes them."""
+        """Return False: the service takes snapshots."""
         return False
 
     def is_time_to_look(self) -> bool:
-        """Never: the service's clock does."""
+        """Return False: the service itself checks for expired decisions."""
         return False
 
 
@@ -140,15 +140,15 @@ class Learner:
         self.revision = 1
         self.archived = False
         self.counts = dict.fromkeys(("decided", "feedback", "cancelled", "expired"), 0)
-        self.refused = dict.fromkeys(RESULTS, 0)  # or repeated, since the start: these are no events
+        self.refused = dict.fromkeys(RESULTS, 0)  # or repeated, since the start: these are not events
         self.stops: dict[str, int] = {}  # decisions by the stage that answers
-        self.opened: dict[int, int] = {}  # when the pending decisions were made, the oldest first
+        self.opened: dict[int, int] = {}  # when each pending decision was made, oldest first
         self.audits: dict[int, dict[str, Any]] = {}
         self.step_seconds = 0.0  # moving average
         self.steps = 0  # since the start
         self.observers = {name: make(self) for name, make in OBSERVERS.items()}
         # what is not in the store yet
-        self._committer: Committer | None = None  # to whom its events are handed
+        self._committer: Committer | None = None  # receives its events
         self.committed = -1
         self.ends: dict[int, Event] = {}
         self.keys: dict[str, Event] = {}
@@ -163,40 +163,40 @@ class Learner:
 
     @property
     def heavy(self) -> bool:
-        """Whether its steps belong into a thread."""
+        """Whether its steps should run in a thread."""
         return self.step_seconds > HEAVY
 
     def is_timed(self) -> bool:
-        """Whether the next step is to be timed: the first ones, and then some."""
+        """Whether to time the next step: the first ones, then a sample."""
         self.steps += 1
         return self.steps <= SAMPLED or self.steps % SAMPLED == 0
 
     def timed(self, seconds: float) -> None:
-        """Record how long a step took; the first one counts in full."""
+        """Record how long a step took; the first one sets the average."""
         known = self.step_seconds
         self.step_seconds = known + WEIGHT * (seconds - known) if known else seconds
 
-    # -- beginning, and beginning again
+    # -- creation and recovery
 
     def begin(self) -> None:
-        """Queue the event that makes the learner."""
+        """Queue the event that creates the learner."""
         self.outbox.append("create", self.picture())
         self.attach()
         self._settle()
 
     def attach(self) -> None:
-        """Let the changes of the live object be queued from now on."""
+        """Queue the changes of the live object from now on."""
         self.live._journal = self.live._log = self.outbox
 
     def become(self, live: Live) -> None:
-        """Continue with another object of the same state, and the explanations of the last decisions."""
+        """Continue with another object of the same state; keep the explanations of the last decisions."""
         live._seed, live._every = self.live._seed, self.live._every
         live._records = self.live._records
         self.live = live
         self.attach()
 
     def picture(self) -> dict[str, Any]:
-        """All that recovery needs to begin with, for a snapshot or the first event."""
+        """Return everything that recovery starts from, for a snapshot or the first event."""
         live = self.live
         told = {"kind": live.kind, "package": __version__, "seed": live._seed, "every": 1}
         own = {
@@ -213,7 +213,7 @@ class Learner:
 
     @classmethod
     def of(cls, name: str, id: int, body: dict[str, Any], seq: int, clock: Clock = now) -> Learner:
-        """The learner that gave a picture, as it was after event ``seq``; interpreted, and not yet attached."""
+        """Return the learner of a picture, as it was after event ``seq``; not compiled, and not yet attached."""
         config = CONFIG.validate_python(body["config"])
         live = kind_of(config).again(body["state"], False)
         live._seed, live._every = body["seed"], body["every"]
@@ -274,7 +274,7 @@ class Learner:
     # -- steps: each changes the learner, or raises a Problem and changes nothing
 
     def decide(self, contexts: Sequence[Any], key: str | None = None) -> list[Event]:
-        """As many decisions as there are contexts, all or none."""
+        """Make one decision for each context, all or none."""
         if self.archived:
             raise Problem("archived", f"learner {self.name} is archived and makes no more decisions")
         live, kind, count = self.live, self.kind, len(contexts)
@@ -297,7 +297,7 @@ class Learner:
         return self._settle()
 
     def _check_room(self, count: int) -> None:
-        """Refuse more decisions than may be open."""
+        """Refuse decisions beyond the limit of open ones."""
         waiting = self.live._ledger.waiting
         if not self.live._delay_safe and (waiting or count > 1):
             if waiting:
@@ -343,7 +343,7 @@ class Learner:
 
     @contextlib.contextmanager
     def _keyed(self, key: str | None, digest: str | None) -> Iterator[None]:
-        """Keep a key with the next event, and the digest of what came with the key."""
+        """Store a key with the next event, and the digest of the request that had the key."""
         self.outbox.key = key
         self.outbox.extra = {} if digest is None else {"digest": digest}
         try:
@@ -354,7 +354,7 @@ class Learner:
     def feedback(
         self, id: int, given: FeedbackRequest, digest: str, extra: dict[str, Any] | None = None
     ) -> Event:
-        """Learn what was seen under a pending decision; ``extra`` is kept with it, as `EXTRA` names it."""
+        """Learn the feedback of a pending decision; ``extra`` is stored with it, under the names in `EXTRA`."""
         self.outbox.extra = dict(extra or {})
         if self.config.keep_outputs and given.outputs is not None:
             self.outbox.extra["outputs"] = given.outputs
@@ -365,12 +365,12 @@ class Learner:
         return self._settle()[-1]
 
     def cancel(self, id: int, cost: float, reason: str) -> list[Event]:
-        """Take a decision back; nothing comes of it if it cannot be."""
+        """Cancel a decision; return no events if that is not possible."""
         self.live._close([id], cost, "cancel", reason)
         return self._settle()
 
     def expire(self, before: int) -> list[Event]:
-        """Let pending decisions expire that were made at ``before`` or earlier."""
+        """Expire pending decisions that were made at ``before`` or earlier."""
         old = []
         for id, at in self.opened.items():
             if at > before:
@@ -400,18 +400,18 @@ class Learner:
         return self._settle()
 
     def archive(self) -> list[Event]:
-        """Make no more decisions."""
+        """Stop making decisions."""
         if not self.archived:
             self.outbox.append("archive", {})
         return self._settle()
 
     def serve(self, body: dict[str, Any]) -> list[Event]:
-        """Note a request that was answered without comparison: accounts only."""
+        """Record a request that was answered without comparison; it changes only the accounts."""
         self.outbox.append("serve", body)
         return self._settle()
 
     def audit(self, body: dict[str, Any], key: str | None = None) -> list[Event]:
-        """Keep a step of an audit."""
+        """Record a step of an audit."""
         self.outbox.append("audit", body, key)
         return self._settle()
 
@@ -438,7 +438,7 @@ class Learner:
     # -- committing
 
     def submit(self, committer: Committer) -> asyncio.Future[Any] | None:
-        """Hand all that is not handed over yet to the committer; return a future of its commit."""
+        """Hand all new events to the committer; return a future of their commit."""
         if not self._batch:
             return self.commit()
         rows, self._batch = self._batch, []
@@ -447,13 +447,13 @@ class Learner:
         return committer.commit(rows, lambda: self._stored(events))
 
     def commit(self) -> asyncio.Future[Any] | None:
-        """Return a future, of one's own, of the commit of all that was handed over; None if it is stored."""
+        """Return a new future of the commit of everything handed over; None if all of it is stored."""
         if self._committer is None or self.committed == self.seq:
             return None
         return self._committer.commit([])
 
     def _stored(self, events: list[Event]) -> None:
-        """Forget what was only remembered until it is in the store."""
+        """Forget what is kept in memory only until it is in the store."""
         for event in events:
             if event.kind in ENDS:
                 self.ends.pop(event.decision, None)  # type: ignore[arg-type]
@@ -462,24 +462,24 @@ class Learner:
         self.committed = events[-1].seq
 
     def wants_snapshot(self) -> bool:
-        """Whether there are many events since the last one."""
+        """Whether there are enough events since the last snapshot."""
         return self.seq - self.pictured >= SNAPSHOT
 
     # -- what can be seen
 
     def results(self) -> dict[str, int]:
-        """Feedbacks by what came of them; what was refused or repeated since the start."""
+        """Return the feedbacks by result; those refused or repeated count since the start of the process."""
         return {"accepted": self.counts["feedback"], **self.refused}
 
     def note_refused(self, result: str) -> None:
-        """Count a feedback that changed nothing: a duplicate, a conflict, or one that came late."""
+        """Count a feedback that changed nothing: a duplicate, a conflict, or a late one."""
         self.refused[result] += 1
         watch = self.observers.get("watch")
         if isinstance(watch, Watch) and not self.lock.locked():  # a running step may be in another thread
             watch.note(self.outbox._clock(), result)
 
     def settings(self) -> dict[str, Any]:
-        """The configuration with the current prices; the seed stays in the log."""
+        """Return the configuration with the current prices and without the seed, which stays in the log."""
         told: dict[str, Any] = self.config.model_dump(mode="json", exclude={"seed"})
         for field, own in (("stage_costs", "_prices"), ("prices", "_prices"), ("error_cost", "_error_cost")):
             if field in told:

@@ -1,4 +1,4 @@
-"""Prometheus metrics. Counters of learners are read on request, so that rounds pay nothing."""
+"""Prometheus metrics. Counters of learners are read on request, so that they cost nothing per round."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PREFIX = "weakfeedback_"
 
 
 class Buckets:
-    """A histogram that one thread counts in, without a lock."""
+    """A histogram for one thread, without a lock."""
 
     def __init__(self, limits: Sequence[float]) -> None:
         self._limits, self._counts, self._sum = limits, [0] * (len(limits) + 1), 0.0
@@ -31,7 +31,7 @@ class Buckets:
         self._sum += value
 
     def told(self) -> tuple[list[tuple[str, float]], float]:
-        """The counts up to each limit, and the sum."""
+        """Return the cumulative counts up to each limit, and the sum."""
         names = [*(floatToGoString(limit) for limit in self._limits), "+Inf"]
         return list(zip(names, accumulate(self._counts))), self._sum
 
@@ -54,7 +54,7 @@ class Metrics:
         self._service: Any = None
 
     def watch(self, service: Any) -> None:
-        """Tell of the learners of this service."""
+        """Report the learners of this service."""
         self._service = service
         self.registry.register(self)
 
@@ -76,11 +76,11 @@ class Metrics:
         known.observe(seconds)
 
     def text(self) -> bytes:
-        """Everything, as Prometheus reads it."""
+        """Return everything in the text format of Prometheus."""
         return generate_latest(self.registry)
 
     def collect(self) -> Iterable[Any]:
-        """What the learners know, read now."""
+        """Yield the current metrics of the service and its learners."""
         service = self._service
         yield from self._histograms()
         yield _gauge("owner", "Whether this process owns the store.", float(service.state == "ready"))

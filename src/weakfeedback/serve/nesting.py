@@ -1,4 +1,4 @@
-"""How deeply JSON may be nested, so that nothing that walks through it runs out of stack."""
+"""The limit on the nesting of JSON, so that no recursive code runs out of stack."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ DEEP = 128  # levels of lists and objects; orjson writes 254
 
 
 def is_deep(raw: bytes, data: Any) -> bool:
-    """Whether ``data``, read from ``raw``, is nested more deeply than that."""
+    """Whether ``data``, parsed from ``raw``, is nested more deeply than `DEEP`."""
     if raw.count(b"[") + raw.count(b"{") <= DEEP:  # nearly always
         return False
     level = [data]

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made of the table of operations and their models, with the examples that people read first."""
+"""The OpenAPI document, built from the table of operations and their models, with examples."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEY = {
     "description": "The same key gives the same result, so that a request whose answer was lost can be repeated.",
 }
 LIMITS = (("minimum", ">="), ("exclusiveMinimum", ">"), ("maximum", "<="), ("exclusiveMaximum", "<"))
-# by operation: a body, and what is answered to it
+# by operation: a request body, and the answer to it
 EXAMPLES: dict[str, tuple[Any, Any]] = {
     "create": (
         {
@@ -92,7 +92,7 @@ PAGES = {
 
 
 def document(operations: Iterable[Operation], *, chat: bool = False) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document of these operations, with ``chat`` also of the proxy's routes."""
+    """Return the OpenAPI 3.1 document of these operations; with ``chat`` it includes the proxy's routes."""
     table = list(operations)
     adapters = [(f"{kind} {n}", mode, _adapter(model)) for n, kind, mode, model in _models(table)]
     schemas, shared = TypeAdapter.json_schemas(
@@ -229,7 +229,7 @@ def _problems(codes: Iterable[str], scope: str, learner: bool = False) -> dict[s
 
 
 def sections(made: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return one entry for every operation of a document, as its page shows them."""
+    """Return one entry for every operation of a document, as the page shows them."""
     found = []
     for path, methods in made["paths"].items():
         for method, one in methods.items():
@@ -256,7 +256,7 @@ def sections(made: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _fields(schema: Any, made: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the fields of an object, or of each of several, with their types in words."""
+    """Return the fields of an object, or of each alternative, with their types in words."""
     if schema is None:
         return []
     shared = made["components"]["schemas"]

@@ -1,4 +1,4 @@
-"""Outputs as they are sent: canonical, compared, and known by a digest."""
+"""Outputs as clients send them: canonical form, comparison and digest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEEP = 20  # a label may be nested
 
 
 def canonical(value: Any) -> str:
-    """JSON in ASCII with sorted keys, in which numbers that are equal look the same.
+    """Return ASCII JSON with sorted keys, in which equal numbers look the same.
 
     >>> canonical({"b": 1.0, "a": [True, 1]})
     '{"a":[true,1],"b":1}'
@@ -35,7 +35,7 @@ def _by_value(value: Any) -> Any:
 
 
 def digest_of(value: Any) -> str:
-    """What tells a repeated answer from a contradiction: 16 bytes over the canonical JSON."""
+    """Return a 16-byte digest of the canonical JSON, which tells a repeated answer from a contradiction."""
     return blake2b(canonical(value).encode("ascii"), digest_size=16).hexdigest()
 
 
@@ -67,7 +67,7 @@ def _depth(value: Any, depth: int = 0) -> int:
 
 
 class Comparator:
-    """Says which of the outputs differ, or how far apart they are, as the configuration of a learner tells."""
+    """Finds which outputs differ, or how far apart they are, as configured for a learner."""
 
     def __init__(self, compare: Compare) -> None:
         self.metric: Metric | None = None
@@ -80,13 +80,13 @@ class Comparator:
             self._label = _as_number
 
     def labels(self, field: str, outputs: list[Any]) -> list[Any]:
-        """What is compared, by ``==``."""
+        """Return the labels of outputs, which are compared by ``==``."""
         check_labels(field, outputs)
         label = self._label
         return [label(field, output) for output in outputs]
 
     def differ(self, labels: list[Any], numbers: Sequence[int]) -> list[tuple[int, int]]:
-        """The pairs of stages, which have these numbers, that differ."""
+        """Return the pairs of stages that differ; ``numbers`` are the numbers of the stages."""
         if len(set(labels)) == 1:
             return []
         size = len(labels)
@@ -98,7 +98,7 @@ class Comparator:
         ]
 
     def far(self, labels: list[Any]) -> list[float]:
-        """How far apart the pairs (0, 1), (0, 2), ..., (1, 2), ... are; with a metric."""
+        """Return the distances of the pairs (0, 1), (0, 2), ..., (1, 2), ...; needs a metric."""
         assert self.metric is not None
         matrix = distances(labels, self.metric)
         found: list[float] = matrix[np.triu_indices(len(labels), 1)].tolist()
@@ -118,7 +118,7 @@ class Comparator:
 
 
 def _plain(_: str, output: Any) -> Any:
-    """Texts as they are; other values by their canonical JSON, marked so that no text is taken for one."""
+    """Return a text as it is, any other value as canonical JSON, marked so that no text can equal it."""
     return output if type(output) is str else "\0" + canonical(output)
 
 

@@ -1,4 +1,4 @@
-"""Recovery of learners: the newest valid snapshot, and every later event replayed and compared."""
+"""Recovery of learners: load the newest valid snapshot, then replay and compare every later event."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Recovered:
     """The result of recovery."""
 
     learners: list[Learner] = field(default_factory=list)
-    empty: dict[str, int] = field(default_factory=dict)  # learners that were named and never made
+    empty: dict[str, int] = field(default_factory=dict)  # learners that were named but never created
     events: int = 0
     warnings: list[str] = field(default_factory=list)  # one line each; includes decisions that differ now
     differences: int = 0
 
 
 def recover_all(store: Store, *, trust: bool = False, clock: Clock = now) -> Recovered:
-    """All learners of a store. JournalError names the first learner and event that cannot be made again."""
+    """Recover all learners of a store. JournalError names the first learner and event that cannot be replayed."""
     found = Recovered()
     for stored in store.learners():
         if store.last(stored.id)[0] < 0:  # the process ended before the learner was created
@@ -38,7 +38,7 @@ def recover_all(store: Store, *, trust: bool = False, clock: Clock = now) -> Rec
 def recover(
     store: Store, stored: Stored, found: Recovered, *, trust: bool = False, clock: Clock = now
 ) -> Learner:
-    """Recover one learner; with ``trust`` logged decisions stand where they would differ now."""
+    """Recover one learner; with ``trust``, logged decisions are kept where they would differ now."""
     where = f"learner {stored.name}"
     damaged: list[str] = []
     start: tuple[dict[str, Any], int, str] | None = None

@@ -1,6 +1,6 @@
-"""What happened in each minute: sums by minute and column, for seven days, in bounded memory.
+"""Time series: sums by minute and column, for seven days, in bounded memory.
 
-The last quarter of an hour is kept in steps of five seconds too, for a page that is looked at while things happen.
+The last quarter of an hour is also kept in steps of five seconds, for a page that shows live updates.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-MINUTE = 60_000_000  # microseconds, as events count time
+MINUTE = 60_000_000  # microseconds, the unit of the times of events
 KEPT = 7 * 24 * 60  # minutes
-FINE = 5  # seconds of a fine step
-FINE_KEPT = 180  # such steps
+FINE = 5  # seconds per fine step
+FINE_KEPT = 180  # fine steps
 PER_MINUTE = 60 // FINE
 
 
 class Series:
-    """Sums by minute. Minutes in which nothing happened take no room.
+    """Sums by minute. Minutes in which nothing happened take no memory.
 
     >>> series = Series(["decisions", "spent"])
     >>> series.add(60_000_000, "decisions")
@@ -41,11 +41,11 @@ class Series:
         return [float(number)] + [0.0] * (self._width - 1)
 
     def add(self, at: int, column: str, amount: float = 1.0) -> None:
-        """Add an amount at ``at``, microseconds since 1970, which must not decrease."""
+        """Add an amount at time ``at`` (microseconds since 1970), which must not decrease."""
         self.row(at)[self.place[column]] += amount
 
     def row(self, at: int) -> list[float]:
-        """Return the open row for the time ``at``; add to it by ``place``."""
+        """Return the open row for the time ``at``; ``place`` gives the index of each column."""
         step = at // (FINE * 1_000_000)
         if step > self._now[0]:
             self._begin(step)
@@ -69,32 +69,32 @@ class Series:
         if self._minute[0] >= 0.0:
             self._rows.extend(self._minute)
         self._minute = self._zeros(minute)
-        # only occasionally, because it moves everything that is kept
+        # only occasionally, because it moves all rows
         if self._rows and self._rows[0] < minute - KEPT - 60:
             del self._rows[: self._find(minute - KEPT + 1) * self._width]
 
     def _find(self, minute: int) -> int:
-        """Return the first closed minute that is this one or later."""
+        """Return the index of the first closed minute that is this one or later."""
         return bisect_left(range(len(self._rows) // self._width), minute, key=self._minute_of)
 
     def _minute_of(self, row: int) -> int:
         return int(self._rows[row * self._width])
 
     def __len__(self) -> int:
-        """Return the number of minutes that are kept, the open one included."""
+        """Return the number of minutes that are kept, including the open one."""
         return len(self._rows) // self._width + (self._now[0] >= 0.0)
 
     def last(self) -> int | None:
-        """Return the seconds since 1970 at which the open minute began, None before the first."""
+        """Return when the open minute began, in seconds since 1970; None before the first."""
         return None if self._now[0] < 0.0 else int(self._now[0]) // PER_MINUTE * 60
 
     def read(
         self, start: int, end: int, step: int = 60, columns: Sequence[str] | None = None
     ) -> dict[str, Any]:
-        """Return sums for ``start <= at < end`` in steps, all in seconds.
+        """Return sums by step for ``start <= at < end``; all times are in seconds.
 
-        A step is a number of whole minutes, or, of the last quarter of an hour, 5 seconds. The first one begins at the
-        last multiple of ``step`` up to ``start``. At most seven days and 10,080 steps.
+        A step is a number of whole minutes, or 5 seconds within the last quarter of an hour. The first step begins at
+        the last multiple of ``step`` that is not after ``start``. At most seven days and 10,080 steps.
         """
         if step != FINE and (step < 60 or step % 60):
             raise ValueError(f"step must be a number of whole minutes in seconds, or {FINE}, got {step}")
@@ -114,7 +114,7 @@ class Series:
         return {"step": step, "at": at_steps, "columns": dict(zip(names, sums))}
 
     def lately(self, column: str, start: int) -> float:
-        """Return the sum of a column from ``start`` on, in seconds, within the last quarter of an hour."""
+        """Return the sum of a column from ``start`` (in seconds) on, within the last quarter of an hour."""
         place, first = self.place[column], start // FINE
         total = self._now[place] if self._now[0] >= first else 0.0
         for row in reversed(self._fine):
@@ -124,7 +124,7 @@ class Series:
         return total
 
     def since(self, start: int, step: int) -> dict[str, float]:
-        """Return the sums of all that came at ``start``, a multiple of ``step``, or later."""
+        """Return the sums of all columns from ``start``, a multiple of ``step``, on."""
         end = max(start, int(self._now[0] + 1) * FINE)
         read = self.read(start, end, FINE if step == FINE else 60)["columns"]
         return {name: sum(values) for name, values in read.items()}
@@ -134,7 +134,7 @@ class Series:
             yield int(row[0]) * FINE, row, 0
 
     def _minutes(self, first: int) -> Iterator[tuple[int, Sequence[float], int]]:
-        """Go through the minutes that are kept, from this second on: when they began, and where their sums are."""
+        """Yield the minutes that are kept, from this second on: when each began, and where its sums are."""
         oldest = (self.last() or 0) // 60 - KEPT + 1
         for k in range(self._find(max(first // 60, oldest)), len(self._rows) // self._width):
             yield self._minute_of(k) * 60, self._rows, k * self._width
@@ -142,7 +142,7 @@ class Series:
         yield int(self._now[0]) // PER_MINUTE * 60, self._now, 0
 
     def state(self) -> dict[str, Any]:
-        """Return everything as JSON data: rows are the time and the sums by place, zeros left out."""
+        """Return everything as JSON data: a row is the time and the sums by place, without zeros."""
         starts = range(0, len(self._rows), self._width)
         return {
             "columns": list(self.columns),
@@ -154,9 +154,9 @@ class Series:
 
     @classmethod
     def from_state(cls, state: Any, columns: Sequence[str] | None = None) -> Series:
-        """Return the series that gave ``state``; ValueError for anything else.
+        """Return the series restored from ``state``; ValueError for anything else.
 
-        With ``columns`` it has these: what is not among them is left out, for a state of another version.
+        With ``columns`` it has these columns, and others are left out, for a state of another version.
         """
         try:
             known = [str(name) for name in state["columns"]]

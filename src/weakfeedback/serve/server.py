@@ -1,4 +1,4 @@
-"""The process: sockets, signals, log lines, and how it begins and ends."""
+"""The server process: sockets, signals, log lines, start and shutdown."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from weakfeedback.serve.service import Options, Service
 
 log = logging.getLogger("weakfeedback.serve")
 SWITCH = 0.0005  # seconds after which a thread with a heavy step yields to the loop
-YOUNG = 10_000  # objects, more made than gone, from one search for garbage to the next
-PATIENCE = 30.0  # seconds in which a request must have arrived, and in which the last ones are finished
+YOUNG = 10_000  # allocations minus deallocations between garbage collections
+PATIENCE = 30.0  # seconds in which a request must arrive, and in which shutdown finishes the last ones
 
 
 class Patient(HttpToolsProtocol):
-    """A connection that must send its request in time, and no endless headers."""
+    """A connection that must send its request in time, with headers of bounded size."""
 
     began: float | None = None  # when the current request began to arrive
-    _size = 0  # of what came before its headers were complete; -1 afterwards
+    _size = 0  # bytes received before its headers were complete; -1 afterwards
 
     def data_received(self, data: bytes) -> None:
         """Record when a request begins."""
@@ -45,12 +45,12 @@ class Patient(HttpToolsProtocol):
                 self.refuse(Problem("headers_too_large", f"headers must have at most {HEADER_LIMIT} bytes"))
 
     def on_headers_complete(self) -> None:
-        """The headers are there."""
+        """Record that the headers are complete."""
         self._size = -1
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """The request is there."""
+        """Record that the request is complete."""
         self.began = None
         super().on_message_complete()
 
@@ -66,7 +66,7 @@ class Patient(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """A server that refuses slow senders, tells when it is ready, and ends without repeating the signal."""
+    """A server that refuses slow senders, reports when it is ready, and ends without raising the signal again."""
 
     def __init__(self, config: uvicorn.Config, service: Service, patience: float = PATIENCE) -> None:
         super().__init__(config)
@@ -74,7 +74,7 @@ class Server(uvicorn.Server):
         self.ready: Callable[[int], None] | None = None
 
     async def startup(self, sockets: Any = None) -> None:
-        """Begin to listen."""
+        """Start listening."""
         await super().startup(sockets)
         if self.started and self.ready is not None:
             self.ready(self.servers[0].sockets[0].getsockname()[1])
@@ -93,7 +93,7 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: Any = None) -> None:
-        """Take no more requests, finish those in progress."""
+        """Accept no more requests, and finish those in progress."""
         if self.service.state == "ready":
             self.service.draining = True
         await super().shutdown(sockets)
@@ -111,7 +111,7 @@ async def add_proxy(service: Service, auth: Auth, settings: Settings) -> dict[st
     return await extend(service, auth, settings)
 
 
-# each returns further arguments of make_app, operations and routes, and with ``close`` what is to be done at the end
+# each returns further arguments of make_app (operations and routes), and as ``close`` what to call at the end
 EXTENSIONS: list[Extend] = [page_of, add_proxy]
 
 
@@ -176,9 +176,9 @@ async def serve(
 
 
 def leave_alone() -> None:
-    """Let no search for garbage look at what was made so far, which stays until the end.
+    """Exclude all existing objects from garbage collection; they live until the process ends.
 
-    A search through all libraries takes tens of milliseconds, in which nobody is served.
+    A collection over all libraries takes tens of milliseconds, in which no request is served.
     """
     gc.collect()
     gc.freeze()
@@ -186,10 +186,10 @@ def leave_alone() -> None:
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line."""
+    """Formats a record as one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line of a record."""
+        """Return the line of a record."""
         told = {
             "at": round(record.created, 3),
             "level": record.levelname.lower(),
@@ -202,10 +202,10 @@ class JsonLines(logging.Formatter):
 
 
 class Lines(logging.Formatter):
-    """One line for people."""
+    """Formats a record as one readable line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line of a record."""
+        """Return the line of a record."""
         line = f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {record.getMessage()}"
         told = getattr(record, "request", None)
         if told is not None:

@@ -1,8 +1,8 @@
-"""The core of the service: coroutines that routes, and other front ends, call.
+"""The core of the service: coroutines called by routes and other front ends.
 
-An operation goes through one learner's lock, is queued for the committer, and returns when it is stored. Reads wait
-for the commit of what they show. When a commit fails the memory is thrown away, everybody who waits is told, and the
-store is opened and read again until that succeeds: no answer is ever given from what is not in the log.
+An operation takes one learner's lock, is queued for the committer, and returns once it is stored. Reads wait for the
+commit of what they show. When a commit fails, the state in memory is discarded, every waiting request gets an error,
+and the store is opened and read again until that succeeds: no answer ever contains what is not in the log.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from weakfeedback.serve.recover import Recovered, recover_all
 
 THREADS = 2  # for steps of heavy learners
 BACK_OFF = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between attempts to open the store again
-TICK = 1.0  # seconds from one look for expired decisions to the next
+TICK = 1.0  # seconds between checks for expired decisions
 DURABILITY = {"full": True, "process": False}
 
 log = logging.getLogger("weakfeedback.serve")
@@ -61,7 +61,7 @@ Told = TypeVar("Told")
 
 @dataclass
 class Options:
-    """How a service runs; what is not in the store."""
+    """How a service runs: the settings that are not in the store."""
 
     durability: str = "full"
     compiled: bool = True
@@ -77,8 +77,8 @@ class Service:
     Parameters
     ----------
     open_store : callable
-        Returns the store, owned; with ``read_only=True`` a second connection that only looks; with ``create=False``
-        only if it is there.
+        Returns the store, owned by this process; with ``read_only=True`` a second connection that only reads; with
+        ``create=False`` only an existing store.
     options : Options
     """
 
@@ -95,30 +95,30 @@ class Service:
         self.store: Store | None = None
         self.reader: Store | None = None
         self.committer: Committer | None = None
-        self.draining = False  # ready no more, but requests under way are served
-        self.models: list[str] = []  # learners that answer clients of OpenAI's protocol
-        self.accounts: dict[str, Callable[[], dict[str, Any]]] = {}  # what their upstream calls came to
+        self.draining = False  # no longer ready, but requests in progress are finished
+        self.models: list[str] = []  # learners that serve OpenAI clients
+        self.accounts: dict[str, Callable[[], dict[str, Any]]] = {}  # totals of their upstream calls
         self.commits = 0
         self.last_snapshot: float | None = None
-        self.fatal: BaseException | None = None  # why the service ended by itself
+        self.fatal: BaseException | None = None  # why the service stopped on its own
         self.ended = asyncio.Event()
         self._empty: dict[str, int] = {}
         self._making = asyncio.Lock()
         self._pool = ThreadPoolExecutor(THREADS, "weakfeedback step")
         self._tasks: set[asyncio.Task[Any]] = set()
         self._was_owner = False
-        self._returning: asyncio.Task[Any] | None = None  # who opens the store again
-        self._leaving = threading.Event()  # for the thread in which a standby waits
+        self._returning: asyncio.Task[Any] | None = None  # opens the store again
+        self._leaving = threading.Event()  # stops the thread of a waiting standby
         self._then: list[Callable[[], Awaitable[Any]]] = []  # when the store is owned for the first time
         self._again: list[Callable[[], Awaitable[Any]]] = []  # each time that it is owned again
 
-    # -- beginning and end
+    # -- start and stop
 
     async def start(self, then: Callable[[], Awaitable[Any]] | None = None) -> None:
-        """Own the store, read it, do what comes ``then``, and serve.
+        """Take ownership of the store, read it, call ``then``, and serve.
 
-        JournalError if it cannot be trusted, OSError if it cannot be read. If another process owns it and
-        ``options.standby`` is set, all that happens later, when that one has let it go.
+        Raises JournalError if the store cannot be trusted, OSError if it cannot be read. If another process owns it
+        and ``options.standby`` is set, all this happens later, when that process has released the store.
         """
         self._then = [] if then is None else [then]
         try:
@@ -128,14 +128,14 @@ class Service:
                 raise
             self._stand_by(error)
             self._returning = self._spawn(self._return())
-        except Problem as problem:  # of what comes then
+        except Problem as problem:  # raised by ``then``
             raise StoreUnavailable(0, problem.detail) from None
         self._spawn(self._tick())
         if self.options.compiled:
             self._spawn(self._compile(list(self.learners.values())))
 
     async def when_owned(self, work: Callable[[], Awaitable[Any]]) -> None:
-        """Do some work now if the store is owned, else when it is, after what comes then."""
+        """Run ``work`` now if the store is owned, otherwise when it is, after the ``then`` of ``start``."""
         if self.state != "ready":
             self._then.append(work)
             return
@@ -145,7 +145,7 @@ class Service:
             raise StoreUnavailable(0, problem.detail) from None
 
     def when_owned_again(self, work: Callable[[], Awaitable[Any]]) -> None:
-        """Do some work each time that the store was lost and is owned again; others may have owned it in between."""
+        """Run ``work`` each time the store was lost and is owned again; others may have owned it in between."""
         self._again.append(work)
 
     def _stand_by(self, error: BaseException) -> None:
@@ -153,9 +153,9 @@ class Service:
         log.warning("standby: %s", error)
 
     async def _own(self, wait: bool = False) -> None:
-        """Open the store and make every learner again; with ``wait``, when nobody else owns it any more.
+        """Open the store and rebuild every learner; with ``wait``, wait until no other process owns the store.
 
-        A store that was there is never replaced by an empty one.
+        An existing store is never replaced by an empty one.
         """
         loop = asyncio.get_running_loop()
         clock, trust = self.options.clock, self.options.trust_log
@@ -195,7 +195,7 @@ class Service:
             raise
 
     def _held(self) -> tuple[Store, Committer]:
-        """The store and its committer, while this process owns it."""
+        """Return the store and its committer, while this process owns the store."""
         if self.store is None or self.committer is None:
             raise Problem("store_unavailable", "the store is not open: repeat the request", retry_after=1)
         return self.store, self.committer
@@ -205,7 +205,7 @@ class Service:
         self.metrics.committed(seconds, events)
 
     def _lost(self, error: BaseException) -> None:
-        """A commit failed: nothing in memory is true any more. In the loop's thread."""
+        """Handle a failed commit: the state in memory is no longer valid. Runs in the loop's thread."""
         if self.state != "ready":
             return
         log.error("a commit failed, and the store is read again: %s", error)
@@ -215,7 +215,7 @@ class Service:
             self._returning = self._spawn(self._return())
 
     async def _return(self) -> None:
-        """Open the store again, or for the first time, as often as it takes."""
+        """Open the store, again or for the first time; retry until it succeeds."""
         attempt = 0
         while self.state in ("replaying", "standby"):
             await asyncio.to_thread(self._let_go)
@@ -224,7 +224,7 @@ class Service:
             attempt += 1
             try:
                 await self._own(wait=self.state == "standby")
-            except (JournalError, ConfigError) as error:  # it is damaged: nothing may be repaired silently
+            except (JournalError, ConfigError) as error:  # damaged: nothing may be repaired silently
                 self.fatal, self.state = error, "stopped"
                 self.ended.set()
                 return
@@ -251,7 +251,7 @@ class Service:
         self.reader = self.store = None
 
     async def stop(self) -> None:
-        """Finish what is under way, take snapshots, and let the store go."""
+        """Finish the work in progress, take snapshots, and release the store."""
         if self.state == "stopped":
             return
         was, self.state = self.state, "stopping"
@@ -276,7 +276,7 @@ class Service:
         return task
 
     async def _tick(self) -> None:
-        """Let decisions expire; find out if the store was lost while nobody wrote."""
+        """Expire decisions; check whether the store was lost while nothing was written."""
         while True:
             await asyncio.sleep(self.options.tick)
             if self.state == "ready":
@@ -288,7 +288,7 @@ class Service:
                     log.warning("decisions could not expire: %s", error)
 
     async def expire(self) -> int:
-        """Let decisions expire whose time has come; return how many."""
+        """Expire decisions that have waited too long; return their number."""
         at, count = self.options.clock(), 0
         for learner in list(self.learners.values()):
             before = at - int(learner.config.pending_ttl * 1e6)
@@ -298,10 +298,10 @@ class Service:
                 count += len(events)
         return count
 
-    # -- the one way of an operation
+    # -- the path of every operation
 
     def learner(self, name: str) -> Learner:
-        """The learner of this name, or a problem."""
+        """Return the learner of this name; Problem if there is none."""
         self.check_ready()
         learner = self.learners.get(name)
         if learner is None:
@@ -309,14 +309,14 @@ class Service:
         return learner
 
     def check_ready(self) -> None:
-        """Raise the problem that keeps the service from serving, if there is one."""
+        """Raise Problem if the service cannot serve now."""
         if self.state == "ready":
             return
         code = self.state if self.state in ("starting", "stopping", "standby") else "store_unavailable"
         raise Problem(code, f"the service is {self.state}", retry_after=1)
 
     async def _step(self, learner: Learner, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Let a learner take a step, and return what it gave once that is stored."""
+        """Run a step of a learner, and return its result once it is stored."""
         result, future = await self._taken(learner, work, *arguments)
         if future is not None:
             await self._wait(future)
@@ -329,13 +329,13 @@ class Service:
         *arguments: Any,
         check: Callable[[], Awaitable[Any]] | None = None,
     ) -> tuple[Any, asyncio.Future[Any] | None]:
-        """Let a learner take a step; return what it gave, and the future of its commit.
+        """Run a step of a learner; return its result, and the future of its commit.
 
-        What ``check`` finds, under the lock, stands for a step that was taken before.
+        If ``check``, called under the lock, returns the result of an earlier step, that is returned instead.
         """
-        if learner.heavy:  # who is cancelled meanwhile must not let the lock go
+        if learner.heavy:  # a cancelled caller must not release the lock
             return await asyncio.shield(self._spawn(self._take_heavy(learner, work, arguments, check)))
-        if check is None and not learner.lock.locked():  # nobody else can come in between
+        if check is None and not learner.lock.locked():  # no other task can run in between
             return self._take(learner, work, arguments)
         async with learner.lock:
             self._check_current(learner)
@@ -348,7 +348,7 @@ class Service:
         self, learner: Learner, work: Callable[..., Any], arguments: tuple[Any, ...]
     ) -> tuple[Any, asyncio.Future[Any] | None]:
         self._check_current(learner)
-        # CPU time: on a busy machine all learners would look heavy by the clock; of some steps, as reading it is slow
+        # CPU time: by wall time all learners would look heavy on a busy machine; only a sample, as reading it is slow
         began = time.thread_time() if learner.is_timed() else None
         try:
             result = work(*arguments)
@@ -397,7 +397,7 @@ class Service:
                 pass
 
     def _check_current(self, learner: Learner) -> None:
-        """Refuse to work on a memory that was thrown away while somebody waited for its lock."""
+        """Refuse to work on a learner that was discarded while the caller waited for its lock."""
         self._check_kept(learner)
         self.check_ready()
 
@@ -408,7 +408,7 @@ class Service:
             )
 
     def _check_unchanged(self, learner: Learner, error: Exception) -> None:
-        """After a step that raised: if it left something behind, the memory is no longer a fold of the log."""
+        """Check after a failed step that it changed nothing; otherwise memory no longer matches the log."""
         if learner.outbox.take() or learner._batch:
             self._lost(error)
 
@@ -419,13 +419,13 @@ class Service:
         return future
 
     def _snapshot(self, learner: Learner) -> None:
-        """Let the committer store the state of a learner, whose lock the caller holds."""
+        """Let the committer store a snapshot of a learner; the caller must hold its lock."""
         store, committer = self._held()
         body, seq, id, at = learner.picture(), learner.seq, learner.id, self.options.clock()
         learner.pictured = seq
 
         def add() -> None:
-            with contextlib.suppress(OSError):  # never needed
+            with contextlib.suppress(OSError):  # a snapshot is never required
                 store.add_snapshot(id, seq, at, body)
                 self.last_snapshot = time.time()
 
@@ -437,7 +437,7 @@ class Service:
         return learner.commit()
 
     async def _wait(self, future: asyncio.Future[Any]) -> None:
-        """Return when a commit is done, or raise the problem that it was not; for the only one who waits for it."""
+        """Return when a commit is done, or raise Problem if it failed; only one caller may wait for ``future``."""
         try:
             await future
         except (OSError, JournalError, RuntimeError) as error:
@@ -456,12 +456,12 @@ class Service:
         return told
 
     async def _look(self, read: Callable[..., Any], *arguments: Any) -> Any:
-        """Ask the store: at once where that is a matter of microseconds, else in a thread."""
+        """Read the store: directly if that takes microseconds, otherwise in a thread."""
         try:
             if isinstance(self.reader, SqliteStore):
                 return read(self.reader, *arguments)
             return await asyncio.to_thread(read, self.reader, *arguments)
-        except (OSError, ValueError, AttributeError) as error:  # it was closed meanwhile, or cannot be read
+        except (OSError, ValueError, AttributeError) as error:  # closed meanwhile, or not readable
             raise Problem(
                 "store_unavailable", f"the store cannot be read: {_reason(error)}", retry_after=1
             ) from None
@@ -469,9 +469,9 @@ class Service:
     # -- learners
 
     async def create(self, name: str, config: Any) -> tuple[dict[str, Any], bool]:
-        """Make a learner; return what is told of it, and whether it is new."""
+        """Create a learner; return its description, and whether it is new."""
         self.check_ready()
-        # who is cancelled meanwhile must not leave a name in the store of which nobody here knows
+        # a cancelled request must not leave a name in the store that this process does not know
         return await asyncio.shield(self._spawn(self._create(name, config)))
 
     async def _create(self, name: str, config: Any) -> tuple[dict[str, Any], bool]:
@@ -511,7 +511,7 @@ class Service:
         return future.result()
 
     def _same(self, learner: Learner, config: Any) -> dict[str, Any]:
-        """What is told of a learner that is there, if its configuration is this one."""
+        """Return the description of an existing learner, if its configuration is this one."""
         wanted = config.model_dump(mode="json")
         now_known = {**learner.settings(), "seed": wanted["seed"]}
         born = learner.config.model_dump(mode="json")
@@ -521,24 +521,24 @@ class Service:
         return self.told(learner)
 
     async def _compile(self, learners: Iterable[Learner]) -> None:
-        """Let learners go on with compiled policies, one after the other, while they serve."""
+        """Switch learners to compiled policies, one after the other, while they serve."""
         loop = asyncio.get_running_loop()
         for learner in learners:
             if learner.live.compiled or self.learners.get(learner.name) is not learner:
                 continue
             state = learner.live.state()
-            try:  # what takes long is done beside, and kept by the engine
+            try:  # the slow part runs in a thread, and the engine caches it
                 await loop.run_in_executor(self._pool, learner.kind.again, state, True)
-            except ValueError:  # it cannot be compiled
+            except ValueError:  # cannot be compiled
                 continue
-            async with learner.lock:  # nobody changes it meanwhile, and others are served
+            async with learner.lock:  # no other task changes it meanwhile, and other learners are served
                 state = learner.live.state()
                 live = await loop.run_in_executor(self._pool, learner.kind.again, state, True)
                 if self.learners.get(learner.name) is learner:
                     learner.become(live)
 
     def told(self, learner: Learner) -> dict[str, Any]:
-        """What is told of a learner."""
+        """Return the description of a learner."""
         settings = learner.settings()
         return {
             "name": learner.name,
@@ -555,19 +555,19 @@ class Service:
         }
 
     async def info(self, name: str) -> dict[str, Any]:
-        """What is told of a learner."""
+        """Return the description of a learner, once it is stored."""
         learner = self.learner(name)
         async with learner.lock:
             told = self.told(learner)
         return await self._shown(learner, told)
 
     async def infos(self) -> dict[str, Any]:
-        """What is told of all learners."""
+        """Return the descriptions of all learners."""
         self.check_ready()
         return {"learners": [await self.info(name) for name in sorted(self.learners)]}
 
     async def recost(self, name: str, given: CostsRequest) -> dict[str, Any]:
-        """New prices; the same again changes nothing."""
+        """Set new prices; setting the same again changes nothing."""
         learner = self.learner(name)
         wanted = given.model_dump(exclude_none=True)
         if not wanted:
@@ -579,7 +579,7 @@ class Service:
         return await self.info(name)
 
     async def archive(self, name: str) -> dict[str, Any]:
-        """No more decisions of this learner; its log stays."""
+        """Stop the decisions of this learner; its log stays."""
         learner = self.learner(name)
         if await self._step(learner, learner.archive):
             (store, committer), at = self._held(), self.options.clock()
@@ -591,7 +591,7 @@ class Service:
     async def decide(
         self, name: str, given: DecideRequest | None = None, key: str | None = None
     ) -> dict[str, Any]:
-        """One decision, or several in one commit; with a key the same ones again."""
+        """Make one decision, or several in one commit; a repeated key returns the same ones."""
         many = given is not None and (given.count is not None or given.contexts is not None)
         told, future = await self._decide(name, given, key)
         if future is not None:
@@ -601,10 +601,10 @@ class Service:
     async def decide_ahead(
         self, name: str, given: DecideRequest | None = None, key: str | None = None
     ) -> tuple[dict[str, Any], asyncio.Future[Any] | None]:
-        """One decision, and its commit under way: nobody may be told of it before `stored` has returned."""
+        """Make one decision; return it with the future of its commit. Do not reveal it before `stored` has returned."""
         told, future = await self._decide(name, given, key)
         if future is not None:
-            future.add_done_callback(_looked_at)  # whoever decides may go away meanwhile
+            future.add_done_callback(_looked_at)  # the caller may be gone by then
         return told[0], future
 
     def _decide(
@@ -619,7 +619,7 @@ class Service:
         return self._taken(learner, self._decided, learner, contexts, key, check=check)
 
     async def stored(self, future: asyncio.Future[Any] | None) -> None:
-        """Return when a commit under way is done, or raise the problem that it was not; as often as one likes."""
+        """Return when a commit is done, or raise Problem if it failed; can be called repeatedly."""
         if future is not None:
             await self._wait(asyncio.shield(future))
 
@@ -627,13 +627,13 @@ class Service:
         return [self._decision(learner, event) for event in learner.decide(contexts, key)]
 
     async def _repeated(self, learner: Learner, key: str, contexts: list[Any]) -> list[dict[str, Any]] | None:
-        """The decisions that were made with this key."""
+        """Return the decisions that were made with this key."""
         count = len(contexts)
         first = await self._by_key(learner, key)
         if first is None:
             return None
         events = [first]
-        for n in range(1, count + 1):  # one more, which must not be there
+        for n in range(1, count + 1):  # one more, which must not exist
             event = await self._by_key(learner, f"{key}{ITEM}{n}")
             if (event is None) != (n == count):
                 raise Problem("key_reused", "the key was used for another number of decisions")
@@ -669,10 +669,10 @@ class Service:
         digest: str | None = None,
         extra: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """What was seen under a decision.
+        """Learn the feedback of a decision.
 
-        A front end that compares answers itself tells what identifies them in ``digest``; what they cost can be kept
-        in ``extra``, as ``spent`` and ``tokens``.
+        A front end that compares answers itself identifies them by ``digest``; their cost can be stored in ``extra``,
+        as ``spent`` and ``tokens``.
         """
         learner = self.learner(name)
         told, future = await self._fed(learner, id, given, digest, extra)
@@ -688,7 +688,7 @@ class Service:
         digest: str | None = None,
         extra: dict[str, Any] | None = None,
     ) -> tuple[dict[str, Any], asyncio.Future[Any] | None]:
-        """Learn, and return what is told once the future is done."""
+        """Learn a feedback; return the answer to the client, which is valid once the future is done."""
         digest = digest or learner.kind.digest(given)
         if id not in learner.live._ledger.waiting:
             await self._step_ended(learner)  # a thread may be about to end it, and has not said yet how
@@ -717,7 +717,7 @@ class Service:
         return learner.kind.wants(learner.live, id, given)
 
     async def _ended(self, learner: Learner, id: int, digest: str) -> dict[str, Any]:
-        """What is told of feedback for a decision that does not wait for any."""
+        """Return the answer to feedback for a decision that does not wait for any."""
         end = await self._end_of(learner, id)
         if end.kind == "feedback":
             if end.body.get("digest") == digest:
@@ -737,7 +737,7 @@ class Service:
         raise Problem(code, f"decision {id} {word} at {moment(end.at)}; nothing is learned from it")
 
     async def _end_of(self, learner: Learner, id: int) -> Event:
-        """How a decision ended that is not pending, or a problem."""
+        """Return the event that ended a decision that is not pending; Problem if there is none."""
         end = learner.ends.get(id)
         if end is None and 1 <= id < 2**63:
             end = await self._look(lambda store: store.end_of(learner.id, id))
@@ -746,7 +746,7 @@ class Service:
         raise await self._no_end(learner, id)
 
     async def _no_end(self, learner: Learner, id: int) -> Problem:
-        """Why there is no end of a decision that is not pending."""
+        """Return the reason why a decision that is not pending has no end."""
         if not 1 <= id < learner.live._ledger.next:
             return Problem("unknown_decision", f"there is no decision {id!r:.30}")
         floor = await self._look(lambda store: store.floor(learner.id))
@@ -755,7 +755,7 @@ class Service:
         return Problem("unknown_decision", f"decision {id} waits for no feedback")
 
     async def feedback_batch(self, name: str, given: FeedbackBatch) -> dict[str, Any]:
-        """Many feedbacks, each accepted or refused by itself, in one commit."""
+        """Learn many feedbacks in one commit; each is accepted or refused on its own."""
         learner = self.learner(name)
         check_batch(len(given.items))
         results: list[dict[str, Any]] = []
@@ -774,7 +774,7 @@ class Service:
         return {"results": results}
 
     async def cancel(self, name: str, id: int, given: CancelRequest | None = None) -> dict[str, Any]:
-        """Take a decision back; a second time changes nothing."""
+        """Cancel a decision; a repetition changes nothing."""
         learner = self.learner(name)
         given = given or CancelRequest()
         events = await self._step(learner, learner.cancel, id, given.cost, given.reason)
@@ -789,7 +789,7 @@ class Service:
         raise Problem("conflict", f"decision {id} was answered at {moment(end.at)}, and cannot be cancelled")
 
     async def begin(self, name: str, key: str | None = None) -> dict[str, Any]:
-        """Begin a round of a learner that decides after every answer; with a key the same one again."""
+        """Begin a round of a learner that decides after every answer; a repeated key returns the same round."""
         learner = self.learner(name)
         check = None
         if key is not None:
@@ -812,7 +812,7 @@ class Service:
         return [self._decision(learner, event) for event in learner.begin_round(key)]
 
     async def tell(self, name: str, id: int, given: TellRequest) -> dict[str, Any]:
-        """Tell the output of a stage: which one to run next, or whose answer counts."""
+        """Tell the output of a stage; return which stage to run next, or whose answer counts."""
         learner = self.learner(name)
         if learner.kind.opening != "begin":
             raise Problem("not_offered", f"a {learner.kind.name} learner takes feedback, it is not told")
@@ -834,7 +834,7 @@ class Service:
     async def _told_before(
         self, learner: Learner, id: int, given: TellRequest
     ) -> tuple[int | None, int | None]:
-        """What came after an output of a round that has ended, from the log."""
+        """Return what followed an output of a round that has ended, from the log."""
         end = await self._end_of(learner, id)
         await self._shown(learner, None)
         if end.kind != "feedback":
@@ -852,7 +852,7 @@ class Service:
         return after, stage if after is None else None
 
     async def calibrate(self, name: str, given: CalibrateRequest, key: str | None = None) -> dict[str, Any]:
-        """Learn from labelled rows how far the last stage can be believed; with a key only once."""
+        """Learn from labelled rows how far the last stage can be trusted; only once per key."""
         learner = self.learner(name)
         if learner.kind.opening != "begin":
             raise Problem("not_offered", f"a {learner.kind.name} learner is not calibrated")
@@ -862,7 +862,7 @@ class Service:
     async def _once(
         self, learner: Learner, kind: str, work: Callable[..., Any], given: BaseModel, key: str | None
     ) -> Any:
-        """Let a learner take a step with what was given; with a key that was used for it, return its event instead."""
+        """Run a step of a learner with ``given``; if the key was already used for it, return its event instead."""
         digest = check = None
         if key is not None:
             known, digest = checked_key(key), digest_of(dict(given))
@@ -892,7 +892,7 @@ class Service:
         return event
 
     async def served(self, name: str, stage: int, cost: float, tokens: Sequence[int] = ()) -> None:
-        """Note a request that a front end answered at a stage without comparison; changes accounts only."""
+        """Record a request that a front end answered at a stage without comparison; changes only the accounts."""
         learner = self.learner(name)
         body: dict[str, Any] = {"stage": stage, "cost": cost}
         if tokens:
@@ -900,12 +900,12 @@ class Service:
         await self._step(learner, learner.serve, body)
 
     async def decision(self, name: str, id: int) -> dict[str, Any]:
-        """Where a decision stands."""
+        """Return the status of a decision."""
         learner = self.learner(name)
         return await self._shown(learner, await self._standing(learner, id))
 
     async def _standing(self, learner: Learner, id: int) -> dict[str, Any]:
-        await asyncio.sleep(0)  # many are looked up one after the other, and others want to be served
+        await asyncio.sleep(0)  # many are looked up in a row: let other requests run
         made = None
         if 0 < id < learner.live._ledger.next:
             made = await self._look(lambda store: store.decided(learner.id, id))
@@ -932,7 +932,7 @@ class Service:
         return told
 
     async def decisions(self, name: str, status: str, after: int, limit: int) -> dict[str, Any]:
-        """Decisions of a status, or all, in the order of their ids."""
+        """Return decisions of a status, or all, in the order of their ids."""
         learner = self.learner(name)
         if status == "pending":
             ids = [id for id in list(learner.opened) if id > after]
@@ -956,7 +956,7 @@ class Service:
         return await self._shown(learner, {"decisions": found, "next": seen if more else None})
 
     async def explain(self, name: str, id: int) -> dict[str, Any]:
-        """Why a decision fell as it did."""
+        """Explain a decision."""
         learner = self.learner(name)
         explain = getattr(learner.live, "explain", None)
         if explain is None:
@@ -971,14 +971,14 @@ class Service:
     # -- what was learned
 
     async def report(self, name: str) -> dict[str, Any]:
-        """What a learner has seen, spent and saved, as data."""
+        """Return what a learner has seen, spent and saved, as data."""
         learner = self.learner(name)
         async with learner.lock:
             told = self.report_now(learner)
         return await self._shown(learner, told)
 
     def report_now(self, learner: Learner) -> dict[str, Any]:
-        """The report of this moment, of a learner whose lock the caller holds; committed or not."""
+        """Return the current report of a learner, committed or not; the caller must hold its lock."""
         own = learner.kind.report(learner.live)
         if own.get("weak_dominance") is not None:
             done = [audit for audit in learner.audits.values() if audit.get("verdict")]
@@ -1005,14 +1005,14 @@ class Service:
         return told
 
     async def report_text(self, name: str) -> str:
-        """The library's own table."""
+        """Return the report as the library's own table."""
         learner = self.learner(name)
         async with learner.lock:
             text = str(learner.live.report())  # type: ignore[attr-defined]
         return await self._shown(learner, text)
 
     async def certificate(self, name: str, alpha: float) -> dict[str, Any]:
-        """What the comparisons prove without labels."""
+        """Return what the comparisons prove without labels."""
         learner = self.learner(name)
         certificate = getattr(learner.live, "certificate", None)
         if certificate is None:
@@ -1033,7 +1033,7 @@ class Service:
         return await self._shown(learner, told)
 
     async def warm_start(self, name: str, given: WarmStartRequest, key: str | None = None) -> dict[str, Any]:
-        """Learn rows in which all stages ran; with a key only once."""
+        """Learn rows in which all stages ran; only once per key."""
         learner = self.learner(name)
         repeated = isinstance(await self._once(learner, "warm", learner.warm, given, key), Event)
         return {"rows": len(given.outputs), "repeated": repeated}
@@ -1041,7 +1041,7 @@ class Service:
     # -- audits
 
     async def audit(self, name: str, given: AuditRequest, key: str | None = None) -> dict[str, Any]:
-        """Begin an audit: which of the fresh items need labels; with a key only once."""
+        """Begin an audit; return which of the fresh items need labels. Only once per key."""
         learner = self.learner(name)
         if learner.kind.name not in ("cascade", "router") or not hasattr(learner.live, "audit_outputs"):
             raise Problem("not_offered", f"a {learner.kind.name} learner has no audit")
@@ -1080,7 +1080,7 @@ class Service:
         return learner.audit(body, key)
 
     async def audit_labels(self, name: str, number: int, given: AuditLabels) -> dict[str, Any]:
-        """End an audit with the labels that were asked for."""
+        """End an audit with the requested labels."""
         learner = self.learner(name)
         await self._step(learner, self._audit_end, learner, number, given)
         return await self.audit_told(name, number)
@@ -1116,14 +1116,14 @@ class Service:
         )
 
     async def audit_told(self, name: str, number: int) -> dict[str, Any]:
-        """Where an audit stands."""
+        """Return the status of an audit."""
         learner = self.learner(name)
         return await self._shown(learner, _audit_told(_audit_of(learner, number)))
 
     # -- the log
 
     async def events(self, name: str, after: int, limit: int) -> list[Event]:
-        """Stored events behind number ``after``; a problem if they were removed."""
+        """Return the stored events after number ``after``; Problem if they were removed."""
         learner = self.learner(name)
         reader = self.reader
 
@@ -1146,7 +1146,7 @@ class Service:
 
 
 def moment(at: int) -> str:
-    """Microseconds since 1970 as RFC 3339 has it."""
+    """Return a time, microseconds since 1970, in the format of RFC 3339."""
     return _second(at // 1_000_000)
 
 
@@ -1156,7 +1156,7 @@ def _second(second: int) -> str:
 
 
 def checked_key(key: str) -> str:
-    """An idempotency key of printable ASCII."""
+    """Return the idempotency key; Problem if it is too long or not printable ASCII."""
     if not key or not key.isascii() or not key.isprintable():
         raise Problem("wrong_key", "Idempotency-Key must be of printable ASCII characters")
     if len(key) > KEY_LIMIT:
@@ -1173,7 +1173,7 @@ def check_batch(count: int) -> None:
 
 
 def _contexts(given: DecideRequest | None) -> list[Any]:
-    """One context for each decision asked for, None where there is none."""
+    """Return one context for each requested decision, None where there is none."""
     if given is None:
         return [None]
     if given.contexts is not None:
@@ -1187,7 +1187,7 @@ def _contexts(given: DecideRequest | None) -> list[Any]:
 
 
 def _tells(store: Store, learner: int, id: int, last: int) -> list[Event]:
-    """What was told in a round that ended with event ``last``."""
+    """Return the ``tell`` events of a round that ended with event ``last``."""
     begun = store.decided(learner, id)
     if begun is None:
         return []
@@ -1212,12 +1212,12 @@ def _audit_told(audit: dict[str, Any]) -> dict[str, Any]:
 
 
 def _looked_at(future: asyncio.Future[Any]) -> None:
-    """Take note of an error that nobody waits for."""
+    """Mark an error as retrieved, if no caller waits for it."""
     if not future.cancelled():
         future.exception()
 
 
 def _reason(error: BaseException) -> str:
-    """What went wrong, without the place of the store."""
+    """Return the reason of an error, without the location of the store."""
     text = str(error)
     return text.rsplit(": ", 1)[-1] if ": " in text else text

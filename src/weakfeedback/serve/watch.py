@@ -1,4 +1,4 @@
-"""What the page shows of a learner beside its report: a fold of its events, without HTTP and without SQL.
+"""What the page shows of a learner in addition to its report: a fold of its events, without HTTP and without SQL.
 
 ::
 
@@ -8,8 +8,8 @@
                           --> recent   the last decisions and how they ended
                           --> prices   every change of the prices;  audits   the last ones
 
-Replay rebuilds all of it, to the same bits. Answers that changed nothing (duplicates, conflicts, late) and calls of
-upstream models are no events: `note` counts them in minutes of their own, which last as long as the process.
+Replay rebuilds all of it, bit for bit. Answers that changed nothing (duplicates, conflicts, late ones) and calls of
+upstream models are not events: `note` counts them in a separate series, which lasts as long as the process.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from weakfeedback.serve.drift import Drift
 from weakfeedback.serve.series import Series
 
 RECENT = 20  # decisions
-CHANGES = 100  # of prices
+CHANGES = 100  # of prices that are kept
 AUDITS = 20
-WATCHED = ("cascade", "router")  # kinds that do not look at the sample before they compare
-ALL_PAIRS = 8  # stages up to which minutes hold every pair; beyond, only neighbours
-SETS = 1000  # of stages called together that are remembered
+WATCHED = ("cascade", "router")  # kinds with drift detectors: they compare without looking at the sample
+ALL_PAIRS = 8  # with up to this many stages every pair is counted by minute, with more only neighbours
+SETS = 1000  # of stages called together that are cached
 TOKENS = ("tokens_in", "tokens_cached", "tokens_out")
 RESULTS = ("duplicate", "conflict", "late")
 
 
 class Watch:
-    """What is watched of one learner.
+    """What the page shows of one learner.
 
     Parameters
     ----------
     kind : str
         "cascade", "contextual", "adaptive", "router" or "allocation".
     names : K strings
-        Of the stages, models or arms.
+        Names of the stages, models or arms.
     costs : K numbers
         Stated costs of the stages or prices of the models; none for an allocation.
     baseline : int, optional
-        The stage that is the alternative to learning: called alone, always. The last one unless told.
+        The stage that is the alternative to learning: always called, and alone. The last one by default.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Watch:
         self.baseline = len(self.names) - 1 if baseline is None else baseline
         self.pairs = [] if kind == "allocation" else pairs_of(len(self.names))
         self.series = Series(columns_of(kind, len(self.names), self.pairs))
-        self.noted = Series(noted_columns_of(kind, len(self.names)))  # in no snapshot
+        self.noted = Series(noted_columns_of(kind, len(self.names)))  # not in snapshots
         place = self.series.place
         self._spent = place.get("spent", 0)  # the next column is "saved"
         self._stops = [place[f"stop_{k}"] for k in range(len(self.names))] if kind != "allocation" else []
@@ -64,10 +64,10 @@ class Watch:
         }
         self.drift = Drift()
         self.open: dict[int, list[Any]] = {}  # id -> [at, stage or None, called stages or classes]
-        self.recent: dict[int, dict[str, Any]] = {}  # by decision, the oldest first
+        self.recent: dict[int, dict[str, Any]] = {}  # by decision, oldest first
         self.prices: deque[dict[str, Any]] = deque(maxlen=CHANGES)
         self.audits: deque[dict[str, Any]] = deque(maxlen=AUDITS)
-        self.given = [0.0] * len(self.names)  # what each arm of an allocation got
+        self.given = [0.0] * len(self.names)  # total given to each arm of an allocation
         self.stops = [0] * len(self.names)  # decisions that stopped at each stage
         self.alarmed: int | None = None  # when the last alarm was raised
         self._among: dict[Any, list[tuple[Any, Any, Any, Any]]] = {}  # sets of stages -> their pairs
@@ -91,17 +91,17 @@ class Watch:
         }
 
     def apply(self, event: Event) -> None:
-        """Take one event into account; kinds that show nothing are let pass."""
+        """Take one event into account; kinds that show nothing are ignored."""
         step = self._steps.get(event.kind)
         if step is not None:
             step(event)
 
     def note(self, at: int, column: str, amount: float = 1.0) -> None:
-        """Count what is no event: the result of an answer that changed nothing, or a call of an upstream model."""
+        """Count something that is not an event: an answer that changed nothing, or a call of an upstream model."""
         self.noted.add(at, column, amount)
 
     def read(self, start: int, end: int, step: int = 60) -> dict[str, Any]:
-        """Return sums by step of everything that is counted; see `Series.read`."""
+        """Return the sums by step of all columns; see `Series.read`."""
         read, noted = self.series.read(start, end, step), self.noted.read(start, end, step)
         for name, values in noted["columns"].items():
             known = read["columns"].get(name)
@@ -109,7 +109,7 @@ class Watch:
         return read
 
     def ages(self, now: int) -> list[float]:
-        """Return the seconds that each open decision waits, the oldest first."""
+        """Return how long each open decision has waited, in seconds, oldest first."""
         return sorted((max(0.0, (now - at) / 1e6) for at, _, _ in self.open.values()), reverse=True)
 
     # -- one method for each kind of event
@@ -129,7 +129,7 @@ class Watch:
         row[self._stops[stage]] += 1
         self.stops[stage] += 1
         called = body.get("call")
-        if called is not None:  # the money of a router is spent by its decision
+        if called is not None:  # a router spends its money with the decision
             self._pay(row, sum(self.costs[k] for k in called), self.costs[self.baseline])
             if len(called) == 1:  # nothing to compare, nothing to wait for
                 self._remember(event, stage, called, "done")
@@ -185,7 +185,7 @@ class Watch:
         self._remembered(event.decision, state=word, ended=event.at)
 
     def _serve(self, event: Event) -> None:
-        """A proxied request without comparison."""
+        """Count a proxied request without comparison."""
         body, stage = event.body, int(event.body["stage"])
         row, place = self.series.row(event.at), self.series.place
         row[place["decisions"]] += 1
@@ -228,7 +228,7 @@ class Watch:
         self.saved += alone - spent
 
     def _alone(self, stage: int, paid: Sequence[float] | None) -> float:
-        """Return what the baseline alone would have cost, as it was paid if it was called."""
+        """Return what the baseline alone would have cost; if it was called, what was paid for it."""
         base = self.baseline
         return self.costs[base] if paid is None or len(paid) <= base else float(paid[base])
 
@@ -293,7 +293,7 @@ class Watch:
 
     @classmethod
     def of(cls, learner: Any) -> Watch:
-        """Return the watch of a learner that begins."""
+        """Return the watch of a new learner."""
         config = learner.config
         costs = getattr(config, "stage_costs", None) or getattr(config, "prices", None) or ()
         return cls(learner.kind.name, learner.kind.names, costs)
@@ -303,14 +303,14 @@ class Watch:
         self.apply(event)
 
     def restore(self, state: Any) -> None:
-        """Continue from what ``state`` gave."""
+        """Continue from a result of ``state``."""
         self.__dict__.update(Watch.from_state(state).__dict__)
         self._steps = self._methods()
 
     # -- snapshots
 
     def state(self) -> dict[str, Any]:
-        """Return everything as JSON data, of its own: it is written while the watch goes on."""
+        """Return everything as JSON data, as a copy: it is written while the watch continues."""
         return {
             "kind": self.kind,
             "names": list(self.names),
@@ -334,7 +334,7 @@ class Watch:
 
     @classmethod
     def from_state(cls, state: Any) -> Watch:
-        """Return the watch that gave ``state``; ValueError for anything else."""
+        """Return the watch restored from ``state``; ValueError for anything else."""
         try:
             made = cls(state["kind"], state["names"], state["costs"], state["baseline"])
             made.series = Series.from_state(state["series"], made.series.columns)
@@ -355,14 +355,14 @@ class Watch:
 
 
 def pairs_of(stages: int) -> list[tuple[int, int]]:
-    """Return the pairs whose comparisons are kept by minute: all of few stages, neighbours of many."""
+    """Return the pairs that are counted by minute: all pairs of few stages, neighbours of many."""
     if stages > ALL_PAIRS:
         return [(i, i + 1) for i in range(stages - 1)]
     return [(i, j) for i in range(stages) for j in range(i + 1, stages)]
 
 
 def columns_of(kind: str, size: int, pairs: Sequence[tuple[int, int]]) -> list[str]:
-    """Return the columns of a learner of this kind with so many stages or arms, as its events fill them."""
+    """Return the columns filled by the events of a learner of this kind with ``size`` stages or arms."""
     columns = ["decisions", "accepted", "cancelled", "expired", "wasted"]
     if kind == "allocation":
         return columns + [f"{what}_{k}" for what in ("given", "seen", "observed") for k in range(size)]
@@ -371,7 +371,7 @@ def columns_of(kind: str, size: int, pairs: Sequence[tuple[int, int]]) -> list[s
 
 
 def noted_columns_of(kind: str, size: int) -> list[str]:
-    """Return the columns of what is no event."""
+    """Return the columns for what is not an event."""
     if kind == "allocation":
         return list(RESULTS)
     calls = [

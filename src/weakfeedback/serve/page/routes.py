@@ -1,4 +1,4 @@
-"""The routes of the page: overview, learner, why, login, live updates, and the files that they need."""
+"""The routes of the page: overview, learner, why, login, live updates, and static files."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from weakfeedback.serve.service import Service
 from weakfeedback.serve.watch import WATCHED, Watch
 
 PAGE = 100  # learners on one page
-PERIOD = 0.5  # seconds from one update to the next, at least
-VIEWERS = 200  # that are served at once
-ASSUMED = 5.0  # seconds for which a settled stage is not asked for again
-YOUNG = 20 * 60_000_000  # microseconds
-ALARMS = 10  # learners that are named on top
+PERIOD = 0.5  # minimum seconds between updates
+VIEWERS = 200  # live connections served at once
+ASSUMED = 5.0  # seconds for which a settled stage is not computed again
+YOUNG = 20 * 60_000_000  # age in microseconds up to which a learner is young
+ALARMS = 10  # learners that are named at the top
 SPAN_WORDS = (("15m", "15 minutes"), ("1h", "1 hour"), ("1d", "1 day"), ("7d", "7 days"))
 STATIC = Path(__file__).parent / "static"
 KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".txt": "text/plain"}
@@ -50,7 +50,7 @@ LIVE_STATES = {
 
 @cache
 def templates() -> Environment:
-    """The templates; every text is escaped, and a name that is not there is an error."""
+    """Return the templates; every text is escaped, and an undefined name is an error."""
     made = Environment(
         loader=PackageLoader("weakfeedback.serve.page"),
         autoescape=True,
@@ -66,7 +66,7 @@ def templates() -> Environment:
 
 @cache
 def static_files() -> dict[str, tuple[str, bytes, bytes]]:
-    """The files that pages need: kind, content and the same in gzip."""
+    """Return the files that pages need: content type, content and gzipped content."""
     found = {}
     for path in STATIC.iterdir():
         if path.suffix in KINDS:
@@ -84,24 +84,24 @@ class Page:
 
     def __init__(self, service: Service, auth: Auth, operations: Callable[[], Iterable[Operation]]) -> None:
         self.service, self.auth, self._operations = service, auth, operations
-        self._rows: dict[str, tuple[Any, dict[str, Any], str]] = {}  # rendered, while nothing has changed
+        self._rows: dict[str, tuple[Any, dict[str, Any], str]] = {}  # rendered; valid until a change
         self._settled: dict[str, tuple[float, Any, int | None]] = {}
         self._lines: dict[str, tuple[Any, str]] = {}
         self._views: dict[tuple[str, str], tuple[Any, dict[str, Any]]] = {}
         self._rate = (time.monotonic(), service.commits, 0.0)
         self._viewers = 0
-        self.address = "http://127.0.0.1:8470"  # as the last browser knows it, for commands to copy
+        self.address = "http://127.0.0.1:8470"  # as the last browser addressed it, for commands to copy
 
-    # -- what is shown
+    # -- content
 
     def now(self) -> int:
-        """Microseconds since 1970, by the clock of the service."""
+        """Return the time in microseconds since 1970, by the clock of the service."""
         return self.service.options.clock()
 
     def row(self, learner: Learner) -> tuple[dict[str, Any], str]:
         """Return the row of a learner, as data and as HTML; rebuilt only if something has changed."""
         now, watch = self.now(), watch_of(learner)
-        # the object too: after a failed commit another one may have the same number of events
+        # compare the object too: after a failed commit another one may have the same number of events
         key = learner, learner.seq, now // 60_000_000
         known = self._rows.get(learner.name)
         if known is None or known[0] != key:
@@ -127,7 +127,7 @@ class Page:
         return known[1]
 
     def _settled_stage(self, learner: Learner) -> int | None:
-        """Return where a learner stops; computed only occasionally, because some policies need time for it."""
+        """Return the stage at which a learner stops; computed only occasionally, as some policies are slow."""
         settled = getattr(learner.live, "settled", None)
         if settled is None:
             return None
@@ -138,13 +138,13 @@ class Page:
         return known[2]
 
     def chosen(self, q: str, page: int) -> tuple[list[Learner], int]:
-        """The learners of one page of the overview, and how many there are in all."""
+        """Return the learners of one page of the overview, and the total number."""
         names = sorted(name for name in self.service.learners if q in name)
         first = (page - 1) * PAGE
         return [self.service.learners[name] for name in names[first : first + PAGE]], len(names)
 
     def status(self) -> dict[str, Any]:
-        """What stands above the overview."""
+        """Return what is shown above the overview."""
         service, now = self.service, self.now()
         since, commits, rate = self._rate
         passed = time.monotonic() - since
@@ -177,7 +177,7 @@ class Page:
             await self.service._shown(learner, None)
 
     async def learner(self, name: str, span: str) -> dict[str, Any]:
-        """Everything about one learner, once it is stored."""
+        """Return everything about one learner, once it is stored."""
         learner = self.service.learner(name)
         now = self.now()
         key = learner, learner.seq, now // (view.SPANS[span][1] * 1_000_000)
@@ -194,7 +194,7 @@ class Page:
         return made
 
     def usual_span(self, name: str) -> str:
-        """The time that is shown unless another is asked for: little of a young learner."""
+        """Return the default time span of the charts, a short one for a young learner."""
         young = self.now() - self.service.learner(name).created < YOUNG
         return "15m" if young else "1h"
 
@@ -238,7 +238,7 @@ class Page:
     # -- requests
 
     async def allowed(self, request: Request) -> Response | None:
-        """None for who may read; where to log in for who may not yet."""
+        """Return None if the request may read, otherwise a redirection to the login."""
         try:
             await self.auth.check(request.scope, request.scope["weakfeedback.headers"], "read")
         except Problem as problem:
@@ -249,19 +249,19 @@ class Page:
         return None
 
     def render(self, request: Request, template: str, code: int = 200, /, **values: Any) -> Response:
-        """A page, smaller by gzip where the browser takes that."""
+        """Return a page, gzipped if the browser accepts that."""
         logout = bool(self.auth.tokens) and COOKIE in request.cookies
         values = {"here": "", "version": __version__, "logout": logout, **values}
         text = templates().get_template(template).render(values)
         return packed(request, text.encode(), HTML, code)
 
     async def overview(self, request: Request) -> Response:
-        """All learners."""
+        """Show all learners."""
         if (elsewhere := await self.allowed(request)) is not None:
             return elsewhere
         q, page = _chosen(request)
         try:
-            self.service.check_ready()  # while the log is read there would seem to be no learners
+            self.service.check_ready()  # while the log is being read there would seem to be no learners
             learners, found = self.chosen(q, page)
             rows = [self.row(learner)[0] for learner in learners]
             await self.stored(learners)
@@ -285,7 +285,7 @@ class Page:
         )
 
     async def one(self, request: Request) -> Response:
-        """One learner."""
+        """Show one learner."""
         if (elsewhere := await self.allowed(request)) is not None:
             return elsewhere
         name = request.path_params["name"]
@@ -307,7 +307,7 @@ class Page:
         )
 
     async def why(self, request: Request) -> Response:
-        """Why a decision fell as it did."""
+        """Explain a decision."""
         if (elsewhere := await self.allowed(request)) is not None:
             return elsewhere
         name, id = request.path_params["name"], _number(request.path_params["id"])
@@ -323,18 +323,18 @@ class Page:
         return self.render(request, "decision.html", name=name, id=id, **told)
 
     async def docs(self, request: Request) -> Response:
-        """The API, for people."""
+        """Show the documentation of the API."""
         made = document(self._operations(), chat=bool(self.service.models))
         return self.render(request, "docs.html", here="docs", doc=made, sections=sections(made))
 
     def problem(self, request: Request, problem: Problem) -> Response:
-        """A problem as a page."""
+        """Return a problem as a page."""
         return self.render(
             request, "problem.html", problem.status, title=problem.title, detail=problem.detail
         )
 
     async def login(self, request: Request) -> Response:
-        """Ask for a token; with the right one set the cookie."""
+        """Ask for a token; set the cookie if the token is valid."""
         if request.method == "GET":
             after = _inside(request.query_params.get("next", "/"))
             return self.render(request, "login.html", wrong=False, next=after)
@@ -355,13 +355,13 @@ class Page:
         return answer
 
     async def logout(self, request: Request) -> Response:
-        """Forget the cookie."""
+        """Delete the cookie."""
         answer = RedirectResponse("/login", 303)
         answer.delete_cookie(COOKIE)
         return answer
 
     async def static(self, request: Request) -> Response:
-        """A file that pages need."""
+        """Send a file that pages need."""
         found = static_files().get(request.path_params["file"])
         if found is None:
             raise Problem("not_found", "no such file")
@@ -375,7 +375,7 @@ class Page:
     # -- live updates
 
     async def live(self, request: Request) -> Response:
-        """Rows of the overview that have changed, at most twice a second."""
+        """Stream the changed rows of the overview, at most twice a second."""
         await self.auth.check(request.scope, request.scope["weakfeedback.headers"], "read")
         q, page = _chosen(request)
         sent: dict[str, str] = {}
@@ -391,14 +391,14 @@ class Page:
         return self._stream(news)
 
     def overview_pieces(self, learners: Iterable[Learner]) -> dict[str, str]:
-        """The pieces of the overview, by the places that they go to."""
+        """Return the pieces of the overview, by their places in the page."""
         pieces = {f"row-{learner.name}": self.row(learner)[1] for learner in learners}
         module: Any = templates().get_template("pieces.html").module
         pieces["status"] = str(module.status(self.status()))
         return pieces
 
     async def live_learner(self, request: Request) -> Response:
-        """What has changed of a learner, at most twice a second."""
+        """Stream the changes of a learner, at most twice a second."""
         request.scope["weakfeedback.route"] = "/v1/learners/{name}/live"
         await self.auth.check(request.scope, request.scope["weakfeedback.headers"], "read")
         name = request.path_params["name"]
@@ -427,7 +427,7 @@ class Page:
         )
 
     async def _updates(self, news: Callable[[], Awaitable[dict[str, Any]]]) -> AsyncIterator[bytes]:
-        """Server-sent events until the page or the service ends; regular comments detect closed connections."""
+        """Yield server-sent events until the page or the service ends; regular comments detect closed connections."""
         self._viewers += 1
         quiet = 0
         try:
@@ -451,7 +451,7 @@ class Page:
         return self.service.draining or self.service.state in ("stopping", "stopped")
 
     def routes(self) -> list[BaseRoute]:
-        """The routes of all this."""
+        """Return the routes of the page."""
         return [
             Route("/", self.overview, name="page"),
             Route("/live", self.live, name="page live"),
@@ -466,7 +466,7 @@ class Page:
 
 
 def learner_pieces(made: dict[str, Any]) -> dict[str, str]:
-    """The pieces of a learner's page, by the places that they go to."""
+    """Return the pieces of a learner's page, by their places in the page."""
     module: Any = templates().get_template("pieces.html").module
     wanted = ["summary", "numbers", "waiting", "recent", "proxy"]
     wanted += ["arms"] if made["kind"] == "allocation" else ["stages", "pairs", "drift"]
@@ -477,7 +477,7 @@ def learner_pieces(made: dict[str, Any]) -> dict[str, str]:
 
 
 def page_of(service: Service, auth: Auth, *_: Any) -> dict[str, Any]:
-    """The operations and routes that the page adds to a service."""
+    """Return the operations and routes that the page adds to a service."""
     from weakfeedback.serve.api import OPERATIONS
 
     extra = [
@@ -515,12 +515,12 @@ async def series(call: Call) -> Answer:
 
 
 def watch_of(learner: Learner) -> Watch:
-    """What is watched of a learner."""
+    """Return the watch of a learner."""
     return cast(Watch, learner.observers["watch"])
 
 
 def packed(request: Request, content: bytes, kind: str, status: int = 200) -> Response:
-    """An answer, smaller by gzip where the browser takes that."""
+    """Return a response, gzipped if the browser accepts that."""
     headers = {"vary": "accept-encoding"}
     if len(content) > 1000 and "gzip" in request.headers.get("accept-encoding", ""):
         content = gzip.compress(content, 5, mtime=0)
@@ -540,12 +540,12 @@ def _span(request: Request) -> str:
 
 
 def _number(text: str) -> int:
-    """The id that a text is, or 0, which no decision has."""
+    """Return the id in a text, or 0, which no decision has."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 18 else 0
 
 
 def _inside(target: str) -> str:
-    """A path of this service, for a redirection; never another host."""
+    """Return a path of this service for a redirection; never another host."""
     good = target.startswith("/") and not target.startswith("//") and "\\" not in target
     return target if good and target.isprintable() else "/"
 
@@ -593,7 +593,7 @@ def _audits(learner: Learner, watch: Watch, currency: str | None) -> list[dict[s
 
 
 def _context(kind: str, details: dict[str, Any], live: Any) -> list[tuple[str, str]]:
-    """What a contextual learner knows: how much it has seen, and how large its coefficients are."""
+    """Return what a contextual learner knows: how much it has seen, and how large its coefficients are."""
     if kind != "contextual":
         return []
     policy = live.policy
@@ -625,7 +625,7 @@ def _decide_command(learner: Learner, address: str) -> str:
 
 
 def _next(learner: Learner, watch: Watch, address: str) -> str:
-    """The command that a new learner waits for."""
+    """Return the next command for a new learner."""
     if learner.archived:
         return ""
     if not watch.decided:

@@ -1,4 +1,4 @@
-"""What the page says of a learner: plain data for the templates, made of its report and its watch."""
+"""What the page says about a learner: plain data for the templates, built from its report and its watch."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ KINDS = {
     "allocation": ("allocation", "divides a budget over arms, and learns how much each of them needs"),
 }
 SPANS = {"15m": (900, 5), "1h": (3600, 60), "1d": (86_400, 1200), "7d": (604_800, 7200)}  # seconds, step
-LEARNING_ROUNDS = 100  # rounds, below which nothing is said about trust
+LEARNING_ROUNDS = 100  # rounds below which the page says nothing about trust
 DRAWN = 6  # pairs in one chart
-RECENT_ALARM = 86_400_000_000  # microseconds for which an alarm is shown as news
+RECENT_ALARM = 86_400_000_000  # microseconds for which an alarm counts as recent
 AGES = ((60, "under a minute"), (600, "1 to 10 min"), (3600, "10 min to 1 h"), (86_400, "1 h to 1 day"))
 ESTIMATED = "estimated: the last stage was not called"
 DRIFT = (
@@ -42,15 +42,15 @@ NOT_WATCHED = (
 
 
 def spark(watch: Watch, now: int) -> str:
-    """Return the small line of the decisions in each of the last 30 whole minutes; nothing if there were none."""
-    end = now // 60_000_000 * 60  # the minute that has not ended would look like a fall
+    """Return the sparkline of the decisions in each of the last 30 whole minutes; empty if there were none."""
+    end = now // 60_000_000 * 60  # the unfinished minute would look like a drop
     read = watch.series.read(end - 30 * 60, end, 60, ["decisions"])
     values = read["columns"]["decisions"]
     return line_of(values) if any(values) else ""
 
 
 def line_of(values: Sequence[float], width: float = 90.0, height: float = 22.0) -> str:
-    """Return the points of a small line, as SVG has them.
+    """Return the points of a sparkline in the format of SVG.
 
     >>> line_of([0, 2, 1], 20, 10)
     '0.0,9.5 10.0,0.5 20.0,5.0'
@@ -74,7 +74,7 @@ def bar_of(shares: Sequence[float], names: Sequence[str], width: float = 160.0) 
 
 
 def shares_of(watch: Watch) -> list[float]:
-    """Return where decisions stopped, or what each arm got, as shares."""
+    """Return the shares of decisions that stopped at each stage, or of the budget that each arm got."""
     weights: Sequence[float] = watch.stops if watch.kind != "allocation" else watch.given
     total = sum(weights)
     return [weight / total for weight in weights] if total else [0.0] * len(weights)
@@ -88,7 +88,7 @@ def alarms_of(watch: Watch, now: int) -> list[tuple[int, tuple[int, int]]]:
 
 
 def does(watch: Watch, settled: int | None) -> tuple[str, str]:
-    """Return in words what a learner does now: the beginning of a sentence, and the stage that it is about."""
+    """Return in words what a learner does now: the beginning of a sentence, and the stage it refers to."""
     names = watch.names
     if not watch.decided:
         return "waits for its first decision", ""
@@ -109,7 +109,7 @@ def does(watch: Watch, settled: int | None) -> tuple[str, str]:
 def row(
     name: str, watch: Watch, *, line: str, settled: int | None, currency: str | None, archived: bool, now: int
 ) -> dict[str, Any]:
-    """Return the row of a learner in the overview; ``line`` are the points of its small line."""
+    """Return the row of a learner in the overview; ``line`` has the points of its sparkline."""
     verb, stage = does(watch, settled)
     bar = bar_of(shares_of(watch), watch.names)
     alarms = alarms_of(watch, now)
@@ -137,7 +137,7 @@ def row(
 
 
 def state_of(watch: Watch) -> str:
-    """Return how far a learner is, in one word."""
+    """Return the progress of a learner, in one word."""
     if not watch.decided:
         return "new"
     done = watch.decided if watch.kind == "router" else watch.ends["accepted"]
@@ -155,7 +155,7 @@ def alarm_words(watch: Watch, mark: tuple[int, tuple[int, int]], now: int) -> st
 
 
 def summary(report: dict[str, Any], watch: Watch, now: int) -> dict[str, Any]:
-    """Return what stands on top: what it does, what it costs, whether it can be trusted."""
+    """Return the top of the page: what the learner does, what it costs, whether it can be trusted."""
     return {
         "does": _does_sentence(report, watch),
         "flow": _flow(report, watch),
@@ -197,7 +197,7 @@ def _does_sentence(report: dict[str, Any], watch: Watch) -> str:
 
 
 def _flow(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
-    """Return the stages as a row of pills: which are called mostly, and which answers."""
+    """Return the stages as a row of pills: which ones are usually called, and which one answers."""
     settled = report.get("settled")
     if (
         watch.kind not in ("cascade", "router")
@@ -237,7 +237,7 @@ def _money(report: dict[str, Any], watch: Watch) -> dict[str, Any] | None:
 
 
 def _outcome(report: dict[str, Any], watch: Watch, now: int) -> dict[str, str] | None:
-    """Return what an allocation has seen a round, over all and lately."""
+    """Return what an allocation has seen per round, overall and lately."""
     if watch.kind != "allocation":
         return None
     details, end = report["details"], now // 60_000_000 * 60
@@ -301,7 +301,7 @@ def _adaptive_words(details: dict[str, Any]) -> str:
 
 
 def _found_statement(known: bool | None) -> dict[str, str]:
-    """Say how far an allocation is."""
+    """Describe the progress of an allocation."""
     if known:
         return {"state": "good", "text": "What each arm needs is found."}
     words = "What each arm needs is estimated; the table below has the intervals." if known is None else ""
@@ -403,7 +403,7 @@ def pairs(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
 
 
 def _counted_pairs(watch: Watch) -> list[dict[str, Any]]:
-    """Return the pairs as counted here, for a report that has none."""
+    """Return the pairs as counted by the watch, for a report that has none."""
     found = []
     for (i, j), (tries, differed) in sorted(watch.differed.items()):
         low, high = wilson(differed, tries)
@@ -413,7 +413,7 @@ def _counted_pairs(watch: Watch) -> list[dict[str, Any]]:
 
 
 def drift(watch: Watch) -> list[dict[str, Any]]:
-    """Return one row for every detector, the one nearest to an alarm first."""
+    """Return one row for every detector, nearest to an alarm first."""
     found = []
     for item in sorted(watch.drift.rows(), key=lambda item: -item["level"]):
         i, j = item["pair"]
@@ -449,7 +449,7 @@ def waiting(watch: Watch, now: int) -> dict[str, Any]:
 
 
 def recent(watch: Watch, now: int, explained: bool) -> list[dict[str, Any]]:
-    """Return the last decisions, the newest first."""
+    """Return the last decisions, newest first."""
     found = []
     for shown in reversed(watch.recent.values()):
         if "allocation" in shown:
@@ -504,7 +504,7 @@ def arms(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
 
 
 def proxy(watch: Watch) -> list[dict[str, Any]]:
-    """Return one row for every upstream model, nothing for a learner whose stages run elsewhere."""
+    """Return one row for every upstream model, none for a learner whose stages run elsewhere."""
     last = watch.series.last()
     if last is None or watch.kind == "allocation":
         return []
@@ -528,7 +528,7 @@ def proxy(watch: Watch) -> list[dict[str, Any]]:
 
 
 def tokens(watch: Watch) -> str:
-    """Return the tokens of the last day in words, nothing if there were none."""
+    """Return the tokens of the last day in words, empty if there were none."""
     last = watch.series.last()
     if last is None or watch.kind == "allocation":
         return ""
@@ -541,7 +541,7 @@ def tokens(watch: Watch) -> str:
 
 
 def changes(watch: Watch, currency: str | None) -> list[dict[str, str]]:
-    """Return the changes of prices, the last one first."""
+    """Return the changes of prices, newest first."""
     return [
         {
             "at": moment(change["at"]),
@@ -558,9 +558,9 @@ def changes(watch: Watch, currency: str | None) -> list[dict[str, str]]:
 
 
 def charts(report: dict[str, Any], watch: Watch, span: str, now: int, created: int = 0) -> dict[str, Any]:
-    """Return what the charts show, as JSON data: sums by step, running shares with their intervals, running money."""
+    """Return the data of the charts as JSON: sums by step, running shares with their intervals, running money."""
     length, step = SPANS[span]
-    end = now // 1_000_000 // step * step  # without the step that has not ended
+    end = now // 1_000_000 // step * step  # without the unfinished step
     start = max(end - length, min(created // 1_000_000 // step * step, end - 3 * step))
     read = watch.series.read(start, end, step)
     at, columns = read["at"], read["columns"]
@@ -606,7 +606,7 @@ def _marks(watch: Watch, start: int) -> list[tuple[int, tuple[int, int]]]:
 
 
 def _running(total: float, sums: Sequence[float]) -> list[float]:
-    """Return the running totals at the end of each step, of which the last is ``total``."""
+    """Return the running totals at the end of each step; the last one is ``total``."""
     values, left = [], total
     for amount_ in reversed(sums):
         values.append(left)
@@ -615,7 +615,7 @@ def _running(total: float, sums: Sequence[float]) -> list[float]:
 
 
 def _drawn(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
-    """Return the pairs that are drawn: those of the settled stage first, if they were compared."""
+    """Return the pairs to draw: those of the settled stage first, if they were compared."""
     settled = report.get("settled")
     compared = [item for item in report.get("disagreement") or _counted_pairs(watch) if item["comparisons"]]
     compared.sort(key=lambda item: (settled not in item["pair"], item["pair"]))
@@ -644,7 +644,7 @@ def _pair_line(
 
 
 def table_of(made: dict[str, Any]) -> dict[str, Any]:
-    """Return the numbers behind the charts as rows, at most 30 of them, the last ones."""
+    """Return the numbers behind the charts as rows, at most the last 30."""
     steps = list(range(len(made["at"])))[-30:]
     return {
         "heads": made["names"],

@@ -46,7 +46,7 @@ def share(value: float | None) -> str:
 
 
 def count(value: float) -> str:
-    """Return a number with thousands apart.
+    """Return a number with thousands separators.
 
     >>> count(12345)
     '12,345'
@@ -64,7 +64,7 @@ def counted(value: int, noun: str) -> str:
 
 
 def number(value: float | None) -> str:
-    """Return a number that is no money, with four digits.
+    """Return a number that is not money, with four digits.
 
     >>> number(0.33333), number(None)
     ('0.3333', '–')

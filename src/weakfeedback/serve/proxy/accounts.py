@@ -22,7 +22,7 @@ class Watch(Protocol):
         first: float | None,
         tokens: Tokens | None,
     ) -> None:
-        """A call ended; ``first`` are the seconds until the first token of a stream."""
+        """Record a call that ended; ``first`` is the time in seconds to the first token of a stream."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class StageAccount:
     spent: float = 0.0
     seconds: Mean = field(default_factory=Mean)
     first_token: Mean = field(default_factory=Mean)
-    made: Mean = field(default_factory=Mean)  # output tokens of an answer
+    made: Mean = field(default_factory=Mean)  # output tokens per answer
 
     def summary(self) -> dict[str, Any]:
         """Return the account as plain data."""
@@ -96,14 +96,14 @@ class Account:
         self.stages[stage].outcomes[outcome] += 1
 
     def answered(self, stage: int, tokens: Tokens, costs: dict[int, float]) -> None:
-        """Count a request that was answered; what the baseline would have cost is known if it was called."""
+        """Count an answered request; the cost of the baseline is known if it was called."""
         self.requests += 1
         self.stages[stage].answers += 1
         at = self._settings.baseline
         self.baseline += costs[at] if at in costs else self._estimate(tokens)
 
     def _estimate(self, tokens: Tokens) -> float:
-        """Return what the baseline would have cost: these input tokens, and its mean output and seconds."""
+        """Estimate the cost of the baseline from these input tokens and its mean output and seconds."""
         at = self._settings.baseline
         settings, account = self._settings.stages[at], self.stages[at]
         made = account.made.mean if account.made.count else settings.expect.output
@@ -112,7 +112,7 @@ class Account:
         return price + seconds * self._settings.waiting_price
 
     def summary(self) -> dict[str, Any]:
-        """Return the account as plain data, money signed against the named baseline."""
+        """Return the account as plain data, with the money saved relative to the named baseline."""
         names = [stage.name for stage in self._settings.stages]
         saved = self.baseline - self.spent - self.comparing
         return {

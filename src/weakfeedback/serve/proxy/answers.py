@@ -1,7 +1,7 @@
-"""Answers of language models, and the labels that comparators make of them.
+"""Answers of language models, and the labels that comparators derive from them.
 
-A label is a string. "Same" is equality of labels, so that it is an equivalence, as the method needs. What cannot be
-parsed has the label `UNPARSABLE`: all such answers agree, because they are wrong together.
+A label is a string. "Same" is equality of labels, and thus an equivalence relation, as the method requires. Answers
+that cannot be parsed have the label `UNPARSABLE`: all of them agree, because all of them are wrong.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 UNPARSABLE = "unparsable"
-CUT = 10_000  # characters, from the end, that patterns, judges and embeddings get to see
+CUT = 10_000  # characters, from the end, that patterns, judges and embeddings see
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
 FENCED = re.compile(r"```[ \t]*+[\w.+-]*+[ \t]*+\r?\n(.*?)```", re.DOTALL)
 LETTERS = ("A", "B", "C", "D", "E")
@@ -23,9 +23,9 @@ LETTERS = ("A", "B", "C", "D", "E")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model said: its text, its calls of tools (name, arguments), and how sure it was.
+    """The answer of a model: its text, its tool calls (name, arguments), and how sure it was.
 
-    ``score`` is the geometric mean of the probabilities of its tokens, None if the upstream does not tell.
+    ``score`` is the geometric mean of its token probabilities, None if the upstream does not report them.
     """
 
     text: str
@@ -61,7 +61,7 @@ def score_of(logprobs: Any) -> float | None:
 
 
 def logprobs_of(logprobs: Any) -> list[float]:
-    """Return the log-probabilities of the tokens, as far as they are numbers."""
+    """Return the log-probabilities of the tokens, without those that are not numbers."""
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not isinstance(content, list):
         return []
@@ -70,7 +70,7 @@ def logprobs_of(logprobs: Any) -> list[float]:
 
 
 def ending(text: str) -> str:
-    """Return the end of a text, which patterns are matched with."""
+    """Return the end of a text, against which patterns are matched."""
     return text[-CUT:]
 
 
@@ -80,7 +80,7 @@ def last_match(pattern: re.Pattern[str], answer: Answer) -> re.Match[str] | None
 
 
 def text_label(answer: Answer, casefold: bool = False) -> str:
-    """Return the text without spaces at its ends, every run of spaces as one.
+    """Return the stripped text, with every run of whitespace as one space.
 
     >>> text_label(Answer(" Yes,  it\\n is. "), casefold=True)
     'text:yes, it is.'
@@ -90,7 +90,7 @@ def text_label(answer: Answer, casefold: bool = False) -> str:
 
 
 def choice_pattern(labels: Sequence[str]) -> re.Pattern[str]:
-    """Return a pattern of the labels where they stand alone; words in any case, single letters as written."""
+    """Return a pattern that matches labels standing alone; words in any case, single letters as written."""
     alternatives = sorted(labels, key=len, reverse=True)
     parts = [re.escape(label) if len(label) == 1 else f"(?i:{re.escape(label)})" for label in alternatives]
     return re.compile(rf"(?<!\w)(?:{'|'.join(parts)})(?!\w)")
@@ -135,7 +135,7 @@ def json_label(answer: Answer, fields: Sequence[str]) -> str:
 
 
 def json_in(text: str) -> tuple[Any] | None:
-    """Return the JSON document of a text, or of its last fenced block that is one."""
+    """Return the JSON document in a text, or in its last fenced block that holds one."""
     for candidate in (text, *reversed(FENCED.findall(ending(text)))):
         try:
             return (json.loads(candidate, parse_constant=_refuse_constant),)
@@ -185,7 +185,7 @@ def _by_value(value: Any) -> Any:
 
 
 def tools_label(answer: Answer) -> str:
-    """Return names and canonical arguments of the calls of tools, in order; no call at all is a label, too.
+    """Return the names and canonical arguments of the tool calls, in order; no call at all is also a label.
 
     >>> tools_label(Answer("", (("look", '{"b": 2, "a": 1}'),)))
     'tools:[["look",{"a":1,"b":2}]]'

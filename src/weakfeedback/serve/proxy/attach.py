@@ -31,7 +31,7 @@ from weakfeedback.serve.proxy.upstream import Upstream, UpstreamSettings
 from weakfeedback.serve.service import Service
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-WRONG = ("key_reused", "wrong_key", "key_too_long", "wrong_context")  # of a request, not of the service
+WRONG = ("key_reused", "wrong_key", "key_too_long", "wrong_context")  # faults of a request, not the service
 UNABLE = (
     "store_unavailable",
     "starting",
@@ -43,7 +43,7 @@ UNABLE = (
     "too_many_pending",
     "not_offered",
 )
-GOOD = ("ok", "cancelled")  # outcomes of upstream calls that are no errors of the upstream
+GOOD = ("ok", "cancelled")  # outcomes of upstream calls that are not errors of the upstream
 ENDED = ("conflict", "expired", "cancelled", "forgotten", "unknown_decision")  # nothing is left to do
 
 
@@ -59,7 +59,7 @@ class ServiceDecider:
         }
 
     async def decide(self, learner: str, context: list[float] | None, key: str | None) -> Ruling:
-        """Decide which stages to call; a key that was seen before gets the decision that it had."""
+        """Decide which stages to call; a key that was seen before gets its earlier decision."""
         given = None if context is None else DecideRequest(context=context)
         found, future = await self._asked(self._service.decide_ahead(learner, given, key))
         place = self._places[learner]
@@ -79,7 +79,7 @@ class ServiceDecider:
     async def tell(
         self, learner: str, id: int, stage: int, label: int, score: float | None, cost: float
     ) -> Step:
-        """Tell the answer of the stage that was asked for: its class of equal answers, its score and its price."""
+        """Tell the answer of the requested stage: its class of equal answers, its score and its price."""
         given = TellRequest(output=label, stage=stage, score=score, cost=cost)
         found = await self._asked(self._service.tell(learner, id, given))
         if found is None:
@@ -95,7 +95,7 @@ class ServiceDecider:
         digest: str,
         spending: Spending,
     ) -> None:
-        """Teach which pairs of stages differed, or how far apart all pairs of the call were."""
+        """Report which pairs of stages differed, or the distances of all pairs of the call."""
         seen: dict[str, Any] = {"differ": [list(pair) for pair in differ]}
         if far is not None:
             seen = {"distance": list(far)}
@@ -106,13 +106,13 @@ class ServiceDecider:
         await self._asked(self._service.feedback(learner, id, given, digest=digest, extra=extra))
 
     async def cancel(self, learner: str, id: int, spending: Spending, reason: str) -> None:
-        """Take a decision back; nothing is learned, what was spent counts as wasted."""
+        """Cancel a decision; nothing is learned, and its cost counts as wasted."""
         await self._asked(
             self._service.cancel(learner, id, CancelRequest(cost=spending.total, reason=reason))
         )
 
     async def serve(self, learner: str, stage: int, spending: Spending) -> None:
-        """Count a request that was answered without a decision of its own; its tokens are noted with its calls."""
+        """Count a request that was answered without a decision of its own; its tokens are counted with its calls."""
         await self._asked(self._service.served(learner, stage, spending.total))
 
     async def recost(self, learner: str, prices: list[float]) -> None:
@@ -127,7 +127,7 @@ class ServiceDecider:
             return int(live.settled())
         except Problem as problem:
             raise Unavailable(problem.detail) from None
-        except ValueError as error:  # of a learner that trusts no single stage
+        except ValueError as error:  # the learner trusts no single stage
             raise Unavailable(str(error)) from None
 
     async def _asked(self, work: Awaitable[Any]) -> Any:
@@ -146,7 +146,7 @@ class ServiceDecider:
 
 
 class UpstreamMetrics:
-    """What Prometheus reads about upstream calls; labels are configured names only."""
+    """Prometheus metrics of upstream calls; labels are configured names only."""
 
     def __init__(self, registry: CollectorRegistry, service: Service | None = None) -> None:
         self._service = service
@@ -212,7 +212,7 @@ class UpstreamMetrics:
         first: float | None,
         tokens: Tokens | None,
     ) -> None:
-        """Tell those who keep minutes of the learner."""
+        """Pass a call to the learner's observers that keep sums by minute."""
         learner = service.learners.get(name)
         if learner is None or stage not in learner.kind.names:
             return
@@ -232,9 +232,9 @@ class UpstreamMetrics:
 
 
 class Guarded:
-    """A route of the proxy: checks the token, and answers problems in OpenAI's form.
+    """A route of the proxy: checks the token, and reports problems in OpenAI's form.
 
-    While another process owns the store it refuses: that one serves.
+    While another process owns the store, it refuses requests: that process serves them.
     """
 
     def __init__(
@@ -285,9 +285,9 @@ def make_proxy(
     learners: Sequence[ProxySettings],
     servers: Mapping[str, Server] | None = None,
 ) -> Proxy:
-    """Return the proxy over a service; ValueError if a key is not in the environment.
+    """Return the proxy of a service; ValueError if a key is not in the environment.
 
-    ``servers`` stand for upstreams that run in this process.
+    ``servers`` replace upstreams by servers in this process.
     """
     made: dict[str, Server] = {name: Upstream(settings) for name, settings in upstreams.items()}
     watch = UpstreamMetrics(service.metrics.registry, service)
@@ -297,10 +297,10 @@ def make_proxy(
 
 
 async def prepare_learners(service: Service, proxy: Proxy, file: str = "") -> None:
-    """Create the learners of a proxy, or go on with those that are there; ConfigError if one is another.
+    """Create the learners of a proxy, or continue with existing ones; ConfigError if one has another configuration.
 
-    Other prices in the file are a ``recost``; if the file has not changed, prices that were measured stay. Decisions
-    that a process before left open are cancelled: nobody answers them.
+    Changed prices in the file cause a ``recost``; if the file has not changed, measured prices are kept. Decisions
+    that an earlier process left open are cancelled: nothing will answer them.
     """
     for settings in proxy.learners.values():
         given = settings.learner()
@@ -317,10 +317,10 @@ async def prepare_learners(service: Service, proxy: Proxy, file: str = "") -> No
 
 
 async def resume_learners(service: Service, proxy: Proxy) -> None:
-    """Go on with a store that was lost: take its prices, and cancel what nobody answers any more.
+    """Continue with a store that was lost: take its prices, and cancel decisions that nothing will answer.
 
-    That is what another owner left open, and what could not be ended here while there was no store. Requests that are
-    under way here keep their decisions.
+    These are decisions that another owner left open, or that could not be ended here while there was no store.
+    Requests in progress here keep their decisions.
     """
     left = []
     for name in proxy.learners:

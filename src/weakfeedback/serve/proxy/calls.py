@@ -24,7 +24,7 @@ class Server(Protocol):
         """Return the answer of a plain call."""
 
     async def open(self, path: str, body: dict[str, Any], failed: Callable[[str], None]) -> Events:
-        """Return the events of a streamed call, once the first is there."""
+        """Return the events of a streamed call, once the first has arrived."""
 
     async def close(self) -> None:
         """Close all connections."""
@@ -38,7 +38,7 @@ class Books:
 
 
 class Call:
-    """A call of a stage. It is recorded exactly once, however it ends."""
+    """A call of a stage. It is recorded exactly once, no matter how it ends."""
 
     def __init__(self, asked: Asked, stage: int, server: Server, books: Books, with_logprobs: bool) -> None:
         self.asked, self.stage = asked, stage
@@ -50,7 +50,7 @@ class Call:
         self._first: float | None = None
         self._assembly: Assembly | None = None
         self.tokens: Tokens | None = None
-        self.cost = 0.0  # once it has ended
+        self.cost = 0.0  # set when the call ends
         self.answer: Answer | None = None
         self.completion: dict[str, Any] | None = None
 
@@ -60,7 +60,7 @@ class Call:
         return self._seconds is not None
 
     async def plain(self) -> dict[str, Any]:
-        """Return the whole answer at once; UpstreamFailed if there is none."""
+        """Return the whole answer; UpstreamFailed if there is none."""
         body = self.asked.body_for(self.stage, False, self.adds_logprobs)
         try:
             found = await self._server.ask(CHAT, body, self._failed_once)
@@ -83,7 +83,7 @@ class Call:
         return found
 
     async def open(self) -> Events:
-        """Return the chunks of a streamed answer, once the first is there; UpstreamFailed if there is none."""
+        """Return the chunks of a streamed answer, once the first has arrived; UpstreamFailed if there is none."""
         body = self.asked.body_for(self.stage, True, self.adds_logprobs)
         try:
             events = await self._server.open(CHAT, body, self._failed_once)
@@ -96,12 +96,12 @@ class Call:
         self._first = monotonic() - self._started
         self._assembly = Assembly()
         chunks = self._chunks(events, self._assembly)
-        await anext(chunks)  # only a generator that has begun ends the call when it is closed
+        await anext(chunks)  # only a generator that has started ends the call when it is closed
         return chunks
 
     async def _chunks(self, events: Events, assembly: Assembly) -> Events:
         try:
-            yield b"", None  # to open
+            yield b"", None  # for ``open``
             async for data, chunk in events:
                 if chunk is not None:
                     assembly.take(chunk)
@@ -125,7 +125,7 @@ class Call:
         self._books.account.repeated(self.stage, outcome)
 
     def spent(self) -> float:
-        """Return what it cost so far."""
+        """Return the cost so far."""
         return self.cost if self.ended else self._price(self._tokens_so_far(), monotonic() - self._started)
 
     def _tokens_so_far(self) -> Tokens:
@@ -138,7 +138,7 @@ class Call:
         return self.settings.price.of(tokens) + seconds * self.asked.settings.waiting_price
 
     def end(self, outcome: str, billed: bool = True) -> None:
-        """Record the call, unless it is recorded already; ``billed`` if the upstream will charge for it."""
+        """Record the call, unless that was done already; ``billed`` if the upstream will charge for it."""
         if self.ended:
             return
         self._seconds = seconds = monotonic() - self._started

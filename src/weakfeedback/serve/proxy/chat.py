@@ -1,8 +1,8 @@
 """The proxy: ``/v1/chat/completions`` and ``/v1/models``, whose models are learners.
 
-A request goes through these steps: check it, decide which stages to call, call them at the same time, give the client
-the answer of the one that answers (chunk by chunk if it wants), and, when all have answered, compare and learn.
-Nobody waits for the comparison. An adaptive learner calls one stage after the other and decides after each answer.
+A request goes through these steps: check it, decide which stages to call, call them concurrently, send the client the
+answer of the chosen stage (chunk by chunk if it wants a stream), and, when all have answered, compare and learn. The
+client does not wait for the comparison. An adaptive learner calls stages one by one and decides after each answer.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from weakfeedback.serve.proxy.stream import DONE, BrokenStream, chunks_of, error
 from weakfeedback.serve.proxy.upstream import UpstreamFailed
 
 log = logging.getLogger("weakfeedback.serve")
-WAITING = 1000  # comparisons that may wait at a time
+WAITING = 1000  # comparisons that may wait at the same time
 Made = TypeVar("Made", Ruling, Step)
 
 
 class StreamCut(Exception):
-    """A stream that broke after its first byte; the client has been told."""
+    """A stream that broke after its first byte; the client has received an error."""
 
 
 class Round:
@@ -42,26 +42,26 @@ class Round:
 
     def __init__(self, asked: Asked) -> None:
         self.asked = asked
-        self.ruling: Ruling | None = None  # what was decided, if it was
-        self.partition: Partition | None = None  # the answers so far, of an adaptive learner
+        self.ruling: Ruling | None = None  # the decision, if there is one
+        self.partition: Partition | None = None  # classes of the answers so far, of an adaptive learner
         self.calls: dict[int, Call] = {}
         self.others: dict[int, asyncio.Task[dict[str, Any]]] = {}
         self.chosen = 0  # the stage that was to answer
-        self.path: list[int] = []  # the stages tried, the last one answered
+        self.path: list[int] = []  # the stages tried; the last one answered
         self.learning = True
-        self.spoilt = False  # nothing can be learned from it any more
+        self.spoilt = False  # nothing can be learned from it
         self.compared = False
-        self.delivered: int | None = None  # the stage whose answer is with the client
+        self.delivered: int | None = None  # the stage whose answer the client has
 
     def spending(self, more: float = 0.0) -> Spending:
-        """Return what the calls have cost so far."""
+        """Return the cost of the calls so far."""
         costs = {k: call.spent() for k, call in self.calls.items()}
         tokens = [call.tokens for call in self.calls.values() if call.tokens is not None]
         sums = (sum(t.input for t in tokens), sum(t.cached for t in tokens), sum(t.output for t in tokens))
         return Spending(costs, sums, more)
 
     def headers(self, stage: int, cost: float | None = None) -> dict[str, str]:
-        """Return what the client is told about the decision."""
+        """Return the response headers that describe the decision."""
         settings = self.asked.settings
         found = {
             "x-weakfeedback-learner": settings.name,
@@ -79,7 +79,7 @@ class Round:
         return found
 
     def note(self, stage: int, cost: float) -> dict[str, Any]:
-        """Return the same for the body."""
+        """Return the description of the decision for the response body."""
         decision = self.ruling.id if self.ruling is not None else None
         return {"stage": stage, "decision": decision, "cost": cost}
 
@@ -101,7 +101,7 @@ class Proxy:
             for name, settings in self.learners.items()
         }
         self._comparators = {name: self._comparator(settings) for name, settings in self.learners.items()}
-        self._under_way: set[tuple[str, int]] = set()  # decisions, by learner, that somebody here will end
+        self._under_way: set[tuple[str, int]] = set()  # decisions (learner, id) that this process will end
         self._background: set[asyncio.Task[None]] = set()
         self._comparing = 0
         self._created = int(time())
@@ -111,11 +111,11 @@ class Proxy:
         return self._books[name].account.summary()
 
     def accept_prices(self, name: str, prices: list[float]) -> None:
-        """Take over the prices that a learner has now."""
+        """Take over the current prices of a learner."""
         self._books[name].prices.accept(prices)
 
     def is_under_way(self, name: str, id: int) -> bool:
-        """Whether a request that is served here will end this decision of a learner."""
+        """Whether a request in progress here will end this decision of a learner."""
         return (name, id) in self._under_way
 
     async def drain(self) -> None:
@@ -151,7 +151,7 @@ class Proxy:
         return {"id": name, "object": "model", "created": self._created, "owned_by": "weakfeedback"}
 
     async def chat(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer ``POST /v1/chat/completions``; a client that leaves cancels everything that is done for it."""
+        """Answer ``POST /v1/chat/completions``; if the client disconnects, all work for it is cancelled."""
         reply = Reply(send)
         headers = {
             name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
@@ -208,7 +208,7 @@ class Proxy:
         self._settle(round)
 
     async def _decide(self, round: Round) -> Step | None:
-        """Find out which stages to call; of an adaptive learner return the first one."""
+        """Decide which stages to call; for an adaptive learner return the first step."""
         asked = round.asked
         settings = asked.settings
         served = asked.forced is not None or not asked.learn or not asked.comparable
@@ -238,12 +238,12 @@ class Proxy:
         return None
 
     def _ended(self, round: Round) -> None:
-        """Forget a decision for which nothing more will be done here."""
+        """Forget a decision that needs no more work here."""
         if round.ruling is not None:
             self._under_way.discard((round.asked.settings.name, round.ruling.id))
 
     async def _to_the_end(self, round: Round, work: Coroutine[Any, Any, Made]) -> Made:
-        """Decide to the end, even if the client leaves meanwhile: what is decided then is taken back."""
+        """Complete a decision even if the client disconnects meanwhile; in that case cancel the decision."""
         task = asyncio.create_task(work)
         try:
             return await asyncio.shield(task)
@@ -269,7 +269,7 @@ class Proxy:
             return settings.fallback
 
     def _able(self, asked: Asked, stage: int) -> int:
-        """Return the stage, or if it cannot read the request the nearest later one that can."""
+        """Return the stage if it can read the request, otherwise the nearest later one that can."""
         if asked.forced is not None or not has_images(asked.body["messages"]):
             return stage
         stages = asked.settings.stages
@@ -283,14 +283,14 @@ class Proxy:
         return call
 
     async def _at_the_same_time(self, round: Round, reply: Reply) -> None:
-        """Call all stages of the decision; the client gets the answer of the last as it comes."""
+        """Call all stages of the decision; the client gets the answer of the last one as it arrives."""
         if round.compared and round.ruling is not None:
             for k in round.ruling.call[:-1]:
                 round.others[k] = asyncio.create_task(self._call(round, k).plain())
         await self._answer(round, reply, round.chosen)
 
     async def _answer(self, round: Round, reply: Reply, stage: int) -> None:
-        """Answer by a stage; if it fails before the first byte, by the next later one, then by earlier ones."""
+        """Answer with a stage; if it fails before the first byte, try the later ones, then the earlier ones."""
         last = len(round.asked.settings.stages)
         for k in (stage, *range(stage + 1, last)):
             if await self._try(round, reply, k):
@@ -307,7 +307,7 @@ class Proxy:
         return call is not None and call.completion is not None
 
     async def _try(self, round: Round, reply: Reply, stage: int) -> bool:
-        """Answer by one stage; whether that succeeded. A first stage that finds the request wrong ends it."""
+        """Answer with one stage; return whether it succeeded. A request that the first stage finds wrong is refused."""
         asked = round.asked
         if round.path and has_images(asked.body["messages"]) and not asked.settings.stages[stage].images:
             return False
@@ -331,7 +331,7 @@ class Proxy:
         return True
 
     async def _stored(self, round: Round) -> None:
-        """Wait until the decision is on disk, which goes on beside the calls; without it nothing is learned."""
+        """Wait until the decision is on disk; the calls run meanwhile. If it is not stored, nothing is learned."""
         if round.ruling is None or round.ruling.stored is None:
             return
         try:
@@ -343,7 +343,7 @@ class Proxy:
                 raise Refused(503, str(error), "store_unavailable", kind="server_error") from None
 
     async def _give(self, round: Round, reply: Reply, stage: int, found: dict[str, Any]) -> None:
-        """Give the client an answer that is there as a whole."""
+        """Send the client a complete answer."""
         await self._stored(round)
         call, asked = round.calls[stage], round.asked
         shown = dict(found)
@@ -364,7 +364,7 @@ class Proxy:
         await reply.end(DONE)
 
     async def _stream(self, round: Round, reply: Reply, call: Call) -> None:
-        """Give the client an answer chunk by chunk; if it breaks off, an error event and no clean end."""
+        """Send the client an answer chunk by chunk; if it breaks off, send an error event and no clean end."""
         events = await call.open()
         try:
             await self._stored(round)
@@ -384,7 +384,7 @@ class Proxy:
             await events.aclose()
 
     def _shown(self, round: Round, call: Call, data: bytes, chunk: dict[str, Any]) -> bytes:
-        """Return a chunk as the client is to see it: without what it did not ask for."""
+        """Return a chunk as the client should see it: without what it did not ask for."""
         changed = False
         if "usage" in chunk:
             if not round.asked.with_usage:
@@ -401,9 +401,9 @@ class Proxy:
         return event(orjson.dumps(chunk)) if changed else event(data)
 
     async def _one_after_the_other(self, round: Round, step: Step, reply: Reply) -> None:
-        """Call stage after stage, and ask after each answer whether it is good enough.
+        """Call stage after stage, and ask the learner after each answer whether it is good enough.
 
-        Only the last stage of all is known to be the last before it answers: only that can be streamed.
+        Only the last of all stages is known to be final before it answers, so only its answer can be streamed.
         """
         asked = round.asked
         last = len(asked.settings.stages) - 1
@@ -427,7 +427,7 @@ class Proxy:
         await self._give(round, reply, round.chosen, round.calls[round.chosen].completion or {})
 
     async def _recover(self, round: Round, reply: Reply, error: Exception) -> None:
-        """Answer a request whose learning failed on the way: by later stages, then by what is there."""
+        """Answer a request whose learning failed midway: with later stages, then with an answer that exists."""
         failed, stages = round.chosen, len(round.asked.settings.stages)
         if isinstance(error, UpstreamFailed) and not self._is_there(round, failed):
             if error.passed_on and len(round.calls) == 1:
@@ -441,7 +441,7 @@ class Proxy:
         await self._answer(round, reply, min(failed + 1, stages - 1))
 
     async def _tell(self, round: Round, call: Call) -> Step:
-        """Tell an adaptive learner what a stage said."""
+        """Tell an adaptive learner the answer of a stage."""
         if call.answer is None or round.partition is None or round.ruling is None:
             raise ValueError("there is no answer to tell")
         label = await round.partition.add(call.answer)
@@ -452,7 +452,7 @@ class Proxy:
         return step
 
     async def _tell_last(self, round: Round, stage: int) -> None:
-        """Tell the answer of the last stage, which the client has already."""
+        """Tell the answer of the last stage, which the client already has."""
         try:
             await self._tell(round, round.calls[stage])
         except (UpstreamFailed, ValueError):
@@ -463,7 +463,7 @@ class Proxy:
     # -- afterwards
 
     def _settle(self, round: Round) -> None:
-        """Book a request that was answered, and compare if that was decided."""
+        """Account for an answered request, and start the comparison if one was decided."""
         settings, stage = round.asked.settings, round.delivered
         if stage is None:
             return
@@ -486,7 +486,7 @@ class Proxy:
             self._spawn(self._recost(settings.name, prices))
 
     async def _compare(self, round: Round) -> None:
-        """Wait for the other answers, compare and learn; if that fails, take the decision back with its cost."""
+        """Wait for the other answers, compare and learn; if that fails, cancel the decision with its cost."""
         settings, ruling = round.asked.settings, round.ruling
         try:
             if ruling is None:
@@ -519,7 +519,7 @@ class Proxy:
             self._comparing -= 1
 
     def _abandon(self, round: Round, reason: str, book: bool = False) -> None:
-        """Stop all calls of a request at once, and take its decision back with what was spent."""
+        """Stop all calls of a request immediately, and cancel its decision with its cost."""
         for task in round.others.values():
             task.cancel()
 
@@ -536,7 +536,7 @@ class Proxy:
         self._spawn(finish())
 
     async def _cancel(self, round: Round, reason: str) -> None:
-        """Take the decision back, if it was stored: the number of another one is given away again."""
+        """Cancel the decision if it was stored; the id of one that was not stored is used again."""
         with contextlib.suppress(Refused):
             await self._stored(round)
         if round.ruling is None:
@@ -549,7 +549,7 @@ class Proxy:
             self._ended(round)
 
     async def _book(self, round: Round, stage: int) -> None:
-        """Book a request that was answered without a decision of its own; those with one are booked by that."""
+        """Account for a request answered without a decision of its own; otherwise the decision accounts for it."""
         if round.ruling is not None and not round.ruling.repeated:
             return
         try:
@@ -605,7 +605,7 @@ class Proxy:
 
 
 def _refusal(error: UpstreamFailed) -> Refused:
-    """Return what a client is told when an upstream finds its request wrong."""
+    """Return the error for a client whose request an upstream finds wrong."""
     detail = error.detail or {}
     refused = Refused(error.status or 400, detail.get("message") or "", "upstream_refused")
     refused.error |= {name: value for name, value in detail.items() if value is not None}
@@ -613,5 +613,5 @@ def _refusal(error: UpstreamFailed) -> Refused:
 
 
 def _header(text: str) -> str:
-    """Return a text that can stand in a header."""
+    """Return a text made safe for a header."""
     return "".join(one if " " <= one <= "~" else "?" for one in text)

@@ -1,7 +1,8 @@
 """Comparators: what makes two answers the same, or how far apart they are.
 
-Comparators by label make classes, so that "same" is an equivalence. Those by metric give distances from 0 to 1 that
-obey the triangle inequality. There is nothing in between: a tolerance is refused (see `weakfeedback.live.metrics`).
+Comparators by label form classes, so that "same" is an equivalence relation. Comparators by metric give distances
+from 0 to 1 that satisfy the triangle inequality. There is nothing in between: a tolerance is refused (see
+`weakfeedback.live.metrics`).
 """
 
 from __future__ import annotations
@@ -87,12 +88,12 @@ class CompareSettings:
 
     @property
     def metric(self) -> bool:
-        """Whether it gives distances, not classes."""
+        """Whether the comparator gives distances, not classes."""
         return self.type in ("number", "embedding")
 
     @property
     def remote(self) -> bool:
-        """Whether it needs an upstream of its own."""
+        """Whether the comparator needs an upstream of its own."""
         return self.type in ("judge", "embedding")
 
 
@@ -225,15 +226,15 @@ class Comparator:
         return Comparison(None, far, self._digest(answers), cost)
 
     def _digest(self, answers: Sequence[Answer]) -> str:
-        """Return what tells these answers from others; nothing of them can be read from it."""
+        """Return a digest that identifies these answers and reveals nothing about them."""
         text = canonical([[answer.text, [list(call) for call in answer.tools]] for answer in answers])
         return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 class Partition:
-    """Classes of answers, made one by one: a new answer joins the first class whose representative says the same.
+    """Classes of answers, built one by one: a new answer joins the first class whose representative says the same.
 
-    Whatever a judge says, and however it contradicts itself, the result is a partition, and equal texts are together.
+    Even if a judge contradicts itself, the result is a partition, and equal texts are in the same class.
     """
 
     def __init__(self, comparator: Comparator) -> None:
@@ -244,7 +245,7 @@ class Partition:
         self.cost = 0.0
 
     async def add(self, answer: Answer) -> int:
-        """Return the class of a further answer."""
+        """Add an answer, and return its class."""
         if self._comparator.settings.type != "judge":
             return self.add_label(self._comparator.label(answer))
         text = ending(answer.text).strip()
@@ -256,7 +257,7 @@ class Partition:
         return self.add_label(text)
 
     def add_label(self, label: str) -> int:
-        """Return the class of a further label."""
+        """Add a label, and return its class."""
         if label not in self._known:
             self._known[label] = len(self._representatives)
             self._representatives.append(label)
@@ -277,7 +278,7 @@ class Partition:
 
 
 def number_distances(values: Sequence[float | None], scale: float) -> tuple[float, ...]:
-    """Return min(|a - b| / scale, 1) for every pair; what is no number is at distance 1 from all numbers.
+    """Return min(|a - b| / scale, 1) for every pair; None (no number) is at distance 1 from all numbers.
 
     >>> number_distances([1.0, 1.5, None], 2.0)
     (0.25, 1.0, 1.0)
@@ -306,7 +307,7 @@ def angles(vectors: Sequence[Sequence[float] | None]) -> tuple[float, ...]:
     def distance(a: list[float] | None, b: list[float] | None) -> float:
         if a is None or b is None:
             return 0.0 if a is b else 1.0
-        # by both chords: exact also for small angles, where the arc cosine is not
+        # from both chords: accurate also for small angles, where the arc cosine is not
         minus = math.sqrt(sum((x - y) ** 2 for x, y in zip(a, b)))
         plus = math.sqrt(sum((x + y) ** 2 for x, y in zip(a, b)))
         return min(2.0 * math.atan2(minus, plus) / math.pi, 1.0)

@@ -1,4 +1,4 @@
-"""What the proxy asks of the decision service: which models to call, and what was learned from their answers."""
+"""The interface between the proxy and the decision service: which models to call, and what their answers taught."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Protocol
 class Ruling:
     """Call the stages of ``call`` and answer with ``answer``; ``repeated`` if the key was seen before.
 
-    ``open`` if the decision waits for feedback. ``stored`` returns when it is on disk, or raises `Unavailable`: the
-    calls may begin before, but nobody may be told.
+    ``open`` is set if the decision waits for feedback. ``stored`` returns when it is on disk, or raises `Unavailable`:
+    the calls may begin earlier, but the client must not be answered before.
     """
 
     id: int
@@ -25,7 +25,7 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Of an adaptive learner: the stage to call next, or None if the last answer is good enough."""
+    """A step of an adaptive learner: the stage to call next, or None if the last answer is good enough."""
 
     id: int
     stage: int | None
@@ -33,15 +33,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What one request cost: money per stage called, and its tokens in all (input, cached, output)."""
+    """The cost of one request: money per stage called, and its total tokens (input, cached, output)."""
 
     costs: dict[int, float]
     tokens: tuple[int, int, int] = (0, 0, 0)
-    more: float = 0.0  # of a judge or embeddings
+    more: float = 0.0  # cost of a judge or embeddings
 
     @property
     def total(self) -> float:
-        """The money in all."""
+        """The total money."""
         return sum(self.costs.values()) + self.more
 
 
@@ -53,7 +53,7 @@ class Decider(Protocol):
     """The decision service, as far as the proxy needs it. Every method may raise `Unavailable`."""
 
     async def decide(self, learner: str, context: list[float] | None, key: str | None) -> Ruling:
-        """Decide which stages to call; a key that was seen before gets the decision that it had."""
+        """Decide which stages to call; a key that was seen before gets its earlier decision."""
 
     async def begin(self, learner: str) -> Step:
         """Begin a request of an adaptive learner."""
@@ -61,7 +61,7 @@ class Decider(Protocol):
     async def tell(
         self, learner: str, id: int, stage: int, label: int, score: float | None, cost: float
     ) -> Step:
-        """Tell the answer of the stage that was asked for: its class of equal answers, its score and its price."""
+        """Tell the answer of the requested stage: its class of equal answers, its score and its price."""
 
     async def feedback(
         self,
@@ -72,10 +72,10 @@ class Decider(Protocol):
         digest: str,
         spending: Spending,
     ) -> None:
-        """Teach which pairs of stages differed, or how far apart all pairs of the call were."""
+        """Report which pairs of stages differed, or the distances of all pairs of the call."""
 
     async def cancel(self, learner: str, id: int, spending: Spending, reason: str) -> None:
-        """Take a decision back; nothing is learned, what was spent counts as wasted."""
+        """Cancel a decision; nothing is learned, and its cost counts as wasted."""
 
     async def serve(self, learner: str, stage: int, spending: Spending) -> None:
         """Count a request that was answered without a decision of its own."""

@@ -1,7 +1,7 @@
-"""The proxy in ``weakfeedback serve --demo``: three made-up language models of known skill and price.
+"""The proxy in ``weakfeedback serve --demo``: three simulated language models of known skill and price.
 
-The models run in this process, so that no key and no network is needed. The learner is not told how good they are. It
-compares them while that pays, and within a minute trusts the one that is worth its price.
+The models run in this process, so that no key and no network is needed. The learner does not know how good they are.
+It compares them while that pays, and within a minute trusts the one that is worth its price.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MODELS = {
     "medium-70b": (0.97, 0.06, 2.0),
     "large-400b": (0.99, 0.15, 40.0),
 }
-TOKENS = 40  # of an answer
+TOKENS = 40  # per answer
 PERIOD = 0.2  # seconds between questions
 
 TABLE: dict[str, Any] = {
@@ -49,7 +49,7 @@ TABLE: dict[str, Any] = {
 
 
 def fake_models() -> FakeUpstream:
-    """Return the models."""
+    """Return the simulated models."""
     made = {
         name: FakeModel(name, skill, seconds, pause=seconds / 20, tokens=TOKENS)
         for name, (skill, seconds, _) in MODELS.items()
@@ -58,7 +58,7 @@ def fake_models() -> FakeUpstream:
 
 
 async def add_demo(service: Service, auth: Auth) -> dict[str, Any]:
-    """Serve the learner, and let questions come; return routes and what is to be closed."""
+    """Serve the learner, and start asking questions; return the routes and how to close them."""
     servers = {"made-up": FakeServer(fake_models())}
     settings = read_proxied("demo", TABLE, servers)
     proxy = make_proxy(service, {}, [settings], servers)
@@ -87,7 +87,7 @@ async def ask(proxy: Proxy, question: str, stream: bool = False, model: str = NA
 
     async def receive() -> Any:
         if not messages:
-            await asyncio.Event().wait()  # a client that stays
+            await asyncio.Event().wait()  # the client stays connected
         return messages.pop()
 
     async def send(message: Any) -> None:

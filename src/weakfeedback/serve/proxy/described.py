@@ -1,4 +1,4 @@
-"""The proxy's routes for the OpenAPI document: requests and answers loosely, as they are OpenAI's, the rest exactly."""
+"""The proxy's routes for the OpenAPI document: OpenAI's requests and answers only roughly, the rest exactly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weakfeedback.serve.proxy.settings import FIELDS
 from weakfeedback.serve.proxy.upstream import PASSED_ON
 
 REF = "#/components/schemas/{}"
-# code -> status, words; beside those of `PROBLEMS`
+# code -> status, words; in addition to `PROBLEMS`
 ERRORS = {
     "missing_model": (400, "There is no model"),
     "bad_value": (400, "A field or a header is wrong"),
@@ -139,7 +139,7 @@ SCHEMAS: dict[str, Any] = {
 
 
 def described() -> dict[str, Any]:
-    """Return the paths of the proxy, as an OpenAPI document has them."""
+    """Return the paths of the proxy for an OpenAPI document."""
     streamed = {"text/event-stream": {"schema": {"type": "string"}}}
     headers = {
         f"x-weakfeedback-{name}": {"description": words, "schema": {"type": "string"}}
@@ -204,7 +204,7 @@ def _json(name: str, example: Any) -> dict[str, Any]:
 
 
 def _errors(codes: tuple[str, ...], upstream: tuple[int, ...] = ()) -> dict[str, Any]:
-    """Return the answers that are errors, in OpenAI's form; of some statuses the code can be an upstream's."""
+    """Return the error responses, in OpenAI's form; for some statuses the code can be an upstream's."""
     by_status: dict[int, list[str]] = {status: [] for status in upstream}
     known = {**PROBLEMS, **ERRORS}
     for code in codes:
@@ -222,5 +222,5 @@ def _errors(codes: tuple[str, ...], upstream: tuple[int, ...] = ()) -> dict[str,
     late = {"schema": {"$ref": REF.format("ProblemBody")}}
     words = f"slow_request: {PROBLEMS['slow_request'][1]}"
     found["408"] = {"description": words, "content": {"application/problem+json": late}}
-    found["431"]["content"]["application/problem+json"] = late  # before it is known which route it is for
+    found["431"]["content"]["application/problem+json"] = late  # sent before the route is known
     return found

@@ -1,6 +1,6 @@
-"""A fake server of models: OpenAI's protocol, known skill, known tokens, and every fault on demand.
+"""A fake model server: OpenAI's protocol, known skill, known tokens, and every fault on demand.
 
-It serves the demo, the how-to and the tests. Answers depend on the question, the model and the seed only. A question
+The demo, the how-to and the tests use it. Answers depend only on the question, the model and the seed. A question
 such as "What is 17 * 23?" gets a number, any other a letter.
 """
 
@@ -23,7 +23,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 SUM = re.compile(r"(-?\d{1,9})\s*([-+*])\s*(-?\d{1,9})")
-DEEP = b',"deep":' + b"[" * 300 + b"]" * 300 + b"}"  # the end of an object that is nested deeply
+DEEP = b',"deep":' + b"[" * 300 + b"]" * 300 + b"}"  # the end of a deeply nested object
 PAD = "x" * 1024
 
 
@@ -35,12 +35,12 @@ class FakeModel:
     skill: float = 1.0
     seconds: float = 0.0
     pause: float = 0.0
-    tokens: int = 20  # of its answers, as it bills them
+    tokens: int = 20  # billed per answer
 
 
 @dataclass(slots=True)
 class Seen:
-    """A call that the server got, and what became of it."""
+    """A call that the server received, and its outcome."""
 
     model: str
     body: dict[str, Any]
@@ -57,7 +57,7 @@ class FakeUpstream:
     "429:1" (with Retry-After), "hang", "stall:N" and "cut:N" (after N chunks), "broken", "broken:N", "no-done",
     "no-finish", "error-event", "error-event:N", "no-usage", "usage-with-finish", "huge", "deep", "redirect", "gzip",
     "ok".
-    ``always`` has one fault per model for every call without another.
+    ``always`` has one fault per model, for every call without a fault from ``faults``.
     """
 
     models: dict[str, FakeModel]
@@ -71,7 +71,7 @@ class FakeUpstream:
     # -- what the models know
 
     def answer(self, model: str, question: str) -> tuple[str, float]:
-        """Return what a model says to a question, and how sure it is of every token."""
+        """Return a model's answer to a question, and how sure it is of every token."""
         if self.say is not None:
             return self.say(model, question), 0.9
         fake = self.models[model]
@@ -250,7 +250,7 @@ class FakeUpstream:
 
 
 class FakeServer:
-    """The models of a `FakeUpstream` without a socket: what the proxy calls in a demo."""
+    """The models of a `FakeUpstream` without a socket; the proxy of the demo calls it."""
 
     def __init__(self, fake: FakeUpstream) -> None:
         self._fake = fake
@@ -282,11 +282,11 @@ class FakeServer:
         return self._fake._completion(model.name, body)
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 def stream_chunks(completion: dict[str, Any], usage: Any, fault: str = "ok") -> list[bytes]:
-    """Return the data of the events of a streamed answer, with the fault that it is to have."""
+    """Return the event data of a streamed answer, with the given fault."""
     chunks: list[dict[str, Any]] = []
     for choice in completion["choices"]:
         index, message = choice["index"], choice["message"]
@@ -324,7 +324,7 @@ def _chunk(
 
 
 def truth(question: str) -> str:
-    """Return the right answer: of an arithmetic question a number, else a letter.
+    """Return the right answer: a number for an arithmetic question, otherwise a letter.
 
     >>> truth("What is 17 * 23?"), truth("Which one?") in "ABCD"
     ('391', True)
@@ -361,7 +361,7 @@ async def _json(send: Send, status: int, body: Any, more: list[tuple[bytes, byte
 
 
 async def _break(fault: str) -> None:
-    """Stall for ever, or cut the connection: the server drops it when the application fails."""
+    """Stall forever, or cut the connection: the server drops it when the application fails."""
     if fault.startswith("stall"):
         await asyncio.Event().wait()
     raise ConnectionAbortedError("cut on purpose")

@@ -1,4 +1,4 @@
-"""Money: what a call cost, from its tokens and its seconds, and when the stated prices no longer fit."""
+"""Money: the cost of a call, from its tokens and its seconds, and when the stated prices no longer fit."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from weakfeedback.serve.proxy.checks import known_keys, number_at, table_at
 
 MILLION = 1e6
-PER_TOKEN = 4  # characters, where an upstream gives no usage
+PER_TOKEN = 4  # characters, for an upstream that reports no usage
 UNCOUNTED = ("role", "type", "image_url", "input_audio", "file")  # parts of messages without text
 EVERY = 500  # rounds between two checks of the prices
-MOVED = 0.05  # the least relative change of a mean that makes new prices
-FADING = 5000.0  # calls over which a mean forgets
+MOVED = 0.05  # the smallest relative change of a mean that causes new prices
+FADING = 5000.0  # calls after which old values have faded from a mean
 ENOUGH = 30  # calls before a mean is trusted
 
 
@@ -38,7 +38,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The tokens of a call; ``cached`` are those of the input that were read from a cache."""
+    """The tokens of a call; ``cached`` is the part of the input that was read from a cache."""
 
     input: int = 0
     cached: int = 0
@@ -47,7 +47,7 @@ class Tokens:
 
 
 def read_price(where: str, value: Any) -> Price:
-    """Return the price in a table ``{ input, output, cached }``; without ``cached`` it is that of ``input``."""
+    """Return the price in a table ``{ input, output, cached }``; ``cached`` defaults to ``input``."""
     table = table_at(where, value)
     known_keys(where, table, ("input", "cached", "output"))
     given = number_at(where, table, "input")
@@ -75,7 +75,7 @@ def _count(value: Any) -> int | None:
 
 
 def estimated_tokens(given: int, made: int) -> Tokens:
-    """Estimate the tokens of this many characters, where an upstream does not report them.
+    """Estimate tokens from numbers of characters, for an upstream that does not report them.
 
     >>> estimated_tokens(10, 0)
     Tokens(input=3, cached=0, output=0, estimated=True)
@@ -96,7 +96,7 @@ def characters_of(messages: Any) -> int:
 
 @dataclass(slots=True)
 class Mean:
-    """The mean and spread of what calls of one stage cost; old calls fade."""
+    """The mean and spread of the cost of calls of one stage; old calls fade."""
 
     count: float = 0.0
     mean: float = 0.0
@@ -111,7 +111,7 @@ class Mean:
         self.spread = (1.0 - share) * (self.spread + share * step * step)
 
     def moved_from(self, stated: float) -> bool:
-        """Whether the mean is 5 % and two standard errors away from what was stated."""
+        """Whether the mean differs from the stated value by more than 5 % and more than two standard errors."""
         if self.count < ENOUGH:
             return False
         away = abs(self.mean - stated)
@@ -120,10 +120,10 @@ class Mean:
 
 @dataclass(slots=True)
 class PriceWatch:
-    """Watches whether calls still cost what was stated; says so every 500 rounds, if a mean moved by more than 5 %."""
+    """Checks every 500 rounds whether calls still cost what was stated; gives new prices if a mean moved over 5 %."""
 
     stated: list[float]
-    rising: bool = True  # whether prices must not fall from a stage to the next: those of a router
+    rising: bool = True  # whether prices must not fall from one stage to the next, as for a router
     rounds: int = 0
     means: list[Mean] = field(default_factory=list)
 

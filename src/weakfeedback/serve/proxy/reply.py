@@ -12,7 +12,7 @@ from weakfeedback.serve.proxy.request import Refused
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-LARGEST = 16 << 20  # bytes of a request
+LARGEST = 16 << 20  # maximum bytes of a request
 
 
 class ClientLeft(Exception):
@@ -34,7 +34,7 @@ class Reply:
         await self._send({"type": "http.response.body", "body": data})
 
     async def error(self, refused: Refused) -> None:
-        """Send an error, unless an answer has begun."""
+        """Send an error, unless a response has started."""
         if not self.started:
             await self.whole(refused.status, {"error": refused.error}, refused.headers)
 
@@ -58,7 +58,7 @@ class Reply:
 
 
 async def read_body(receive: Receive, most: int = LARGEST) -> bytes:
-    """Return the body of a request; Refused if it is too large, ClientLeft if it does not come."""
+    """Return the body of a request; Refused if it is too large, ClientLeft if it never arrives."""
     pieces, size = [], 0
     while True:
         message = await receive()

@@ -1,4 +1,4 @@
-"""A client's request, checked before anything is called: only known fields go upstream."""
+"""Check a client's request before any stage is called: only known fields go upstream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CODE = re.compile(r"```|\bdef \w+\(|\bfunction \w+\(|#include\b|\bSELECT\b.{1,50
 
 
 class Refused(Exception):
-    """A request that is not served; what the client is told, in OpenAI's form."""
+    """A request that is refused; the error for the client is in OpenAI's form."""
 
     def __init__(
         self,
@@ -48,10 +48,10 @@ class Asked:
     comparable: bool
     context: list[float] | None
     key: str | None
-    characters: int  # of the messages and tools
+    characters: int  # number in the messages and tools
 
     def body_for(self, stage: int, stream: bool, with_logprobs: bool) -> dict[str, Any]:
-        """Return what is sent to a stage."""
+        """Return the body that is sent to a stage."""
         chosen = self.settings.stages[stage]
         fields = {key: value for key, value in self.body.items() if key in FIELDS or key in chosen.allow}
         fields |= chosen.params
@@ -157,7 +157,7 @@ def _key(headers: Mapping[str, str]) -> str | None:
 
 
 def _comparable(body: dict[str, Any], settings: ProxySettings) -> bool:
-    """Whether answers to it can be compared: one choice, and nothing in it that a stage cannot read."""
+    """Whether answers to the request can be compared: one choice, and every stage can read it."""
     if body.get("n") not in (None, 1):
         return False
     return not has_images(body["messages"]) or all(stage.images for stage in settings.stages)
@@ -204,7 +204,7 @@ def feature_values(
 
 
 def scaled(value: float, feature: Feature) -> float:
-    """Return where the logarithm of a value lies between those of two bounds, from -1 to 1.
+    """Map a value to [-1, 1] by the position of its logarithm between those of two bounds.
 
     >>> scaled(10.0, Feature("messages", 1.0, 100.0, 1))
     0.0

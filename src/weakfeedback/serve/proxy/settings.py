@@ -1,7 +1,7 @@
 """The proxy's part of the configuration file: ``[upstream.NAME]`` and learners with ``[[learner.stage]]``.
 
-Every mistake is one line that names the key, the value and what is allowed. Addresses of upstreams stand here and
-nowhere else. A key never does: it is named by its environment variable.
+Every mistake is one line that names the key, the value and what is allowed. Addresses of upstreams are given here and
+nowhere else. Keys are never given here: only the name of their environment variable is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LITERAL = ("key", "api_key", "apikey", "token", "secret", "password", "authoriza
 KINDS = ("router", "adaptive", "cascade", "contextual")
 FEATURES = ("prompt_tokens", "messages", "has_code", "has_tools", "has_images", "header")
 
-# what clients may send upstream
+# fields that clients may send upstream
 FIELDS = frozenset(
     [
         "messages",
@@ -61,7 +61,7 @@ FIELDS = frozenset(
         "metadata",
     ]
 )
-# what no stage can allow: it could redirect a call, or is reserved for the proxy
+# fields that no stage can allow: they could redirect a call, or are reserved for the proxy
 NEVER = frozenset(
     [
         "model",
@@ -119,7 +119,7 @@ class StageSettings:
     logprobs: bool
 
     def expected(self, waiting_price: float) -> float:
-        """Return what a call is expected to cost, until enough was seen."""
+        """Return the expected cost of a call, used until enough calls were seen."""
         return self.price.of(self.expect) + self.seconds * waiting_price
 
 
@@ -149,10 +149,10 @@ class ProxySettings:
     compare_timeout: float
     fail_open: bool
     features: tuple[Feature, ...]
-    more: dict[str, Any]  # policy, options, seed, pending_ttl, where they are given
+    more: dict[str, Any]  # policy, options, seed, pending_ttl, if given
 
     def prices(self) -> list[float]:
-        """Return what a call of each stage is expected to cost."""
+        """Return the expected cost of a call of each stage."""
         return [stage.expected(self.waiting_price) for stage in self.stages]
 
     def learner(self) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def _upstream(where: str, name: str, table: dict[str, Any]) -> UpstreamSettings:
     known_keys(where, table, UPSTREAM_KEYS)
     key_env = table.get("key_env")
     if key_env is not None and not (isinstance(key_env, str) and VARIABLE.fullmatch(key_env)):
-        # not shown: it may be the key itself
+        # do not show the value: it may be the key itself
         raise ValueError(
             f"{where}.key_env must be the name of an environment variable, such as CLOUD_API_KEY"
         )
@@ -234,7 +234,7 @@ def _address(where: str, url: str) -> str:
 
 
 def is_proxied(table: Any) -> bool:
-    """Whether a table ``[[learner]]`` is of a learner with upstream stages."""
+    """Whether a table ``[[learner]]`` describes a learner with upstream stages."""
     return isinstance(table, dict) and ("stage" in table or "mode" in table)
 
 
@@ -291,7 +291,7 @@ def read_proxied(where: str, table: Any, upstreams: Collection[str]) -> ProxySet
 
 
 def _more(where: str, table: dict[str, Any], kind: str) -> dict[str, Any]:
-    """Return what goes to the learner as it is; the judge of an adaptive one is an option of its policy."""
+    """Return the settings passed on to the learner; the judge of an adaptive learner is an option of its policy."""
     found: dict[str, Any] = {k: table[k] for k in ("policy", "options", "seed", "pending_ttl") if k in table}
     if "judge" in table:
         if kind != "adaptive" or table["judge"] not in ("last", "score"):

@@ -1,4 +1,4 @@
-"""Server-sent events of streamed answers: read, put together, and never ended cleanly after half an answer."""
+"""Server-sent events of streamed answers: read and assembled; a stream that breaks off never ends cleanly."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ LONGEST_EVENT = 1 << 20  # bytes
 
 
 class BrokenStream(Exception):
-    """A stream that is no stream of chunks; the message is for clients."""
+    """A stream that is not a valid stream of chunks; the message is for clients."""
 
 
 class EventReader:
-    """Cuts bytes, as they come, into the data of server-sent events.
+    """Splits arriving bytes into the data of server-sent events.
 
     >>> reader = EventReader()
     >>> list(reader.feed(b": hello\\n\\ndata: 1\\r\\n\\r\\ndata: 2\\ndata: 3\\n")), list(reader.feed(b"\\n"))
@@ -29,12 +29,12 @@ class EventReader:
     """
 
     def __init__(self) -> None:
-        self._rest = bytearray()  # bytes of a line that has not ended
+        self._rest = bytearray()  # bytes of an incomplete line
         self._data: list[bytes] = []
         self._size = 0
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
-        """Give further bytes, get the events that they complete; BrokenStream if one is too long."""
+        """Take further bytes and yield the events that they complete; BrokenStream if one is too long."""
         self._rest += piece
         start = 0
         while (end := self._rest.find(b"\n", start)) >= 0:
@@ -58,10 +58,10 @@ class EventReader:
 
 
 class Assembly:
-    """Puts the chunks of one streamed answer together.
+    """Assembles the chunks of one streamed answer.
 
-    ``finished`` once a finish reason came; ``characters`` of what came so far; ``tokens`` from the usage, wherever
-    it stands.
+    ``finished`` is set once a finish reason has arrived. ``characters`` is the number received so far. ``tokens`` come
+    from the usage, in whichever chunk it is.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Assembly:
         self.tokens: Tokens | None = None
 
     def take(self, chunk: dict[str, Any]) -> None:
-        """Take one chunk; BrokenStream if it has not the form of one."""
+        """Add one chunk; BrokenStream if it does not have the form of one."""
         tokens = tokens_of(chunk.get("usage"))
         if tokens is not None:
             self.tokens = tokens
@@ -116,7 +116,7 @@ class Assembly:
 
 
 def parsed(data: bytes) -> dict[str, Any]:
-    """Return the chunk in the data of an event; BrokenStream if it is none."""
+    """Return the chunk in the data of an event; BrokenStream if it is not a chunk."""
     try:
         chunk = orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -132,7 +132,7 @@ def event(data: bytes) -> bytes:
 
 
 def error_event(message: str) -> bytes:
-    """Return the event that ends a stream that did not come to its end."""
+    """Return the event that ends an incomplete stream."""
     body = {"error": {"message": message, "type": "upstream_error", "param": None, "code": "stream_cut"}}
     return event(orjson.dumps(body))
 

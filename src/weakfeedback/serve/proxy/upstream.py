@@ -1,4 +1,4 @@
-"""Calls of upstream models: addresses and keys from the configuration only, bounded in size and time, repeated."""
+"""Calls of upstream models: addresses and keys only from the configuration, limits on size and time, retries."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from weakfeedback.plaintext import one_line
 from weakfeedback.serve.nesting import is_deep
 from weakfeedback.serve.proxy.stream import BrokenStream, EventReader, parsed
 
-LARGEST = 16 << 20  # bytes of an answer
-LONGEST_WAIT = 10.0  # seconds of Retry-After that are waited
+LARGEST = 16 << 20  # maximum bytes of an answer
+LONGEST_WAIT = 10.0  # maximum seconds of Retry-After to wait
 REPEATED = (408, 429, 500, 502, 503, 504)
 PASSED_ON = (400, 401, 403, 404, 422)
-# the data of every event with its chunk; that of [DONE] with None
+# the data of every event with its chunk; the chunk of [DONE] is None
 Events = AsyncGenerator[tuple[bytes, dict[str, Any] | None], None]
-BACK_OFF = 0.25  # seconds before the first repetition, doubled with each
+BACK_OFF = 0.25  # seconds before the first retry, doubled with each
 
 
 class UpstreamFailed(Exception):
-    """A call that failed: ``status`` if the upstream said one, ``outcome`` in a word, ``again`` if it can be repeated.
+    """A call that failed: ``status`` if the upstream sent one, ``outcome`` in a word, ``again`` if it can be retried.
 
     ``detail`` is the upstream's own error, without keys and addresses, for statuses that are passed on to clients.
     """
@@ -52,13 +52,13 @@ class UpstreamFailed(Exception):
 
     @property
     def passed_on(self) -> bool:
-        """Whether the client must see it: the request is at fault, and no other stage would do better."""
+        """Whether the client must see the error: the request is wrong, and no other stage would do better."""
         return self.status in PASSED_ON
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds until a connection stands, a stream begins, its next chunk comes, and all is over."""
+    """Limits in seconds: to connect, to the start of a stream, to its next chunk, and in total."""
 
     connect: float = 5.0
     first_byte: float = 30.0
@@ -78,7 +78,7 @@ class UpstreamSettings:
 
 
 class PrivateResolver(AbstractResolver):
-    """Resolves names, and refuses those of plain http that lead to a public address."""
+    """Resolves host names of plain http, and refuses those with a public address."""
 
     def __init__(self) -> None:
         self._inner = ThreadedResolver()
@@ -93,11 +93,11 @@ class PrivateResolver(AbstractResolver):
         return found
 
     async def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing: there is nothing to close."""
 
 
 def is_private(host: str) -> bool:
-    """Whether an address is of this machine or a private network.
+    """Whether an address belongs to this machine or a private network.
 
     >>> is_private("127.0.0.1"), is_private("10.1.2.3"), is_private("8.8.8.8"), is_private("169.254.169.254")
     (True, True, False, False)
@@ -110,7 +110,7 @@ def is_private(host: str) -> bool:
 
 
 class Upstream:
-    """One server of models."""
+    """One model server."""
 
     def __init__(self, settings: UpstreamSettings, jitter: Callable[[], float] = random.random) -> None:
         self.settings = settings
@@ -153,9 +153,9 @@ class Upstream:
     # -- calls
 
     async def ask(self, path: str, body: dict[str, Any], failed: Callable[[str], None]) -> dict[str, Any]:
-        """Return the JSON object that a plain call gives; UpstreamFailed after the last repetition.
+        """Return the JSON object of a plain call; UpstreamFailed after the last retry.
 
-        ``failed`` is told the outcome of every attempt that is repeated.
+        ``failed`` is called with the outcome of every attempt that is retried.
         """
         sent = orjson.dumps(body)
         for attempt in range(self.settings.retries + 1):
@@ -166,7 +166,7 @@ class Upstream:
         raise AssertionError("the last repetition raises")
 
     async def open(self, path: str, body: dict[str, Any], failed: Callable[[str], None]) -> Events:
-        """Return the events of a streamed call once its first chunk is there; UpstreamFailed until then."""
+        """Return the events of a streamed call once its first chunk has arrived; UpstreamFailed if it fails before."""
         sent = orjson.dumps(body)
         for attempt in range(self.settings.retries + 1):
             try:
@@ -178,7 +178,7 @@ class Upstream:
     async def _before_repetition(
         self, error: UpstreamFailed, attempt: int, failed: Callable[[str], None]
     ) -> None:
-        """Wait, if the call can be repeated, else raise."""
+        """Wait if the call can be retried, otherwise raise."""
         too_long = error.wait is not None and error.wait > LONGEST_WAIT
         if not error.again or attempt >= self.settings.retries or too_long:
             raise error
@@ -240,11 +240,11 @@ class Upstream:
                 raise UpstreamFailed("malformed", again=True) from None
             raise
         rest = self._rest(response, first, events)
-        await anext(rest)  # only a generator that has begun closes the response when it is closed
+        await anext(rest)  # only a generator that has started closes the response when it is closed
         return rest
 
     def _told(self, error: Any) -> UpstreamFailed:
-        """What an error event at the start of a stream means: the same as its status would."""
+        """Return the failure for an error event at the start of a stream: the same as for its status."""
         code = error.get("code") if isinstance(error, dict) else None
         status = code if isinstance(code, int) else None
         return UpstreamFailed("error", status, again=status not in PASSED_ON, detail=self._scrubbed(error))
@@ -257,7 +257,7 @@ class Upstream:
     ) -> Events:
         """Yield data and chunk of every event; the last is ``[DONE]`` with None, else BrokenStream is raised."""
         try:
-            yield first  # to the opener
+            yield first  # for the caller of ``open``
             yield first
             async for found in events:
                 if found[1] is not None and "error" in found[1]:
@@ -273,7 +273,7 @@ class Upstream:
         finally:
             await events.aclose()
             if not response.content.at_eof():
-                response.close()  # abort what is in progress; a connection at its end can be reused
+                response.close()  # abort a transfer in progress; a finished connection can be reused
             response.release()
 
     async def _events(self, response: aiohttp.ClientResponse) -> Events:
@@ -340,7 +340,7 @@ async def _error_in(response: aiohttp.ClientResponse) -> Any:
 
 
 async def read_limited(response: aiohttp.ClientResponse, most: int = LARGEST) -> bytes:
-    """Return the body; UpstreamFailed as soon as it is longer than allowed."""
+    """Return the body; UpstreamFailed as soon as it exceeds the limit."""
     if (response.content_length or 0) > most:
         raise UpstreamFailed("too_large")
     pieces, size = [], 0
@@ -353,7 +353,7 @@ async def read_limited(response: aiohttp.ClientResponse, most: int = LARGEST) ->
 
 
 def retry_after(value: str | None) -> float | None:
-    """Return the seconds that a header ``Retry-After`` asks for, as a number or a date.
+    """Return the seconds requested by a header ``Retry-After``, which is a number or a date.
 
     >>> retry_after("1.5"), retry_after("soon"), retry_after(None)
     (1.5, None, None)
