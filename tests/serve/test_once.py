@@ -73,7 +73,7 @@ def test_fifty_clients_send_each_feedback_three_times(
     pair = report["disagreement"][0]
     assert pair["comparisons"] == compared
     assert round(pair["share"] * compared) == differed
-    assert heavy or commits < total  # who waits together is written together
+    assert heavy or commits < 2 * total  # of as many events: who waits together is written together
 
 
 def test_a_batch_is_refused_item_by_item_and_stored_at_once(tmp_path: Path) -> None:
