@@ -223,7 +223,10 @@ def test_names_are_whole_and_a_turned_phone_draws_again(tmp_path, before, after)
     link = "weakfeedback/allocation/policies/known_thresholds_of_all_arms.py"  # wider than a phone
     section = Section("one", "One", results_of(LONG), links=[(link, "code.html")])
     path = write_report(tmp_path / "report", "One", [section])[0]
-    found = probe(path, CUT.replace("%d", str(after)), tmp_path, width=before)
+    for _ in range(3):  # on a busy machine the browser's clock can run out before it draws
+        found = probe(path, CUT.replace("%d", str(after)), tmp_path, width=before)
+        if found["second"][0] != found["first"][0]:
+            break
     assert found["wide"] <= after
     widths = []
     for drawn, chart, names, inside in (found["first"], found["second"]):
