@@ -317,7 +317,8 @@ def test_what_another_owner_left_open_is_cancelled_when_the_store_comes_back(tmp
             status, names, _ = await request
             assert (status, names["x-weakfeedback-decision"]) == (200, "1")
             await chat.proxy.drain()
-            while chat.service.state != "ready" or chat.service.learners["support"].opened:
+            now = chat.service.learners["support"]
+            while chat.service.state != "ready" or now.opened or now.committed < now.seq:
                 await asyncio.sleep(0.01)
             ends = {
                 event.decision: (event.kind, event.body.get("reason"))
