@@ -47,13 +47,12 @@ PROGRAM = textwrap.dedent(
 )
 
 
-# of each kind of tables (histories, knapsacks, players) the policy with the most to index; the interpreter checks
-# indices anyway, so the conformance checks of a policy would find what a short run finds here
+# one of each setting, with the most to index
 SOME = {
-    "cascade": [],
+    "cascade": ["USS-TS-joint"],
     "contextual": ["USS-PD-TS"],
-    "adaptive": [],
-    "routing": [],
+    "adaptive": ["USS-next"],
+    "routing": ["Pay-to-compare"],
     "allocation": ["CSB-TS"],
     "multiplayer": ["DLC-LIX"],
 }

@@ -552,8 +552,9 @@ def test_signals_at_random_times_leave_nothing_inconsistent(name, count, tmp_pat
             accepted += 1
 
     thing.save(path)
+    longest = 6e-3 if name != "Adaptive" else 2e-2 if count == 50 else 0.1  # its rounds get longer
     for n in range(count):
-        caught += until_interrupted(operate, delays.uniform(1e-4, 2e-2 if name == "Adaptive" else 6e-3))
+        caught += until_interrupted(operate, delays.uniform(1e-4, longest))
         rounds = thing.rounds
         assert accepted <= rounds <= accepted + 1  # the round under way may have been learned
         accepted = rounds
@@ -569,4 +570,4 @@ def test_signals_at_random_times_leave_nothing_inconsistent(name, count, tmp_pat
     thing.save(path)
     assert play(kind, kind.load(path), 5) == play(kind, thing, 5)
     assert accepted > count
-    assert caught > 0.9 * count  # nothing keeps an interrupt to itself
+    assert caught == count  # nothing keeps an interrupt to itself

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,19 @@ def test_fifty_clients_send_each_feedback_three_times(
             assert results[1:] == ["duplicate", "duplicate"]
             seen.append((decided["id"], decided["stage"], outputs))
 
+    def slow(store: Any) -> Any:
+        """On a fast disk few would wait for the same commit."""
+        write = store.write
+
+        def later(*arguments: Any, **named: Any) -> None:
+            time.sleep(0.005)
+            write(*arguments, **named)
+
+        store.write = later
+        return store
+
     async def play() -> tuple[Any, list[Any], int]:
-        async with serving(place_of(request, name).address) as (service, call):
+        async with serving(place_of(request, name).address, wrap=slow) as (service, call):
             await call("PUT", "/v1/learners/t", CASCADE)
             seen: list[Any] = []
             await asyncio.gather(*(client(call, number, seen) for number in range(CLIENTS)))
@@ -73,7 +85,7 @@ def test_fifty_clients_send_each_feedback_three_times(
     pair = report["disagreement"][0]
     assert pair["comparisons"] == compared
     assert round(pair["share"] * compared) == differed
-    assert heavy or commits < 2 * total  # of as many events: who waits together is written together
+    assert heavy or commits < total  # who waits together is written together
 
 
 def test_a_batch_is_refused_item_by_item_and_stored_at_once(tmp_path: Path) -> None:

@@ -467,13 +467,16 @@ async def metrics(call: Call) -> Answer:
 
 
 COMMON = ("bad_json", "too_large", "unsupported_media_type", "invalid")  # of every route with a body
-EVERYWHERE = (
+GATE = (  # what is refused before a route is asked, those of the proxy included
     "unauthorized",
     "forbidden",
     "foreign_origin",
     "unknown_host",
     "too_many_requests",
     "headers_too_large",
+)
+EVERYWHERE = (
+    *GATE,
     "slow_request",
     "store_unavailable",
     "starting",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from weakfeedback.serve.api import GATE
 from weakfeedback.serve.models import NAME, PROBLEMS
 from weakfeedback.serve.proxy.settings import FIELDS
 from weakfeedback.serve.proxy.upstream import PASSED_ON
@@ -20,14 +21,6 @@ ERRORS = {
     "model_not_found": (404, "There is no such model"),
     "upstream_failed": (502, "No model answered"),
 }
-GATE = (
-    "unauthorized",
-    "forbidden",
-    "foreign_origin",
-    "unknown_host",
-    "too_many_requests",
-    "headers_too_large",
-)
 READY = ("starting", "standby", "internal")
 BODY = ("bad_json", "too_large", "unsupported_media_type", "store_unavailable")
 TOLD = {
