@@ -94,6 +94,15 @@ def test_time_is_bounded():
     assert report.slots == len(report.choices) > 0
 
 
+def test_a_players_process_loads_only_what_it_plays_with():
+    """There may be 64 of them, and the air waits for the last."""
+    code = "import sys, weakfeedback.apps.radio.player; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    rooms = {name.split(".")[1] for name in found.stdout.split() if name.startswith("weakfeedback.")}
+    assert "multiplayer" in rooms
+    assert not rooms & {"catalog", "engine", "live", "journal", "cascade", "cli"}
+
+
 def test_wrong_arguments_start_nothing():
     problem = MultiplayerProblem(MEANS[5], 2)
     for words, arguments in (
