@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from tests import postgres
 
+# before NumPy is loaded: two workers with threads of their own for each product of small matrices wait for each other
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 MEDICAL_FILES = ("pima-indians-diabetes.csv", "heart-disease-cleveland.csv")
 
 
