@@ -23,7 +23,7 @@ from weakfeedback.validate import brief
 
 FORMAT = 3
 # The JSON types of the items of an array, by the kind of its dtype.
-ITEMS: dict[str, tuple[type, ...]] = {"b": (bool,), "i": (int,), "u": (int,), "f": (int, float)}
+ITEMS: dict[str, set[type]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float}}
 
 
 class StateError(ValueError):
@@ -165,7 +165,9 @@ def encode(value: Any) -> Any:
     if isinstance(value, float):
         return {"float": repr(value)} if not math.isfinite(value) else value
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        flat = [encode(item) for item in value.ravel().tolist()]
+        flat = value.ravel().tolist()
+        if not np.isfinite(value).all():
+            flat = [encode(item) for item in flat]
         return {"dtype": value.dtype.name, "shape": list(value.shape), "data": flat}
     if isinstance(value, (list, tuple)):
         return [encode(item) for item in value]
@@ -175,7 +177,7 @@ def encode(value: Any) -> Any:
 def decode(data: Any) -> Any:
     """Return what `encode` was given; tuples come back as lists."""
     if isinstance(data, list):
-        return [decode(item) for item in data]
+        return [decode(item) if isinstance(item, (list, dict)) else item for item in data]
     if not isinstance(data, dict):
         return data
     if set(data) == {"float"} and data["float"] in ("inf", "-inf", "nan"):
@@ -185,7 +187,7 @@ def decode(data: Any) -> Any:
     try:
         dtype = np.dtype(data["dtype"])
         # NumPy would silently truncate 1.5 to an integer.
-        fits = all(type(value) in ITEMS.get(dtype.kind, ()) for value in values)
+        fits = set(map(type, values)) <= ITEMS.get(dtype.kind, set())
         array = np.array(values if fits else None, dtype=dtype).reshape(data["shape"])
     except (TypeError, ValueError, OverflowError):
         fits = False
