@@ -10,6 +10,7 @@ import sys
 import pandas as pd
 import pytest
 from tests.cli.test_process import COMMAND
+from tests.pictures import undrawn  # noqa: F401
 from tests.processes import PATIENCE, started, wait_until
 from typer.testing import CliRunner
 
@@ -96,6 +97,7 @@ def test_the_list_has_places_cost_and_data(folder, call):
     assert not (folder / "results").exists()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_killed_run_goes_on_with_the_same_results(folder, call):
     """SIGKILL in the middle: what is on disk is not played again, and the end is as if nothing had happened."""
     words = ["reproduce", "--quick", "--only", "ch2-rho-one*", *FAST, "--workers", "1", "--json"]

@@ -5,14 +5,15 @@ import gc
 import io
 import re
 import runpy
-import subprocess
 import sys
 import warnings
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from typer.testing import CliRunner
 
+from weakfeedback.cli.app import app
 from weakfeedback.experiments.userfile import read_experiment
 from weakfeedback.serve.config import read_settings
 
@@ -156,7 +157,7 @@ def test_every_example_is_shown():
 
 def test_the_demo_files_run(tmp_path):
     for file in sorted((ROOT / "examples").glob("*.toml")):
-        command = [sys.executable, "-m", "weakfeedback", "run", str(file), "--out", str(tmp_path / file.stem)]
-        out = subprocess.run(command, capture_output=True, text=True, check=True)
+        done = CliRunner().invoke(app, ["run", str(file), "--out", str(tmp_path / file.stem)])
+        assert done.exit_code == 0, done.stderr
         assert (tmp_path / file.stem / "report" / "index.html").exists()
-        assert "index.html" in out.stdout
+        assert "index.html" in done.stdout
