@@ -77,7 +77,11 @@ def battery(make):
             features, labels = uneven(name, seed)
             found = []
             for error in errors(make([0.1, 0.3], features.shape[1], forced=10), features, labels):
-                assert error <= 3e-3, (name, seed, error)  # at once: an estimate that is lost takes long to fit
+                assert error <= 3e-3, (
+                    name,
+                    seed,
+                    error,
+                )  # at once: an estimate that is lost takes long to fit
                 found.append(error)
             assert np.median(found) <= 3e-4, (name, seed, np.median(found))
 

@@ -183,7 +183,9 @@ def test_the_search_keeps_its_promise(monkeypatch):
     # Bin(200, .1) reaches 36 with probability 4e-4
     assert wrong_answers() < 36
     # a search that trusts its means too early does not
-    monkeypatch.setattr(kl_lucb, "exploration_rate", lambda scale, pairs: 0.05 * exploration_rate(scale, pairs))
+    monkeypatch.setattr(
+        kl_lucb, "exploration_rate", lambda scale, pairs: 0.05 * exploration_rate(scale, pairs)
+    )
     assert wrong_answers() >= 36
 
 
