@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from weakfeedback.engine.compiler import cache, lowering
+from weakfeedback.engine.compiler._numba import functions
 from weakfeedback.engine.compiler.lowering import compiled_function
 
 
@@ -49,3 +50,12 @@ def test_constants_share_the_code_of_their_kind():
 def test_a_helper_that_needs_a_constant_has_it():
     assert compiled_function(picked)(np.array([3.0])) == 6.0
     assert [kinds[-1] for kinds in kinds_of(pick)] == ["Literal[int](0)", "Literal[int](1)"]
+
+
+def test_where_code_is_found_in_another_way_nothing_is_changed():
+    class Other:
+        pass
+
+    other = Other()
+    functions._compile_once_for_all_constants(other)
+    assert vars(other) == {}

@@ -23,9 +23,11 @@ def _compile_once_for_all_constants(dispatcher: Any) -> None:
     """Make calls with constant numbers use the code for any number of that kind.
 
     Numba compiles a function again for each constant that it is called with, also for the 0 with which a count
-    begins in its caller.
+    begins in its caller; where its way to find code is another one, it goes on doing so.
     """
-    find = dispatcher.get_call_template
+    find = getattr(dispatcher, "get_call_template", None)
+    if find is None:
+        return
 
     def find_for_kinds(args: Any, kws: Any) -> Any:
         try:
