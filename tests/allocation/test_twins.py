@@ -79,7 +79,9 @@ def as_simulated(name, instance, labels):
     return results.frame.set_index(["policy", "replication"])[["regret", "found_at", "really_equivalent"]]
 
 
-@pytest.mark.parametrize("seed", [0, 2, 3, 4, 5, 7])
+@pytest.mark.parametrize(
+    "seed", [2, 4, 5, 7, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (0, 3))]
+)
 @pytest.mark.parametrize("name", VARIANTS)
 def test_simulations_and_the_loop_agree_with_the_twin(name, seed):
     for same in (False, True) if name == "KnownThresholds" else (False,):

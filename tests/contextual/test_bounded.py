@@ -295,7 +295,7 @@ def test_until_something_is_let_go_a_bound_changes_no_bit(kind):
     assert whole.gone == 0
 
 
-@pytest.mark.parametrize("kind", [UssPd, UssPdRidge])
+@pytest.mark.parametrize("kind", [UssPd, pytest.param(UssPdRidge, marks=pytest.mark.slow)])
 def test_older_observations_as_a_quadratic_hardly_change_the_estimate(kind):
     rng = np.random.default_rng(0)
     phi = QuadraticFeatures(math.sqrt(2))(rng.uniform(-1, 1, size=(1200, 2)))
@@ -474,12 +474,12 @@ MUTANTS = [
 
 
 def battery(name, kind):
-    bounds_are_of_all_observations(kind)
-    tables_are_append_only(kind)
     if name == "UssPd":
         forced_phase(kind)
     else:
         full_fits_reach_the_maximum(kind)
+    bounds_are_of_all_observations(kind)
+    tables_are_append_only(kind)
 
 
 @pytest.mark.parametrize("kind", [UssPd, UssPdRidge])

@@ -33,7 +33,10 @@ def uneven(name, seed):
     raise ValueError(name)
 
 
-NAMES = ["half without features", "separable", "steep", "one in twenty large", "heavy tails"]
+CASES = [("heavy tails", seed) for seed in (1, 6, 7)]  # first what tells most mutants from the original
+CASES += [("one in twenty large", seed) for seed in range(2)]
+CASES += [(name, seed) for name in ("half without features", "separable", "steep") for seed in range(2)]
+MORE = [("heavy tails", seed) for seed in (0, 2, 3, 4, 5)]
 
 
 def exact(features, labels, ridge, theta):
@@ -71,23 +74,19 @@ def errors(policy, features, labels):
             yield np.abs(wrong).max()
 
 
-def battery(make):
-    for name in NAMES:
-        for seed in range(8 if name == "heavy tails" else 2):
-            features, labels = uneven(name, seed)
-            found = []
-            for error in errors(make([0.1, 0.3], features.shape[1], forced=10), features, labels):
-                assert error <= 3e-3, (
-                    name,
-                    seed,
-                    error,
-                )  # at once: an estimate that is lost takes long to fit
-                found.append(error)
-            assert np.median(found) <= 3e-4, (name, seed, np.median(found))
+def battery(make, cases=CASES):
+    for name, seed in cases:
+        features, labels = uneven(name, seed)
+        found = []
+        for error in errors(make([0.1, 0.3], features.shape[1], forced=10), features, labels):
+            assert error <= 3e-3, (name, seed, error)  # at once: an estimate that is lost takes long to fit
+            found.append(error)
+        assert np.median(found) <= 3e-4, (name, seed, np.median(found))
 
 
-def test_every_observation_leaves_the_estimate_within_the_tolerance():
-    battery(UssPd)
+@pytest.mark.parametrize("cases", [CASES, pytest.param(MORE, marks=pytest.mark.slow)], ids=["few", "more"])
+def test_every_observation_leaves_the_estimate_within_the_tolerance(cases):
+    battery(UssPd, cases)
 
 
 def test_a_large_observation_after_small_ones_does_not_send_the_estimate_away():
