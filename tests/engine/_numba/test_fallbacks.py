@@ -10,7 +10,7 @@ from numba import njit
 from numba.core import environment
 from numba.experimental import structref
 from tests.engine._numba.drawing import Drawing, play
-from tests.engine.test_team import DRAWN, Light, Odd, drawn, outcome
+from tests.engine.test_team import DRAWN, Light, drawn, outcome
 from tests.engine.test_team import PROBLEM as TEAM_PROBLEM
 
 from weakfeedback.engine.compiler import cache, team
@@ -134,10 +134,10 @@ def test_the_same_numbers_where_nothing_is_borrowed(monkeypatch, balance):
 
 def test_the_same_numbers_where_no_player_is_borrowed(monkeypatch):
     monkeypatch.setattr(borrowed, "KNOWN", False)
-    player = Compiled(TEAM_PROBLEM, Odd())
-    made = team.Team(player.policy, [Odd()])
+    player = Compiled(TEAM_PROBLEM, Light())
+    made = team.Team(player.policy, [Light()])
     assert not isinstance(made.item, borrowed.Borrowed)
-    assert outcome(player, Odd(), 100) == outcome(Interpreted(TEAM_PROBLEM), Odd(), 100)
+    assert outcome(player, Light(), 100) == outcome(Interpreted(TEAM_PROBLEM), Light(), 100)
 
 
 # -- stream: numbers are drawn by calls of NumPy
