@@ -63,7 +63,8 @@ SCRIPT = SMALL + textwrap.dedent(
             there = simulate(problem, {"m": Small(2)}, executor=executor, **options)
         here = simulate(problem, {"m": Small(2)}, **options)
         arms = ("pulls_0", "pulls_1")
-        print(all(there.values("m", arm).tolist() == here.values("m", arm).tolist() for arm in arms))
+        same = all(there.values("m", arm).tolist() == here.values("m", arm).tolist() for arm in arms)
+        print(there.compiled["m"], same)
     """
 )
 
@@ -71,9 +72,15 @@ SCRIPT = SMALL + textwrap.dedent(
 def test_a_class_of_a_script_plays_in_spawned_workers(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     out = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-W", "error", "script.py"],
+        cwd=tmp_path,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert out.stdout.strip() == "True", out.stderr
+    assert (out.stdout, out.stderr) == ("True True\n", "")
+    assert len([*tmp_path.rglob("play*.nbc")]) == 1  # compiled once: the worker finds it in the cache
 
 
 def run_small(**environment):
