@@ -375,12 +375,11 @@ def test_the_class_is_found_by_the_policy():
 
 def test_classifiers_give_scores_by_themselves():
     from sklearn.datasets import load_wine
-    from sklearn.linear_model import LogisticRegression
     from sklearn.naive_bayes import GaussianNB
     from sklearn.svm import SVC
 
     X, y = load_wine(return_X_y=True)
-    first, second = GaussianNB().fit(X[:, :2], y), LogisticRegression(max_iter=5000).fit(X, y)
+    first, second = GaussianNB().fit(X[:, :2], y), GaussianNB().fit(X, y)
 
     class Narrow:
         classes_ = first.classes_
