@@ -123,24 +123,34 @@ def allowed(gesture):
     return {dump(one) for one in found}
 
 
-def is_whole(cascade, states):
+def go_on(cascade):
+    """Finish what is open, call once, and return the state then."""
+    for id in cascade.pending:
+        seen = cascade._ledger.decided(id)
+        row = 31 if seen.told or id == UNTOLD else 7
+        stage = len(seen.told) - seen.stopped
+        while True:  # what was left half done can be told again, and finished
+            step = cascade.tell(id, STAGES[stage](row), stage=stage)
+            if step.answer is not None:
+                break
+            stage = step.stage
+    cascade(5)
+    assert cascade.pending == []
+    return dump(cascade)
+
+
+FUTURES = {}  # state -> the state to which an object made from it goes on
+
+
+def is_whole(cascade, states, goes_on):
     text = dump(cascade)
     assert text in states
-    twin = again(cascade.state())
-    assert dump(twin) == text
-    for one in (cascade, twin):
-        for id in one.pending:
-            seen = one._ledger.decided(id)
-            row = 31 if seen.told or id == UNTOLD else 7
-            stage = len(seen.told) - seen.stopped
-            while True:  # what was left half done can be told again, and finished
-                step = one.tell(id, STAGES[stage](row), stage=stage)
-                if step.answer is not None:
-                    break
-                stage = step.stage
-        one(5)
-    assert cascade.pending == []
-    assert dump(cascade) == dump(twin)
+    if text not in FUTURES:
+        twin = again(json.loads(text))
+        assert dump(twin) == text
+        FUTURES[text] = go_on(twin)
+    if goes_on:
+        assert go_on(cascade) == FUTURES[text]
 
 
 def chosen(watch, more):
@@ -159,10 +169,10 @@ def test_an_exception_at_any_line_leaves_whole_rounds(gesture, most):
     watch = attempt(GESTURES[gesture], again(BODY))
     assert watch.raised == 0
     events = chosen(watch, 10 if most < 100 else 2000)
-    for event in random.Random(1).sample(events, min(most, len(events))):
+    for n, event in enumerate(random.Random(1).sample(events, min(most, len(events)))):
         cascade = again(BODY)
         assert attempt(GESTURES[gesture], cascade, event).raised == 1
-        is_whole(cascade, states)
+        is_whole(cascade, states, goes_on=n % 3 == 0 or most > 100)
 
 
 def test_a_second_exception_during_the_recovery_does_no_harm():

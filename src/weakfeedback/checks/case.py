@@ -15,6 +15,8 @@ from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.replication import Interpreted, restore, streams
 from weakfeedback.engine.seeds import WORLD, generator
 
+NUMBERS = (int, float, bool)
+
 
 class Failure(Exception):
     """A check failed."""
@@ -86,7 +88,15 @@ def pair_methods(case: Case) -> tuple[str, ...]:
 def trace(
     case: Case, policy: Any, player: Any, world: Any = None, rebuild_at: int = 0
 ) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
-    """Play round by round; yield the counts and the state after each."""
+    """Play round by round; yield the counts and a copy of the state after each."""
+    for counts, state in steps(case, policy, player, world, rebuild_at):
+        yield counts, frozen(state)
+
+
+def steps(
+    case: Case, policy: Any, player: Any, world: Any = None, rebuild_at: int = 0
+) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
+    """Play round by round; yield the counts and the state after each, which the next round changes."""
     world_rng, rng = case.generators()
     world = case.problem.world() if world is None else world
     counts = np.zeros(len(case.loop.counters(case.problem)), dtype=np.int64)
@@ -95,7 +105,7 @@ def trace(
         refused, state = player.play(policy, world, world_rng, rng, np.array([t]), counts, table)
         if refused:
             raise Failure(f"the decision of round {t} is not allowed: {case.loop.refusal(case.problem)}")
-        yield table[0].copy(), frozen(state)
+        yield table[0], state
         restore(policy, state)
         if t == rebuild_at:
             policy = _rebuild(policy)
@@ -110,7 +120,17 @@ def _rebuild(policy: Any) -> Any:
 
 
 def frozen(state: dict[str, Any]) -> dict[str, Any]:
-    return copy.deepcopy(dict(state))
+    """Return a copy of the fields that later rounds do not change."""
+    return {name: copy_of(value) for name, value in state.items()}
+
+
+def copy_of(value: Any) -> Any:
+    """Return a deep copy, of numbers and arrays of numbers quickly."""
+    if type(value) in NUMBERS:
+        return value
+    if type(value) is np.ndarray and value.dtype.kind in "biuf":
+        return value.copy()
+    return copy.deepcopy(value)
 
 
 def size_of(state: dict[str, Any]) -> int:
@@ -134,8 +154,17 @@ def same_state(a: dict[str, Any], b: dict[str, Any], what: str) -> None:
     if a.keys() != b.keys():
         raise Failure(f"{what}: the fields changed to {sorted(b)} from {sorted(a)}")
     for name in a:
-        if not np.array_equal(a[name], b[name], equal_nan=False):
+        if not are_same(a[name], b[name]):
             raise Failure(f"{what}: field {name!r} is {brief_of(b[name])}, not {brief_of(a[name])}")
+
+
+def are_same(one: Any, other: Any) -> bool:
+    """Return whether two values are equal; NaN equals nothing."""
+    if type(one) in NUMBERS and type(other) in NUMBERS:
+        return bool(one == other)
+    if type(one) is np.ndarray and type(other) is np.ndarray and one.dtype == other.dtype:
+        return bool(one.shape == other.shape and np.count_nonzero(one != other) == 0)
+    return np.array_equal(one, other)
 
 
 def brief_of(value: Any) -> str:

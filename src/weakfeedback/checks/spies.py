@@ -3,6 +3,8 @@
 import copy
 from typing import Any
 
+from weakfeedback.checks.case import copy_of
+
 
 class Late:
     """Wraps a policy and forwards feedback some rounds late."""
@@ -21,7 +23,7 @@ class Late:
     def update(self, *feedback: Any, **truth: Any) -> None:
         """Queue the feedback and forward the oldest."""
         *taught, rng = feedback
-        self._waiting.append(copy.deepcopy((taught, truth)))
+        self._waiting.append(([copy_of(one) for one in taught], copy.deepcopy(truth)))
         if len(self._waiting) > self._delay:
             oldest, told = self._waiting.pop(0)
             self._policy.update(*oldest, rng, **told)

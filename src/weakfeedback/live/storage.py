@@ -23,7 +23,7 @@ from weakfeedback.validate import brief
 
 FORMAT = 3
 # The JSON types of the items of an array, by the kind of its dtype.
-ITEMS: dict[str, tuple[type, ...]] = {"b": (bool,), "i": (int,), "u": (int,), "f": (int, float)}
+ITEMS: dict[str, set[type]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float}}
 
 
 class StateError(ValueError):
@@ -59,6 +59,11 @@ def write(path: str | os.PathLike[str], kind: str, body: dict[str, Any]) -> None
 
 def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
     """Return the body of a state that `write` wrote, or raise `StateError`."""
+    return read_one_of(path, (kind,))[1]
+
+
+def read_one_of(path: str | os.PathLike[str], kinds: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
+    """Return the kind, one of ``kinds``, and the body of a state that `write` wrote, or raise `StateError`."""
     try:
         document = json.loads(Path(path).read_bytes().decode("ascii"), parse_constant=_no_constant)
     except (ValueError, RecursionError):
@@ -66,8 +71,9 @@ def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
     keys = {"kind", "format", "package", "body", "checksum"}
     if not isinstance(document, dict) or not keys <= set(document):
         raise StateError(f"{path} is not a saved state: it is damaged or of another origin")
-    if document["kind"] != kind:
-        raise StateError(f"{path} holds the state of a {document['kind']!r}, not of a {kind!r}")
+    kind = document["kind"]
+    if kind not in kinds:
+        raise StateError(f"{path} holds the state of {kind!r:.60}, not of {' or '.join(map(repr, kinds))}")
     if type(document["format"]) is int and document["format"] > FORMAT:
         raise StateError(
             f"{path} has format {document['format']}, written by version {document['package']}; "
@@ -82,7 +88,7 @@ def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
         raise StateError(f"{path} is damaged: its checksum does not match")
     if not isinstance(document["body"], dict):
         raise StateError(f"{path} holds no state")
-    return migrated(kind, document["body"], document["format"])
+    return kind, migrated(kind, document["body"], document["format"])
 
 
 def migrated(kind: str, body: dict[str, Any], format: int) -> dict[str, Any]:
@@ -159,7 +165,9 @@ def encode(value: Any) -> Any:
     if isinstance(value, float):
         return {"float": repr(value)} if not math.isfinite(value) else value
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        flat = [encode(item) for item in value.ravel().tolist()]
+        flat = value.ravel().tolist()
+        if not np.isfinite(value).all():
+            flat = [encode(item) for item in flat]
         return {"dtype": value.dtype.name, "shape": list(value.shape), "data": flat}
     if isinstance(value, (list, tuple)):
         return [encode(item) for item in value]
@@ -169,7 +177,7 @@ def encode(value: Any) -> Any:
 def decode(data: Any) -> Any:
     """Return what `encode` was given; tuples come back as lists."""
     if isinstance(data, list):
-        return [decode(item) for item in data]
+        return [decode(item) if isinstance(item, (list, dict)) else item for item in data]
     if not isinstance(data, dict):
         return data
     if set(data) == {"float"} and data["float"] in ("inf", "-inf", "nan"):
@@ -179,7 +187,7 @@ def decode(data: Any) -> Any:
     try:
         dtype = np.dtype(data["dtype"])
         # NumPy would silently truncate 1.5 to an integer.
-        fits = all(type(value) in ITEMS.get(dtype.kind, ()) for value in values)
+        fits = set(map(type, values)) <= ITEMS.get(dtype.kind, set())
         array = np.array(values if fits else None, dtype=dtype).reshape(data["shape"])
     except (TypeError, ValueError, OverflowError):
         fits = False

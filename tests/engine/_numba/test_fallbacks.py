@@ -10,8 +10,8 @@ from numba import njit
 from numba.core import environment
 from numba.experimental import structref
 from tests.engine._numba.drawing import Drawing, play
+from tests.engine.test_team import DRAWN, Light, Odd, drawn, outcome
 from tests.engine.test_team import PROBLEM as TEAM_PROBLEM
-from tests.engine.test_team import Odd, Plain, drawn, outcome
 
 from weakfeedback.engine.compiler import cache, team
 from weakfeedback.engine.compiler._numba import borrowed, parts, stream
@@ -197,11 +197,11 @@ def test_a_team_draws_the_same_where_the_state_is_another_one(monkeypatch):
     compiled, expected = np.zeros((20, 12)), np.zeros((20, 12))
     generators = team.Generators(ours)
     assert generators.item != stream.STREAM
-    njit(drawn)(generators, compiled)
+    DRAWN(generators, compiled)
     drawn(numpys, expected)
     assert compiled.tolist() == expected.tolist()
-    assert outcome(Compiled(TEAM_PROBLEM, Plain()), Plain(), 100) == outcome(
-        Interpreted(TEAM_PROBLEM), Plain(), 100
+    assert outcome(Compiled(TEAM_PROBLEM, Light()), Light(), 100) == outcome(
+        Interpreted(TEAM_PROBLEM), Light(), 100
     )
 
 
