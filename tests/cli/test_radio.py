@@ -96,8 +96,8 @@ def test_means_are_shuffled_when_asked_to(call, seed):
 def test_a_pipe_shows_life(call, monkeypatch):
     monkeypatch.setattr(view, "SOON", 0.05)
     monkeypatch.setattr(view, "PERIOD", 0.05)
-    equal = ["--means", "0.5,0.5,0.5,0.5", "--option", "epsilon=0", "--max-seconds", "1"]
-    shown = call(*SMALL, *equal).stdout.splitlines()
+    equal = ["--means", "0.5,0.5,0.5,0.5", "--option", "epsilon=0", "--max-seconds"]
+    shown = call(*SMALL, *equal, "1").stdout.splitlines()
     assert shown[0] == "starting 2 players on 4 channels"
     lines = [
         line
@@ -109,7 +109,7 @@ def test_a_pipe_shows_life(call, monkeypatch):
     assert slots == sorted(slots)
     assert slots[-1] > slots[0]
     assert shown.index(lines[-1]) < shown.index(next(line for line in shown if "not all settled" in line))
-    assert json.loads(call(*SMALL, *equal, "--json").stdout)["ended"] == "max-seconds"
+    assert json.loads(call(*SMALL, *equal, "0.2", "--json").stdout)["ended"] == "max-seconds"
 
 
 def problem_counts(problem):

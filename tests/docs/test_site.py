@@ -177,6 +177,18 @@ def test_the_site(stored, tmp_path):
     equations_are_mathml(site)
     the_reference_has_every_public_name(site)
     search_ranks_by_the_scorer(site)
+    the_side_has_the_titles_and_a_page_its_names(site)
+
+
+def the_side_has_the_titles_and_a_page_its_names(site):
+    page = (site / "api" / "live.html").read_text()
+    side, names = (
+        re.findall(r'<a [^>]*href="([^"]*)"', page.partition(f'class="{part}"')[2].partition("</div>")[0])
+        for part in ("sidebar-tree", "toc-tree")
+    )
+    assert {"../settings/cascade.html", "../algorithms/uss-ts.html", "cascade.html", "#"} <= set(side)
+    assert [link for link in side if "#" in link] == ["#"]
+    assert {"#weakfeedback.live.Cascade", "#weakfeedback.live.Allocator.decide"} <= set(names)
 
 
 def search_ranks_by_the_scorer(site):

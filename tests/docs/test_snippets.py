@@ -32,7 +32,10 @@ def blocks_of(page):
     return BLOCK.findall(page.read_text())
 
 
-WITH_SNIPPETS = [page for page in PAGES if any(language == "python" for language, _ in blocks_of(page))]
+FIRST = ROOT / "docs" / "index.md"  # has the example of the README, which runs there, and no other
+WITH_SNIPPETS = [
+    page for page in PAGES if page != FIRST and any(language == "python" for language, _ in blocks_of(page))
+]
 
 
 @pytest.mark.parametrize("page", WITH_SNIPPETS, ids=[str(page.relative_to(ROOT)) for page in WITH_SNIPPETS])
@@ -86,10 +89,10 @@ def test_a_block_that_needs_what_another_left_fails(blocks, monkeypatch, tmp_pat
 
 
 def test_the_first_page_shows_the_example_of_the_readme_with_its_money():
-    readme, index = blocks_of(ROOT / "README.md"), blocks_of(ROOT / "docs" / "index.md")
-    assert readme[:2] == [block for block in index if block in readme[:2]]
+    readme, index = blocks_of(ROOT / "README.md"), blocks_of(FIRST)
+    assert readme[:2] == [block for block in index if block[0] in ("python", "text")]
     assert "money and errors: 53281" in readme[1][1]
-    text = (ROOT / "docs" / "index.md").read_text()
+    text = FIRST.read_text()
     for words in (
         "pip install .",
         "weakfeedback demo",
