@@ -235,7 +235,10 @@ def late(t):
     return (3 * t * t + t) % 5
 
 
-def battery(kind, name, seeds=range(8)):
+SEEDS = (2, 4, 1, 5, 3, 0, 6, 7)  # small problems first: most mutants are caught with them
+
+
+def battery(kind, name, seeds=SEEDS):
     """Everything above, for one kind of policy against the twin of that name; stops at the first difference."""
     for seed in seeds:
         for k, options in enumerate(VARIANTS[name]):
