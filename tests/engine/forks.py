@@ -35,7 +35,7 @@ def run_each(programs, cwd, before=READY, **environment):
     out = subprocess.run(
         [sys.executable, "-W", "error", "-c", BASE, before, json.dumps(programs)],
         cwd=cwd,
-        env={**os.environ, **environment},
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", **environment},  # Python warns of forks among threads
         capture_output=True,
         text=True,
         check=False,
