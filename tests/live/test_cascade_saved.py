@@ -298,7 +298,9 @@ while True:
 """
 
 
-@pytest.mark.parametrize("rounds", [1, 7, 23, 40])
+@pytest.mark.parametrize(
+    "rounds", [1, pytest.param(7, marks=pytest.mark.slow), 23, pytest.param(40, marks=pytest.mark.slow)]
+)
 def test_killed_while_saving_loses_nothing_acknowledged(tmp_path, rounds):
     path = tmp_path / "c.json"
     child = subprocess.Popen([sys.executable, "-c", CHILD, str(path)], stdout=subprocess.PIPE, text=True)

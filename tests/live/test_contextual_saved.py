@@ -140,28 +140,28 @@ def stream(rounds, seed=0):
 @pytest.mark.parametrize("kind", [UssPd, UssPdRidge])
 def test_older_observations_as_a_quadratic_hardly_change_the_estimate(kind):
     costs, rng = [0.01, 0.05, 0.3], None
-    whole, limited = kind(costs, 6), kind(costs, 6, keep=400)
+    whole, limited = kind(costs, 6), kind(costs, 6, keep=300)
     furthest, same = 0.0, 0
-    for t, (phi, labels) in enumerate(zip(*stream(1200))):
+    for t, (phi, labels) in enumerate(zip(*stream(800))):
         arm = whole.select(phi, rng)
         same += limited.select(phi, rng) == arm
         for policy in (whole, limited):
             policy.update(phi, arm, labels[: arm + 1], rng)
-        if t == 398:  # nothing was let go yet
+        if t == 298:  # nothing was let go yet
             assert np.allclose(whole.theta, limited.theta, rtol=1e-8, atol=1e-10)
-            assert same == 399
-        if t > 600:
+            assert same == 299
+        if t > 400:
             for m in range(3):
                 error = np.sqrt(phi @ whole.Q[m] @ phi)  # the standard error of the logit
                 furthest = max(furthest, abs((limited.theta[m] - whole.theta[m]) @ phi) / error)
     assert limited.gone > 0
-    assert limited.t + limited.gone == whole.t == 1200
+    assert limited.t + limited.gone == whole.t == 800
     assert np.array_equal(limited.n, whole.n)
     assert np.allclose(limited.V, whole.V)
     assert limited.bonus(0) == whole.bonus(0)
     # What the quadratic adds is small beside what is not known anyway.
     assert furthest < 0.5
-    assert same > 1190
+    assert same > 793
 
 
 def test_the_quadratic_has_the_gradient_and_hessian_of_what_was_let_go():

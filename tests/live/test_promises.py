@@ -122,7 +122,7 @@ def test_too_many_open_decisions_are_an_error_not_a_guess(kind_by_id, monkeypatc
 def test_eight_threads_lose_nothing(kind_by_id, order):
     """Each thread answers its own decisions, or those that another one made."""
     kind, thing = kind_by_id, kind_by_id.make()
-    rounds, accepted, made, lock = 40, [], [], threading.Lock()
+    rounds, accepted, made, lock = 20, [], [], threading.Lock()
 
     def take():
         with lock:
