@@ -352,7 +352,7 @@ def test_a_problem_tells_its_setting(setting):
 def test_conformance(kind, setting, law):
     thresholds = [0.5, 0.3, 0.3, 0.7] if kind is CsbTs else [0.4] * 4
     problem = AllocationProblem([0.8, 0.6, 0.5, 0.9], thresholds, 1.2, setting, law)
-    check_policy(lambda p: kind(p.arms, p.budget, setting=p.outcome), problem, rounds=150)
+    check_policy(lambda p: kind(p.arms, p.budget, setting=p.outcome), problem, rounds=100)
 
 
 # ---- what must always hold

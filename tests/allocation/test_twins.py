@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from tests.allocation.battery import TWINS, VARIANTS, agree, battery, instances, make
+from tests.allocation.battery import SEEDS, TWINS, VARIANTS, agree, battery, instances, make
 from tests.reference.allocation import brute_knapsack
 from tests.reference.allocation_problem import SlowProblem, slow_rounds
 from tests.reference.cascade import stream
@@ -20,7 +20,7 @@ MARKS = np.arange(1, HORIZON + 1)
 
 # eight seeds are all numbers of arms, settings and laws; each mutant is caught with them
 @pytest.mark.parametrize(
-    "seeds", [range(8), pytest.param(range(8, 16), marks=pytest.mark.slow)], ids=["first", "more"]
+    "seeds", [SEEDS, pytest.param(range(8, 16), marks=pytest.mark.slow)], ids=["first", "more"]
 )
 @pytest.mark.parametrize("name", VARIANTS)
 def test_fast_and_slow_agree_in_every_field(name, seeds):

@@ -112,7 +112,7 @@ def taught(policy, labels):
 
 def threshold(make, labels, low=0.0, high=1.0):
     """The extra cost of the second arm from which the first is played, by bisection."""
-    for _ in range(60):
+    for _ in range(30):
         middle = (low + high) / 2
         if taught(make(middle), labels).select(np.array([1.0]), None) == 0:
             high = middle

@@ -39,10 +39,10 @@ def make(kind, problem, **options):
 # -- by hand
 
 
-def threshold(make_policy, g, phi=ONE):
+def threshold(make_policy, g, phi=ONE, halvings=50):
     """The extra cost of the second arm from which the first is played when g is drawn, by bisection."""
     low, high = 0.0, 1.0
-    for _ in range(50):
+    for _ in range(halvings):
         middle = (low + high) / 2
         low, high = (low, middle) if make_policy(middle).select(phi, Told(g)) == 0 else (middle, high)
     return high
@@ -69,7 +69,7 @@ def bounds_by_hand(kind):
     for g, ridge, scale in [(0.0, 0.1, 1.0), (1.3, 0.1, 1.0), (-0.8, 0.5, 1.5), (2.0, 0.5, 0.0)]:
         theta = ridge_estimate(3, 12, ridge)
         H = ridge + 12 * mu(theta) * (1 - mu(theta))
-        found = threshold(partial(taught, kind, ridge, scale), g)
+        found = threshold(partial(taught, kind, ridge, scale), g, halvings=24)
         assert found == pytest.approx(mu(theta + scale * g / math.sqrt(H)), abs=1e-4)
 
 

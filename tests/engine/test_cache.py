@@ -139,23 +139,6 @@ SCRIPT = textwrap.dedent(
 )
 
 
-def test_a_class_of_a_script_compiles(tmp_path):
-    """Twice: the second time the compiled code comes from the cache."""
-    (tmp_path / "script.py").write_text(SCRIPT)
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    for hits in (0, 1):
-        out = subprocess.run(
-            [sys.executable, "script.py"],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert out.stdout.strip() == f"True {hits}", out.stderr
-        assert out.stderr == ""
-
-
 NOTEBOOK = f"exec(compile({SCRIPT!r}, '<ipython-input-1>', 'exec'), scope)"
 
 

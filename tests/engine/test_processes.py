@@ -46,6 +46,10 @@ PLAY = textwrap.dedent(
     """
 )
 PLAY_INT, PLAY_FLOAT = (SMALL + PLAY.replace("STEP", step) for step in ("2", "0.5"))
+NO_FOLDER = {
+    "NUMBA_CACHE_DIR": "/dev/null/nowhere",
+    "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator",
+}
 SCRIPT = SMALL + textwrap.dedent(
     """
     if __name__ == "__main__":
@@ -59,7 +63,8 @@ SCRIPT = SMALL + textwrap.dedent(
             there = simulate(problem, {"m": Small(2)}, executor=executor, **options)
         here = simulate(problem, {"m": Small(2)}, **options)
         arms = ("pulls_0", "pulls_1")
-        print(all(there.values("m", arm).tolist() == here.values("m", arm).tolist() for arm in arms))
+        same = all(there.values("m", arm).tolist() == here.values("m", arm).tolist() for arm in arms)
+        print(there.compiled["m"], same)
     """
 )
 
@@ -67,9 +72,15 @@ SCRIPT = SMALL + textwrap.dedent(
 def test_a_class_of_a_script_plays_in_spawned_workers(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     out = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-W", "error", "script.py"],
+        cwd=tmp_path,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert out.stdout.strip() == "True", out.stderr
+    assert (out.stdout, out.stderr) == ("True True\n", "")
+    assert len([*tmp_path.rglob("play*.nbc")]) == 1  # compiled once: the worker finds it in the cache
 
 
 def run_small(**environment):
@@ -97,13 +108,6 @@ def test_from_a_zip_file(tmp_path):
     assert out.stdout.strip() == "True 18", out.stderr
 
 
-def test_no_folder_for_the_cache():
-    out = run_small(
-        NUMBA_CACHE_DIR="/dev/null/nowhere", NUMBA_CACHE_LOCATOR_CLASSES="UserProvidedCacheLocator"
-    )
-    assert out.stdout.strip() == "True 18", out.stderr
-
-
 DAMAGE = textwrap.dedent(
     """
     from pathlib import Path
@@ -124,7 +128,7 @@ def test_a_damaged_cache_is_passed_over(tmp_path):
 
 def test_processes_that_begin_at_once_share_an_empty_cache(tmp_path):
     """The same policy twice, and with fields of another kind: the same names in the cache would mix them up."""
-    programs, expected = [PLAY_INT, PLAY_INT, PLAY_FLOAT], ["True 18", "True 18", "True 12"]
+    programs, expected = [PLAY_INT, PLAY_INT + PLAY_FLOAT], ["True 18\n", "True 18\nTrue 12\n"]
     environment = {"NUMBA_CACHE_DIR": str(tmp_path)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with contextlib.ExitStack() as stack:
@@ -138,9 +142,9 @@ def test_processes_that_begin_at_once_share_an_empty_cache(tmp_path):
             )
             for program in programs
         ]
-        assert [process.communicate() for process in running] == [(f"{said}\n", "") for said in expected]
+        assert [process.communicate() for process in running] == [(said, "") for said in expected]
     made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb[ic]")}
-    assert run_each(programs, tmp_path, **environment) == expected
+    assert run_each(programs, tmp_path, **environment) == "".join(expected).split("\n")[:-1]
     assert {
         path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb[ic]")
     } == made  # found, not made again
@@ -191,17 +195,22 @@ RECEIVER = textwrap.dedent(
     import pickle, sys
     from weakfeedback.engine.replication import run
     with open(sys.argv[1], "rb") as file:
-        print(run(pickle.load(file)).sum(axis=2)[0, -1])
+        task = pickle.load(file)
+    print(task.compiled, run(task).sum(axis=2)[0, -1])
     """
 )
 
 
 def test_a_class_sent_by_value_plays_elsewhere(tmp_path):
-    """Dask sends a class of a notebook whole; it arrives under a shorter name and is still the same code."""
+    """Dask sends a class of a notebook whole; it arrives under a shorter name and is still the same code.
+
+    Elsewhere there is no folder for compiled code.
+    """
     pytest.importorskip("cloudpickle")
-    for program, expected in ((SENDER, ""), (RECEIVER, "10")):
+    for program, expected, environment in ((SENDER, "", {}), (RECEIVER, "True 10", NO_FOLDER)):
         out = subprocess.run(
-            [sys.executable, "-c", program, str(tmp_path / "task")],
+            [sys.executable, "-W", "error", "-c", program, str(tmp_path / "task")],
+            env={**os.environ, **environment},
             capture_output=True,
             text=True,
             check=False,

@@ -350,10 +350,17 @@ def test_the_kind_of_a_field_is_kept():
         Compiled(PROBLEM, Changing())
 
 
-class Loud(Plain):
+class Loud(Light):
     """Shows an array of its own, and one that all share; and stops."""
 
+    def __init__(self):
+        super().__init__()
+        self.pairs = np.zeros((K, 2), dtype=np.int64)
+        self.weights = np.linspace(1.0, 2.0, K)
+        self.weights.setflags(write=False)
+
     def more(self, arm, reward):
+        self.pairs[arm, int(reward)] += 1
         if self.t == 5:
             print("pairs", self.pairs, "weights", self.weights)
         if self.t == 6:

@@ -285,4 +285,5 @@ GAMES = {
     "Musical-Chairs": player("Musical-Chairs", learning_rounds=100),
 }
 # which take long to compile, or differ from others in nothing that a live object notices
-SLOW = ("USS-PD-TS", "USS-PD-lambdaI", "Hanawal", "USS-TS-drift", "NUM-SK", "Musical-Chairs")
+SLOW = ("USS-PD-TS", "USS-PD-lambdaI", "Hanawal", "USS-TS-drift", "USS-TS-joint")
+SLOW += ("CSB-MK", "NUM-SK", "Musical-Chairs", "SIC-MMAB")

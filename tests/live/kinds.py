@@ -1,5 +1,6 @@
 """The live objects behind one face, so that what holds for all is tested on all."""
 
+import random
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,8 @@ STAGES = [lambda x: x % 2, lambda x: x % 3, lambda x: x % 5]
 
 def noise(id: int, size: int = 1) -> Any:
     """Numbers from 0 to 1 that depend on the id only."""
-    return np.random.default_rng(id).random(size)
+    luck = random.Random(int(id))
+    return np.array([luck.random() for _ in range(size)])
 
 
 @dataclass

@@ -199,9 +199,10 @@ def leaves(data, path=()):
 @pytest.mark.filterwarnings("ignore:at these prices")  # an error that costs 1.5 is among what is forged
 def test_wrong_content_under_a_right_checksum_is_refused_or_loads_whole(saved, monkeypatch):
     """The checksum tells accidents; here the content itself is forged, so the checks behind it must hold."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # thousands of files, none of which must last
     from weakfeedback.live import storage
 
+    # thousands of files, none of which must last
+    monkeypatch.setattr(storage, "write_atomically", lambda path, fill: fill(path))
     good = storage.read(saved, "Cascade")
     refused = 0
     places = list(leaves(good))

@@ -565,7 +565,7 @@ def test_a_router_says_what_expired_too(path):
 def test_eight_threads_are_acknowledged_by_the_disk(kind_by_id, path):
     kind = kind_by_id
     thing = kind.open(path)
-    rounds = 6
+    rounds = 3
 
     def work(_):
         for _ in range(rounds):

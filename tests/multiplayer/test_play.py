@@ -131,10 +131,12 @@ def test_an_arm_that_does_not_exist_is_refused():
     problem = MultiplayerProblem([0.5, 0.5], 1, shuffle=False)
     assert counts_of(problem, [Scripted([0, 1, 2])], 5)[0] == 3
     assert counts_of(problem, [Scripted([0, -2])], 5)[0] == 2
+    wild = MusicalChairs(2, 10)
+    wild.settled, wild.arm = True, 7
     with pytest.raises(
         ValueError, match="round 1 of replication 0: it must be an arm from 0 to 1, or -1 to idle"
     ):
-        simulate(problem, {"wild": Scripted([7])}, horizon=5, replications=1)
+        simulate(problem, {"wild": wild}, horizon=5, replications=1)
 
 
 def test_a_policy_of_another_setting_is_refused():

@@ -32,8 +32,9 @@ def problem_of(seed):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_counts_are_those_of_every_round(seed):
-    problem = problem_of(seed)
-    policies = {str(k): PayToCompare(problem.prices, **options) for k, options in enumerate(OPTIONS)}
+    problem = problem_of(seed)  # a data set, two laws, and a data set
+    options = OPTIONS[seed // 2 :: 2]
+    policies = {str(k): PayToCompare(problem.prices, **chosen) for k, chosen in enumerate(options)}
     plain, jumped = (
         simulate(problem, policies, horizon=2200, replications=1, seed=seed, marks=15, method=method)
         for method in ("rounds", "events")
