@@ -8,6 +8,9 @@ ifneq ($(wildcard ../shared/data/pima-indians-diabetes.csv),)
 export WEAKFEEDBACK_DATA ?= $(abspath ../shared/data)
 endif
 
+# the tests start the package some hundred times, and without bytecode each start compiles it from its source
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup demo quick-test test test-all coverage lint check bench docs lock release clean
 
 help:

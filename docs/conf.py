@@ -20,6 +20,7 @@ extensions = [
     "mathml",
     "numbers_directive",
     "policy_pages",
+    "sidebar",
 ]
 # figures and repository files are linked from the pages, but are no pages themselves
 exclude_patterns = ["extensions", "printed", "static", "drawings", "images"]

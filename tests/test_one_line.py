@@ -56,7 +56,7 @@ INSTANCE = '        *_table("coin", "", _bsc, "channels for a coin", (((0.1, 0.2
 EXPERIMENT = """
 setting = "cascade"
 instance = "coin-1"
-policies = ["USS-TS", { policy = "coin", chance = 0.2 }]
+policies = [{ policy = "coin", chance = 0.2 }]
 horizon = 50
 replications = 2
 """
@@ -67,7 +67,7 @@ def house(tmp_path_factory):
     """A copy of the package with the policy, its line and the line of the instance."""
     home = tmp_path_factory.mktemp("house")
     package = home / "src" / "weakfeedback"
-    shutil.copytree(Path(weakfeedback.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(Path(weakfeedback.__file__).parent, package)
     (package / "cascade" / "policies" / "coin.py").write_text(POLICY)
     add(package / "cascade" / "setting.py", '            "Random": "baselines:RandomArm",\n', LINE)
     add(package / "cascade" / "instances.py", "        *_SPECIAL,\n", INSTANCE)
@@ -82,34 +82,24 @@ def add(path, after, line):
     path.write_text(text.replace(after, after + line))
 
 
-def start(house, *words):
-    """Run a command in the copy."""
-    environment = {**os.environ, "PYTHONPATH": str(house / "src")}
-    return subprocess.run(
-        [sys.executable, *words], cwd=house, env=environment, capture_output=True, text=True, timeout=1200
-    )
+COMMANDS = """
+import json
+from typer.testing import CliRunner
+from weakfeedback.cli.app import app
 
+def call(*words):
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
 
-def test_the_list_has_them(house):
-    done = start(house, "-m", "weakfeedback", "list", "--json")
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert {"setting": "cascade", "name": "Coin"}.items() <= next(
-        row for row in found["policies"] if row["name"] == "Coin"
-    ).items()
-    assert any(row["name"] == "coin-1" for row in found["instances"])
-    assert "by a coin" in start(house, "-m", "weakfeedback", "list").stdout
-
-
-def test_an_experiment_file_may_name_them(house):
-    done = start(house, "-m", "weakfeedback", "run", "coin.toml", "--out", "coin", "--json")
-    assert done.returncode == 0, done.stderr
-    assert [row["policy"] for row in json.loads(done.stdout)["final"]][-1] == "Coin"
-    assert (house / "coin" / "report" / "index.html").is_file()
-
-
-def test_a_live_cascade_plays_explains_and_keeps_it(house):
-    code = """
+json.dump({
+    "policies": json.loads(call("list", "policies", "--json")),
+    "instance": json.loads(call("list", "instances", "coin-1", "--json")),
+    "list": call("list"),
+    "ran": json.loads(call("run", "coin.toml", "--out", "coin", "--json")),
+}, open("said.json", "w"))
+"""
+LIVE = """
 from weakfeedback import Cascade
 cascade = Cascade([abs, abs], [1, 1], 10, policy="coin", seed=0)
 answer = cascade(-3)
@@ -117,34 +107,53 @@ print(answer.label, cascade.explain(answer.id))
 cascade.save("coin.json")
 print(Cascade.load("coin.json", [abs, abs]).decide().id - answer.id)
 """
-    done = start(house, "-c", code)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("3 Decision")
-    assert "Coin tosses a coin" in done.stdout
-    assert done.stdout.strip().endswith("1")
-
-
-def test_the_checks_take_it(house):
-    code = """
+CHECKS = """
 from weakfeedback.catalog import SETTINGS
 from weakfeedback.checks import check_policy
 setting = SETTINGS["cascade"]
 print(check_policy(lambda problem: setting.make("Coin", problem, {}), setting.sample("coin")[0]))
 """
-    done = start(house, "-c", code)
+PAGES = """
+import sys
+sys.path.insert(0, "docs")
+from build import main
+for page in ("index", "made/cascade-coin"):
+    assert main(["out", "--page", f"algorithms/{page}"]) == 0
+"""
+
+
+def start(house, code):
+    """Run code in the copy; return what it prints."""
+    environment = {**os.environ, "PYTHONPATH": str(house / "src")}
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, cwd=house, env=environment, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr
-    assert " 0 failed" in done.stdout
+    return done.stdout
+
+
+def test_the_list_and_an_experiment_file_have_them(house):
+    start(house, COMMANDS)
+    said = json.loads((house / "said.json").read_text())
+    assert {"setting": "cascade", "name": "Coin"}.items() <= next(
+        row for row in said["policies"]["policies"] if row["name"] == "Coin"
+    ).items()
+    assert [row["name"] for row in said["instance"]["instances"]] == ["coin-1"]
+    assert "by a coin" in said["list"]
+    assert [row["policy"] for row in said["ran"]["final"]][-1] == "Coin"
+    assert (house / "coin" / "report" / "index.html").is_file()
+
+
+def test_a_live_cascade_plays_explains_and_keeps_it_and_the_checks_take_it(house):
+    live, checked = start(house, f"{LIVE}print('--')\n{CHECKS}").split("--\n")
+    assert live.startswith("3 Decision")
+    assert "Coin tosses a coin" in live
+    assert live.strip().endswith("1")
+    assert " 0 failed" in checked
 
 
 def test_the_documentation_has_a_page_of_it(house):
     shutil.copytree(ROOT / "docs", house / "docs", ignore=shutil.ignore_patterns("made"))
-    done = start(house, "docs/build.py", "out", "--page", "algorithms/index")
-    assert done.returncode == 0, done.stderr
-    assert (
-        "stops at the first arm or the last, by a coin"
-        in (house / "out" / "algorithms" / "index.html").read_text()
-    )
-    done = start(house, "docs/build.py", "out", "--page", "algorithms/made/cascade-coin")
-    assert done.returncode == 0, done.stderr
-    page = (house / "out" / "algorithms" / "made" / "cascade-coin.html").read_text()
-    assert "Of the first arm." in page
+    start(house, PAGES)
+    pages = house / "out" / "algorithms"
+    assert "stops at the first arm or the last, by a coin" in (pages / "index.html").read_text()
+    assert "Of the first arm." in (pages / "made" / "cascade-coin.html").read_text()

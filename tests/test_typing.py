@@ -10,6 +10,7 @@ import pytest
 
 import weakfeedback
 from weakfeedback import typing
+from weakfeedback.apps import radio
 from weakfeedback.catalog import SETTINGS
 
 ROOT = Path(__file__).parents[1]
@@ -49,10 +50,11 @@ def test_problems_keep_theirs(setting):
         assert hasattr(problem, name)
 
 
-def test_the_names_for_type_checkers_are_those_there_are():
-    text = Path(weakfeedback.__file__).read_text()
+@pytest.mark.parametrize("package", [weakfeedback, radio])
+def test_the_names_for_type_checkers_are_those_there_are(package):
+    text = Path(package.__file__).read_text()
     known = re.findall(r"^    from ([\w.]+) import (\w+) as \2$", text, re.MULTILINE)
-    assert {name: home for home, name in known} == weakfeedback._HOMES
+    assert {name: home for home, name in known} == package._HOMES
 
 
 def test_no_public_name_is_without_a_type(tmp_path):

@@ -5,11 +5,12 @@ literal blocks, and every character that reStructuredText would take for markup 
 docstring that still does not parse is shown as it is, so that no docstring can break the build.
 """
 
+import functools
 import inspect
 import re
 
 from docutils import nodes
-from docutils.core import publish_doctree
+from docutils.core import Publisher, publish_doctree
 from docutils.utils import Reporter
 
 LISTS = {"Parameters", "Attributes", "Arguments", "Returns", "Raises", "Yields", "Other Parameters"}
@@ -126,11 +127,20 @@ def plain(text):
     return re.sub("\0(.*?)\0", lambda found: f"``{found.group(1)}``".replace("\\", ""), text)
 
 
+@functools.cache
+def quiet():
+    """Settings of docutils with which it complains of nothing, made once: they take as long as a docstring."""
+    publisher = Publisher(reader="standalone", parser="rst", writer="null")
+    above = Reporter.SEVERE_LEVEL + 1
+    overrides = {"report_level": above, "halt_level": above, "_disable_config": True}
+    publisher.process_programmatic_settings(None, overrides, None)
+    return publisher.settings
+
+
 def parses(text):
     """Whether docutils reports no problem."""
-    quiet = {"report_level": Reporter.SEVERE_LEVEL + 1, "halt_level": Reporter.SEVERE_LEVEL + 1}
     try:
-        document = publish_doctree(text, settings_overrides={**quiet, "_disable_config": True})
+        document = publish_doctree(text, settings=quiet().copy())
     except Exception:  # a directive that only Sphinx understands
         return False
     return not any(

@@ -149,8 +149,9 @@ def values_of(field):
 def agree(one, twin):
     """Every field of a fast policy that its twin has too, bit for bit."""
     for name in PLAIN:
-        if hasattr(twin, name) and not (name == "Z" and hasattr(one, "levels")):
-            assert values_of(getattr(one, name)) == values_of(getattr(twin, name)), name
+        theirs = getattr(twin, name, None)
+        if theirs is not None and not (name == "Z" and hasattr(one, "levels")):
+            assert values_of(getattr(one, name)) == values_of(theirs), name
     if hasattr(one, "A"):
         assert ({int(i) + 1 for i in np.flatnonzero(one.A)}, one.phase) == (twin.A, twin.phase)
     if hasattr(one, "n_i"):
@@ -211,17 +212,22 @@ def hostile(one, twin, instance, horizon):
         assert rngs[0].bit_generator.state == rngs[1].bit_generator.state
 
 
+def pick(values, rng):
+    """What ``rng.choice`` picks, without what it does for arrays."""
+    return values[int(rng.integers(len(values)))]
+
+
 def special(one, i, Q, rng):
     """An amount at or beside something that the policy compares with."""
     found = getattr(one, "found", False)
-    near = [0.0, one.theta_hat[i], one.theta_hat[i] if found else rng.choice([0.1, 0.2, 0.3, 0.4, 0.5]) * Q]
+    near = [0.0, one.theta_hat[i], one.theta_hat[i] if found else pick([0.1, 0.2, 0.3, 0.4, 0.5], rng) * Q]
     near += [
         getattr(one, field)[i] for field in ("theta_l", "theta_u", "probed", "h", "L") if hasattr(one, field)
     ]
     if hasattr(one, "probe"):
         near += [one.probe(i)] * 3
-    beside = rng.choice([0.0, 0.0, 0.0, 4e-13, -4e-13, 3e-12, -3e-12, 3e-10, -3e-10, 3e-9, -3e-9])
-    return max(0.0, float(rng.choice(near)) + beside)
+    beside = pick([0.0, 0.0, 0.0, 4e-13, -4e-13, 3e-12, -3e-12, 3e-10, -3e-10, 3e-9, -3e-9], rng)
+    return max(0.0, float(pick(near, rng)) + beside)
 
 
 def late(t):
@@ -229,7 +235,10 @@ def late(t):
     return (3 * t * t + t) % 5
 
 
-def battery(kind, name, seeds=range(8)):
+SEEDS = (2, 4, 1, 5, 3, 0, 6, 7)  # small problems first: most mutants are caught with them
+
+
+def battery(kind, name, seeds=SEEDS):
     """Everything above, for one kind of policy against the twin of that name; stops at the first difference."""
     for seed in seeds:
         for k, options in enumerate(VARIANTS[name]):

@@ -249,7 +249,7 @@ def same_world(mine, twin, seed):
 
 def runs_as_the_twin(play_module, world_module):
     """The loop and the world, interpreted, against the story that the twin tells."""
-    for seed in (0, 2, 3, 4, 5):
+    for seed in (2, 4, 3, 5, 0):  # as in the battery, small ones first
         for name, k in (("CsbSk", 1), ("CsbSu", 0), ("CsbDu", 0), ("NumMk", 0), ("KnownThresholds", 2)):
             options = VARIANTS[name][k]
             (instance,) = instances(name, options, [seed])

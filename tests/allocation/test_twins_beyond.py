@@ -107,7 +107,7 @@ def test_csb_ts_agrees_with_its_twin(step, setting):
                 twin.C,
                 setting == "reward",
             )
-            lockstep(one, twin, there, K, 120 if step == 0.01 else 200, late if K % 2 == 0 else ON_TIME)
+            lockstep(one, twin, there, K, 120, late if K % 2 == 0 else ON_TIME)
             route |= twin.route
     assert route >= ({"pad", "pad, in part", "probe"} if setting == "reward" else {"probe", "cover"})
 
@@ -157,7 +157,7 @@ def test_csb_ts_agrees_with_its_twin_on_hostile_feedback(step, setting):
             beside = rng.choice([0.0, 0.0, 0.49, -0.49, 0.5, -0.5, 1e-9], size=K)
             return np.maximum(0.0, levels + beside) * step
 
-        hostile(one, twin, seed, 40 if step == 0.001 else 150, amounts)
+        hostile(one, twin, seed, 40 if step == 0.001 else 100, amounts)
 
 
 @BOTH

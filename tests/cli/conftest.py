@@ -1,5 +1,7 @@
 """A folder to work in, and a way to run commands in it."""
 
+import os
+
 import pytest
 from typer.testing import CliRunner
 
@@ -14,6 +16,13 @@ replications = 4
 seed = 3
 marks = 10
 """
+
+
+def environment(**changes):
+    """Ours without what would force or forbid colours."""
+    forcing = ("NO_COLOR", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "CLICOLOR_FORCE", "TTY_COMPATIBLE")
+    kept = {name: value for name, value in os.environ.items() if name not in forcing}
+    return {**kept, "TERM": "xterm-256color", "COLUMNS": "120", **changes}
 
 
 @pytest.fixture

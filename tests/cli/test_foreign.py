@@ -7,11 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from tests.experiments.tiny import tiny  # noqa: F401
+from tests.experiments.tiny import made, tiny  # noqa: F401
 from tests.report.test_page import results_of
 
 from weakfeedback.reproduce.kept import NOTE, rows_of
-from weakfeedback.reproduce.run import reproduce
 
 
 def refused(result):
@@ -84,10 +83,9 @@ def test_a_link_in_the_place_of_the_page_is_not_followed(folder, call):
 
 
 @pytest.fixture
-def done(tiny, folder):  # noqa: F811
+def done(tiny, made, folder):  # noqa: F811
     """A small reproduction."""
-    reproduce([], folder / "out", quick=True, quiet=True)
-    return folder / "out"
+    return shutil.copytree(made.paths[0].parents[1], folder / "out")
 
 
 NOTES = {
@@ -192,9 +190,9 @@ STUBBORN = "try:\n                1 / 0\n            except BaseException:\n    
 @pytest.mark.parametrize("body", ["pass", STUBBORN])
 def test_a_policy_without_end_is_given_up(folder, body):
     (folder / "endless.py").write_text(ENDLESS.format(body=body))
-    words = ["check", "endless.py:make", "--setting", "cascade", "--max-seconds", "2"]
+    words = ["check", "endless.py:make", "--setting", "cascade", "--max-seconds", "1"]
     result = subprocess.run(
         [sys.executable, "-m", "weakfeedback", *words], capture_output=True, text=True, timeout=100
     )
     assert (result.returncode, result.stdout, result.stderr.count("\n")) == (1, "", 1), result.stderr
-    assert "endless.py:make: not done after 2 s" in result.stderr
+    assert "endless.py:make: not done after 1 s" in result.stderr

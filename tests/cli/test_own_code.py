@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pandas as pd
 import pytest
@@ -135,12 +134,15 @@ def test_code_that_fails_in_a_round_ends_with_one_line(mine, folder, call):
 
 
 ENDLESS = """
+import sys
+
 class Endless:
     def __init__(self, problem):
         self.K = problem.arms
         self.notes = {}  # so that it runs in the interpreter
 
     def select(self, rng):
+        print("it plays", file=sys.stderr, flush=True)
         while True:
             self.notes["round"] = 1
 
@@ -149,13 +151,22 @@ class Endless:
 """
 
 
+IMPATIENT = """
+from weakfeedback.cli.app import main
+from weakfeedback.engine import simulate
+
+simulate.PATIENCE = 0.5
+main()
+"""
+
+
 def test_one_interrupt_ends_a_policy_that_never_returns(folder):
     """It is played in a thread, which nobody can stop: the process ends without it."""
     (folder / "endless.py").write_text(ENDLESS)
     (folder / "endless.toml").write_text(HEAD + 'policies = ["endless:Endless"]\n')
-    words = [sys.executable, "-m", "weakfeedback", "run", "endless.toml", "--allow-code", "--workers", "2"]
+    words = [sys.executable, "-c", IMPATIENT, "run", "endless.toml", "--allow-code", "--workers", "2"]
     with started(words, cwd=folder, stderr=subprocess.PIPE, text=True) as child:
-        assert "runs in the interpreter" in child.stderr.readline()
-        time.sleep(1.0)
+        lines = list(iter(child.stderr.readline, "it plays\n"))
+        assert any("runs in the interpreter" in line for line in lines)
         child.send_signal(signal.SIGINT)
         assert child.wait(timeout=PATIENCE) == 130

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.cli.conftest import SMALL
+from tests.cli.conftest import SMALL, environment
 from tests.processes import PATIENCE, started, wait_until
 
 from weakfeedback import __version__
@@ -45,12 +45,12 @@ def test_shell_completion_offers_the_commands(folder):
     assert sorted(result.stdout.split()) == ["report", "reproduce"]
 
 
-def test_an_interrupted_run_can_be_resumed_and_keeps_earlier_results(small):
+def test_an_interrupted_run_can_be_resumed_and_keeps_earlier_results(small, call):
     """Ctrl-C: status 130, the earlier results untouched, finished chunks kept."""
     out = small.parent / "out"
     text = SMALL.replace("horizon = 200", "horizon = 200000")
     small.write_text(text)
-    assert start("run", "small.toml", "--out", "out").returncode == 0
+    assert call("run", "small.toml", "--out", "out").exit_code == 0
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     small.write_text(text.replace("replications = 4", "replications = 2000"))
     words = [*COMMAND, "run", "small.toml", "--out", "out"]
@@ -67,7 +67,10 @@ def test_an_interrupted_run_can_be_resumed_and_keeps_earlier_results(small):
     assert new
     assert {path.parent for path in new} == {out / "store"}
     small.write_text(text.replace("replications = 4", "replications = 8"))
-    assert start("run", "small.toml", "--out", "out").returncode == 0
+    resumed = start("run", "small.toml", "--out", "out", env=environment())
+    assert resumed.returncode == 0, resumed.stderr
+    assert "\x1b" not in resumed.stdout + resumed.stderr  # which are no terminal
+    assert "USS-UCB(1)" in resumed.stdout
 
 
 def test_anything_else_is_status_1_with_a_hint(call, monkeypatch):

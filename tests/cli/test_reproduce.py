@@ -9,19 +9,34 @@ import sys
 
 import pandas as pd
 import pytest
-from tests.cli.test_process import COMMAND, start
+from tests.cli.test_process import COMMAND
+from tests.pictures import undrawn  # noqa: F401
 from tests.processes import PATIENCE, started, wait_until
+from typer.testing import CliRunner
 
+from weakfeedback.cli.app import app
 from weakfeedback.reproduce import registry
 
 FAST = ("ch2-four-copies", "ch2-uniform-ts-1000")
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Two tiny experiments, run once: the folder and what was said."""
+    place = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        patch.delenv("WEAKFEEDBACK_DATA", raising=False)
+        words = ["reproduce", "--quick", "--only", *FAST, "--out", "out", "--json"]
+        return place / "out", CliRunner().invoke(app, words, prog_name="weakfeedback")
+
+
 @pytest.fixture
-def done(folder, call):
-    """Two tiny experiments, run."""
-    result = call("reproduce", "--quick", "--only", *FAST, "--out", "out", "--json")
+def done(folder, made):
+    """A copy of it in this test's folder."""
+    place, result = made
     assert (result.exit_code, result.stderr) == (0, "")
+    shutil.copytree(place, folder / "out")
     return json.loads(result.stdout)
 
 
@@ -82,7 +97,8 @@ def test_the_list_has_places_cost_and_data(folder, call):
     assert not (folder / "results").exists()
 
 
-def test_a_killed_run_goes_on_with_the_same_results(folder):
+@pytest.mark.usefixtures("undrawn")
+def test_a_killed_run_goes_on_with_the_same_results(folder, call):
     """SIGKILL in the middle: what is on disk is not played again, and the end is as if nothing had happened."""
     words = ["reproduce", "--quick", "--only", "ch2-rho-one*", *FAST, "--workers", "1", "--json"]
     with started([*COMMAND, *words, "--out", "out"], stdout=subprocess.DEVNULL) as process:
@@ -91,9 +107,9 @@ def test_a_killed_run_goes_on_with_the_same_results(folder):
     kept = len(list(folder.glob("out/store/*/*.parquet")))
     assert 3 <= kept < 37
     assert not (folder / "out" / "report").exists()
-    resumed = start(*words, "--out", "out")
-    assert resumed.returncode == 0, resumed.stderr
-    whole = start(*words, "--out", "whole")
+    resumed = call(*words, "--out", "out")
+    assert resumed.exit_code == 0, resumed.stderr
+    whole = call(*words, "--out", "whole")
     assert json.loads(whole.stdout)["chunks_played"] == 37
     assert json.loads(resumed.stdout)["chunks_played"] == 37 - kept
     assert json.loads(resumed.stdout)["claims"] == json.loads(whole.stdout)["claims"]
@@ -190,7 +206,7 @@ def test_a_terminal_shows_bars_and_the_time_left(folder):
     import pty
 
     parent, child = pty.openpty()
-    words = [*COMMAND, "reproduce", "--quick", "--only", "ch2-rho-one*", "--out", "out"]
+    words = [*COMMAND, "reproduce", "--quick", "--only", *FAST, "--out", "out"]
     with started(words, stdout=subprocess.DEVNULL, stderr=child) as process:
         os.close(child)
         seen = b""
@@ -206,4 +222,4 @@ def test_a_terminal_shows_bars_and_the_time_left(folder):
     assert process.returncode == 0
     assert b"experiments, " in seen
     assert b" left" in seen
-    assert b"ch2-rho-one" in seen
+    assert FAST[0].encode() in seen

@@ -5,6 +5,7 @@ import json
 import pandas as pd
 import pytest
 from tests.cli.conftest import SMALL
+from tests.pictures import undrawn  # noqa: F401
 
 from weakfeedback import Results, simulate
 from weakfeedback.cascade import CascadeProblem, UssTs, UssUcb
@@ -18,6 +19,7 @@ def done(small, call):
     return small.parent / "out"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_rows_are_those_of_simulate(done):
     problem = CascadeProblem.bsc([0.3937, 0.2899, 0.1358], [0.05, 0.285, 0.45])
     policies = {"USS-TS": UssTs(problem.costs), "USS-UCB(1)": UssUcb(problem.costs, alpha=1.0)}
@@ -43,6 +45,7 @@ def test_the_page_and_its_figures_stand_beside_the_rows(done):
         assert words in page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_json_tells_what_was_measured_and_written(small, call):
     result = call("run", "small.toml", "--out", "out", "--json")
     assert result.exit_code == 0
@@ -58,6 +61,7 @@ def test_json_tells_what_was_measured_and_written(small, call):
     assert (small.parent / found["page"]).is_file()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_one_replication_has_no_interval_and_json_says_null(small, call):
     small.write_text(SMALL.replace("replications = 4", "replications = 1"))
     found = json.loads(call("run", "small.toml", "--json").stdout)
@@ -68,6 +72,7 @@ def test_one_replication_has_no_interval_and_json_says_null(small, call):
     assert "200 rounds, 1 replication, seed 3\n" in shown.stdout
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_second_run_takes_up_finished_chunks(done, call):
     before = {path: path.stat().st_mtime_ns for path in (done / "store").iterdir()}
     rows, page = (done / "results.parquet").read_bytes(), (done / "report" / "index.html").read_bytes()
@@ -77,6 +82,7 @@ def test_a_second_run_takes_up_finished_chunks(done, call):
     assert (done / "report" / "index.html").read_bytes() == page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_another_configuration_is_refused_and_changes_nothing(done, small, call):
     before = {path: path.read_bytes() for path in done.rglob("*") if path.is_file()}
     small.write_text(SMALL.replace("horizon = 200", "horizon = 300"))
@@ -86,6 +92,7 @@ def test_another_configuration_is_refused_and_changes_nothing(done, small, call)
     assert {path: path.read_bytes() for path in done.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_overwrite_takes_the_place_of_another_experiment(done, small, call):
     small.write_text(SMALL.replace("horizon = 200", "horizon = 300"))
     assert "or --overwrite" in call("run", "small.toml", "--out", "out").stderr
@@ -99,6 +106,7 @@ def test_overwrite_takes_the_place_of_another_experiment(done, small, call):
     assert {path: path.stat().st_mtime_ns for path in (done / "store").iterdir()} == before  # nothing again
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_overwrite_removes_nothing_behind_a_link(done, small, call):
     elsewhere = (done / "store").rename(done.parent / "elsewhere")
     (done / "store").symlink_to(elsewhere)
@@ -110,6 +118,7 @@ def test_overwrite_removes_nothing_behind_a_link(done, small, call):
     assert sorted(elsewhere.iterdir()) == before
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_json_gives_numbers_of_the_problem_as_numbers(done, call):
     problem = json.loads(call("report", "out", "--json").stdout)["problem"]
     assert (problem["arms"], problem["optimal_arm"], problem["weak_dominance"]) == (3, 0, True)
@@ -128,6 +137,7 @@ def test_report_builds_the_same_page_from_the_rows(done, call):
     assert {path.name: path.read_bytes() for path in (done / "report").iterdir()} == before
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_output_without_a_terminal_has_no_colours(done, call):
     for words in (["report", "out"], ["--help"], ["run", "--help"]):
         result = call(*words)
@@ -143,6 +153,7 @@ def test_help_has_examples(words, call):
     assert f"weakfeedback {' '.join(words)}".strip() in result.stdout.split("Examples:")[1]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_experiment_by_events(small, call):
     text = SMALL.replace("horizon = 200", "horizon = 1_000_000_000\nmethod = 'events'")
     small.write_text(text)

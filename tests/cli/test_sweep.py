@@ -5,6 +5,7 @@ import os
 
 import pandas as pd
 import pytest
+from tests.pictures import undrawn  # noqa: F401
 
 from weakfeedback import simulate
 from weakfeedback.cascade import CascadeProblem, UssTs, UssUcb
@@ -38,6 +39,7 @@ def run(folder, call):
     return done
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_swept_horizon(run, folder):
     run(HEAD + PROBLEM + "[sweep]\nhorizon = [40, 80]\n")
     rows = pd.read_parquet(folder / "out" / "results.parquet")
@@ -53,6 +55,7 @@ def test_a_swept_horizon(run, folder):
         pd.testing.assert_frame_equal(some[direct.columns], direct)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_swept_option_goes_to_the_policies_that_do_not_set_it(run, folder):
     run(HEAD + PROBLEM + "[sweep]\nalpha = [0.6, 1.5]\n")
     rows = pd.read_parquet(folder / "out" / "results.parquet")
@@ -105,6 +108,7 @@ def test_the_page_has_the_swept_figure_and_report_builds_it_again(run, folder, c
     assert {path.name: path.read_bytes() for path in report.iterdir()} == before
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_what_is_no_number_is_shown_by_its_place(run, folder):
     run(HEAD + PROBLEM + "[sweep]\ncosts = [[0.1, 0.3], [0.1, 0.5]]\n")
     rows = pd.read_parquet(folder / "out" / "results.parquet")
@@ -113,6 +117,7 @@ def test_what_is_no_number_is_shown_by_its_place(run, folder):
     assert "costs, by its place in the list" in page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_json_has_numbers_for_each_value(run):
     found = json.loads(run(HEAD + PROBLEM + "[sweep]\nhorizon = [40, 80]\n", "--json").stdout)
     assert (found["swept"], [one["value"] for one in found["runs"]]) == ("horizon", [40, 80])
@@ -123,6 +128,7 @@ def test_json_has_numbers_for_each_value(run):
         assert isinstance(one["final"][0]["mean"], float)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_run_without_a_sweep_is_refused_its_folder_and_the_other_way_round(run, folder, call):
     plain, swept = HEAD + PROBLEM, HEAD + PROBLEM + "[sweep]\nhorizon = [40, 80]\n"
     for first, second, kind in ((plain, swept, "without"), (swept, plain, "with")):
@@ -136,6 +142,7 @@ def test_a_run_without_a_sweep_is_refused_its_folder_and_the_other_way_round(run
         assert (folder / "out" / "results.parquet").read_bytes() == before
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_fewer_values_leave_nothing_of_the_others(run, folder, call):
     run(HEAD + PROBLEM + "[sweep]\nalpha = [0.6, 1.5, 1.7]\n")
     run(HEAD + PROBLEM + "[sweep]\nalpha = [0.6, 1.5]\n")
@@ -177,6 +184,7 @@ def test_a_bad_sweep_is_one_line_and_leaves_nothing(case, folder, call):
     assert os.listdir(folder) == ["bad.toml"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_rows_of_a_sweep_without_its_parts_are_refused(run, folder, call):
     run(HEAD + PROBLEM + "[sweep]\nhorizon = [40, 80]\n")
     (folder / "out" / "values" / "2" / "results.parquet").unlink()

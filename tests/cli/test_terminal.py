@@ -12,20 +12,13 @@ import sys
 import pandas as pd
 import pytest
 from rich.console import Console
-from tests.cli.conftest import SMALL
+from tests.cli.conftest import SMALL, environment
 from tests.processes import PATIENCE, started, wait_until
 
 from weakfeedback.cli.listing import NUMBERS, table
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*[34][0-9]m|\x1b\[[0-9;]*9[0-7]m")
 COMMAND = [sys.executable, "-m", "weakfeedback"]
-
-
-def environment(**changes):
-    """Ours without what would force or forbid colours."""
-    forcing = ("NO_COLOR", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "CLICOLOR_FORCE", "TTY_COMPATIBLE")
-    kept = {name: value for name, value in os.environ.items() if name not in forcing}
-    return {**kept, "TERM": "xterm-256color", "COLUMNS": "120", **changes}
 
 
 def at_terminal(*words, **changes):
@@ -68,18 +61,11 @@ def test_colours_on_a_terminal_only(folder):
     assert "\x1b" not in elsewhere.stdout
 
 
-def test_no_escapes_where_a_run_writes_to_a_file(small):
-    found = piped("run", "small.toml", "--out", "out")
-    assert found.returncode == 0, found.stderr
-    assert "\x1b" not in found.stdout + found.stderr
-    assert "USS-UCB(1)" in found.stdout
-
-
 def test_a_reader_that_stops_reading_is_no_error(folder):
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with started([*COMMAND, "list", "--json"], **streams, env=environment()) as process:
+    with started([*COMMAND, "list", "experiments", "--json"], **streams, env=environment()) as process:
         process.stdout.read(10)
-        process.stdout.close()
+        process.stdout.close()  # there is more than a pipe holds
         complaint = process.stderr.read()
         assert process.wait(timeout=PATIENCE) in (0, 1)
     assert complaint == b""
@@ -103,6 +89,7 @@ while read -r -a COMP_WORDS; do
     echo "${COMPREPLY[@]}"
 done
 """
+ASIDE = "reproduce --only ch3,ch2-lower-"  # part of a word
 TYPED = {
     "rep": ["reproduce", "report"],
     "de": ["demo"],
@@ -114,16 +101,26 @@ TYPED = {
     "radio --rewards b": ["bernoulli", "beta"],
     "check m:f --setting c": ["cascade", "contextual"],
     "reproduce --only ch4 ch2-lower-": ["ch2-lower-bsc-2", "ch2-lower-bsc-4"],
-    "reproduce --only ch3,ch2-lower-": ["ch3,ch2-lower-bsc-2", "ch3,ch2-lower-bsc-4"],
+    ASIDE: ["ch3,ch2-lower-bsc-2", "ch3,ch2-lower-bsc-4"],
     "run sma": [],  # bash itself offers the files
 }
 
 
+def test_what_is_typed_is_completed(call, monkeypatch):
+    """What bash asks of the command with each press of the key."""
+    monkeypatch.setenv("_WEAKFEEDBACK_COMPLETE", "complete_bash")
+    for words, offered in TYPED.items():
+        monkeypatch.setenv("COMP_WORDS", f"weakfeedback {words}")
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
+        assert call().stdout.split() == offered, words
+
+
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_bash_completes_what_is_typed(command):
+    typed = {words: TYPED[words] for words in ("rep", "radio --policy dlc", ASIDE, "run sma")}
     found = subprocess.run(
         ["bash", "--norc", "-c", BASH],
-        input="".join(f"weakfeedback {words}\n" for words in TYPED),
+        input="".join(f"weakfeedback {words}\n" for words in typed),
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -131,7 +128,7 @@ def test_bash_completes_what_is_typed(command):
         env=environment(COMMAND_PATH=str(command)),
     )
     assert (found.returncode, found.stderr) == (0, "")
-    assert dict(zip(TYPED, map(str.split, found.stdout.splitlines()), strict=True)) == TYPED
+    assert dict(zip(typed, map(str.split, found.stdout.splitlines()), strict=True)) == typed
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")

@@ -23,15 +23,15 @@ PLAY = textwrap.dedent(
     import sys
     from weakfeedback import Cascade
     from weakfeedback.engine.compiler import cache
-    arms = int(sys.argv[1])
-    for compiled in (True, False):
-        cascade = Cascade(arms, [0.1] * arms, policy="Random", seed=3, compiled=compiled)
-        chosen = []
-        for _ in range(50):
-            decision = cascade.decide()
-            chosen.append(decision.arm)
-            cascade.feedback(decision.id, [0] * (decision.arm + 1))
-        print(chosen)
+    for arms in map(int, sys.argv[1:]):
+        for compiled in (True, False):
+            cascade = Cascade(arms, [0.1] * arms, policy="Random", seed=3, compiled=compiled)
+            chosen = []
+            for _ in range(50):
+                decision = cascade.decide()
+                chosen.append(decision.arm)
+                cascade.feedback(decision.id, [0] * (decision.arm + 1))
+            print(chosen)
     """
 )
 
@@ -55,54 +55,51 @@ def cpu_seconds():
     return used.ru_utime + used.ru_stime
 
 
-def plays_alike(folder, arms=3):
+def plays_alike(folder, *sizes):
     """Compiled as interpreted."""
-    compiled, interpreted = run([sys.executable, "-c", PLAY, str(arms)], folder).stdout.splitlines()
-    assert compiled == interpreted
+    chosen = run([sys.executable, "-c", PLAY, *map(str, sizes)], folder).stdout.splitlines()
+    assert len(chosen) == 2 * len(sizes)
+    assert chosen[::2] == chosen[1::2]
 
 
-def test_a_second_process_finds_what_the_first_has_compiled_for_any_size(tmp_path):
+def test_what_is_compiled_ahead_is_found_and_no_disk_does_harm(tmp_path):
+    """One test, because each compiles anew and tests are spread over processes."""
+    full, refused = tmp_path / "full", tmp_path / "refused"
+    full.mkdir()
+    refused.mkdir()
+    a_disk_that_is_full_is_named(full)
+    # when there is room again, what the full disk has left does no harm
+    a_second_process_finds_what_the_first_has_compiled_for_any_size(full)
+    a_folder_that_cannot_be_written_is_named(refused, full)
+
+
+def a_disk_that_is_full_is_named(folder):
+    def few_bytes():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))
+
+    done = run(WARM_UP, folder, preexec_fn=few_bytes)
+    assert "1 policy ready" in done.stdout
+    assert done.stderr.startswith("weakfeedback: compiled code could not be cached: [Errno 27]")
+    assert done.stderr.count("\n") == 1
+
+
+def a_second_process_finds_what_the_first_has_compiled_for_any_size(folder):
     taken = [cpu_seconds()]
     for _ in range(2):
-        done = run(WARM_UP, tmp_path)
+        done = run(WARM_UP, folder)
         taken.append(cpu_seconds())
         assert done.stderr == ""
         assert done.stdout.splitlines()[0].split()[:2] == ["cascade", "Random"]
         assert done.stdout.splitlines()[1].startswith("1 policy ready")
     cold, cached = taken[1] - taken[0], taken[2] - taken[1]
     assert cached < 0.75 * cold  # a third, of which most is the start of two processes
-    before = files(tmp_path)
+    before = files(folder)
     assert any("select" in path.name for path in before)
-    plays_alike(tmp_path, arms=3)
-    plays_alike(tmp_path, arms=20)
-    assert files(tmp_path) == before  # found, not made again
+    plays_alike(folder, 3, 20)
+    assert files(folder) == before  # found, not made again
 
 
-@pytest.mark.slow
-def test_two_may_warm_up_at_once(tmp_path):
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    started = [subprocess.Popen(WARM_UP, env=environment(tmp_path), **pipes) for _ in range(2)]
-    said = [process.communicate(timeout=300) for process in started]
-    assert [process.returncode for process in started] == [0, 0], said
-    assert [words for _, words in said] == ["", ""]
-    before = files(tmp_path)
-    plays_alike(tmp_path)
-    assert files(tmp_path) == before
-
-
-def test_a_disk_that_is_full_is_named_and_does_no_harm(tmp_path):
-    def few_bytes():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))
-
-    done = run(WARM_UP, tmp_path, preexec_fn=few_bytes)
-    assert "1 policy ready" in done.stdout
-    assert done.stderr.startswith("weakfeedback: compiled code could not be cached: [Errno 27]")
-    assert done.stderr.count("\n") == 1
-    plays_alike(tmp_path)  # when there is room again
-    assert run(WARM_UP, tmp_path).stderr == ""
-
-
-def test_a_folder_that_cannot_be_written_is_named_and_does_no_harm(tmp_path):
+def a_folder_that_cannot_be_written_is_named(folder, warm):
     program = textwrap.dedent(
         """
         import errno, os
@@ -118,10 +115,21 @@ def test_a_folder_that_cannot_be_written_is_named_and_does_no_harm(tmp_path):
         """
     )
     command = [sys.executable, "-W", "error", "-c", program]
-    assert run(command, tmp_path).stdout == "compiled | [Errno 30] Read-only file system\n"
-    assert not files(tmp_path)
-    run(WARM_UP, tmp_path)
-    assert run(command, tmp_path).stdout == "compiled | \n"  # what is there can be read
+    assert run(command, folder).stdout == "compiled | [Errno 30] Read-only file system\n"
+    assert not files(folder)
+    assert run(command, warm).stdout == "compiled | \n"  # what is there can be read
+
+
+@pytest.mark.slow
+def test_two_may_warm_up_at_once(tmp_path):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    started = [subprocess.Popen(WARM_UP, env=environment(tmp_path), **pipes) for _ in range(2)]
+    said = [process.communicate(timeout=300) for process in started]
+    assert [process.returncode for process in started] == [0, 0], said
+    assert [words for _, words in said] == ["", ""]
+    before = files(tmp_path)
+    plays_alike(tmp_path, 3)
+    assert files(tmp_path) == before
 
 
 def test_a_name_that_there_is_not_is_refused():

@@ -64,7 +64,7 @@ SHORT = [("USS-PD adaptive", "random"), ("beta", "random")]
 )
 def test_conformance(policy, problem):
     # interpreted rounds of the quadratic map are slow: fewer of them
-    rounds = 60 if problem == "quadratic" else 120
+    rounds = 60 if problem == "quadratic" else 80
     report = check_policy(POLICIES[policy], PROBLEMS[problem], rounds=rounds)
     assert {"compiled as interpreted", "hidden is unreachable"} <= set(report.passed)
 
@@ -81,7 +81,7 @@ def test_conformance(policy, problem):
 def test_compiled_equals_interpreted(problem, chosen):
     made = {name: POLICIES[name](PROBLEMS[problem]) for name in chosen if (name, problem) in CASES}
     runs = [
-        simulate(PROBLEMS[problem], made, horizon=400, replications=2, marks=20, compiled=compiled)
+        simulate(PROBLEMS[problem], made, horizon=250, replications=2, marks=20, compiled=compiled)
         for compiled in (True, False)
     ]
     assert set(runs[0].compiled.values()) == {True}
@@ -112,7 +112,7 @@ def taught(policy, labels):
 
 def threshold(make, labels, low=0.0, high=1.0):
     """The extra cost of the second arm from which the first is played, by bisection."""
-    for _ in range(60):
+    for _ in range(30):
         middle = (low + high) / 2
         if taught(make(middle), labels).select(np.array([1.0]), None) == 0:
             high = middle

@@ -25,7 +25,7 @@ from tests.reference import contextual_worlds as worlds
 
 from weakfeedback.contextual import ContextualProblem, QuadraticFeatures, UssPd
 
-HORIZON = 220
+HORIZON = 150
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -62,7 +62,9 @@ def test_compiled_policies_decide_as_their_twins_from_disagreements(seed, per_pa
 def test_baselines_and_worlds_draw_as_their_twins(realizable):
     for seed in range(4):
         problem, reference = random_realizable(seed) if realizable else random_problem(seed)
-        policies = {label: fast(problem.costs) for label, (fast, _) in BASELINES.items()}
+        # a fixed arm never looks at a context, and so not at the kind of world
+        chosen = ["random"] if realizable else BASELINES
+        policies = {label: BASELINES[label][0](problem.costs) for label in chosen}
         found = compiled_runs(problem, policies, 250, 2, seed)
         for (label, replication), (arms, regret) in found.items():
             twin = BASELINES[label][1](problem.costs.tolist())
@@ -83,21 +85,24 @@ def test_bounds_on_equal_histories_are_exact_when_every_observation_is_fitted(la
     compare_on_stream(one, twin, 3 * arms, 2, 21, SHARP)
 
 
-@pytest.mark.parametrize(("tolerance", "error"), [(0.5, 2e-3), (0.2, 5e-4)])
 @pytest.mark.parametrize("label", ["USS-PD adaptive", "lambda alpha", "supervised adaptive"])
-def test_estimates_stay_near_the_exact_ones_at_contexts_met(label, tolerance, error):
+def test_estimates_stay_near_the_exact_ones_at_contexts_met(label):
     # what is stated is what is common, not a proven bound: a few contexts are further off
-    found = []
+    stated = {0.5: 2e-3, 0.2: 5e-4}  # the error by the tolerance
+    found = {tolerance: [] for tolerance in stated}
     for seed in range(3):
-        one, twin = LEARNERS[label].make([0.0, 0.4], 3, tolerance=tolerance)
+        policies = {one: LEARNERS[label].make([0.0, 0.4], 3, tolerance=one)[0] for one in stated}
+        _, twin = LEARNERS[label].make([0.0, 0.4], 3)
         for phi, arm, outputs, truth in stream(seed, 2, 2, 300):
-            teach(one, phi, arm, outputs, truth)
-            teach(twin, phi, arm, outputs, truth)
+            for policy in (*policies.values(), twin):
+                teach(policy, phi, arm, outputs, truth)
             if not twin.forced_phase():
                 exact = [expit(phi @ model.estimate()) for model in twin.models.values()]
-                found.append(np.max(np.abs(expit(one.theta @ phi) - exact)))
-    assert np.quantile(found, 0.9) <= error
-    assert np.max(found) <= 5 * error
+                for tolerance, policy in policies.items():
+                    found[tolerance].append(np.max(np.abs(expit(policy.theta @ phi) - exact)))
+    for tolerance, error in stated.items():
+        assert np.quantile(found[tolerance], 0.9) <= error
+        assert np.max(found[tolerance]) <= 5 * error
 
 
 def test_feedback_may_come_late():

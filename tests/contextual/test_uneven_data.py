@@ -33,7 +33,10 @@ def uneven(name, seed):
     raise ValueError(name)
 
 
-NAMES = ["half without features", "separable", "steep", "one in twenty large", "heavy tails"]
+CASES = [("heavy tails", seed) for seed in (1, 6, 7)]  # first what tells most mutants from the original
+CASES += [("one in twenty large", seed) for seed in range(2)]
+CASES += [(name, seed) for name in ("half without features", "separable", "steep") for seed in range(2)]
+MORE = [("heavy tails", seed) for seed in (0, 2, 3, 4, 5)]
 
 
 def exact(features, labels, ridge, theta):
@@ -50,8 +53,8 @@ def exact(features, labels, ridge, theta):
         step = np.linalg.solve(hessian, gradient)
         if gradient @ step < 1e-10:  # far below the tolerance in any probability
             return theta + step
-        size = 1.0
-        while likelihood(theta + size * step) <= likelihood(theta) and size > 1e-12:
+        size, now = 1.0, likelihood(theta)
+        while likelihood(theta + size * step) <= now and size > 1e-12:
             size /= 2
         theta = theta + size * step
     return theta
@@ -59,7 +62,7 @@ def exact(features, labels, ridge, theta):
 
 def errors(policy, features, labels):
     """The largest error of a probability after each observation."""
-    rng, found = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
     theta = np.zeros(features.shape[1])
     for n in range(1, len(labels) + 1):
         differ = np.zeros((2, 2), dtype=bool)
@@ -68,28 +71,29 @@ def errors(policy, features, labels):
         if policy.ready:
             theta = exact(features[:n], labels[:n].astype(float), policy.ridge, theta)
             wrong = expit(features[:n] @ policy.theta[0]) - expit(features[:n] @ theta)
-            found.append(np.abs(wrong).max())
-    return np.array(found)
+            yield np.abs(wrong).max()
 
 
-def battery(make):
-    for name in NAMES:
-        for seed in range(8 if name == "heavy tails" else 2):
-            features, labels = uneven(name, seed)
-            found = errors(make([0.1, 0.3], features.shape[1], forced=10), features, labels)
-            assert found.max() <= 3e-3, (name, seed, found.max())
-            assert np.median(found) <= 3e-4, (name, seed, np.median(found))
+def battery(make, cases=CASES):
+    for name, seed in cases:
+        features, labels = uneven(name, seed)
+        found = []
+        for error in errors(make([0.1, 0.3], features.shape[1], forced=10), features, labels):
+            assert error <= 3e-3, (name, seed, error)  # at once: an estimate that is lost takes long to fit
+            found.append(error)
+        assert np.median(found) <= 3e-4, (name, seed, np.median(found))
 
 
-def test_every_observation_leaves_the_estimate_within_the_tolerance():
-    battery(UssPd)
+@pytest.mark.parametrize("cases", [CASES, pytest.param(MORE, marks=pytest.mark.slow)], ids=["few", "more"])
+def test_every_observation_leaves_the_estimate_within_the_tolerance(cases):
+    battery(UssPd, cases)
 
 
 def test_a_large_observation_after_small_ones_does_not_send_the_estimate_away():
     """Newton's step is a million times too long where all logits are far out, hence the search along it."""
     features, labels = uneven("one in twenty large", 5)
     policy = UssPd([0.1, 0.3], 3, forced=10, ridge=1e-6)
-    found = errors(policy, features, labels)
+    found = list(errors(policy, features, labels))
     assert np.quantile(found, 0.95) <= 3e-3
     assert found[-1] <= 3e-3
     assert np.abs(policy.theta).max() < 1e3
@@ -101,7 +105,7 @@ def test_a_surprise_where_the_likelihood_is_flat_is_not_taken_for_a_small_change
     for seed in range(6):
         features, labels = uneven("rare categories", seed)
         policy = UssPd([0.1, 0.3], 10, forced=10, ridge=1e-9)
-        worst = max(worst, errors(policy, features[:120], labels[:120]).max())
+        worst = max(worst, *errors(policy, features[:120], labels[:120]))
     assert worst <= 3e-3
 
 

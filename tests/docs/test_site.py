@@ -3,6 +3,7 @@
 import dataclasses
 import html
 import importlib
+import json
 import re
 import shutil
 import subprocess
@@ -176,6 +177,18 @@ def test_the_site(stored, tmp_path):
     equations_are_mathml(site)
     the_reference_has_every_public_name(site)
     search_ranks_by_the_scorer(site)
+    the_side_has_the_titles_and_a_page_its_names(site)
+
+
+def the_side_has_the_titles_and_a_page_its_names(site):
+    page = (site / "api" / "live.html").read_text()
+    side, names = (
+        re.findall(r'<a [^>]*href="([^"]*)"', page.partition(f'class="{part}"')[2].partition("</div>")[0])
+        for part in ("sidebar-tree", "toc-tree")
+    )
+    assert {"../settings/cascade.html", "../algorithms/uss-ts.html", "cascade.html", "#"} <= set(side)
+    assert [link for link in side if "#" in link] == ["#"]
+    assert {"#weakfeedback.live.Cascade", "#weakfeedback.live.Allocator.decide"} <= set(names)
 
 
 def search_ranks_by_the_scorer(site):
@@ -263,25 +276,36 @@ def test_absent_results_stop_the_build_with_one_line(stored, tmp_path):
     assert re.fullmatch(r"docs: .*nothing.*No such file.*make docs.*\n", done.stderr)
 
 
-def test_results_that_one_page_lacks_stop_the_build_with_one_line(stored, tmp_path):
-    note, folder = Note.read(stored), tmp_path / "reproduction"
-    shutil.copytree(stored, folder)
-    fewer = {name: key for name, key in note.keys.items() if name != "ch2-compare-bsc-1"}
-    dataclasses.replace(note, keys=fewer).write(folder)
-    done = build(tmp_path / "html", folder)
-    assert done.returncode == 2
-    assert "no stored results of ch2-compare-bsc-1" in done.stderr
-    assert done.stderr.count("\n") == 1
+BUILDS = """
+import contextlib, io, json, sys
+from pathlib import Path
+sys.path.insert(0, "docs")
+from build import build
+found = []
+for results in map(Path, sys.argv[1:]):
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        status = build(results.parent / "html", results, fresh=True)
+    found.append((status, said.getvalue()))
+print(json.dumps(found))
+"""
 
 
-def test_damaged_results_stop_the_build_with_one_line(stored, tmp_path):
-    folder = tmp_path / "reproduction"
-    shutil.copytree(stored, folder)
-    rows_of(folder, "ch3-cost-pima-random-1").write_text("nonsense")
-    done = build(tmp_path / "html", folder)
-    assert done.returncode == 2
-    assert "ch3-cost-pima-random-1" in done.stderr
-    assert done.stderr.count("\n") == 1
+def test_lacking_or_damaged_results_stop_the_build_with_one_line(stored, tmp_path):
+    """Those of the first page that shows any, so that nothing is read in vain; one process for both builds."""
+    lacking, damaged = tmp_path / "lacking", tmp_path / "damaged"
+    for folder in (lacking, damaged):
+        shutil.copytree(stored, folder)
+    note = Note.read(stored)
+    fewer = {name: key for name, key in note.keys.items() if name != "ch3-cost-pima-random-2"}
+    dataclasses.replace(note, keys=fewer).write(lacking)
+    rows_of(damaged, "ch3-cost-pima-random-1").write_text("nonsense")
+    command = [sys.executable, "-c", BUILDS, str(lacking), str(damaged)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+    (first, lacks), (second, broken) = json.loads(done.stdout)
+    assert (first, second) == (2, 2)
+    assert "no stored results of ch3-cost-pima-random-2" in lacks
+    assert "ch3-cost-pima-random-1" in broken
+    assert (lacks.count("\n"), broken.count("\n")) == (1, 1)
 
 
 def test_what_the_extensions_say_of_numbers(monkeypatch):

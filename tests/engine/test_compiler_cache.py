@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import itertools
 import os
 import pickle
 import stat
@@ -22,39 +23,62 @@ from weakfeedback.engine.compiler._numba import diskcache
 SMALL = textwrap.dedent(
     """
     from weakfeedback import simulate
-    from weakfeedback.cascade import CascadeProblem, UssUcb
+    from weakfeedback.cascade import CascadeProblem
+
+
+    class Small:
+        delay_safe = True
+
+        def __init__(self, arms):
+            self.K = arms
+            self.sum = 0.0
+
+        def select(self, rng):
+            return 1 if self.sum > LIMIT else 0
+
+        def update(self, arm, outputs, rng):
+            self.sum += rng.random()
+
+
     problem = CascadeProblem.bsc([0.4, 0.2], costs=[0.1, 0.2])
-    results = simulate(problem, {"p": UssUcb(problem.costs)}, horizon=100, replications=2)
-    print(results.compiled["p"], results.final().loc["p", "mean"])
+    results = simulate(problem, {"p": Small(2)}, horizon=100, replications=2)
     """
 )
+LIMITS = itertools.count(4)
 
 
-def run(**environment):
-    known = {k: v for k, v in os.environ.items() if k not in (cache.VARIABLE, "NUMBA_CACHE_DIR")}
-    command = [sys.executable, "-W", "error", "-c", SMALL]
-    return subprocess.run(command, env={**known, **environment}, capture_output=True, text=True)
+def play():
+    """Whether a policy that was never compiled is compiled."""
+    scope = {"__name__": "nowhere"}
+    exec(SMALL.replace("LIMIT", f"{next(LIMITS)}.0"), scope)
+    return scope["results"].compiled == {"p": True}
 
 
 def files(folder):
     return sorted(path for path in Path(folder).rglob("*") if path.suffix in (".nbi", ".nbc"))
 
 
-def test_it_lies_in_the_users_folder_and_is_private(tmp_path):
+def test_it_lies_in_the_users_folder_and_is_private(tmp_path, monkeypatch):
+    for name in (cache.VARIABLE, "NUMBA_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     package = Path(weakfeedback.__file__).parent
     before = files(package)
-    out = run(XDG_CACHE_HOME=str(tmp_path))
-    assert out.stdout.startswith("True"), out.stderr
+    assert play()
     assert len(files(tmp_path / "weakfeedback")) >= 4
     assert files(package) == before
     assert stat.S_IMODE((tmp_path / "weakfeedback").stat().st_mode) == 0o700
 
 
-def test_two_variables_move_it(tmp_path):
-    out = run(WEAKFEEDBACK_CACHE=str(tmp_path / "ours"), NUMBA_CACHE_DIR=str(tmp_path / "numba"))
-    assert out.stdout.startswith("True"), out.stderr
-    assert files(tmp_path / "ours")
-    assert not files(tmp_path / "numba")
+def test_two_variables_move_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
+    assert play()
+    assert len(files(tmp_path / "numba")) >= 4
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "ours"))
+    before = files(tmp_path / "numba")
+    assert play()
+    assert len(files(tmp_path / "ours")) >= 4
+    assert files(tmp_path / "numba") == before
 
 
 @pytest.mark.parametrize(
@@ -98,22 +122,10 @@ def test_a_folder_of_somebody_else_is_not_used(tmp_path, monkeypatch):
     assert cache._make(open_to_all / "b", open_to_all) is None
 
 
-def test_a_place_that_cannot_be_made_means_no_cache():
-    out = run(WEAKFEEDBACK_CACHE="/dev/null/nowhere")
-    assert out.stdout.startswith("True"), out.stderr
-
-
-def test_processes_that_begin_at_once_share_an_empty_cache(tmp_path):
-    environment = {**os.environ, cache.VARIABLE: str(tmp_path)}
-    command = [sys.executable, "-W", "error", "-c", SMALL]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    started = [subprocess.Popen(command, env=environment, **pipes) for _ in range(2)]
-    said = [process.communicate(timeout=300) for process in started]
-    assert len({out for out, _ in said}) == 1, said
-    assert said[0][0].startswith("True")
-    before = {path: path.stat().st_mtime_ns for path in files(tmp_path)}
-    assert run(WEAKFEEDBACK_CACHE=str(tmp_path)).stdout == said[0][0]
-    assert {path: path.stat().st_mtime_ns for path in files(tmp_path)} == before  # found, not made again
+def test_a_place_that_cannot_be_made_means_no_cache(monkeypatch):
+    monkeypatch.setenv(cache.VARIABLE, "/dev/null/nowhere")
+    assert cache.folder() is None
+    assert play()
 
 
 def half(x):
@@ -219,12 +231,15 @@ def test_what_killed_writers_left_is_swept(again, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_sixty_damages_of_a_real_cache_end_no_run(tmp_path):
-    environment = {cache.VARIABLE: str(tmp_path)}
-    said = run(**environment).stdout
+    source = f"{SMALL.replace('LIMIT', '4.0')}\nprint(results.compiled['p'], results.values('p')[:, -1])"
+    command = [sys.executable, "-W", "error", "-c", source]
+    how = {"env": {**os.environ, cache.VARIABLE: str(tmp_path)}, "capture_output": True, "text": True}
+    said = subprocess.run(command, **how).stdout
+    assert said.startswith("True")
     rng = np.random.default_rng(1)
     for k in range(60):
         found = files(tmp_path)
         path = found[k % len(found)]
         path.write_bytes(damaged(path.read_bytes(), rng))
-        out = run(**environment)
+        out = subprocess.run(command, **how)
         assert (out.returncode, out.stdout, out.stderr) == (0, said, "")

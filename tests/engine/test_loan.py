@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from weakfeedback import simulate
-from weakfeedback.cascade import CascadeProblem, UssTs
+from weakfeedback.cascade import CascadeProblem, FixedArm, UssTs
 from weakfeedback.contextual import UssPd
 from weakfeedback.engine.compiler._numba.borrowed import Loan
 from weakfeedback.engine.compiler.lowering import Blueprint
@@ -12,30 +12,27 @@ from weakfeedback.engine.compiler.lowering import Blueprint
 PROBLEM = CascadeProblem.bsc([0.4, 0.3, 0.1], [0.05, 0.25, 0.5])
 
 
-class Keeper(UssTs):
+class Keeper(FixedArm):
     """Hands an array of its own on, and keeps what comes back."""
 
     def __init__(self, costs):
-        super().__init__(costs)
+        super().__init__(costs, 0)
         self.seen = np.zeros(self.K)
 
     def select(self, rng):
-        """As USS-TS, by way of an array that is a field."""
+        """Any arm until it has seen enough, then the one that was seen least."""
         total = 0.0
         for value in self.counted():
             total += value
-        return self.K - 1 if total < 10.0 else super_select(self, rng)
+        return int(self.K * rng.random()) if total < 10.0 else int(np.argmin(self.counted()))
 
     def counted(self):
         """The field itself."""
         return self.seen
 
     def update(self, arm, outputs, rng):
-        """Count the arm."""
-        self.seen[arm] += 1.0
-        for i in range(arm + 1):
-            for j in range(i + 1, arm + 1):
-                self.count(i, j, outputs[i] != outputs[j])
+        """Add what was seen."""
+        self.seen[arm] += 1.0 + outputs[arm]
 
 
 class Swapper(Keeper):
@@ -46,25 +43,14 @@ class Swapper(Keeper):
         self.other = np.zeros(self.K)
 
     def update(self, arm, outputs, rng):
-        """Count the arm in one of two arrays that change places, and sometimes in a new one."""
+        """Add to one of two arrays that change places, and sometimes to a new one."""
         self.seen, self.other = self.other, self.seen
-        self.seen[arm] += 1.0
+        self.seen[arm] += 1.0 + outputs[arm]
         if self.seen[arm] % 7.0 == 0.0:
             fresh = np.zeros(self.K)
             for k in range(self.K):
                 fresh[k] = self.seen[k]
             self.other = fresh
-        for i in range(arm + 1):
-            for j in range(i + 1, arm + 1):
-                self.count(i, j, outputs[i] != outputs[j])
-
-
-def super_select(policy, rng):
-    """The rule of USS-TS."""
-    for i in range(policy.K - 1):
-        if policy.is_best(i, rng):
-            return i
-    return policy.K - 1
 
 
 @pytest.mark.parametrize("kind", [UssTs, Keeper, Swapper])

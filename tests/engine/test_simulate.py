@@ -124,7 +124,7 @@ def test_the_prototype_is_never_changed():
     assert (policy.F == 1).all()
 
 
-class Uncompilable(UssTs):
+class Uncompilable(FixedArm):
     def select(self, rng):
         return min([self.K - 1, *[0 for _ in {}.values()]])
 
@@ -133,7 +133,7 @@ def test_what_cannot_be_compiled_runs_with_one_warning():
     with pytest.warns(
         InterpretedWarning, match=r"'mine' \(Uncompilable\) runs in the interpreter.*select\(\)"
     ) as seen:
-        results = simulate(PROBLEM, {"mine": Uncompilable(PROBLEM.costs)}, horizon=20, replications=2)
+        results = simulate(PROBLEM, {"mine": Uncompilable(PROBLEM.costs, 0)}, horizon=20, replications=2)
     assert len(seen) == 1
     assert "\n" not in str(seen[0].message)
     assert results.compiled == {"mine": False}
@@ -141,23 +141,24 @@ def test_what_cannot_be_compiled_runs_with_one_warning():
     assert results.final().loc["mine", "mean"] == pytest.approx(20 * PROBLEM.gaps[2])
 
 
-class OutOfRange(FixedArm):
-    def select(self, rng):
-        return self.K
+class Wrong(FixedArm):
+    def __init__(self, costs, wrong):
+        super().__init__(costs, 0)
+        self.wrong = wrong
 
-
-class Negative(FixedArm):
     def select(self, rng):
-        return -1
+        return self.wrong
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-@pytest.mark.parametrize("cls", [OutOfRange, Negative])
-def test_an_arm_that_does_not_exist_is_an_error(cls, compiled):
+@pytest.mark.parametrize("wrong", [PROBLEM.arms, -1])
+def test_an_arm_that_does_not_exist_is_an_error(wrong, compiled):
     with pytest.raises(
         ValueError, match=r"'wrong' decided .* round 1 of replication 0: it must be an arm from 0 to 2"
     ):
-        simulate(PROBLEM, {"wrong": cls(PROBLEM.costs, 0)}, horizon=10, replications=1, compiled=compiled)
+        simulate(
+            PROBLEM, {"wrong": Wrong(PROBLEM.costs, wrong)}, horizon=10, replications=1, compiled=compiled
+        )
 
 
 class TurnsNan(FixedArm):

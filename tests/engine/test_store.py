@@ -11,7 +11,7 @@ import pytest
 from tests.processes import started, wait_until
 
 from weakfeedback import simulate
-from weakfeedback.cascade import CascadeProblem, UssTs, UssUcb
+from weakfeedback.cascade import CascadeProblem, FixedArm, UssTs, UssUcb
 from weakfeedback.engine import simulate as engine
 from weakfeedback.engine.plan import DamagedWarning
 from weakfeedback.engine.store import StoreMismatch
@@ -56,7 +56,7 @@ def test_more_replications_play_only_the_new_ones(tmp_path, ran):
     assert longer.frame.equals(go(None).frame)
 
 
-class Edited(UssTs):
+class Edited(FixedArm):
     def select(self, rng):
         return self.K - 1
 
@@ -65,12 +65,12 @@ def test_other_code_or_parameters_are_never_served(tmp_path, ran):
     go(tmp_path)
     go(tmp_path, UssUcb(PROBLEM.costs, alpha=0.5))
     go(tmp_path, UssUcb(PROBLEM.costs, alpha=0.6))
-    before = go(tmp_path, Edited(PROBLEM.costs)).final().loc["p", "mean"]
+    before = go(tmp_path, Edited(PROBLEM.costs, 0)).final().loc["p", "mean"]
     assert len(ran) == 12
     original = Edited.select
     try:
         Edited.select = lambda self, rng: 0  # the same name, other code
-        after = go(tmp_path, Edited(PROBLEM.costs)).final().loc["p", "mean"]
+        after = go(tmp_path, Edited(PROBLEM.costs, 0)).final().loc["p", "mean"]
     finally:
         Edited.select = original
     assert len(ran) == 15

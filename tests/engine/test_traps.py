@@ -334,7 +334,7 @@ def test_what_the_store_cannot_keep_it_says(tmp_path):
     assert not list(tmp_path.glob("*.parquet"))
 
 
-class Fails(UssTs):
+class Fails(Arm):
     def select(self, rng):
         return self.K
 
@@ -353,7 +353,7 @@ def test_what_was_finished_before_an_error_is_kept(tmp_path):
                 future.set_exception(error)
             return future
 
-    policies = {"bad": Fails(PROBLEM.costs), "good": UssTs(PROBLEM.costs)}
+    policies = {"bad": Fails(), "good": UssTs(PROBLEM.costs)}
     with pytest.raises(ValueError, match="'bad' decided something impossible"):
         simulate(PROBLEM, policies, horizon=20, replications=2, store=tmp_path, executor=AtOnce())
     assert len(list(tmp_path.glob("*.parquet"))) == 1

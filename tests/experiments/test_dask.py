@@ -5,6 +5,7 @@ import signal
 import threading
 
 import pytest
+from tests.pictures import undrawn  # noqa: F401
 from tests.processes import wait_until
 
 distributed = pytest.importorskip("distributed", reason="the extra [distributed] is not installed")
@@ -35,6 +36,7 @@ def kill_one(cluster, store, killed):
     os.kill(process.pid, signal.SIGKILL)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_killed_worker_changes_nothing(cluster, tmp_path):
     killed = []
     folder = tmp_path / "cluster"

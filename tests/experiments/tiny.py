@@ -11,6 +11,7 @@ from weakfeedback.cascade import CascadeProblem, UssTs, UssUcb
 from weakfeedback.experiments.evidence import decided, lower, skipped
 from weakfeedback.experiments.model import Claim, Experiment, Finding, Table
 from weakfeedback.reproduce import registry
+from weakfeedback.reproduce.run import reproduce
 
 
 def ucb(problem, alpha):
@@ -113,3 +114,10 @@ def tiny(monkeypatch):
     """The tiny chapter, for one test."""
     with installed(monkeypatch) as chapter:
         yield chapter
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A quick reproduction of the tiny chapter, run once for the tests of a file, which only read its folder."""
+    with pytest.MonkeyPatch.context() as patch, installed(patch):
+        yield reproduce([], tmp_path_factory.mktemp("made") / "out", quick=True, quiet=True)

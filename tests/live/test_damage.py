@@ -87,9 +87,7 @@ def test_other_kinds_and_later_formats_are_refused(saved):
         path.write_bytes(content)
         name = other.make().kind
         if name != document["kind"]:
-            with pytest.raises(
-                StateError, match=f"holds the state of a '{document['kind']}', not of a '{name}'"
-            ):
+            with pytest.raises(StateError, match=f"holds the state of '{document['kind']}', not of '{name}'"):
                 other.load(path)
     for change, message in (
         (

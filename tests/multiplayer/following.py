@@ -15,6 +15,8 @@ TWINS = {
     "SicMmab": lambda **inputs: slow_sic_mmab(inputs.pop("arms"), **inputs),
 }
 
+CALM = 3  # rounds of all arms that are watched after everybody has settled
+
 
 def means_of(arms):
     """Well separated, none 0 or 1."""
@@ -47,11 +49,14 @@ def agree(player, diary, opened):
 
 
 def follow(kind, name, inputs, means, players, seed, rounds, **law):
-    """Both play the same slots: the same choices, the same knowledge. Return the twins' table."""
+    """Both play the same slots: the same choices, the same knowledge. Return the twins' table.
+
+    The end is ``rounds``, or earlier when all have been settled for so long that whoever takes turns has taken them.
+    """
     world = slow.SlowWorld(means, slow.stream(seed, 0, 0), **law)
     rngs = [slow.stream(seed, 0, 1, n) for n in range(players)]
     table = slow.SlowTable(TWINS[name](**inputs), [slow.stream(seed, 0, 1, n) for n in range(players)])
-    mine = [kind(**inputs) for _ in range(players)]
+    mine, calm = [kind(**inputs) for _ in range(players)], 0
     for t in range(1, rounds + 1):
         rewards = world.draw()
         arms = [player.choose(rng) for player, rng in zip(mine, rngs, strict=True)]
@@ -61,15 +66,21 @@ def follow(kind, name, inputs, means, players, seed, rounds, **law):
             player.observe(arm, 0.0 if arm < 0 or hit else rewards[arm], hit, rng)
         for player, diary in zip(mine, table.diaries, strict=True):
             agree(player, diary, name != "MusicalChairs")
+        calm = calm + 1 if table.settled() else 0
+        if calm == CALM * len(means):
+            break
     return table
 
 
 def alone(kind, name, inputs, seed, rounds, chance):
-    """One player and its twin among ghosts: collisions and rewards come at random, whatever they play."""
+    """One player and its twin among ghosts: collisions and rewards come at random, whatever they play.
+
+    It ends as with ``follow``.
+    """
     ghosts, rng = np.random.default_rng(seed), slow.stream(seed, 0, 1, 0)
     table = slow.SlowTable(TWINS[name](**inputs), [slow.stream(seed, 0, 1, 0)])
     (twin,), (diary,) = table.players, table.diaries
-    player, coming = kind(**inputs), table.coming[0]
+    player, coming, calm = kind(**inputs), table.coming[0], 0
     for t in range(1, rounds + 1):
         arm = player.choose(rng)
         assert arm == coming, f"slot {t}"
@@ -78,4 +89,7 @@ def alone(kind, name, inputs, seed, rounds, chance):
         player.observe(arm, reward, hit, rng)
         coming = twin.send((reward, hit))
         agree(player, diary, name != "MusicalChairs")
+        calm = calm + 1 if diary.settled else 0
+        if calm == CALM * inputs["arms"]:
+            break
     return diary

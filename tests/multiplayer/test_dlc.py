@@ -55,52 +55,49 @@ def test_two_players_by_hand():
     assert pairs >= 3  # or the case is too small to show anything
 
 
-def run(arms, n, rewards, seed, **options):
-    players = [Dlc(arms, 0.5, 0.1, **options) for _ in range(n)]
+def run(arms, n, rewards, seed, epsilon=0.5, **options):
+    players = [Dlc(arms, epsilon, 0.1, **options) for _ in range(n)]
     return Arena(players, rewards, seed=seed).until_settled()
 
 
 REWARDS = [0.1, 0.9, 0.5, 0.95, 0.3, 0.7, 0.2]
 
 
+def check_phases(arena, n, served):
+    """What the lemmas say of the length of the phases and of the collisions in them."""
+    seating = arena.players[0].seating_rounds
+    opening = seating + indexing_rounds(7)
+    leader = next(player for player in arena.players if player.rank == 0)
+    explored = int(leader.pulls.sum()) + sum(
+        arm == -1
+        for arm in arena.column(arena.players.index(leader), opening + 1, opening + int(leader.pulls.sum()))
+    )
+    assert arena.collisions(seating + 1, opening) == indexing_collisions(n)
+    # no collision while the leader learns
+    assert arena.collisions(opening + 1, opening + explored) == 0
+    talking = arena.collisions(opening + explored + 1)
+    assert 2 * (n - 1) <= talking <= communication_collisions(7, n)
+    # the last word ends within T_CP; who waits starts T_P after its signal
+    last_word = max(player.signal for player in arena.players if player.rank) + bits_for(7)
+    assert last_word - explored <= communication_rounds(7, n)
+    period = (n - 1) * (bits_for(7) + 1)
+    for k, player in enumerate(arena.players):
+        if player.rank:
+            wait = period - 1 if served == "wait" else bits_for(7)
+            assert arena.settled_at[k] - opening == player.signal + wait
+
+
 @pytest.mark.parametrize("served", ["wait", "keep"])
 @pytest.mark.parametrize("n", range(1, 8))
-def test_everybody_ends_alone_on_one_of_the_best(n, served):
+def test_phases_keep_to_the_lemmas_and_everybody_ends_alone_on_one_of_the_best(n, served):
     for seed in range(4):
-        arena = run(7, n, REWARDS, seed, served=served)
+        arena = run(7, n, REWARDS, seed, epsilon=1.0, served=served)  # rewards are certain: nobody errs
+        if 1 < n < 7:  # nobody talks to himself, nor where every arm is taken
+            check_phases(arena, n, served)
         best = sorted(np.argsort(REWARDS)[-n:].tolist())
         assert sorted(player.arm for player in arena.players) == best
         arena.play(50)
         assert arena.collisions(len(arena.arms) - 49) == 0
-
-
-@pytest.mark.parametrize("served", ["wait", "keep"])
-@pytest.mark.parametrize("n", [2, 3, 5, 6])
-def test_phases_keep_to_the_lemmas(n, served):
-    for seed in range(4):
-        arena = run(7, n, REWARDS, seed, served=served)
-        seating = arena.players[0].seating_rounds
-        opening = seating + indexing_rounds(7)
-        leader = next(player for player in arena.players if player.rank == 0)
-        explored = int(leader.pulls.sum()) + sum(
-            arm == -1
-            for arm in arena.column(
-                arena.players.index(leader), opening + 1, opening + int(leader.pulls.sum())
-            )
-        )
-        assert arena.collisions(seating + 1, opening) == indexing_collisions(n)
-        # no collision while the leader learns
-        assert arena.collisions(opening + 1, opening + explored) == 0
-        talking = arena.collisions(opening + explored + 1)
-        assert 2 * (n - 1) <= talking <= communication_collisions(7, n)
-        # the last word ends within T_CP; who waits starts T_P after its signal
-        last_word = max(player.signal for player in arena.players if player.rank) + bits_for(7)
-        assert last_word - explored <= communication_rounds(7, n)
-        period = (n - 1) * (bits_for(7) + 1)
-        for k, player in enumerate(arena.players):
-            if player.rank:
-                wait = period - 1 if served == "wait" else bits_for(7)
-                assert arena.settled_at[k] - opening == player.signal + wait
 
 
 def test_words_are_sent_most_significant_bit_first():

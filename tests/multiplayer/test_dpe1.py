@@ -303,11 +303,10 @@ def test_a_follower_believes_only_what_makes_sense():
 
 
 def test_conformance_and_names():
-    problem = MultiplayerProblem([0.9, 0.1, 0.8, 0.2, 0.3], 3)
-    assert len(check_policy(lambda p: Dpe1(p.arms), problem, rounds=200).passed) == len(CHECKS)
+    # three players with the catalogue, in tests/test_checks.py
     for players in (1, 5):
-        other = MultiplayerProblem(problem.means, players, rewards="beta")
-        check_policy(lambda p: Dpe1(p.arms), other, rounds=150)
+        problem = MultiplayerProblem([0.9, 0.1, 0.8, 0.2, 0.3], players, rewards="beta")
+        assert len(check_policy(lambda p: Dpe1(p.arms), problem, rounds=80).passed) == len(CHECKS)
     for bad in (1, 2.5, None):
         with pytest.raises(ValueError, match="arms must be an integer >= 2"):
             Dpe1(bad)

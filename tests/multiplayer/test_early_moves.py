@@ -300,7 +300,7 @@ def test_regret_at_full_length(problem, factor):
 def test_conformance_and_bad_arguments():
     problem = MultiplayerProblem([0.9, 0.1, 0.8, 0.2, 0.3], 3)
     report = check_policy(
-        lambda p: DlcLix(p.arms, 0.6, 0.2, seating_rounds=20, early_moves=True), problem, rounds=250
+        lambda p: DlcLix(p.arms, 0.6, 0.2, seating_rounds=20, early_moves=True), problem, rounds=150
     )
     assert len(report.passed) == len(CHECKS)
     with pytest.raises(ValueError, match="early_moves must be True or False, got 1"):

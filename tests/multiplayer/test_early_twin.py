@@ -44,8 +44,11 @@ def early(arms, label):
 
 
 @pytest.mark.parametrize("label", VARIANTS)
-def test_fast_and_slow_choose_the_same_arms(label):
-    for arms in range(2, 9):
+@pytest.mark.parametrize(
+    "sizes", [(2, 3, 4, 5, 8), pytest.param((6, 7), marks=pytest.mark.slow)], ids=["few", "more"]
+)
+def test_fast_and_slow_choose_the_same_arms(label, sizes):
+    for arms in sizes:
         for players in range(1, arms + 1):
             seed, law = arms + players, LAWS[(arms + 2 * players) % 3]
             slots = 450 if label == "fine" else 300

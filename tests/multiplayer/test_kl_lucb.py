@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from weakfeedback.multiplayer import KlLucb, top_arms
+from weakfeedback.multiplayer import KlLucb, kl_lucb, top_arms
 from weakfeedback.multiplayer.kl_lucb import (
     IDLE,
     AdaptiveExplore,
@@ -164,19 +164,29 @@ def test_the_order_of_a_pair_avoids_polls(now, after, order):
     assert search.second != after
 
 
-def test_the_search_keeps_its_promise():
-    """200 random problems, delta = .1: a wrong answer (an arm more than epsilon below the m-th best) is rare."""
+def wrong_answers():
+    """Of 200 random problems with delta = .1: those with an arm more than epsilon below the m-th best."""
     rng = np.random.default_rng(21)
-    delta, epsilon, wrong = 0.1, 0.25, 0
+    delta, epsilon, wrong = 0.1, 0.45, 0
     for _ in range(200):
-        means = rng.random(5)
         m = int(rng.integers(1, 5))
+        good = rng.permutation(5) < m  # each of the others is wrong
+        means = np.where(good, rng.uniform(0.75, 0.85, 5), rng.uniform(0.15, 0.25, 5))
         found = top_arms(lambda arm, p=means: float(rng.random() < p[arm]), 5, m, delta, epsilon)
         assert found.sure
         limit = np.sort(means)[-m] - epsilon
         wrong += bool((means[list(found.arms)] < limit).any())
+    return wrong
+
+
+def test_the_search_keeps_its_promise(monkeypatch):
     # Bin(200, .1) reaches 36 with probability 4e-4
-    assert wrong < 36
+    assert wrong_answers() < 36
+    # a search that trusts its means too early does not
+    monkeypatch.setattr(
+        kl_lucb, "exploration_rate", lambda scale, pairs: 0.05 * exploration_rate(scale, pairs)
+    )
+    assert wrong_answers() >= 36
 
 
 def test_top_arms_stops_at_its_limit():

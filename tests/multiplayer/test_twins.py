@@ -43,13 +43,16 @@ def rounds_of(name, arms, players):
     return 250 if name == "MusicalChairs" else 40 * arms + 150
 
 
+# arms, and the step in which the number of players grows from 1: all sizes in the slow tests
+SIZES = [(2, 1), (3, 1), (4, 1), (5, 1), (10, 3)]
+SIZES += [pytest.param(arms, 1, marks=pytest.mark.slow) for arms in range(6, 11)]
+
+
 @pytest.mark.parametrize("label", VARIANTS)
-@pytest.mark.parametrize(
-    "arms", [pytest.param(arms, marks=[pytest.mark.slow] * (arms in (6, 8, 9))) for arms in range(2, 11)]
-)
-def test_fast_and_slow_choose_the_same_arms(label, arms):
+@pytest.mark.parametrize(("arms", "step"), SIZES)
+def test_fast_and_slow_choose_the_same_arms(label, arms, step):
     name, options = VARIANTS[label]
-    for players in range(1, arms + 1):
+    for players in range(1, arms + 1, step):
         law = LAWS[(arms + players) % 3]
         inputs = {"arms": arms, **options}
         rounds = rounds_of(name, arms, players)
@@ -69,10 +72,14 @@ def test_the_compared_runs_reach_the_end(label):
         assert rows[-1].settled_at < rounds
 
 
+# twelve seeds are all pairs of a number of arms and a chance
+@pytest.mark.parametrize(
+    "seeds", [range(12), pytest.param(range(12, 24), marks=pytest.mark.slow)], ids=["first", "more"]
+)
 @pytest.mark.parametrize("label", [label for label in VARIANTS if "eps/N" not in label])
-def test_fast_and_slow_do_the_same_among_ghosts(label):
+def test_fast_and_slow_do_the_same_among_ghosts(label, seeds):
     name, options = VARIANTS[label]
-    for seed in range(24):
+    for seed in seeds:
         inputs = {"arms": 2 + seed % 6, **options}
         alone(getattr(fast, name), name, inputs, seed, 400, (0.05, 0.2, 0.5, 0.8)[seed % 4])
 

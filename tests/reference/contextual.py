@@ -25,6 +25,7 @@ def log_likelihood(X: np.ndarray, y: np.ndarray, ridge: float, theta: np.ndarray
 def exact_mle(X: np.ndarray, y: np.ndarray, ridge: float, start: np.ndarray) -> np.ndarray:
     """The maximiser of the penalised likelihood: Newton, halving a step as long as the likelihood falls."""
     theta = np.array(start, dtype=float)
+    now = log_likelihood(X, y, ridge, theta)
     for _ in range(200):
         p = expit(X @ theta)
         gradient = X.T @ (y - p) - ridge * theta
@@ -32,10 +33,11 @@ def exact_mle(X: np.ndarray, y: np.ndarray, ridge: float, start: np.ndarray) -> 
         step = np.linalg.solve(hessian, gradient)
         if gradient @ step <= 1e-20:
             return theta + step
-        now = log_likelihood(X, y, ridge, theta)
-        while log_likelihood(X, y, ridge, theta + step) < now - 1e-12 * max(1.0, abs(now)):
+        then = log_likelihood(X, y, ridge, theta + step)
+        while then < now - 1e-12 * max(1.0, abs(now)):
             step = step / 2
-        theta = theta + step
+            then = log_likelihood(X, y, ridge, theta + step)
+        theta, now = theta + step, then
     raise AssertionError("Newton's method did not end")
 
 
@@ -44,34 +46,32 @@ class SlowModel:
 
     def __init__(self, d: int, ridge: float):
         self.d, self.ridge = d, ridge
-        self.rows: list[np.ndarray] = []
-        self.labels: list[int] = []
+        self.X = np.zeros((0, d))  # a row for each observation
+        self.y = np.zeros(0)
         self.theta = np.zeros(d)
         self.solved = 0  # observations that theta accounts for
 
     @property
     def n(self) -> int:
-        return len(self.labels)
+        return self.y.size
 
     def observe(self, phi: np.ndarray, label: int) -> None:
-        self.rows.append(np.array(phi, dtype=float))
-        self.labels.append(int(label))
+        self.X = np.vstack([self.X, phi])
+        self.y = np.append(self.y, float(label))
 
     def gram(self) -> np.ndarray:
         """V without the ridge."""
-        return sum((np.outer(phi, phi) for phi in self.rows), np.zeros((self.d, self.d)))
+        return sum((np.outer(phi, phi) for phi in self.X), np.zeros((self.d, self.d)))
 
     def estimate(self) -> np.ndarray:
         if self.solved < self.n:
-            X, y = np.array(self.rows), np.array(self.labels, dtype=float)
-            self.theta = exact_mle(X, y, self.ridge, self.theta)
+            self.theta = exact_mle(self.X, self.y, self.ridge, self.theta)
             self.solved = self.n
         return self.theta
 
     def norm(self, phi: np.ndarray) -> float:
         """||phi|| in the inverse of V = ridge I + the sum of phi phi'."""
-        X = np.array(self.rows).reshape(self.n, self.d)
-        V = self.ridge * np.eye(self.d) + X.T @ X
+        V = self.ridge * np.eye(self.d) + self.X.T @ self.X
         return math.sqrt(phi @ np.linalg.solve(V, phi))
 
 

@@ -27,9 +27,8 @@ class SlowPosterior(SlowModel):
     def precision(self) -> np.ndarray:
         """H = ridge I + the sum of mu'(phi.theta) phi phi'."""
         if self.curved < self.n:
-            X = np.array(self.rows).reshape(self.n, self.d)
-            p = expit(X @ self.estimate())
-            self.H = self.ridge * np.eye(self.d) + (X.T * (p * (1.0 - p))) @ X
+            p = expit(self.X @ self.estimate())
+            self.H = self.ridge * np.eye(self.d) + (self.X.T * (p * (1.0 - p))) @ self.X
             self.curved = self.n
         return self.H
 

@@ -132,7 +132,8 @@ class SlowCsbTs:
         return [arm.S for arm in self.arms]
 
     def select(self, rng: Any) -> list[float]:
-        laws = [arm.posterior(self.lent()) for arm in self.arms]
+        lent = self.lent()
+        laws = [arm.posterior(lent) for arm in self.arms]
         a = {} if self.reward else self.cover(laws)
         return [level * self.step for _, level in sorted((a or self.serve(laws, rng)).items())]
 
@@ -153,7 +154,8 @@ class SlowCsbTs:
             return {}
         self.route.add("cover")
         powers = [2**n for n in range(64)]
-        beyond = [min(p for p in powers if e + p >= invert(HALF, law)) for law, e in zip(laws, edge)]
+        middle = [invert(HALF, law) for law in laws]
+        beyond = [min(p for p in powers if e + p >= m) for m, e in zip(middle, edge)]
         extra = [(left - self.K) * w // sum(beyond) for w in beyond]
         return {i: edge[i] + 1 + extra[i] for i in range(self.K)}
 

@@ -252,11 +252,13 @@ def indexing(i: int, K: int) -> Turns:
 
 def divergence(p: float, q: float) -> float:
     """The Kullback-Leibler divergence of two Bernoulli laws, 0 log 0 = 0."""
-    total = 0.0
-    for mine, other in ((p, q), (1.0 - p, 1.0 - q)):
-        if mine > 0.0:
-            total += mine * math.log(mine / other) if other > 0.0 else math.inf
-    return total
+    return part_of_divergence(p, q) + part_of_divergence(1.0 - p, 1.0 - q)
+
+
+def part_of_divergence(mine: float, other: float) -> float:
+    if mine <= 0.0:
+        return 0.0
+    return mine * math.log(mine / other) if other > 0.0 else math.inf
 
 
 def bound(pulls: int, mean: float, end: float, beta: float) -> float:
@@ -317,13 +319,14 @@ def adaptive_explore(
     while any(a not in me.pulls for a in among):
         free = [a for a in sorted(among) if a not in me.pulls and a != polled(me.c)]
         yield from sample(me, free[0] if free else IDLE)
+    u, low, _ = critical(me, among, m, K, delta)
     while True:
-        u, low, _ = critical(me, among, m, K, delta)
         pair = [u, low]
         if u == polled(me.c) or low == polled(me.c + 1):
             pair = [low, u]
         for arm in pair:
             yield from sample(me, arm)
         me.pairs += 1
-        if critical(me, among, m, K, delta)[2] <= tolerance:
+        u, low, gap = critical(me, among, m, K, delta)
+        if gap <= tolerance:
             return ranked(me, among)[:m]

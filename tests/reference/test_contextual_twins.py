@@ -206,7 +206,7 @@ def test_the_supervised_comparator_waits_for_every_arm():
 def test_pairs_have_features_of_their_own():
     policy = slow.SlowUssPd([0.0, 0.2, 0.4], 2, forced=1, per_pair=True)
     policy.update(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), 2, (1, 0, 0), None)
-    seen = {pair: (model.rows[0].tolist(), model.labels) for pair, model in policy.models.items()}
+    seen = {pair: (model.X[0].tolist(), model.y.tolist()) for pair, model in policy.models.items()}
     assert seen == {(1, 2): ([1.0, 2.0], [1]), (1, 3): ([3.0, 4.0], [1]), (2, 3): ([5.0, 6.0], [0])}
 
 
@@ -216,9 +216,9 @@ def test_pairs_and_outputs_teach_the_same():
         one.update(ONE, len(outputs) - 1, outputs, None)
         differ = [[a != b for b in outputs] for a in outputs]
         other.update_pairs(ONE, len(outputs) - 1, differ, None)
-    labels = {pair: model.labels for pair, model in one.models.items()}
+    labels = {pair: model.y.tolist() for pair, model in one.models.items()}
     assert labels == {(1, 2): [1, 0, 0], (1, 3): [0, 1], (2, 3): [1, 1]}
-    assert labels == {pair: model.labels for pair, model in other.models.items()}
+    assert labels == {pair: model.y.tolist() for pair, model in other.models.items()}
     assert one.t == other.t == 4
 
 

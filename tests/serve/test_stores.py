@@ -352,7 +352,7 @@ def test_what_cannot_become_a_learner_is_refused_in_one_line(tmp_path):
             ("c.json", "No", None, "a name must match"),
             ("c.json", "b", ["one"], "there must be 2 names"),
             ("own.json", "b", None, "compare function of your own"),
-            ("p.json", "b", None, "can become a learner"),
+            ("p.json", "b", None, "holds the state of 'Player', not of 'Cascade' or"),
             ("text.json", "b", None, "is not a saved state"),
         ):
             with pytest.raises(ValueError, match=words) as caught:

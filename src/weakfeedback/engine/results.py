@@ -200,11 +200,20 @@ def _as_tables(frame: pd.DataFrame) -> tuple[np.ndarray, dict[str, dict[str, np.
 
     marks = np.sort(frame["round"].unique())
     numbers = [name for name in frame.columns[3:] if pd.api.types.is_numeric_dtype(frame[name])]
-    measured = {}
-    for policy in frame["policy"].cat.categories:
-        rows = frame[frame["policy"] == policy].sort_values(["replication", "round"])
-        measured[policy] = {name: rows[name].to_numpy().reshape(-1, marks.size) for name in numbers}
+    columns = {name: frame[name].to_numpy() for name in numbers}
+    measured = {
+        policy: {name: values[rows].reshape(-1, marks.size) for name, values in columns.items()}
+        for policy, rows in _order_by_policy(frame).items()
+    }
     return marks, measured
+
+
+def _order_by_policy(frame: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Return by policy where its rows are, ordered by replication and round."""
+    policies, replications, rounds = (frame[name] for name in LABELS)
+    order = np.lexsort((rounds.to_numpy(), replications.to_numpy()))
+    codes = policies.cat.codes.to_numpy()[order]
+    return {policy: order[codes == code] for code, policy in enumerate(policies.cat.categories)}
 
 
 # -- the file: written with a digest, and checked completely before it is used
@@ -310,14 +319,13 @@ def _wrong_rows(frame: pd.DataFrame, compiled: dict[str, Any]) -> str:
     if set(frame["policy"].cat.categories) != set(compiled):
         return "its policies are not those in its metadata"
     marks = np.sort(frame["round"].unique())
+    order = _order_by_policy(frame)
     for policy in compiled:
-        rows = frame.loc[frame["policy"] == policy, ["replication", "round"]].sort_values(
-            ["replication", "round"]
-        )
-        if not len(rows) or len(rows) % marks.size:
+        rows = order[policy]
+        if not rows.size or rows.size % marks.size:
             return f"it has not all rows of {brief(policy)}"
-        seen = rows["replication"].to_numpy().reshape(-1, marks.size)
-        rounds = rows["round"].to_numpy().reshape(-1, marks.size)
+        seen = frame["replication"].to_numpy()[rows].reshape(-1, marks.size)
+        rounds = frame["round"].to_numpy()[rows].reshape(-1, marks.size)
         if (seen != seen[:, :1]).any() or (np.diff(seen[:, 0]) <= 0).any() or (rounds != marks).any():
             return f"it has not all rows of {brief(policy)}"
     return ""

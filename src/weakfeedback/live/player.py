@@ -16,8 +16,8 @@ from weakfeedback.live.counts import IDLE, PlayerCounts
 from weakfeedback.live.driver import Examples
 from weakfeedback.live.ledger import UnknownDecision, fingerprint
 from weakfeedback.live.player_report import PlayerReport, make_player_report
-from weakfeedback.live.player_words import description_of, phase_of
 from weakfeedback.live.storage import StateError
+from weakfeedback.multiplayer.words import description_of, phase_of
 from weakfeedback.validate import brief, integer, number
 
 # Default options of a live player, where its policy accepts them.

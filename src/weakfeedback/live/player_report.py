@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.live.counts import PlayerCounts
-from weakfeedback.live.player_words import description_of, phase_of
 from weakfeedback.live.report import Report, between, percent, wilson
+from weakfeedback.multiplayer.words import description_of, phase_of
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,11 @@ def write(path: str | os.PathLike[str], kind: str, body: dict[str, Any]) -> None
 
 def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
     """Return the body of a state that `write` wrote, or raise `StateError`."""
+    return read_one_of(path, (kind,))[1]
+
+
+def read_one_of(path: str | os.PathLike[str], kinds: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
+    """Return the kind, one of ``kinds``, and the body of a state that `write` wrote, or raise `StateError`."""
     try:
         document = json.loads(Path(path).read_bytes().decode("ascii"), parse_constant=_no_constant)
     except (ValueError, RecursionError):
@@ -66,8 +71,9 @@ def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
     keys = {"kind", "format", "package", "body", "checksum"}
     if not isinstance(document, dict) or not keys <= set(document):
         raise StateError(f"{path} is not a saved state: it is damaged or of another origin")
-    if document["kind"] != kind:
-        raise StateError(f"{path} holds the state of a {document['kind']!r}, not of a {kind!r}")
+    kind = document["kind"]
+    if kind not in kinds:
+        raise StateError(f"{path} holds the state of {kind!r:.60}, not of {' or '.join(map(repr, kinds))}")
     if type(document["format"]) is int and document["format"] > FORMAT:
         raise StateError(
             f"{path} has format {document['format']}, written by version {document['package']}; "
@@ -82,7 +88,7 @@ def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
         raise StateError(f"{path} is damaged: its checksum does not match")
     if not isinstance(document["body"], dict):
         raise StateError(f"{path} holds no state")
-    return migrated(kind, document["body"], document["format"])
+    return kind, migrated(kind, document["body"], document["format"])
 
 
 def migrated(kind: str, body: dict[str, Any], format: int) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import Any
 
 from weakfeedback.journal import Store
 from weakfeedback.live import storage
-from weakfeedback.live.storage import StateError
 from weakfeedback.serve.kinds import kind_of
 from weakfeedback.serve.learner import Clock, Learner, now
 from weakfeedback.serve.models import CONFIG, NAME, Problem
@@ -31,7 +30,7 @@ def import_state(
     """
     if re.match(NAME, name) is None:
         raise ValueError(f"a name must match {NAME}, got {name!r:.70}")
-    kind, body = read_any(path)
+    kind, body = storage.read_one_of(path, tuple(CONFIGURED))
     try:
         config = CONFIG.validate_python(CONFIGURED[kind](body, parts))
         live = kind_of(config).again(body, False)
@@ -49,18 +48,6 @@ def import_state(
     learner.begin()
     store.write(learner._batch)
     return learner
-
-
-def read_any(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
-    """Return the kind and the state of a saved object."""
-    for kind in CONFIGURED:
-        try:
-            return kind, storage.read(path, kind)
-        except StateError as error:
-            if "holds the state of a" not in str(error):
-                raise
-            words = error
-    raise ValueError(f"{words}: only a {', a '.join(CONFIGURED)} can become a learner")
 
 
 def _named(given: Sequence[str] | None, known: Any, count: int) -> list[str]:

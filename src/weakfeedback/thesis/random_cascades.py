@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 
@@ -17,10 +18,21 @@ def random_problem(rng: np.random.Generator, most_arms: int = 4) -> CascadeProbl
     True
     """
     arms = int(rng.integers(2, most_arms + 1))
+    outcomes, weights = binary_rows(arms)
+    law = rng.dirichlet(weights)
+    return CascadeProblem(outcomes, law, np.cumsum(rng.uniform(0.0, rng.choice([0.1, 0.3, 0.6]), arms)))
+
+
+@functools.cache
+def binary_rows(arms: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return all rows (y, y1, ..., yK) of binary outputs, and weights that halve with every error.
+
+    >>> binary_rows(1)[0].tolist(), binary_rows(1)[1].tolist()
+    ([[0, 0], [0, 1], [1, 0], [1, 1]], [0.6, 0.3, 0.3, 0.6])
+    """
     outcomes = np.array(list(itertools.product((0, 1), repeat=arms + 1)))
     wrong = (outcomes[:, 1:] != outcomes[:, :1]).sum(axis=1)
-    law = rng.dirichlet(0.6 * 0.5**wrong)
-    return CascadeProblem(outcomes, law, np.cumsum(rng.uniform(0.0, rng.choice([0.1, 0.3, 0.6]), arms)))
+    return outcomes, 0.6 * 0.5**wrong
 
 
 def random_dominant(rng: np.random.Generator, most_arms: int = 4) -> CascadeProblem:

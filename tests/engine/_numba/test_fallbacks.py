@@ -10,8 +10,8 @@ from numba import njit
 from numba.core import environment
 from numba.experimental import structref
 from tests.engine._numba.drawing import Drawing, play
+from tests.engine.test_team import DRAWN, Light, drawn, outcome
 from tests.engine.test_team import PROBLEM as TEAM_PROBLEM
-from tests.engine.test_team import Odd, Plain, drawn, outcome
 
 from weakfeedback.engine.compiler import cache, team
 from weakfeedback.engine.compiler._numba import borrowed, parts, stream
@@ -132,14 +132,6 @@ def test_the_same_numbers_where_nothing_is_borrowed(monkeypatch, balance):
     assert balance() == before
 
 
-def test_the_same_numbers_where_no_player_is_borrowed(monkeypatch):
-    monkeypatch.setattr(borrowed, "KNOWN", False)
-    player = Compiled(TEAM_PROBLEM, Odd())
-    made = team.Team(player.policy, [Odd()])
-    assert not isinstance(made.item, borrowed.Borrowed)
-    assert outcome(player, Odd(), 100) == outcome(Interpreted(TEAM_PROBLEM), Odd(), 100)
-
-
 # -- stream: numbers are drawn by calls of NumPy
 
 
@@ -197,12 +189,18 @@ def test_a_team_draws_the_same_where_the_state_is_another_one(monkeypatch):
     compiled, expected = np.zeros((20, 12)), np.zeros((20, 12))
     generators = team.Generators(ours)
     assert generators.item != stream.STREAM
-    njit(drawn)(generators, compiled)
+    DRAWN(generators, compiled)
     drawn(numpys, expected)
     assert compiled.tolist() == expected.tolist()
-    assert outcome(Compiled(TEAM_PROBLEM, Plain()), Plain(), 100) == outcome(
-        Interpreted(TEAM_PROBLEM), Plain(), 100
-    )
+
+
+def test_a_team_plays_the_same_where_no_player_is_borrowed_and_the_state_is_another_one(monkeypatch):
+    monkeypatch.setattr(borrowed, "KNOWN", False)
+    monkeypatch.setattr(stream, "KNOWN", False)
+    player = Compiled(TEAM_PROBLEM, Light())
+    made = team.Team(player.policy, [Light()])
+    assert not isinstance(made.item, borrowed.Borrowed)
+    assert outcome(player, Light(), 100) == outcome(Interpreted(TEAM_PROBLEM), Light(), 100)
 
 
 # -- diskcache: nothing is kept

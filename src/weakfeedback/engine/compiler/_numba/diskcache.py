@@ -2,6 +2,10 @@
 
 Numba stores pickles and machine code. A damaged file could cause any error or a crash, so every file begins with a
 digest of its name and contents; a file that does not match is removed, and its function compiled again.
+
+Before it loads anything, Numba fills its tables of everything that can be compiled, a third of a second in every new
+process. Machine code needs none of them but the addresses of the functions that it calls: they are stored with it by
+name, and the tables are filled only if one of them is unknown.
 """
 
 import contextlib
@@ -13,7 +17,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from llvmlite import binding
 from numba.core import caching
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from weakfeedback.engine.compiler.cache import lost
@@ -50,6 +56,25 @@ class _Contents(caching.CompileResultCacheImpl):
         self._locator = locator
         name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
         self._filename_base = self.get_filename_base(name, getattr(sys, "abiflags", ""))
+
+    def reduce(self, data: Any) -> tuple[list[str], Any]:
+        """Return what is stored of compiled code: the names that it needs, and the code."""
+        return _names_needed(data.library), super().reduce(data)
+
+    def rebuild(self, target_context: Any, payload: tuple[list[str], Any]) -> Any:
+        """Return the compiled code that was stored."""
+        names, code = payload
+        rtsys.initialize(target_context)
+        if not all(map(binding.address_of_symbol, names)):
+            target_context.refresh()
+        return super().rebuild(target_context, code)
+
+
+def _names_needed(library: Any) -> list[str]:
+    """The names of functions and variables outside a library that its code needs."""
+    module = library._final_module
+    parts = [*module.functions, *module.global_variables]
+    return [part.name for part in parts if part.is_declaration and not part.name.startswith("llvm.")]
 
 
 class _Files(caching.IndexDataCacheFile):
@@ -100,7 +125,8 @@ class Kept(caching.FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the code for a signature, or None."""
         try:
-            return super().load_overload(sig, target_context)
+            with self._guard_against_spurious_io_errors():
+                return self._load_overload(sig, target_context)
         except Exception:  # a pickle of something that no longer exists, or a damaged file
             self._cache_file.remove()
             return None

@@ -3,7 +3,8 @@
 from typing import Any
 
 import numba
-from numba import config, njit
+from numba import config, njit, types
+from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 
 from weakfeedback.engine.compiler._numba import pipelines
@@ -13,7 +14,32 @@ VERSION: str = numba.__version__
 
 def helper(function: Any, inline: bool, checked: bool) -> Any:
     """Compile a plain function as a part of its callers, with or without bounds checks."""
-    return njit(forceinline=inline, boundscheck=checked, **pipelines.HELPER)(function)
+    made = njit(forceinline=inline, boundscheck=checked, **pipelines.HELPER)(function)
+    _compile_once_for_all_constants(made)
+    return made
+
+
+def _compile_once_for_all_constants(dispatcher: Any) -> None:
+    """Make calls with constant numbers use the code for any number of that kind.
+
+    Numba compiles a function again for each constant that it is called with, also for the 0 with which a count
+    begins in its caller; where its way to find code is another one, it goes on doing so.
+    """
+    find = getattr(dispatcher, "get_call_template", None)
+    if find is None:
+        return
+
+    def find_for_kinds(args: Any, kws: Any) -> Any:
+        try:
+            return find(tuple(map(_kind_of, args)), {name: _kind_of(arg) for name, arg in kws.items()})
+        except NumbaError:  # the function needs its constants, such as an axis
+            return find(args, kws)
+
+    dispatcher.get_call_template = find_for_kinds
+
+
+def _kind_of(arg: Any) -> Any:
+    return arg.literal_type if isinstance(arg, (types.IntegerLiteral, types.BooleanLiteral)) else arg
 
 
 def loop(function: Any) -> Any:
