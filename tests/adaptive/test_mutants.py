@@ -17,23 +17,29 @@ CASES = [
 
 
 def battery_a(cls):
-    """All judges, two to four stages, rounds beyond the memory."""
+    """All judges, two to four stages, rounds beyond the memory; what takes little time comes first."""
+    calibrated = [calibrated_pair(cls, labels) for labels in (2, 4)]
     for seed, (stages, labels, options) in enumerate(CASES):
         problem = random_problem(seed + 40, stages, labels, with_chances=seed == 0)
         follow(cls(problem.costs, **options), SlowUssA(problem.costs, **options), problem, seed, 90)
     problem = random_problem(50, 3, 4, with_chances=True)
     follow(cls(problem.costs, "score"), SlowUssA(problem.costs, "score"), problem, 3, 50)
-    for labels in (2, 4):
-        problem, options = random_problem(60 + labels, 3, labels), {"judge": "calibrated"}
-        truth, outputs, scores, _ = random_table(70, 3, labels, rows=30)
-        outputs[:3] = (truth[:3, None] + 1) % labels  # all stages agree and are wrong
-        fast, twin = cls(problem.costs, **options), SlowUssA(problem.costs, **options)
-        fast.calibrate(outputs, scores, truth)
-        twin.calibrate(outputs, scores, truth)
-        assert fast.weights == pytest.approx(twin.weights, abs=1e-4)
-        assert fast.eta == twin.eta
-        fast.weights = twin.weights
+    for fast, twin, problem in calibrated:
         follow(fast, twin, problem, 4, 70)
+
+
+def calibrated_pair(cls, labels):
+    """A policy and its twin, both calibrated, and a problem for them."""
+    problem, options = random_problem(60 + labels, 3, labels), {"judge": "calibrated"}
+    truth, outputs, scores, _ = random_table(70, 3, labels, rows=30)
+    outputs[:3] = (truth[:3, None] + 1) % labels  # all stages agree and are wrong
+    fast, twin = cls(problem.costs, **options), SlowUssA(problem.costs, **options)
+    fast.calibrate(outputs, scores, truth)
+    twin.calibrate(outputs, scores, truth)
+    assert fast.weights == pytest.approx(twin.weights, abs=1e-4)
+    assert fast.eta == twin.eta
+    fast.weights = twin.weights
+    return fast, twin, problem
 
 
 def battery_next(cls):

@@ -115,7 +115,15 @@ def cascade_of(optimal, table):
     return CascadeProblem.from_predictions(rows[:, 0], rows[:, 1:], COSTS[optimal])
 
 
-@pytest.mark.parametrize(("optimal", "table"), [(0, False), (1, False), (0, True), (1, True)])
+@pytest.mark.parametrize(
+    ("optimal", "table"),
+    [
+        pytest.param(0, False, marks=pytest.mark.slow),
+        (1, False),
+        (0, True),
+        pytest.param(1, True, marks=pytest.mark.slow),
+    ],
+)
 def test_regret_and_pulls_are_distributed_as_round_by_round(optimal, table):
     problem, marks = cascade_of(optimal, table), np.array([150, 1500])
     assert problem.optimal_arm == optimal

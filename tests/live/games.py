@@ -286,4 +286,4 @@ GAMES = {
 }
 # which take long to compile, or differ from others in nothing that a live object notices
 SLOW = ("USS-PD-TS", "USS-PD-lambdaI", "Hanawal", "USS-TS-drift", "USS-TS-joint")
-SLOW += ("CSB-MK", "NUM-SK", "Musical-Chairs", "SIC-MMAB")
+SLOW += ("CSB-TS", "CSB-MK", "NUM-SK", "Musical-Chairs", "SIC-MMAB")

@@ -183,7 +183,9 @@ def test_it_decides_as_a_simulation_does():
                 router.feedback(d.id, [row[k + 1] for k in d.call])
 
 
-@pytest.mark.parametrize("policy", ["Pay-to-compare", "Double-Thompson"])
+@pytest.mark.parametrize(
+    "policy", ["Pay-to-compare", pytest.param("Double-Thompson", marks=pytest.mark.slow)]
+)
 def test_compiled_and_interpreted_are_the_same_to_the_bit(policy):
     one, other = make(policy=policy), make(policy=policy, compiled=True)
     assert other.compiled
