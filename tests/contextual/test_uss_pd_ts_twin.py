@@ -77,7 +77,7 @@ OPTIONS = [{}, {"ridge": 1.0, "scale": 0.5}, {"ridge": 0.02, "scale": 2.0}]
 
 @pytest.mark.parametrize(("tolerance", "rounds"), [(EVERY_TIME, 60), (0.5, 120)])
 @pytest.mark.parametrize(  # seeds where several arms are worth something
-    "seed", [2, 5, 8, 9, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (11, 14, 15))]
+    "seed", [2, 5, 7, 8, 9, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (11, 14, 15, 31))]
 )
 def test_fast_and_slow_draw_and_decide_alike(seed, tolerance, rounds):
     problem, reference = random_problem(seed, features=linear)
