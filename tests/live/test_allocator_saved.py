@@ -87,5 +87,5 @@ def test_forged_files_are_refused(tmp_path):
         with pytest.raises(StateError):
             Allocator.load(path)
     storage.write(path, "Player", good)
-    with pytest.raises(StateError, match="'Player', not of a 'Allocator'"):
+    with pytest.raises(StateError, match="'Player', not of 'Allocator'"):
         Allocator.load(path)
