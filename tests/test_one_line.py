@@ -62,12 +62,15 @@ replications = 2
 """
 
 
+UNFINISHED = shutil.ignore_patterns("*.pyc.*")  # bytecode that another process is just writing
+
+
 @pytest.fixture(scope="module")
 def house(tmp_path_factory):
     """A copy of the package with the policy, its line and the line of the instance."""
     home = tmp_path_factory.mktemp("house")
     package = home / "src" / "weakfeedback"
-    shutil.copytree(Path(weakfeedback.__file__).parent, package)
+    shutil.copytree(Path(weakfeedback.__file__).parent, package, ignore=UNFINISHED)
     (package / "cascade" / "policies" / "coin.py").write_text(POLICY)
     add(package / "cascade" / "setting.py", '            "Random": "baselines:RandomArm",\n', LINE)
     add(package / "cascade" / "instances.py", "        *_SPECIAL,\n", INSTANCE)
@@ -152,7 +155,7 @@ def test_a_live_cascade_plays_explains_and_keeps_it_and_the_checks_take_it(house
 
 
 def test_the_documentation_has_a_page_of_it(house):
-    shutil.copytree(ROOT / "docs", house / "docs", ignore=shutil.ignore_patterns("made"))
+    shutil.copytree(ROOT / "docs", house / "docs", ignore=shutil.ignore_patterns("made", "__pycache__"))
     start(house, PAGES)
     pages = house / "out" / "algorithms"
     assert "stops at the first arm or the last, by a coin" in (pages / "index.html").read_text()

@@ -120,4 +120,4 @@ def tiny(monkeypatch):
 def made(tmp_path_factory):
     """A quick reproduction of the tiny chapter, run once for the tests of a file, which only read its folder."""
     with pytest.MonkeyPatch.context() as patch, installed(patch):
-        yield reproduce([], tmp_path_factory.mktemp("made") / "out", quick=True, quiet=True)
+        return reproduce([], tmp_path_factory.mktemp("made") / "out", quick=True, quiet=True)

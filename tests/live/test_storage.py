@@ -138,9 +138,10 @@ def test_histories_may_have_grown_together_and_nothing_else_may():
         Keeper.keeps_history = True
 
 
-def test_what_cannot_be_saved_is_said():
+@pytest.mark.parametrize("names", [["a", object()], np.array(["a"]), np.ones(2, dtype=np.longdouble)])
+def test_what_cannot_be_saved_is_said(names):
     policy = Policy()
-    policy.names = ["a", object()]
+    policy.names = names
     with pytest.raises(ValueError, match="the field names of Policy"):
         storage.encode_fields(policy)
 

@@ -166,7 +166,7 @@ def encode(value: Any) -> Any:
         return {"float": repr(value)} if not math.isfinite(value) else value
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         flat = value.ravel().tolist()
-        if not np.isfinite(value).all():
+        if value.dtype.char == "g" or not np.isfinite(value).all():  # long doubles are refused
             flat = [encode(item) for item in flat]
         return {"dtype": value.dtype.name, "shape": list(value.shape), "data": flat}
     if isinstance(value, (list, tuple)):

@@ -29,6 +29,14 @@ def picked(values):
     return pick((values, 2.0), 0)[0] * pick((values, 2.0), 1)
 
 
+def halvings(n, below):
+    return below if n <= 1 else 1 + halvings(n // 2, 0)
+
+
+def counted(values):
+    return halvings(values.size, 0)
+
+
 def kinds_of(helper):
     """The arguments for which a helper is compiled."""
     made = next(made for (place, *_), made in lowering._helpers.items() if place == id(helper))
@@ -50,6 +58,13 @@ def test_constants_share_the_code_of_their_kind():
 def test_a_helper_that_needs_a_constant_has_it():
     assert compiled_function(picked)(np.array([3.0])) == 6.0
     assert [kinds[-1] for kinds in kinds_of(pick)] == ["Literal[int](0)", "Literal[int](1)"]
+
+
+def test_a_helper_may_call_itself_with_a_constant():
+    """It finds the code that is being compiled, which is that for any number."""
+    values = np.zeros(9)
+    assert compiled_function(counted)(values) == counted(values) == 3
+    assert kinds_of(halvings) == [["int64", "int64"]]
 
 
 def test_where_code_is_found_in_another_way_nothing_is_changed():

@@ -25,17 +25,26 @@ def _compile_once_for_all_constants(dispatcher: Any) -> None:
     Numba compiles a function again for each constant that it is called with, also for the 0 with which a count
     begins in its caller; where its way to find code is another one, it goes on doing so.
     """
-    find = getattr(dispatcher, "get_call_template", None)
-    if find is None:
+    find, fold = (getattr(dispatcher, name, None) for name in ("get_call_template", "fold_argument_types"))
+    if find is None or fold is None:
         return
 
     def find_for_kinds(args: Any, kws: Any) -> Any:
         try:
-            return find(tuple(map(_kind_of, args)), {name: _kind_of(arg) for name, arg in kws.items()})
+            return find(*_kinds_of(args, kws))
         except NumbaError:  # the function needs its constants, such as an axis
             return find(args, kws)
 
+    def fold_kinds(args: Any, kws: Any) -> Any:
+        """Make a function that calls itself find the code that is being compiled."""
+        return fold(*_kinds_of(args, kws))
+
+    dispatcher.fold_argument_types = fold_kinds
     dispatcher.get_call_template = find_for_kinds
+
+
+def _kinds_of(args: Any, kws: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return tuple(map(_kind_of, args)), {name: _kind_of(arg) for name, arg in kws.items()}
 
 
 def _kind_of(arg: Any) -> Any:
