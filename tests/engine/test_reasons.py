@@ -68,6 +68,28 @@ class CallEachOther(Small):
         return self.down(k)
 
 
+def even(n):
+    return 0 if n <= 0 else odd(n - 1)
+
+
+def odd(n):
+    return 1 if n <= 0 else even(n - 1)
+
+
+class HelpersCallEachOther(Small):
+    def select(self, rng):
+        return even(self.K)
+
+
+def halved(n, x):
+    return x if n <= 0 else halved(n - 1, 0.5 * x)
+
+
+class HelperChangesKind(Small):
+    def select(self, rng):
+        return int(halved(self.K, self.K)) * 0
+
+
 class Walrus(Small):
     def select(self, rng):
         if (k := int(self.K * rng.random())) > 0:  # here
@@ -291,6 +313,8 @@ class MasksMatrix(Tables):
 CASES = {
     CallsItself: "down() line #: down() calls itself: the compiler knows no recursion of methods, write a loop",
     CallEachOther: "down() and up() call each other|up() and down() call each other",
+    HelpersCallEachOther: "functions that call each other, or themselves with arguments of another kind",
+    HelperChangesKind: "functions that call each other, or themselves with arguments of another kind",
     Walrus: "select() line #: ':=' is not supported: assign in a statement of its own",
     ReadsProperty: "select() line #: reads the property 'last': make it a plain method",
     ReadsCachedProperty: "select() line #: reads the property 'last': make it a plain method",

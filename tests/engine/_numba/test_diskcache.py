@@ -64,3 +64,23 @@ def test_the_tables_are_filled_if_a_name_is_unknown(unknown, tmp_path, monkeypat
     assert len(filled) == unknown
     assert ALLOCATE in asked
     assert all(map(known, asked))  # so that nothing of a plain function is unknown
+
+
+@njit
+def even(n):
+    return n == 0 or odd(n - 1)
+
+
+@njit
+def odd(n):
+    return n > 0 and even(n - 1)
+
+
+def test_code_with_calls_that_only_this_process_resolves_is_not_stored(tmp_path, monkeypatch):
+    """Loaded in another process it would jump to no place in memory."""
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path))
+    for dispatcher in (even, odd):
+        cache.keep(dispatcher, dispatcher.py_func, "stamp")
+    assert even(4)
+    assert not odd(4)
+    assert not list(tmp_path.rglob("*.nb[ic]"))

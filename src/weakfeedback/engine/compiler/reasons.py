@@ -194,6 +194,7 @@ def _no_function(match: re.Match[str]) -> str:
 WORDS = {"getitem": "reading an item", "setitem": "writing an item", "static_getitem": "reading an item"}
 RULES: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"(the field .*: start it in __init__ as what it will be)", lambda m: m[1]),
+    (r"(functions that call each other, .*: write a loop)", lambda m: m[1]),
     (r"name '(\w+)' is not defined", lambda m: f"the name {m[1]!r} is not defined"),
     (
         r"Untyped global name '(\w+)'",

@@ -22,6 +22,7 @@ from numba.core import caching
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
+from weakfeedback.engine.compiler._numba.parts import UNRESOLVED
 from weakfeedback.engine.compiler.cache import lost
 
 DIGEST = hashlib.sha256().digest_size
@@ -56,6 +57,11 @@ class _Contents(caching.CompileResultCacheImpl):
         self._locator = locator
         name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
         self._filename_base = self.get_filename_base(name, getattr(sys, "abiflags", ""))
+
+    def check_cachable(self, data: Any) -> bool:
+        """Whether code can be loaded again: not with calls that are resolved in this process only."""
+        resolved = not any(name.startswith(UNRESOLVED) for name in _names_needed(data.library))
+        return resolved and bool(super().check_cachable(data))
 
     def reduce(self, data: Any) -> tuple[list[str], Any]:
         """Return what is stored of compiled code: the names that it needs, and the code."""

@@ -13,9 +13,11 @@ from typing import Any
 import numba
 from numba.core import codegen, environment
 from numba.core.compiler_machinery import register_pass
+from numba.core.errors import UnsupportedError
 from numba.core.typed_passes import NativeLowering
 
 ENVIRONMENT = "_ZN08NumbaEnv"
+UNRESOLVED = ".numba.unresolved$"  # before the name of a function that calls what is being compiled
 LIBRARY: Any = getattr(codegen, "JITCodeLibrary", object)
 METHODS = ("_optimize_final_module", "_finalize_final_module", "_get_module_for_linking")
 
@@ -51,6 +53,7 @@ class PartLowering(NativeLowering):
         state.library = Part(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
         super().run_pass(state)
+        _refuse_unresolved(state)
         lowered = state["cr"]
         described = lowered.fndesc
         inner: Any = numba
@@ -62,6 +65,16 @@ class PartLowering(NativeLowering):
         state.reload_init.extend(reload_of(state.library))
         state["cr"] = lowered._replace(cfunc=handle)
         return True
+
+
+def _refuse_unresolved(state: Any) -> None:
+    """Refuse a call that the compiler wants to resolve later: a part has no address of its own."""
+    if any(part.name.startswith(UNRESOLVED) for part in state.library._final_module.global_variables):
+        raise UnsupportedError(
+            "functions that call each other, or themselves with arguments of another kind, are not supported: "
+            "write a loop",
+            loc=state.func_ir.loc,
+        )
 
 
 def reload_of(library: Any) -> Any:
