@@ -10,7 +10,7 @@ from numba import njit
 from numba.core import environment
 from numba.experimental import structref
 from tests.engine._numba.drawing import Drawing, play
-from tests.engine.test_team import DRAWN, Light, drawn, outcome
+from tests.engine.test_team import DRAWN, Odd, drawn, outcome
 from tests.engine.test_team import PROBLEM as TEAM_PROBLEM
 
 from weakfeedback.engine.compiler import cache, team
@@ -197,10 +197,10 @@ def test_a_team_draws_the_same_where_the_state_is_another_one(monkeypatch):
 def test_a_team_plays_the_same_where_no_player_is_borrowed_and_the_state_is_another_one(monkeypatch):
     monkeypatch.setattr(borrowed, "KNOWN", False)
     monkeypatch.setattr(stream, "KNOWN", False)
-    player = Compiled(TEAM_PROBLEM, Light())
-    made = team.Team(player.policy, [Light()])
+    player = Compiled(TEAM_PROBLEM, Odd())
+    made = team.Team(player.policy, [Odd()])
     assert not isinstance(made.item, borrowed.Borrowed)
-    assert outcome(player, Light(), 100) == outcome(Interpreted(TEAM_PROBLEM), Light(), 100)
+    assert outcome(player, Odd(), 100) == outcome(Interpreted(TEAM_PROBLEM), Odd(), 100)
 
 
 # -- diskcache: nothing is kept
