@@ -69,6 +69,18 @@ def test_a_second_owner_is_refused_and_a_reader_is_not(place, store):
     assert bodies(place) == [{}]
 
 
+def test_a_closed_store_can_be_opened_at_once_however_long_its_session_lives(place, monkeypatch):
+    first = place.open()
+    session = first._connection
+    with monkeypatch.context() as patch:
+        patch.setattr(type(session), "close", lambda self: None)  # the server has not seen the end yet
+        first.close()
+    try:
+        place.open().close()
+    finally:
+        session.close()
+
+
 def test_schemas_have_owners_of_their_own(server, store):
     with InPostgres(server).open() as other:
         assert other.epoch == store.epoch == 1

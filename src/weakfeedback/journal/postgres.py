@@ -152,7 +152,7 @@ class PostgresStore(SqlStore):
         return store
 
     def close(self) -> None:
-        """Record the last event, and end the session, which releases the lock. Closing twice is fine."""
+        """Record the last event, release the lock and end the session. Closing twice is fine."""
         check_process(self._pid)
         self._turn.run(self._close)
 
@@ -164,6 +164,11 @@ class PostgresStore(SqlStore):
             with suppress(psycopg.Error, JournalError, StoreUnavailable):  # nothing is lost without it
                 if self._lock is not None and self._lost is None:
                     self._transaction(self._note_heads)
+            with suppress(
+                psycopg.Error
+            ):  # the server would release it too, but some time after the session's end
+                if self._lock is not None and self._lost is None:
+                    connection.execute("SELECT pg_advisory_unlock(%s)", (self._lock,))
         finally:
             self._connection = None
             _stores.discard(self)
