@@ -17,7 +17,7 @@ help:
 	@echo "make setup       install into $(VENV), with what is needed to change the package"
 	@echo "make demo        install into $(VENV) and run a first experiment on built-in data"
 	@echo "make quick-test  lint, types and some tests of every package, about two minutes"
-	@echo "make test        lint, types and tests, about 15 minutes on two cores"
+	@echo "make test        lint, types and tests, about 10 minutes on two cores"
 	@echo "make test-all    the same with the long runs and every supported Python found here"
 	@echo "make coverage    the tests with the lines that they reach, about 30 minutes"
 	@echo "make check POLICY=NAME   the conformance checks, twins and mutants of one policy"
