@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.typing import PlayerPolicy, Problem, Rng
+from weakfeedback.contract.typing import PlayerPolicy, Problem, Rng
 
 IDLE = -1
 
