@@ -18,6 +18,7 @@ from weakfeedback.multiplayer import Dlc, DlcLix, Dpe1, MultiplayerProblem, theo
 from weakfeedback.multiplayer import instances as players
 from weakfeedback.routing import DoubleThompson, FixedModel, PayToCompare
 from weakfeedback.routing import instances as routes
+from weakfeedback.thesis.chapter2.experiments import limit_fact
 from weakfeedback.thesis.chapter4 import experiments as ch4
 from weakfeedback.thesis.chapter5.experiments import sic_mmab
 
@@ -71,6 +72,7 @@ def _cascade(name: str) -> Experiment:
         instance=name,
         needs=found.data if found.data in ("pima", "heart") else "",
         deviations=(OURS, NO_BOUND, PAID),
+        facts=limit_fact,
         marks=40,
         nanoseconds=500.0,
     )
