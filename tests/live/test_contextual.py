@@ -45,7 +45,7 @@ def make(policy="USS-PD-lambdaI", stages=STAGES, features=BOUND, seed=0, **optio
 
 
 def snapshot(cascade):
-    return json.dumps([cascade._core(), cascade._state()], sort_keys=True)
+    return json.dumps(cascade.state(), sort_keys=True)
 
 
 def bare(name, options):

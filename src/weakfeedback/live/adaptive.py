@@ -25,6 +25,7 @@ from weakfeedback.live.base import Step as Action
 from weakfeedback.live.cascade import STATE, Cascade
 from weakfeedback.live.comparing import check_costs
 from weakfeedback.live.driver import Examples
+from weakfeedback.live.errors import Refused
 from weakfeedback.live.journalled import check_decision
 from weakfeedback.live.labels import (
     Costed,
@@ -419,7 +420,7 @@ class AdaptiveCascade(Cascade):
 
     def _refuse_calibration(self) -> None:
         if not callable(getattr(self._driver.policy, "calibrate", None)):
-            raise ValueError(f"calibrate is for a policy that judges, such as USS-A, not for {self._label}")
+            raise Refused(f"calibrate is for a policy that judges, such as USS-A, not for {self._label}")
 
     def _labelled_rows(self, outputs: Any, scores: Any) -> list[list[Any]]:
         """Return the outputs of all stages, row by row, with their scores."""

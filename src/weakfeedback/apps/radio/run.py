@@ -145,6 +145,8 @@ def play_radio(
     """
     if not isinstance(problem, MultiplayerProblem):
         raise ValueError(f"problem must be a MultiplayerProblem, got {problem!r}")
+    if problem.is_open:
+        raise ValueError(f"problem must be one of a fixed team with equal means, got {problem!r}")
     name = canonical_name("multiplayer", policy)
     chosen = full_options(name, options)
     make_policy("multiplayer", name, problem.arms, **chosen)  # report a wrong option here, not in N processes

@@ -121,8 +121,8 @@ class Proxy:
 
     async def drain(self) -> None:
         """Wait for all comparisons and bookings in progress."""
-        while self._background:
-            await asyncio.gather(*self._background, return_exceptions=True)
+        while self._background:  # gather() of what is done does not let the loop run, from Python 3.12 on
+            await asyncio.wait(self._background)
 
     async def close(self, seconds: float = 5.0) -> None:
         """Finish what is in progress, within a time limit, and close all connections."""
