@@ -20,9 +20,9 @@ as RFC 9457 has them (`application/problem+json`): `type`, `title`, `status`, `d
 helps `field`. The routes of [the proxy](../howto/proxy.md) are there if a learner has upstream models; their requests,
 answers and errors have OpenAI's form.
 """
-LIMITED = """Numbers are finite, and within these limits, which are also in `/openapi.json` (`info.x-limits`, and `maximum`
-or `maxLength` of the fields). A learner made by an older version may lie beyond them: it is read with the nearest allowed
-number, and a warning in the log names it."""
+LIMITED = """Numbers are finite, and within these limits. They are also in `/openapi.json`: `info.x-limits`, and
+`maximum` or `maxLength` of the fields. A learner made by an older version may lie beyond them: it is read with the
+nearest allowed number, and a warning in the log names it."""
 CLIENT = """
 ## The Python client
 
