@@ -5,7 +5,9 @@ from weakfeedback.multiplayer.policies.claims import Claims
 from weakfeedback.multiplayer.policies.dlc import Dlc
 from weakfeedback.multiplayer.policies.dlc_lix import DlcLix
 from weakfeedback.multiplayer.policies.dpe1 import Dpe1
+from weakfeedback.multiplayer.policies.match import Match
 from weakfeedback.multiplayer.policies.musical_chairs import MusicalChairs
+from weakfeedback.multiplayer.policies.selfish import Selfish
 from weakfeedback.multiplayer.policies.sic_mmab import SicMmab
 from weakfeedback.multiplayer.problem import MultiplayerProblem
 
@@ -15,8 +17,10 @@ __all__ = [
     "DlcLix",
     "Dpe1",
     "KlLucb",
+    "Match",
     "MultiplayerProblem",
     "MusicalChairs",
+    "Selfish",
     "SicMmab",
     "TopArms",
     "top_arms",
