@@ -58,7 +58,9 @@ def main(folder: str, rounds: int, every: int) -> None:
     from weakfeedback.live import Cascade
 
     cascade = Cascade.open(f"{folder}/runs.db", 3, [1, 2, 3], 10, seed=1, every=every)
-    inside.journal(cascade).store._all("PRAGMA wal_autocheckpoint=25")  # the log is carried over in the middle, too
+    inside.journal(cascade).store._all(
+        "PRAGMA wal_autocheckpoint=25"
+    )  # the log is carried over in the middle, too
     for i in range(rounds):
         made = cascade.decide()
         os.write(1, f"told {inside.last_seq(cascade)}\n".encode())
