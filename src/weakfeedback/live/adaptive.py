@@ -12,8 +12,7 @@ import numpy as np
 
 from weakfeedback.adaptive.audit import RuleAudit, audit_stops
 from weakfeedback.cascade.audit import checked_level
-from weakfeedback.catalog import canonical_name, make_policy, option_names
-from weakfeedback.decisions import checked_bool
+from weakfeedback.contract.decisions import checked_bool
 from weakfeedback.live.adaptive_report import (
     AdaptiveReport,
     Ask,
@@ -56,6 +55,7 @@ from weakfeedback.live.stopping import (
     told_from,
     told_of,
 )
+from weakfeedback.settings.catalog import canonical_name, make_policy, option_names
 from weakfeedback.validate import integer
 
 SETTING = "adaptive"

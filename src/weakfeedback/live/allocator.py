@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.catalog import make_policy, option_names, policy_class
 from weakfeedback.live import persistence, storage
 from weakfeedback.live.allocation_report import AllocationReport, history_table, make_allocation_report
 from weakfeedback.live.errors import UnknownDecision
@@ -17,6 +16,7 @@ from weakfeedback.live.form import made_again
 from weakfeedback.live.games.allocation import OTHER, AllocationCounts, AllocationGame, arm_names
 from weakfeedback.live.live import Live
 from weakfeedback.live.report import counted
+from weakfeedback.settings.catalog import make_policy, option_names, policy_class
 from weakfeedback.validate import brief, integer, number
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
-from weakfeedback.borrowing import writes_to_loan
+from weakfeedback.contract.readonly import writes_to_loan
 from weakfeedback.live import storage
 from weakfeedback.live.driver import Interpreted, driver_of
 from weakfeedback.live.errors import PendingDecision, UnknownDecision

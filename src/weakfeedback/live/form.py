@@ -11,10 +11,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from weakfeedback import catalog
 from weakfeedback.live import storage
 from weakfeedback.live.driver import fields_of
 from weakfeedback.live.storage import StateError, require
+from weakfeedback.settings import catalog
 from weakfeedback.validate import brief, integer, number, vector
 
 COSTS = ("C", "c", "costs", "prices", "stage_costs")  # arguments of policies that change with the prices

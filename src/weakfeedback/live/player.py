@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.catalog import make_policy, option_names
 from weakfeedback.live import persistence, storage
 from weakfeedback.live.errors import FeedbackConflict, UnknownDecision
 from weakfeedback.live.form import made_again
@@ -15,6 +14,7 @@ from weakfeedback.live.games.player import IDLE, PlayerCounts, PlayerGame
 from weakfeedback.live.live import Live
 from weakfeedback.live.player_report import PlayerReport, make_player_report
 from weakfeedback.multiplayer.words import description_of, phase_of
+from weakfeedback.settings.catalog import make_policy, option_names
 from weakfeedback.validate import brief, integer, number
 
 # Default options of a live player, where its policy accepts them.

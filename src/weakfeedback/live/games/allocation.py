@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weakfeedback.catalog import policy_name
-from weakfeedback.decisions import checked_allocation
+from weakfeedback.contract.decisions import checked_allocation
 from weakfeedback.live import storage
 from weakfeedback.live.driver import Examples, Interpreted, learns_by_choosing
 from weakfeedback.live.form import Argument, Form
@@ -18,6 +17,7 @@ from weakfeedback.live.game import Alter, Choice
 from weakfeedback.live.labels import freeze, short
 from weakfeedback.live.ledger import Content, fingerprint
 from weakfeedback.live.storage import StateError
+from weakfeedback.settings.catalog import policy_name
 from weakfeedback.validate import brief, integer, number, vector
 
 SLACK = 1e-9  # relative tolerance on the budget

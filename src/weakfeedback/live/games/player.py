@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weakfeedback.decisions import checked_choice
+from weakfeedback.contract.decisions import checked_choice
 from weakfeedback.live import storage
 from weakfeedback.live.driver import Examples, Interpreted
 from weakfeedback.live.form import Argument, Form
