@@ -271,6 +271,10 @@ class Live:
         self._core.kept = self._core.kept if kept is None else kept
 
     @property
+    def _change(self) -> Any:
+        return self._core.change
+
+    @property
     def _records(self) -> Any:
         return self._core.kept
 
