@@ -46,8 +46,8 @@ $(READY): requirements.lock pyproject.toml
 $(PLAIN): requirements.lock pyproject.toml
 	$(make_venv)
 	@sed -e '/^ *--hash/d' -e 's/ \\$$//' requirements.lock > $(VENV)/constraints.txt
-	@$(BIN)/python -m pip install --disable-pip-version-check --constraint $(VENV)/constraints.txt --editable . | grep -oE '^(Collecting [^ ]*|Installing collected packages|Successfully installed)'
-	@touch $@
+	@{ $(BIN)/python -m pip install --disable-pip-version-check --constraint $(VENV)/constraints.txt --editable . && touch $@; } | \
+	  grep -oE '^(Collecting [^ ]*|Installing collected packages|Successfully installed)'; test -e $@
 
 setup: $(READY)
 	@echo "ready: $(BIN)/python, $(BIN)/weakfeedback"

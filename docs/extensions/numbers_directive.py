@@ -21,7 +21,7 @@ from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
 from weakfeedback.reproduce.registry import experiments, pattern
-from weakfeedback.reproduce.stored import StoredResults, NotAReproduction, Manifest, rows_of
+from weakfeedback.reproduce.stored import Manifest, NotAReproduction, StoredResults, rows_of
 
 MAKE = "make them with `make docs`, or with `weakfeedback reproduce --quick --out {}`"
 
