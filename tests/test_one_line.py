@@ -187,7 +187,7 @@ def test_the_package_exports_it_and_what_is_missing_is_said(house):
     assert "from weakfeedback.cascade.policies.coin import Coin as Coin" in words[0]
 
 
-@pytest.mark.parametrize("name", ["USS-TS", "Claims", "CSB-TS"])
+@pytest.mark.parametrize("name", ["USS-TS", "Pay-to-compare", "CSB-TS"])
 def test_nothing_is_missing_of_a_finished_policy(name):
     (setting,) = (one for one in SETTINGS.values() if name in one.policies)
     assert missing(setting, name) == []
