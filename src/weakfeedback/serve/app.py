@@ -153,6 +153,13 @@ class Gate:
 
         counted = not scope["path"].endswith(WITHOUT_LIMIT)
         self._under_way += counted
+
+        def step_aside() -> None:  # who waits for having failed must not take the place of another
+            nonlocal counted
+            self._under_way -= counted
+            counted = False
+
+        scope["weakfeedback.step_aside"] = step_aside
         try:
             await self._pass(scope, receive, answer, headers)
         except Problem as problem:
