@@ -5,8 +5,8 @@ from weakfeedback.cascade.policies.hanawal import HanawalHeuristic
 from weakfeedback.cascade.policies.q_uss import QUss
 from weakfeedback.cascade.policies.uss_ts import UssTs
 from weakfeedback.cascade.policies.uss_ts_drift import UssTsDrift
-from weakfeedback.cascade.policies.uss_ts_joint import UssTsJoint
 from weakfeedback.cascade.policies.uss_ucb import UssUcb
+from weakfeedback.cascade.policies.uss_wd import UssWd
 from weakfeedback.cascade.problem import CascadeProblem
 
 __all__ = [
@@ -17,6 +17,6 @@ __all__ = [
     "RandomArm",
     "UssTs",
     "UssTsDrift",
-    "UssTsJoint",
     "UssUcb",
+    "UssWd",
 ]
