@@ -12,7 +12,7 @@ from tests.mutants import mutate, survives
 from tests.reference.limit import SlowLimit
 
 from weakfeedback.cascade import CascadeProblem, instances, limit, theory
-from weakfeedback.catalog import SETTINGS
+from weakfeedback.settings.catalog import SETTINGS
 
 
 def cascade(law, costs, truth=0):

@@ -8,11 +8,11 @@ from tests.experiments.test_model import MARKS, made_up
 
 from weakfeedback.allocation import instances as allocations
 from weakfeedback.cascade import instances as cascades
-from weakfeedback.catalog import POLICIES
 from weakfeedback.contextual import instances as contexts
 from weakfeedback.multiplayer import instances as players
 from weakfeedback.reproduce.registry import chapters, choose
 from weakfeedback.routing import instances as routes
+from weakfeedback.settings.catalog import POLICIES
 from weakfeedback.thesis import beyond
 from weakfeedback.thesis.beyond import tables as beyond_tables
 from weakfeedback.thesis.beyond.experiments import EARLY, EARLY_N, INSTANCES, KNOWN, NEW, Q_USS

@@ -10,10 +10,10 @@ from tests.live import inside
 from tests.threads import in_threads
 
 from weakfeedback import simulate
-from weakfeedback.catalog import make_policy, policy_class
 from weakfeedback.engine.seeds import generator
 from weakfeedback.live import Player, UnknownDecision, WrongSlot, storage
 from weakfeedback.multiplayer import Dlc, DlcLix, MultiplayerProblem
+from weakfeedback.settings.catalog import make_policy, policy_class
 
 MEANS = [0.9, 0.3, 0.7, 0.1, 0.5]
 FAST = {"epsilon": 0.3, "delta": 0.1, "seating_rounds": 40}

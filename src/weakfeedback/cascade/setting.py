@@ -5,7 +5,7 @@ from typing import Any
 
 from weakfeedback.cascade.limit import limit, reason_against
 from weakfeedback.cascade.problem import CascadeProblem
-from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
+from weakfeedback.settings.setting import Form, Policies, Setting, Words, in_a_row
 
 
 def sample_problem() -> CascadeProblem:

@@ -22,8 +22,7 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
 
-from weakfeedback import catalog
-from weakfeedback.borrowing import writes_to_loan
+from weakfeedback.contract.readonly import writes_to_loan
 from weakfeedback.engine.compiler.fingerprint import CannotLower
 from weakfeedback.engine.replication import fresh
 from weakfeedback.journal.events import JournalError
@@ -34,6 +33,7 @@ from weakfeedback.live.ledger import Ledger, UnknownDecision
 from weakfeedback.live.remaking import arguments_of, options_of, remade, saved_policy
 from weakfeedback.live.storage import StateError
 from weakfeedback.plaintext import with_article
+from weakfeedback.settings import catalog
 from weakfeedback.validate import brief, integer, number
 
 Step = tuple[Callable[..., Any], tuple[Any, ...]]

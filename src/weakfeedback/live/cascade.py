@@ -11,7 +11,6 @@ import numpy as np
 
 from weakfeedback.cascade.audit import Audit
 from weakfeedback.cascade.certificate import Certificate, certify
-from weakfeedback.catalog import POLICIES, make_policy
 from weakfeedback.live import storage
 from weakfeedback.live.auditing import Audited
 from weakfeedback.live.base import EXPLAINED
@@ -36,6 +35,7 @@ from weakfeedback.live.staged import STATE as COMMON
 from weakfeedback.live.staged import Staged, arm_of, check_number, warn_of_prices
 from weakfeedback.live.stages import Rows
 from weakfeedback.live.stopping import Step
+from weakfeedback.settings.catalog import POLICIES, make_policy
 from weakfeedback.validate import integer
 
 __all__ = ["EXPLAINED", "Answer", "Audit", "Cascade", "Costed", "Decision", "Scored", "majority"]

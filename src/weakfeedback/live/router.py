@@ -14,8 +14,7 @@ import numpy as np
 
 from weakfeedback.cascade.audit import Audit
 from weakfeedback.cascade.certificate import Certificate, certify
-from weakfeedback.catalog import make_policy
-from weakfeedback.decisions import checked_call
+from weakfeedback.contract.decisions import checked_call
 from weakfeedback.live import storage
 from weakfeedback.live.auditing import Audited
 from weakfeedback.live.base import Step
@@ -47,6 +46,7 @@ from weakfeedback.live.stages import Rows, Stage, make_stages
 from weakfeedback.live.storage import StateError
 from weakfeedback.routing.policies.pay_to_compare import PayToCompare
 from weakfeedback.routing.prices import model_prices
+from weakfeedback.settings.catalog import make_policy
 from weakfeedback.validate import integer, number
 
 METHODS = ("select", "start", "update_pairs", "cancel")

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from weakfeedback.decisions import checked_arm
+from weakfeedback.contract.decisions import checked_arm
 from weakfeedback.live.base import Live
 from weakfeedback.live.buying import NO_LABEL, Bought
 from weakfeedback.live.comparing import (

@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
+from weakfeedback.multiplayer.conformance import OpenProtocol
 from weakfeedback.multiplayer.play import COLLISIONS, FIXED, IDLE, LOOP, ROUNDS, SETTLED, SETTLED_AT
-from weakfeedback.multiplayer.rehearsal import OpenProtocol
 from weakfeedback.multiplayer.world import ABSENT, AWAKE
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from weakfeedback.kernels.matching import best_matching
 from weakfeedback.multiplayer.options import flag, one_of
-from weakfeedback.problem import FrozenProblem, counts_table, fingerprint
+from weakfeedback.settings.problem import FrozenProblem, counts_table, fingerprint
 from weakfeedback.validate import brief, integer, number, vector
 
 if TYPE_CHECKING:

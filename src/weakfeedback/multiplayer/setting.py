@@ -1,7 +1,7 @@
 """Registration of the setting "multiplayer"."""
 
 from weakfeedback.multiplayer.problem import MultiplayerProblem
-from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
+from weakfeedback.settings.setting import Form, Policies, Setting, Words, in_a_row
 
 
 def sample_problem() -> MultiplayerProblem:

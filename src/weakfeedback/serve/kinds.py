@@ -19,7 +19,8 @@ from weakfeedback.live.report import plain
 from weakfeedback.live.router import Router
 from weakfeedback.live.staged import Staged, arm_of
 from weakfeedback.live.stopping import alone
-from weakfeedback.serve.models import STAGES_LIMIT, CalibrateRequest, FeedbackRequest, Problem, TellRequest
+from weakfeedback.serve.limits import STAGES_LIMIT
+from weakfeedback.serve.models import CalibrateRequest, FeedbackRequest, Problem, TellRequest
 from weakfeedback.serve.outputs import Comparator, digest_of
 
 ASIDE = {"id", "dry_run"}  # fields of a feedback that are not content

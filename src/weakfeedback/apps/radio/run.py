@@ -12,9 +12,9 @@ import numpy as np
 from weakfeedback.apps.radio.air import PATIENCE, Air, PlayerLost
 from weakfeedback.apps.radio.crew import Crew
 from weakfeedback.apps.radio.wire import IDLE
-from weakfeedback.catalog import canonical_name, make_policy, option_names
 from weakfeedback.multiplayer.play import COLLISIONS, FIXED, ROUNDS, SETTLED, SETTLED_AT
 from weakfeedback.multiplayer.problem import MultiplayerProblem
+from weakfeedback.settings.catalog import canonical_name, make_policy, option_names
 from weakfeedback.validate import integer, number
 
 MAX_PLAYERS, MAX_CHANNELS, MAX_SLOTS = 64, 1000, 10_000_000

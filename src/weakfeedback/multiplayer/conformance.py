@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.contract.typing import PlayerPolicy, Problem, Rng
 from weakfeedback.multiplayer.world import AWAKE
-from weakfeedback.typing import PlayerPolicy, Problem, Rng
 
 IDLE = -1
 
