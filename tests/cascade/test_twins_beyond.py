@@ -13,7 +13,7 @@ from tests.reference.cascade_beyond import SlowQUss, SlowUssTsDrift, SlowUssWd, 
 
 from weakfeedback import simulate
 from weakfeedback.cascade import CascadeProblem, QUss, UssTsDrift, UssWd
-from weakfeedback.catalog import make_policy
+from weakfeedback.settings.catalog import make_policy
 
 
 class Heard:
