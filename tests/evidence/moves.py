@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from weakfeedback import Allocator, Cascade, ContextualCascade, Costed, Player, Router, Scored
-from weakfeedback.catalog import SETTINGS
 from weakfeedback.journal import open_store
+from weakfeedback.settings.catalog import SETTINGS
 
 MOVES, STEP, SAVED = 2000, 200, 50
 KINDS_OF_ERRORS = (LookupError, ValueError, RuntimeError)

@@ -385,4 +385,6 @@ def record(folder):
         found[f"proxy {name}"] = asyncio.run(of_proxy(folder / f"{name}.db", table))
     found["proxy faults"] = of_faults()
     found["openapi"] = asyncio.run(document(folder / "document.db"))
+    found["openapi paths"] = found["openapi"].pop("paths")
+    found["openapi schemas"] = found["openapi"]["components"].pop("schemas")
     return found

@@ -59,12 +59,16 @@ class Counts(NamedTuple):
         """Count a round that stopped at this stage; ``differ`` has the pairs i < j <= arm."""
         differed, seen = self._compared(arm, differ)
         stops = (*self.stops[:arm], self.stops[arm] + 1, *self.stops[arm + 1 :])
+        self.check_sum(cost, alone)
         spent, saved, alone = self.spent + cost, self.saved + saved, self.alone + alone
-        if spent == math.inf or alone == math.inf:
+        return Counts(differed, seen, stops, spent, saved, alone, self.wasted, self.labels, self.label_spent)
+
+    def check_sum(self, cost: float, alone: float) -> None:
+        """Reject a round that would overflow the sums."""
+        if self.spent + cost == math.inf or self.alone + alone == math.inf:
             raise ValueError(
                 f"costs must have a finite sum with the {self.spent:g} spent so far, got {cost!r}"
             )
-        return Counts(differed, seen, stops, spent, saved, alone, self.wasted, self.labels, self.label_spent)
 
     def after_comparison(self, arm: int, differ: np.ndarray) -> Counts:
         """Count a comparison of the stages up to ``arm`` outside a round."""
@@ -73,11 +77,11 @@ class Counts(NamedTuple):
 
     def after_label(self, cost: float) -> Counts:
         """Count a label that was bought."""
-        return self._replace(labels=self.labels + 1, label_spent=self.label_spent + cost)
+        return self._replace(labels=self.labels + 1, label_spent=finite(self.label_spent + cost))
 
     def after_failure(self, cost: float) -> Counts:
         """Count what was spent on a round that failed."""
-        return self._replace(wasted=min(self.wasted + cost, sys.float_info.max))
+        return self._replace(wasted=finite(self.wasted + cost))
 
     def _compared(self, arm: int, differ: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
         if arm == 0:
@@ -168,11 +172,9 @@ class RouterCounts(NamedTuple):
         """Count a decision to call these models."""
         calls = tuple(n + (k in call) for k, n in enumerate(self.calls))
         answers = tuple(n + (k == call[-1]) for k, n in enumerate(self.answers))
-        spent = self.spent + sum(prices[k] for k in call)
+        spent, alone = finite(self.spent + sum(prices[k] for k in call)), finite(self.alone + prices[-1])
         asked = self.asked + (len(call) > 1)
-        return self._replace(
-            calls=calls, answers=answers, spent=spent, asked=asked, alone=self.alone + prices[-1]
-        )
+        return self._replace(calls=calls, answers=answers, spent=spent, asked=asked, alone=alone)
 
     def after_comparison(self, call: tuple[int, ...], differ: np.ndarray, learned: int = 1) -> RouterCounts:
         """Count a comparison of the answers of these models; ``differ`` is indexed by model."""
@@ -184,12 +186,11 @@ class RouterCounts(NamedTuple):
 
     def after_cancel(self, cost: float) -> RouterCounts:
         """Count a cancelled decision; its price stays counted."""
-        wasted = min(self.wasted + cost, sys.float_info.max)
-        return self._replace(cancelled=self.cancelled + 1, wasted=wasted)
+        return self._replace(cancelled=self.cancelled + 1, wasted=finite(self.wasted + cost))
 
     def after_recost(self, prices: list[float]) -> RouterCounts:
         """Count a new period of prices."""
-        return self._replace(allowed=self.allowed + prices[-1])
+        return self._replace(allowed=finite(self.allowed + prices[-1]))
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain data."""
@@ -335,6 +336,11 @@ class PlayerCounts(NamedTuple):
         if not sound or not ((counts.earned >= 0.0) & (counts.earned <= counts.free)).all():
             raise StateError("the counts contradict each other")
         return counts
+
+
+def finite(amount: float) -> float:
+    """Return an amount, the largest float for one that is infinite: a sum must not be."""
+    return min(amount, sys.float_info.max)
 
 
 def _plus(array: np.ndarray, place: int, amount: float) -> np.ndarray:

@@ -22,7 +22,8 @@ from weakfeedback.live.router import Router
 from weakfeedback.live.staged import Staged, arm_of
 from weakfeedback.live.stopping import alone
 from weakfeedback.serve.invoice import Invoice
-from weakfeedback.serve.models import STAGES_LIMIT, CalibrateRequest, FeedbackRequest, Problem, TellRequest
+from weakfeedback.serve.limits import STAGES_LIMIT
+from weakfeedback.serve.models import CalibrateRequest, FeedbackRequest, Problem, TellRequest
 from weakfeedback.serve.outputs import Comparator, digest_of
 
 STATED_BOUND = (
