@@ -11,15 +11,12 @@ import numpy as np
 from weakfeedback.live import storage
 from weakfeedback.live.storage import StateError
 
-IDLE = -1  # the arm of a player that plays none
 # What a state holds of each kind of counts.
 ARRAYS = ("differed", "compared", "stops")
 SUMS = ("spent", "saved", "alone", "wasted")
 ROUTER_ARRAYS = ("differed", "compared", "calls", "answers")
 ROUTER_NUMBERS = ("cancelled", "learned", "asked")
 ROUTER_SUMS = ("spent", "alone", "allowed", "wasted")
-ALLOCATED = ("rounds", "unlearned", "given", "served", "seen", "total", "gaps")
-PLAYED = ("idle", "free", "met", "earned")
 
 
 class Counts(NamedTuple):
@@ -231,123 +228,9 @@ class RouterCounts(NamedTuple):
         )
 
 
-class AllocationCounts(NamedTuple):
-    """Counts of an allocator over K arms, apart from the policy's statistics. Immutable: a round creates new ones."""
-
-    rounds: int
-    given: np.ndarray  # the sum of what each arm got
-    served: np.ndarray  # rounds in which it got anything
-    seen: np.ndarray  # rounds in which something was seen there
-    total: np.ndarray  # the sum of what was seen
-    gaps: np.ndarray  # rounds in which its report is missing
-    unlearned: int  # rounds that the policy did not learn, because it cannot handle a missing report
-    news: tuple[tuple[int, np.ndarray, np.ndarray], ...] = ()  # rounds that the history does not have yet
-
-    @classmethod
-    def of(cls, arms: int) -> AllocationCounts:
-        """Return the counts before the first round."""
-        whole = np.zeros(arms, dtype=np.int64)
-        return cls(0, np.zeros(arms), whole, whole, np.zeros(arms), whole, 0)
-
-    def after_round(
-        self, id: int, allocation: np.ndarray, observed: np.ndarray, learned: bool = True
-    ) -> AllocationCounts:
-        """Count one round; NaN is a missing report."""
-        gaps = np.isnan(observed)
-        return AllocationCounts(
-            self.rounds + 1,
-            self.given + allocation,
-            self.served + (allocation > 0.0),
-            self.seen + (observed > 0.0),
-            self.total + (np.where(gaps, 0.0, observed) if gaps.any() else observed),
-            self.gaps + gaps,
-            self.unlearned + (not learned),
-            (*self.news, (id, allocation, observed)),
-        )
-
-    def after_failure(self, cost: float) -> AllocationCounts:
-        """Count nothing: an allocator does not count the costs of cancelled decisions."""
-        return self
-
-    def state(self) -> dict[str, Any]:
-        """Return everything as plain data."""
-        return {name: storage.encode(getattr(self, name)) for name in ALLOCATED}
-
-    @classmethod
-    def from_state(cls, arms: int, state: Any) -> AllocationCounts:
-        """Return the counts that gave ``state``, or raise `StateError`."""
-        _require(state, ALLOCATED)
-        fresh = cls.of(arms)
-        counts = cls(
-            **{name: storage.restored(name, getattr(fresh, name), state[name]) for name in ALLOCATED}
-        )
-        numbers = np.concatenate([counts.served, counts.seen, counts.gaps, [counts.unlearned]])
-        sums = np.concatenate([counts.given, counts.total])
-        if (numbers < 0).any() or (numbers > counts.rounds).any() or not (sums >= 0.0).all():
-            raise StateError("the counts contradict each other")
-        return counts
-
-
-class PlayerCounts(NamedTuple):
-    """Counts of a player's slots, independent of the policy's own statistics. Immutable: a slot creates new ones."""
-
-    idle: int
-    free: np.ndarray  # plays without a collision
-    met: np.ndarray  # plays with a collision
-    earned: np.ndarray
-
-    @classmethod
-    def of(cls, arms: int) -> PlayerCounts:
-        """Return the counts before the first slot."""
-        whole = np.zeros(arms, dtype=np.int64)
-        return cls(0, whole, whole, np.zeros(arms))
-
-    @property
-    def slots(self) -> int:
-        """All slots counted."""
-        return self.idle + int(self.free.sum() + self.met.sum())
-
-    def after_slot(self, arm: int, reward: float, collided: bool) -> PlayerCounts:
-        """Count one slot."""
-        if arm == IDLE:
-            return self._replace(idle=self.idle + 1)
-        if collided:
-            return self._replace(met=_plus(self.met, arm, 1))
-        return self._replace(free=_plus(self.free, arm, 1), earned=_plus(self.earned, arm, reward))
-
-    def after_failure(self, cost: float) -> PlayerCounts:
-        """Count nothing: a player does not count the costs of slots that did not take place."""
-        return self
-
-    def state(self) -> dict[str, Any]:
-        """Return everything as plain data."""
-        return {name: storage.encode(getattr(self, name)) for name in PLAYED}
-
-    @classmethod
-    def from_state(cls, arms: int, state: Any) -> PlayerCounts:
-        """Return the counts that gave ``state``, or raise `StateError`."""
-        _require(state, PLAYED)
-        fresh = cls.of(arms)
-        counts = cls(
-            **{name: storage.restored(name, getattr(fresh, name), state[name]) for name in cls._fields}
-        )
-        sound = counts.idle >= 0 and (counts.free >= 0).all() and (counts.met >= 0).all()
-        # Rewards are at most 1, and rounding never makes a sum of them exceed their number.
-        if not sound or not ((counts.earned >= 0.0) & (counts.earned <= counts.free)).all():
-            raise StateError("the counts contradict each other")
-        return counts
-
-
 def finite(amount: float) -> float:
     """Return an amount, the largest float for one that is infinite: a sum must not be."""
     return min(amount, sys.float_info.max)
-
-
-def _plus(array: np.ndarray, place: int, amount: float) -> np.ndarray:
-    """Return a copy with an amount added at one place."""
-    made = array.copy()
-    made[place] += amount
-    return made
 
 
 def _require(state: Any, names: tuple[str, ...]) -> None:

@@ -86,10 +86,10 @@ class Outbox:
     def prepare(
         self,
         kind: str,
+        decision: int | None,
         body: dict[str, Any],
-        decision: int | None = None,
-        key: str | None = None,
         ahead: int = 0,
+        key: str | None = None,
     ) -> Row:
         """Return the row of a future event that comes after ``ahead`` others."""
         if kind in KEYED:
@@ -102,7 +102,7 @@ class Outbox:
         self._bodies[seq] = body
         return row
 
-    def note(self, row: Row, _: str | None = None) -> None:
+    def put(self, row: Row) -> None:
         """Queue an event; queueing it twice has no effect."""
         seq, at, kind, decision, key = row[1:6]
         if seq > self.last_seq:
@@ -111,7 +111,7 @@ class Outbox:
 
     def append(self, kind: str, body: dict[str, Any], key: str | None = None) -> None:
         """Queue an event of the service itself."""
-        self.note(self.prepare(kind, body, key=key))
+        self.put(self.prepare(kind, None, body, key=key))
 
     def take(self) -> list[tuple[Row, Event]]:
         """Return what was queued since the last call."""
@@ -211,12 +211,11 @@ class Learner:
 
     def attach(self) -> None:
         """Queue the changes of the live object from now on."""
-        self.live._journal = self.live._log = self.outbox
+        self.live._connect(self.outbox)
 
     def become(self, live: Live) -> None:
         """Continue with another object of the same state; keep the explanations of the last decisions."""
-        live._seed, live._every = self.live._seed, self.live._every
-        live._records = self.live._records
+        live._take_over(self.live._seed, self.live._every, self.live._records)
         self.live = live
         self.attach()
 
@@ -249,7 +248,7 @@ class Learner:
         """Return the learner of a picture, as it was after event ``seq``; not compiled, and not yet attached."""
         config = stored_config(body["config"], [] if warnings is None else warnings, f"learner {name}")
         live = kind_of(config).again(body["state"], False)
-        live._seed, live._every = body["seed"], body["every"]
+        live._take_over(body["seed"], body["every"])
         learner = cls(name, id, config, live, clock)
         own = body["service"]
         learner.created, learner.revision, learner.archived = own["created"], own["revision"], own["archived"]
