@@ -22,7 +22,7 @@ from weakfeedback.live.router import Router
 from weakfeedback.live.staged import Staged, arm_of
 from weakfeedback.live.stopping import alone
 from weakfeedback.serve.invoice import Invoice
-from weakfeedback.serve.limits import STAGES_LIMIT
+from weakfeedback.serve.limits import HISTORY_LIMIT, MATRIX_LIMIT, PAIRS_LIMIT, STAGES_LIMIT
 from weakfeedback.serve.models import CalibrateRequest, FeedbackRequest, Problem, TellRequest
 from weakfeedback.serve.outputs import Comparator, digest_of
 
@@ -187,6 +187,13 @@ class Compared(Kind):
     def rows(self, outputs: list[list[Any]]) -> list[list[Any]]:
         """Return the rows of a warm start as labels."""
         K = len(self.names)
+        if len(outputs) * K * (K - 1) // 2 > PAIRS_LIMIT:
+            raise Problem(
+                "too_many_items",
+                f"outputs must be at most {2 * PAIRS_LIMIT // (K * (K - 1))} rows of {K} labels in one request, "
+                f"got {len(outputs)}",
+                field="outputs",
+            )
         for row, given in enumerate(outputs):
             if len(given) != K:
                 raise Problem(
@@ -331,6 +338,13 @@ class ContextualKind(CascadeKind):
 
     def make(self, seed: int, compiled: bool) -> Live:
         config, common = self.config, self.common(seed, compiled)
+        pairs = self._pairs()
+        if pairs**3 > MATRIX_LIMIT:
+            raise Problem(
+                "too_many_stages",
+                f"stages have {pairs} pairs, too many for a contextual learner",
+                field="stages",
+            )
         return ContextualCascade(
             len(self.names), config.stage_costs, config.error_cost, keep=config.keep, **common
         )
@@ -341,11 +355,30 @@ class ContextualKind(CascadeKind):
     def checked_context(self, live: Any, context: Sequence[float] | None) -> tuple[Any, ...]:
         if context is None:
             raise Problem("wrong_context", "context must be given: this learner looks at it", field="context")
+        self._check_size(len(context))
         try:
             live._one(context, None)
         except ValueError as error:
             raise Problem("wrong_context", str(error), field="context") from None
         return (context,)
+
+    def _pairs(self) -> int:
+        return len(self.names) * (len(self.names) - 1) // 2
+
+    def _check_size(self, numbers: int) -> None:
+        """Reject a context whose matrices would not fit into memory, from its length alone."""
+        features = numbers * (numbers + 3) // 2 + 1
+        for size, most, what in (
+            (self._pairs() * features**2, MATRIX_LIMIT, "matrices"),
+            ((self.config.keep or 0) * features, HISTORY_LIMIT, "observations"),
+        ):
+            if size > most:
+                raise Problem(
+                    "wrong_context",
+                    f"context must be shorter: with {numbers} numbers and {len(self.names)} stages the {what} have "
+                    f"{size} numbers, at most {most} are allowed",
+                    field="context",
+                )
 
     def is_same(self, live: Any, body: dict[str, Any], context: Sequence[float] | None) -> bool:
         self.checked_context(live, context)
@@ -360,6 +393,7 @@ class ContextualKind(CascadeKind):
             raise Problem(
                 "wrong_context", "contexts must be given, one for every row of outputs", field="contexts"
             )
+        self._check_size(max(map(len, contexts), default=0))
         found: int = live.warm_start(contexts, self.rows(outputs))
         return found
 

@@ -1084,7 +1084,7 @@ class Service:
         """Return what a learner has seen, spent and saved, as data."""
         learner = self.learner(name)
         async with learner.lock:
-            told = self.report_now(learner)
+            told = await self._in_pool(self.report_now, learner)
         return await self._shown(learner, told)
 
     def report_now(self, learner: Learner) -> dict[str, Any]:
@@ -1119,7 +1119,7 @@ class Service:
         """Return the report as the library's own table."""
         learner = self.learner(name)
         async with learner.lock:
-            text = learner.kind.text(learner.live, learner.invoice)
+            text = await self._in_pool(learner.kind.text, learner.live, learner.invoice)
             if learner.invoice.terms is not None:
                 text += "\n\n" + learner.invoice.table(learner.config.currency)
         return await self._shown(learner, text)
@@ -1132,7 +1132,7 @@ class Service:
             raise Problem("not_offered", f"a {learner.kind.name} learner has no certificate")
         async with learner.lock:
             try:
-                found = certificate(alpha)
+                found = await self._in_pool(certificate, alpha)
             except ValueError as error:
                 code = "invalid" if str(error).startswith("alpha") else "not_offered"
                 raise Problem(code, str(error)) from None
