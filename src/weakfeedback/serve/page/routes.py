@@ -121,6 +121,7 @@ class Page:
                 currency=currency,
                 archived=learner.archived,
                 now=now,
+                invoice=learner.invoice,
             )
             html = str(templates().get_template("pieces.html").module.row(made))  # type: ignore[attr-defined]
             known = self._rows[learner.name] = key, made, html
