@@ -9,11 +9,10 @@ from weakfeedback.thesis.beyond.experiments import INSTANCES
 from weakfeedback.thesis.beyond.families import FAMILIES
 
 NUMBER = 6
-NAMES = ("beyond",)
 HEADING = "Beyond the thesis"
 TITLE = "Policies that decide better, and where they do not"
 EXPERIMENTS = {**INSTANCES, **FAMILIES, **ADAPTIVE}
 TABLES = (*beyond_tables.TABLES, TABLE)
 CLAIMS: tuple[Claim, ...] = ()
 
-__all__ = ["CLAIMS", "EXPERIMENTS", "HEADING", "NAMES", "NUMBER", "TABLES", "TITLE"]
+__all__ = ["CLAIMS", "EXPERIMENTS", "HEADING", "NUMBER", "TABLES", "TITLE"]
