@@ -98,6 +98,14 @@ class Series:
         """Return the number of minutes that are kept, including the open one."""
         return len(self._rows) // self._width + (self._now[0] >= 0.0)
 
+    def clear(self, columns: Sequence[str]) -> None:
+        """Set all sums of these columns to 0."""
+        for place in (self.place[name] for name in columns):
+            for row in (self._minute, self._now, *self._fine):
+                row[place] = 0.0
+            for start in range(0, len(self._rows), self._width):
+                self._rows[start + place] = 0.0
+
     def last(self) -> int | None:
         """Return when the open minute began, in seconds since 1970; None before the first."""
         return None if self._now[0] < 0.0 else int(self._now[0]) // PER_MINUTE * 60

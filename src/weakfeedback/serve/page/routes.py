@@ -18,6 +18,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from weakfeedback._version import __version__
+from weakfeedback.plaintext import visible
 from weakfeedback.serve.api import Answer, Call, Operation
 from weakfeedback.serve.app import read_body
 from weakfeedback.serve.auth import COOKIE, LOOPBACK, SESSION, Auth
@@ -48,6 +49,11 @@ LIVE_STATES = {
 }
 
 
+def _shown(value: Any) -> Any:
+    """Return a text without characters that hide or turn others; a name in an old store may hold some."""
+    return visible(value, "\n") if type(value) is str else value
+
+
 @cache
 def templates() -> Environment:
     """Return the templates; every text is escaped, and an undefined name is an error."""
@@ -58,6 +64,7 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
+        finalize=_shown,
     )
     made.filters["pretty"] = lambda data: json.dumps(data, indent=1)
     made.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
@@ -114,6 +121,7 @@ class Page:
                 currency=currency,
                 archived=learner.archived,
                 now=now,
+                invoice=learner.invoice,
             )
             html = str(templates().get_template("pieces.html").module.row(made))  # type: ignore[attr-defined]
             known = self._rows[learner.name] = key, made, html
