@@ -309,9 +309,7 @@ def _joint_beliefs(policy: Any, arms: int) -> tuple[np.ndarray, np.ndarray, np.n
     means, intervals = np.full(arms, math.nan), np.full((arms, 2), math.nan)
     for i in range(arms):
         amounts, probability, a, b = policy.belief(i)
-        up_to = np.cumsum(probability)
-        quantiles = [min(int(np.searchsorted(up_to, q)), amounts.size - 1) for q in (0.5, 0.025, 0.975)]
-        thresholds[i], *bounds[i] = amounts[quantiles]
+        thresholds[i], *bounds[i] = (_quantile(q, amounts, probability) for q in (0.5, 0.025, 0.975))
         if (a + b > 2.0).any():
             # There are few different laws of the mean: it depends on the threshold only through the zeros.
             zeros, place = np.unique(b, return_inverse=True)
@@ -319,6 +317,18 @@ def _joint_beliefs(policy: Any, arms: int) -> tuple[np.ndarray, np.ndarray, np.n
             means[i] = weights @ (a[0] / (a[0] + zeros))
             intervals[i] = [_mixture_quantile(q, weights, a[0], zeros) for q in (0.025, 0.975)]
     return thresholds, bounds, means, intervals
+
+
+def _quantile(q: float, amounts: np.ndarray, probability: np.ndarray) -> float:
+    """Return the quantile of a threshold: inside a piece from ``amounts[j, 0]`` to ``amounts[j, 1]`` it is uniform.
+
+    >>> _quantile(0.5, np.array([[0.1, 0.3], [np.inf, np.inf]]), np.array([0.8, 0.2]))
+    0.225
+    """
+    up_to = np.cumsum(probability)
+    j = min(int(np.searchsorted(up_to, q)), probability.size - 1)
+    low, high = amounts[j].tolist()
+    return low if low == high else low + (high - low) * (q - up_to[j] + probability[j]) / probability[j]
 
 
 def _mixture_quantile(q: float, weights: np.ndarray, a: float, b: np.ndarray) -> float:

@@ -220,7 +220,8 @@ def encode_fields(policy: Any) -> dict[str, Any]:
 def restore_fields(fresh: Any, fields: Any) -> Any:
     """Return a copy of the new policy ``fresh`` with the saved fields, each with the type it has in ``fresh``.
 
-    A field that was added to the policy since the save keeps its initial value. Arrays of a policy that keeps its
+    A field that was added to the policy since the save keeps its initial value, or gets the one in ``before``, with which
+    the policy goes on as it did when it was saved. Arrays of a policy that keeps its
     history (``keeps_history = True``) may be longer, all by the same number of rows.
     """
     born = vars(fresh)
@@ -231,6 +232,7 @@ def restore_fields(fresh: Any, fields: Any) -> Any:
         )
     policy = copy.copy(fresh)
     grows = bool(getattr(fresh, "keeps_history", False))
+    vars(policy).update(getattr(fresh, "before", {}))
     for name, value in fields.items():
         vars(policy)[name] = restored(name, born[name], value, grows)
     arrays = [(vars(policy)[name], first) for name, first in born.items() if isinstance(first, np.ndarray)]
