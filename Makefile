@@ -30,7 +30,7 @@ help:
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
 	  { echo "weakfeedback needs Python 3.11 to 3.13; $(PYTHON) is `$(PYTHON) --version`. Try: make PYTHON=python3.12 ..." >&2; exit 2; }
-	@echo "installing into $(VENV) (once, about a minute)"
+	@echo "installing into $(VENV) with `$(PYTHON) --version` (once, about a minute)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
@@ -44,6 +44,7 @@ demo: $(READY)
 	@echo "From now on: $(BIN)/weakfeedback list (or first '. $(BIN)/activate', then weakfeedback list)"
 
 lint: $(READY)
+	@echo "`$(BIN)/python --version` in $(VENV)"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy

@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from weakfeedback.catalog import SETTINGS
 from weakfeedback.checks import PolicyCheckError, check_policy
-from weakfeedback.setting import find_name
+from weakfeedback.settings.catalog import SETTINGS
+from weakfeedback.settings.setting import find_name
 
 HERE = Path(__file__).parent
 

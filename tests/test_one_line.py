@@ -111,7 +111,7 @@ cascade.save("coin.json")
 print(Cascade.load("coin.json", [abs, abs]).decide().id - answer.id)
 """
 CHECKS = """
-from weakfeedback.catalog import SETTINGS
+from weakfeedback.settings.catalog import SETTINGS
 from weakfeedback.checks import check_policy
 setting = SETTINGS["cascade"]
 print(check_policy(lambda problem: setting.make("Coin", problem, {}), setting.sample("coin")[0]))

@@ -20,8 +20,8 @@ from docutils.parsers.rst import directives
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-from weakfeedback.reproduce.kept import Kept, NotAReproduction, Note, rows_of
 from weakfeedback.reproduce.registry import experiments, pattern
+from weakfeedback.reproduce.stored import Kept, NotAReproduction, Note, rows_of
 
 MAKE = "make them with `make docs`, or with `weakfeedback reproduce --quick --out {}`"
 

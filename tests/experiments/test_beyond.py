@@ -8,11 +8,11 @@ from tests.experiments.test_model import MARKS, made_up
 
 from weakfeedback.allocation import instances as allocations
 from weakfeedback.cascade import instances as cascades
-from weakfeedback.catalog import POLICIES
 from weakfeedback.contextual import instances as contexts
 from weakfeedback.multiplayer import instances as players
 from weakfeedback.reproduce.registry import chapters, choose
 from weakfeedback.routing import instances as routes
+from weakfeedback.settings.catalog import POLICIES
 from weakfeedback.thesis import beyond
 from weakfeedback.thesis.beyond import tables as beyond_tables
 from weakfeedback.thesis.beyond.experiments import EARLY, EARLY_N, INSTANCES, KNOWN, NEW, Q_USS
@@ -131,7 +131,7 @@ def test_every_new_policy_meets_every_instance_of_its_setting():
         assert {"Pay-to-compare", "Double-Thompson"} <= set(experiment.policies)
         assert experiment.problem()[0].digest() == routes.load(name).digest()
     for name in players.names():
-        assert {"DPE1", EARLY, EARLY_N} <= set(INSTANCES[f"beyond-players-{name}"].policies)
+        assert {"DPE1", "Claims", EARLY, EARLY_N} <= set(INSTANCES[f"beyond-players-{name}"].policies)
     seen = {label for experiment in beyond.EXPERIMENTS.values() for label in experiment.policies}
     assert set(NEW) <= seen
     catalogued = {name for names in POLICIES.values() for name in names}
@@ -143,6 +143,7 @@ def test_every_new_policy_meets_every_instance_of_its_setting():
         "CSB-TS",
         "CSB-TS-same",
         "DPE1",
+        "Claims",
     } <= catalogued
 
 

@@ -77,7 +77,7 @@ def wanting(cascade):
 
 
 def snapshot(cascade):
-    return cascade._core(), cascade._state()
+    return cascade.state()
 
 
 @pytest.mark.parametrize("way", ["call", "predict", "by hand", "awaited"])
@@ -205,14 +205,14 @@ def test_a_label_that_fails_cancels_the_decision_and_teaches_nothing():
     cascade, awake = buyer(label=label), buyer()
     failed = 0
     for row in range(200):
-        before = {k: v for k, v in snapshot(cascade)[0]["fields"].items() if k != "buying"}
+        before = {k: v for k, v in snapshot(cascade)["core"]["fields"].items() if k != "buying"}
         rounds, spent = cascade.rounds, cascade.report().spent
         try:
             cascade(row)
             awake(row)
         except Asleep:
             failed += 1
-            assert {k: v for k, v in snapshot(cascade)[0]["fields"].items() if k != "buying"} == before
+            assert {k: v for k, v in snapshot(cascade)["core"]["fields"].items() if k != "buying"} == before
             assert (cascade.rounds, cascade.report().spent, cascade.pending) == (rounds, spent, [])
             break
     assert failed == 1

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from weakfeedback.adaptive.rehearsal import Protocol
-from weakfeedback.decisions import checked_bool
+from weakfeedback.adaptive.conformance import Protocol
+from weakfeedback.contract.decisions import checked_bool
 from weakfeedback.engine.loop import Loop
-from weakfeedback.problem import check_arms
+from weakfeedback.settings.problem import check_arms
 
 
 def play(policy, world, world_rng, rng, marks, counts, table):

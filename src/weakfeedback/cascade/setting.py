@@ -3,8 +3,9 @@
 import math
 from typing import Any
 
+from weakfeedback.cascade.limit import limit, reason_against
 from weakfeedback.cascade.problem import CascadeProblem
-from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
+from weakfeedback.settings.setting import Form, Policies, Setting, Words, in_a_row
 
 
 def sample_problem() -> CascadeProblem:
@@ -24,7 +25,19 @@ def describe_problem(problem: CascadeProblem) -> Words:
         ("Weak dominance", holds),
         ("ξ", "∞" if math.isinf(problem.xi) else f"{problem.xi:.4g}"),
         ("Strong dominance", "holds" if problem.strong_dominance else "fails"),
+        ("Limit of regret", _limit_in_words(problem)),
     ]
+
+
+def _limit_in_words(problem: CascadeProblem) -> str:
+    reason = reason_against(problem)
+    if reason:
+        return f"not known: the problem {reason}"
+    found = limit(problem)
+    if not found.confusable:
+        return "0: regret need not grow with T"
+    arms = ", ".join(map(str, found.confusable))
+    return f"{found.constant:.4g} log T, as T grows; the optimal arm can be confused with {arms}"
 
 
 def channel(errors: Any, slip: Any = 0.05) -> dict[str, Any]:

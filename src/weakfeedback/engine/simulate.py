@@ -9,11 +9,11 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_complete
 from pathlib import Path
 from typing import Any
 
+from weakfeedback.contract.typing import AnyPolicy, Problem
 from weakfeedback.engine.plan import InterpretedWarning, Plan, mark_rounds
 from weakfeedback.engine.replication import Task, run
 from weakfeedback.engine.results import Results
 from weakfeedback.plaintext import visible
-from weakfeedback.typing import AnyPolicy, Problem
 from weakfeedback.validate import brief
 
 __all__ = ["InterpretedWarning", "mark_rounds", "play", "simulate"]

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.catalog import make_policy, option_names, policy_class
-from weakfeedback.decisions import checked_allocation
+from weakfeedback.contract.decisions import checked_allocation
 from weakfeedback.live import storage
 from weakfeedback.live.allocation_report import (
     AllocationReport,
@@ -25,6 +24,7 @@ from weakfeedback.live.labels import freeze, short
 from weakfeedback.live.ledger import UnknownDecision, fingerprint
 from weakfeedback.live.report import counted
 from weakfeedback.live.storage import StateError
+from weakfeedback.settings.catalog import make_policy, option_names, policy_class
 from weakfeedback.validate import brief, integer, number, vector
 
 if TYPE_CHECKING:

@@ -391,26 +391,3 @@ def check_decision(event: Event, found: Any, expected: Any, same: bool, where: s
     if same:
         raise JournalError(f"{words}: the journal or the code was changed")
     warn_caller(f"{words}: the logged one stands (another version of the package wrote it)")
-
-
-def save_by_itself(live: Live, path: Path, every: int) -> None:
-    """Start a journal at ``path``, or continue the one that the object was loaded from."""
-    if path.exists() and not is_journal(path):
-        storage.read(path, live.kind)  # any other file is refused, and stays where it is
-        os.replace(path, path.with_name(path.name + ".bak"))
-    store = SqliteStore.open(path)
-    try:
-        learners = store.learners()
-        if not learners:
-            begin(live, store, every, None)
-            return
-        kept = _recovered(type(live), store, learners, live._code(), str(path))
-        if kept.state()["core"] != live.state()["core"]:
-            raise ValueError(f"{path} is the journal of another object: use open(), or another path")
-        live._ledger.remember, live._every = kept._ledger.remember, kept._every
-        live._ledger.gap = 0  # nobody else continues this journal
-        attach(live, Journal(store, learners[0].id, every, None))
-        _resume(live, {})
-    except BaseException:
-        store.close()
-        raise

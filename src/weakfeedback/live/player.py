@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.catalog import make_policy, option_names
-from weakfeedback.decisions import checked_choice
+from weakfeedback.contract.decisions import checked_choice
 from weakfeedback.live import storage
 from weakfeedback.live.base import Live
 from weakfeedback.live.counts import IDLE, PlayerCounts
@@ -18,6 +17,7 @@ from weakfeedback.live.ledger import UnknownDecision, fingerprint
 from weakfeedback.live.player_report import PlayerReport, make_player_report
 from weakfeedback.live.storage import StateError
 from weakfeedback.multiplayer.words import description_of, phase_of
+from weakfeedback.settings.catalog import make_policy, option_names
 from weakfeedback.validate import brief, integer, number
 
 # Default options of a live player, where its policy accepts them.

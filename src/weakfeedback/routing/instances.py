@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from weakfeedback.named import Described, find_instance
 from weakfeedback.routing.problem import RoutingProblem
+from weakfeedback.settings.instances import Described, find_instance
 
 
 @dataclass(frozen=True)

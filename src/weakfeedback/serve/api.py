@@ -472,6 +472,7 @@ GATE = (  # what is refused before a route is asked, those of the proxy included
     "forbidden",
     "foreign_origin",
     "unknown_host",
+    "bad_request",
     "too_many_requests",
     "headers_too_large",
 )

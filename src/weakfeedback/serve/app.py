@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Route
 
 from weakfeedback.serve.api import JSON, OPERATIONS, PROBLEM, Answer, Call, Operation
-from weakfeedback.serve.auth import LOOPBACK, Auth
+from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.models import BODY_LIMIT, HEADER_LIMIT, IN_FLIGHT_LIMIT, Problem
 from weakfeedback.serve.service import Service
 
@@ -47,7 +47,7 @@ class Endpoint:
         scope["weakfeedback.route"] = operation.path
         headers = scope["weakfeedback.headers"]
         needed = operation.scope
-        if operation.path == "/metrics" and (scope.get("client") or ("",))[0] in LOOPBACK:
+        if operation.path == "/metrics" and self._auth.open_metrics:
             needed = "none"
         await self._auth.check(scope, headers, needed)
         call = Call(self._service, scope["path_params"], headers, scope["query_string"])
@@ -170,6 +170,7 @@ class Gate:
     async def _pass(self, scope: Any, receive: Any, send: Any, headers: dict[bytes, bytes]) -> None:
         if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_LIMIT:
             raise Problem("headers_too_large", f"headers must have at most {HEADER_LIMIT} bytes")
+        self._auth.check_single(scope["headers"])
         self._auth.check_host(headers)
         if self._under_way > self._most and not scope["path"].endswith(WITHOUT_LIMIT):
             raise Problem("too_many_requests", f"{self._most} requests are under way already", retry_after=1)

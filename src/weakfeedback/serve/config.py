@@ -21,7 +21,7 @@ from weakfeedback.serve.models import CONFIG, NAME, Problem
 FILE = "weakfeedback.toml"
 STORE = "sqlite:///weakfeedback.db"
 PORT = 8470
-SERVER = ("host", "port", "store", "durability", "hosts", "origins", "token", "proxy_headers")
+SERVER = ("host", "port", "store", "durability", "hosts", "origins", "token", "proxy_headers", "metrics")
 TOKEN = ("name", "env", "scope")
 SECRETS = ("token", "password", "secret", "key", "api_key", "value")
 SCOPES = tuple(scope for scope in LEVELS if scope != "none")
@@ -43,6 +43,7 @@ class Settings:
     hosts: list[str] = field(default_factory=list)
     origins: list[str] = field(default_factory=list)
     proxy_headers: list[str] = field(default_factory=list)
+    metrics: str = "token"  # or "open": /metrics needs no token
     tokens: list[Token] = field(default_factory=list)
     learners: list[tuple[str, Any]] = field(default_factory=list)  # name and configuration
     upstreams: dict[str, Any] = field(default_factory=dict)  # upstreams of the proxy, by name
@@ -99,6 +100,7 @@ class _Reader:
         found.durability = self.one_of(
             "server.durability", server.get("durability", "full"), ("full", "process")
         )
+        found.metrics = self.one_of("server.metrics", server.get("metrics", "token"), ("token", "open"))
         for key in ("hosts", "origins", "proxy_headers"):
             setattr(found, key, self.texts(f"server.{key}", server.get(key, [])))
         for address in found.proxy_headers:

@@ -128,7 +128,7 @@ async def serve(
     options.standby = not settings.store.startswith("sqlite:")
     service = Service(opener(settings.store), options)
     hosts = [*settings.hosts, settings.host] if settings.host not in ("0.0.0.0", "::") else settings.hosts
-    auth = Auth(settings.tokens, hosts, settings.origins)
+    auth = Auth(settings.tokens, hosts, settings.origins, settings.metrics == "open")
     closers: list[Callable[[], Awaitable[Any]]] = []
     try:
         await service.start(lambda: settle(service, settings.learners, settings.file))

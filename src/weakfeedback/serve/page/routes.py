@@ -338,7 +338,8 @@ class Page:
         if request.method == "GET":
             after = _inside(request.query_params.get("next", "/"))
             return self.render(request, "login.html", wrong=False, next=after)
-        body = await read_body(request.receive, request.scope["weakfeedback.headers"], 4096)
+        headers = request.scope["weakfeedback.headers"]
+        body = await read_body(request.receive, headers, 4096)
         try:
             form = parse_qs(body.decode("latin-1"), max_num_fields=4, keep_blank_values=True)
         except ValueError:
@@ -347,7 +348,7 @@ class Page:
         after = _inside(form.get("next", ["/"])[0])
         value = self.auth.session(token) if token else None
         if value is None:
-            await self.auth._fail(request.scope)
+            await self.auth.fail(request.scope, headers)
             return self.render(request, "login.html", 401, wrong=True, next=after)
         answer = RedirectResponse(after, 303)
         secure = (request.url.hostname or "") not in LOOPBACK

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from weakfeedback.serve.proxy.prices import Mean, Tokens
+from weakfeedback.serve.proxy.prices import PER_TOKEN, Mean, Tokens
 from weakfeedback.serve.proxy.settings import ProxySettings
+
+OVERHEAD = 100  # tokens around the messages of a request, more or less
 
 
 class Watch(Protocol):
@@ -40,6 +43,8 @@ class StageAccount:
     seconds: Mean = field(default_factory=Mean)
     first_token: Mean = field(default_factory=Mean)
     made: Mean = field(default_factory=Mean)  # output tokens per answer
+    characters: int = 0  # sent with the calls whose input was reported
+    reported: int = 0  # input of these calls
 
     def summary(self) -> dict[str, Any]:
         """Return the account as plain data."""
@@ -72,8 +77,9 @@ class Account:
         first: float | None,
         tokens: Tokens | None,
         cost: float,
+        characters: int | None = None,
     ) -> None:
-        """Count one call of a stage, whatever its outcome."""
+        """Count one call of a stage, whatever its outcome; ``characters`` were sent, None if they are not all."""
         account = self.stages[stage]
         account.calls += 1
         account.outcomes[outcome] += 1
@@ -84,6 +90,9 @@ class Account:
             account.cached += tokens.cached
             account.output += tokens.output
             account.estimated += tokens.estimated
+            if characters is not None and not tokens.estimated:
+                account.characters += characters
+                account.reported += tokens.input
         if outcome == "ok":
             account.seconds.add(seconds)
             if tokens is not None:
@@ -95,20 +104,29 @@ class Account:
         """Count an attempt that failed and was repeated."""
         self.stages[stage].outcomes[outcome] += 1
 
-    def answered(self, stage: int, tokens: Tokens, costs: dict[int, float]) -> None:
+    def answered(
+        self, stage: int, tokens: Tokens, costs: dict[int, float], characters: int | None = None
+    ) -> None:
         """Count an answered request; the cost of the baseline is known if it was called."""
         self.requests += 1
         self.stages[stage].answers += 1
         at = self._settings.baseline
-        self.baseline += costs[at] if at in costs else self._estimate(tokens)
+        self.baseline += costs[at] if at in costs else self._estimate(tokens.input, characters)
 
-    def _estimate(self, tokens: Tokens) -> float:
-        """Estimate the cost of the baseline from these input tokens and its mean output and seconds."""
+    def _estimate(self, given: int, characters: int | None) -> float:
+        """Estimate the cost of the baseline from the input that another model claims, and its mean output and seconds.
+
+        A claim of more than twice what the baseline would have counted for these characters is not believed.
+        """
         at = self._settings.baseline
         settings, account = self._settings.stages[at], self.stages[at]
         made = account.made.mean if account.made.count else settings.expect.output
         seconds = account.seconds.mean if account.seconds.count else settings.seconds
-        price = settings.price.of(Tokens(tokens.input, 0, 0)) + made * settings.price.output / 1e6
+        if characters is not None:
+            share = account.reported / account.characters if account.characters else 1.0 / PER_TOKEN
+            own = math.ceil(characters * share)
+            given = own if given > 2 * own + OVERHEAD else given
+        price = settings.price.of(Tokens(given, 0, 0)) + made * settings.price.output / 1e6
         return price + seconds * self._settings.waiting_price
 
     def summary(self) -> dict[str, Any]:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from time import monotonic
 from typing import Any, Protocol
 
 from weakfeedback.serve.proxy.accounts import Account, Watch
 from weakfeedback.serve.proxy.answers import Answer, answer_of
-from weakfeedback.serve.proxy.prices import PriceWatch, Tokens, estimated_tokens, tokens_of
-from weakfeedback.serve.proxy.request import Asked
+from weakfeedback.serve.proxy.prices import PriceWatch, Tokens, estimated_tokens, is_beyond, tokens_of
+from weakfeedback.serve.proxy.request import Asked, has_images
+from weakfeedback.serve.proxy.settings import ProxySettings
 from weakfeedback.serve.proxy.stream import Assembly, BrokenStream
 from weakfeedback.serve.proxy.upstream import Events, UpstreamFailed
 
+log = logging.getLogger("weakfeedback.serve")
 CHAT = "/chat/completions"
+REFUSALS = {
+    "401": "its key is wrong or has expired",
+    "403": "its key does not allow this model",
+    "404": "there is no such model or address",
+}
 
 
 class Server(Protocol):
@@ -35,6 +43,31 @@ class Books:
 
     def __init__(self, account: Account, prices: PriceWatch, watch: Watch | None) -> None:
         self.account, self.prices, self.watch = account, prices, watch
+        self._refused: dict[int, str] = {}  # stages whose upstream refuses them, and its status
+        self._beyond: set[int] = set()  # stages that have claimed more tokens than the texts can have
+
+    def note(self, outcome: str, stage: int, settings: ProxySettings) -> None:
+        """Say in the log, once, that an upstream refuses a stage, and that it answers again."""
+        chosen, known = settings.stages[stage], self._refused.get(stage)
+        who = f"learner {settings.name}: upstream {chosen.upstream}"
+        if outcome in REFUSALS and known != outcome:
+            self._refused[stage] = outcome
+            words = (
+                f"{who} answers {outcome} for {chosen.name}: {REFUSALS[outcome]}; other stages answer instead"
+            )
+            log.warning("%s", words)
+        elif outcome == "ok" and known is not None:
+            del self._refused[stage]
+            log.warning("%s", f"{who} answers for {chosen.name} again")
+
+    def doubt(self, tokens: Tokens, stage: int, settings: ProxySettings) -> None:
+        """Say in the log, once, that an upstream claims more tokens than the texts can have."""
+        if stage not in self._beyond:
+            self._beyond.add(stage)
+            chosen = settings.stages[stage]
+            words = f"claims {tokens.input} tokens in and {tokens.output} out for {chosen.name}"
+            who = f"learner {settings.name}: upstream {chosen.upstream}"
+            log.warning("%s", f"{who} {words}, far beyond the texts; such calls are estimated")
 
 
 class Call:
@@ -74,9 +107,9 @@ class Call:
         except BaseException:
             self.end("cancelled")
             raise
-        self.tokens = tokens_of(found.get("usage"))
+        made = len(self.answer.text) + sum(len(name) + len(given) for name, given in self.answer.tools)
+        self.tokens = self._believed(tokens_of(found.get("usage")), made)
         if self.tokens is None:
-            made = len(self.answer.text) + sum(len(name) + len(given) for name, given in self.answer.tools)
             self.tokens = estimated_tokens(self.asked.characters, made)
         self.completion = found
         self.end("ok")
@@ -105,7 +138,7 @@ class Call:
             async for data, chunk in events:
                 if chunk is not None:
                     assembly.take(chunk)
-                    self.tokens = assembly.tokens
+                    self.tokens = self._believed(assembly.tokens, assembly.characters)
                 elif not assembly.finished:
                     raise BrokenStream("the upstream ended its answer without a finish reason")
                 else:
@@ -120,6 +153,18 @@ class Call:
         finally:
             self.end("cancelled")
             await events.aclose()
+
+    def _believed(self, tokens: Tokens | None, made: int) -> Tokens | None:
+        """Return the tokens that an upstream reports, or an estimate if they are far beyond the characters."""
+        if tokens is None or self.characters is None or not is_beyond(tokens, self.characters, made):
+            return tokens
+        self._books.doubt(tokens, self.stage, self.asked.settings)
+        return estimated_tokens(self.characters, made)
+
+    @property
+    def characters(self) -> int | None:
+        """Return the number of characters sent, None if there is more than text."""
+        return None if has_images(self.asked.body["messages"]) else self.asked.characters
 
     def _failed_once(self, outcome: str) -> None:
         self._books.account.repeated(self.stage, outcome)
@@ -148,7 +193,8 @@ class Call:
         books = self._books
         if outcome == "ok":
             books.prices.add(self.stage, self.cost)
-        books.account.called(self.stage, outcome, seconds, self._first, tokens, self.cost)
+        books.note(outcome, self.stage, self.asked.settings)
+        books.account.called(self.stage, outcome, seconds, self._first, tokens, self.cost, self.characters)
         if books.watch is not None:
             name, stage = self.asked.settings.name, self.settings.name
             books.watch.called(name, stage, outcome, seconds, self._first, tokens)

@@ -50,6 +50,7 @@ class Round:
         self.path: list[int] = []  # the stages tried; the last one answered
         self.learning = True
         self.spoilt = False  # nothing can be learned from it
+        self.skipped = False  # a stage that should have been called costs too much
         self.compared = False
         self.delivered: int | None = None  # the stage whose answer the client has
 
@@ -120,8 +121,8 @@ class Proxy:
 
     async def drain(self) -> None:
         """Wait for all comparisons and bookings in progress."""
-        while self._background:
-            await asyncio.gather(*self._background, return_exceptions=True)
+        while self._background:  # gather() of what is done does not let the loop run, from Python 3.12 on
+            await asyncio.wait(self._background)
 
     async def close(self, seconds: float = 5.0) -> None:
         """Finish what is in progress, within a time limit, and close all connections."""
@@ -235,6 +236,9 @@ class Proxy:
         if ruling.open:
             self._under_way.add((settings.name, ruling.id))
         round.compared = len(ruling.call) > 1 and not ruling.repeated
+        dropped = self._books[settings.name].prices.dropped
+        if dropped and not dropped.keys().isdisjoint(ruling.call):
+            round.chosen, round.compared, round.skipped = self._able(asked, ruling.answer), False, True
         return None
 
     def _ended(self, round: Round) -> None:
@@ -269,11 +273,13 @@ class Proxy:
             return settings.fallback
 
     def _able(self, asked: Asked, stage: int) -> int:
-        """Return the stage if it can read the request, otherwise the nearest later one that can."""
-        if asked.forced is not None or not has_images(asked.body["messages"]):
+        """Return the stage if it can read the request and is worth its price, otherwise the nearest later one."""
+        if asked.forced is not None:
             return stage
-        stages = asked.settings.stages
-        return next((k for k in range(stage, len(stages)) if stages[k].images), stage)
+        stages, dropped = asked.settings.stages, self._books[asked.settings.name].prices.dropped
+        images = has_images(asked.body["messages"])
+        later = range(stage, len(stages))
+        return next((k for k in later if k not in dropped and (stages[k].images or not images)), stage)
 
     def _call(self, round: Round, stage: int) -> Call:
         settings = round.asked.settings
@@ -469,10 +475,12 @@ class Proxy:
             return
         books = self._books[settings.name]
         tokens = round.calls[stage].tokens or Tokens()
-        books.account.answered(stage, tokens, {k: call.cost for k, call in round.calls.items() if call.ended})
-        if len(round.path) > 1 or round.spoilt:
+        costs = {k: call.cost for k, call in round.calls.items() if call.ended}
+        books.account.answered(stage, tokens, costs, round.calls[stage].characters)
+        if len(round.path) > 1 or round.spoilt or round.skipped:
             books.account.fallbacks += len(round.path) > 1
-            self._abandon(round, "failed" if round.spoilt else "fallback", book=True)
+            reason = "failed" if round.spoilt else "fallback" if len(round.path) > 1 else "too dear"
+            self._abandon(round, reason, book=True)
         elif round.partition is None and round.ruling is not None and round.ruling.open:
             books.account.compared += bool(round.others)
             self._comparing += 1
@@ -481,7 +489,13 @@ class Proxy:
             self._spawn(self._tell_last(round, stage))
         elif round.ruling is None or round.ruling.repeated:
             self._spawn(self._book(round, stage))
+        before = set(books.prices.dropped)
         prices = books.prices.look()
+        for k in sorted(set(books.prices.dropped) - before):
+            words = (
+                f"{settings.stages[k].name} costs {books.prices.seen[k]:.4g} a call, more than a later stage"
+            )
+            log.warning("%s", f"learner {settings.name}: {words}, and is not called for an hour")
         if prices is not None:
             self._spawn(self._recost(settings.name, prices))
 

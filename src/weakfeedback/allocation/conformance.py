@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.allocation.world import AllocationWorld, reaches
-from weakfeedback.typing import AllocationPolicy, Problem, Rng
+from weakfeedback.contract.typing import AllocationPolicy, Problem, Rng
 
 # A recorded row: Q, the optimal value, whether outcomes are rewards, then mu, theta and the outcomes of K arms.
 HEAD = 3

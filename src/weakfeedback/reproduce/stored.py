@@ -29,7 +29,7 @@ class NotAReproduction(ValueError):
 
 
 @dataclass(frozen=True)
-class Note:
+class Manifest:
     """What was requested of a finished reproduction, and what could not be run.
 
     ``keys`` holds by experiment the digest of its results, ``skipped`` the reason why there are none, ``data`` by
@@ -56,7 +56,7 @@ class Note:
         write_atomically(folder / NOTE, lambda part: part.write_text(text))
 
     @classmethod
-    def read(cls, folder: Path) -> Note:
+    def read(cls, folder: Path) -> Manifest:
         """Read what ``write`` wrote."""
         try:
             kept = json.loads((folder / NOTE).read_bytes())
@@ -91,7 +91,7 @@ class Note:
         )
 
 
-class Kept(Mapping[str, Results]):
+class StoredResults(Mapping[str, Results]):
     """The results of a reproduction by experiment id, read from disk on demand; the latest stay in memory."""
 
     def __init__(self, folder: Path, ids: Mapping[str, Any], data: Any = None) -> None:

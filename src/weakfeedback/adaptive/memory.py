@@ -27,7 +27,7 @@ NEWTON_STEPS = 200
 CLOSE = 1e-8  # a fit has converged when g' Q g, the squared step in standard deviations, is at most this
 
 
-class KeptRounds:
+class RoundMemory:
     """The last rounds, and K - 1 regressions on the state after a stage. Not a policy: a base class of policies.
 
     The state after stage k is phi = (1, u_k, u_k^2 - .33, a, a u_k, u_{k-1}, e u_{k-1}): u is 2 * rank - 1 of a score

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.decisions import checked_bool
-from weakfeedback.typing import AdaptivePolicy, Problem, Rng
+from weakfeedback.contract.decisions import checked_bool
+from weakfeedback.contract.typing import AdaptivePolicy, Problem, Rng
 
 
 class Script:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.contract.typing import ContextualPolicy, Rng
 from weakfeedback.kernels.loops import disagreements
-from weakfeedback.typing import ContextualPolicy, Rng
 
 
 class Script:

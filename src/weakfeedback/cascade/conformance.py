@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.contract.typing import Policy, Problem, Rng
 from weakfeedback.kernels.loops import disagreements
-from weakfeedback.typing import Policy, Problem, Rng
 
 
 class Rows:

@@ -34,9 +34,9 @@ def checked_arm(policy: Any, value: Any, arms: int, method: str = "select") -> i
 
     >>> checked_arm("a policy", 2, 3)
     2
-    >>> checked_arm("a policy", 3, 3)
+    >>> checked_arm("a policy", 3, 3)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    weakfeedback.decisions.WrongDecision: impossible decision: it must be an arm from 0 to 2, got 3 from str.select()
+    weakfeedback.contract.decisions.WrongDecision: impossible decision: it must be an arm from 0 to 2, got 3 from ...
     """
     if type(value) is int and 0 <= value < arms:
         return value
@@ -51,7 +51,7 @@ def checked_bool(policy: Any, value: Any, method: str) -> bool:
 
     >>> checked_bool("a policy", 2, "go_on")
     Traceback (most recent call last):
-    weakfeedback.decisions.WrongDecision: impossible decision: it must be True or False, got 2 from str.go_on()
+    weakfeedback.contract.decisions.WrongDecision: impossible decision: it must be True or False, got 2 from str.go_on()
     """
     if type(value) is bool:
         return value

@@ -1,27 +1,42 @@
-"""All settings, and their policies by name."""
+"""All settings, and their policies by name; a setting is imported when it is first asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
-from weakfeedback.adaptive.setting import SETTING as ADAPTIVE
-from weakfeedback.allocation.setting import SETTING as ALLOCATION
-from weakfeedback.cascade.setting import SETTING as CASCADE
-from weakfeedback.contextual.setting import SETTING as CONTEXTUAL
-from weakfeedback.multiplayer.setting import SETTING as MULTIPLAYER
-from weakfeedback.routing.setting import SETTING as ROUTING
-from weakfeedback.setting import Setting, find_name
+from weakfeedback.settings.setting import Setting, find_name
 
-SETTINGS: dict[str, Setting] = {
-    setting.name: setting for setting in (CASCADE, CONTEXTUAL, ADAPTIVE, ROUTING, ALLOCATION, MULTIPLAYER)
-}
-POLICIES: dict[str, Mapping[str, type]] = {name: setting.policies for name, setting in SETTINGS.items()}
+NAMES = ("cascade", "contextual", "adaptive", "routing", "allocation", "multiplayer")
+T = TypeVar("T")
+
+
+class Loaded(Mapping[str, T]):
+    """Something of every setting by the setting's name."""
+
+    def __init__(self, of: Callable[[Setting], T]) -> None:
+        self._of = of
+
+    def __getitem__(self, name: str) -> T:
+        if name not in NAMES:
+            raise KeyError(name)
+        return self._of(importlib.import_module(f"weakfeedback.{name}.setting").SETTING)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(NAMES)
+
+    def __len__(self) -> int:
+        return len(NAMES)
+
+
+SETTINGS: Mapping[str, Setting] = Loaded(lambda setting: setting)
+POLICIES: Mapping[str, Mapping[str, type]] = Loaded(lambda setting: setting.policies)
 
 
 def setting_called(name: str) -> Setting:
     """Return a setting by its name; the case does not matter."""
-    return SETTINGS[find_name("setting", name, SETTINGS)]
+    return SETTINGS[find_name("setting", name, NAMES)]
 
 
 def canonical_name(setting: str, name: str) -> str:

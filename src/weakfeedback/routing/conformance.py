@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.cascade.rehearsal import Recorded, Rows
-from weakfeedback.typing import Rng, RoutingPolicy
+from weakfeedback.cascade.conformance import Recorded, Rows
+from weakfeedback.contract.typing import Rng, RoutingPolicy
 
 
 class Script(Rows):

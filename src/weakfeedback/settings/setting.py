@@ -1,7 +1,7 @@
 """What a setting is: its name, its policies, a small problem, its instances and the forms of its problems in a file.
 
-Each setting describes itself in its own ``setting.py``; `weakfeedback.catalog` collects them. A new policy needs its
-own file and one line in ``setting.py``. What the package must know about the policy is in its class:
+Each setting describes itself in its own ``setting.py``; `weakfeedback.settings.catalog` collects them. A new policy
+needs its own file and one line in ``setting.py``. What the package must know about the policy is in its class:
 
 ``in_short``
     What it is, in words that fit on one line of a terminal next to its name.

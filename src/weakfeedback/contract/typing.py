@@ -10,7 +10,7 @@ methods get a generator, used or not. Optional are
 ``sees_truth : bool``
     It is a comparator that sees which answers were right. Simulations only.
 ``in_short``, ``explained``, ``sample_options``, ``sample_problem``
-    Used by lists and checks, see `weakfeedback.setting`.
+    Used by lists and checks, see `weakfeedback.settings.setting`.
 """
 
 from typing import Any, Protocol, runtime_checkable

@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Turn:
+class InterruptSafeLock:
     """A lock around calls that is released after any exception, even one raised by a signal handler.
 
     A nested call (from a signal handler that runs in the middle of a call) would wait for itself or see a
