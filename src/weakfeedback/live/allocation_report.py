@@ -322,13 +322,14 @@ def _joint_beliefs(policy: Any, arms: int) -> tuple[np.ndarray, np.ndarray, np.n
 def _quantile(q: float, amounts: np.ndarray, probability: np.ndarray) -> float:
     """Return the quantile of a threshold: inside a piece from ``amounts[j, 0]`` to ``amounts[j, 1]`` it is uniform.
 
-    >>> _quantile(0.5, np.array([[0.1, 0.3], [np.inf, np.inf]]), np.array([0.8, 0.2]))
-    0.225
+    >>> _quantile(0.25, np.array([[0.0, 1.0], [np.inf, np.inf]]), np.array([0.5, 0.5]))
+    0.5
     """
-    up_to = np.cumsum(probability)
-    j = min(int(np.searchsorted(up_to, q)), probability.size - 1)
-    low, high = amounts[j].tolist()
-    return low if low == high else low + (high - low) * (q - up_to[j] + probability[j]) / probability[j]
+    before = np.cumsum(probability) - probability
+    j = int(np.searchsorted(before, q)) - 1
+    low, high = (float(end) for end in amounts[j])
+    inside = min(1.0, (q - float(before[j])) / float(probability[j]))
+    return low if low == high else low + (high - low) * inside
 
 
 def _mixture_quantile(q: float, weights: np.ndarray, a: float, b: np.ndarray) -> float:

@@ -210,9 +210,9 @@ def encode_fields(policy: Any) -> dict[str, Any]:
 def restore_fields(fresh: Any, fields: Any) -> Any:
     """Return a copy of the new policy ``fresh`` with the saved fields, each with the type it has in ``fresh``.
 
-    A field that was added to the policy since the save keeps its initial value, or gets the one in ``before``, with which
-    the policy goes on as it did when it was saved. Arrays of a policy that keeps its
-    history (``keeps_history = True``) may be longer, all by the same number of rows.
+    A field that was added to the policy since the save keeps its initial value, or gets the one in its ``before``, so
+    that the policy goes on as it did. Arrays of a policy that keeps its history (``keeps_history = True``) may be
+    longer, all by the same number of rows.
     """
     born = vars(fresh)
     if not isinstance(fields, dict) or not fields.keys() <= born.keys() or (born and not fields):

@@ -13,14 +13,12 @@ from weakfeedback.validate import MOST_ARMS, brief, limited, number
 MOST_LEVELS = 10**8  # products of two levels must be exact
 NODES = 3000  # nodes of the knapsack's search tree, before dynamic programming over the levels takes over
 LEAST = 1e-300  # smallest budget: a millionth of it is still a normal number
-WORTH, WORTH_BEFORE = (
-    1e-12,
-    1e-6,
-)  # an arm is probed only if its expected gain is larger; in the first edition
+WORTH = 1e-12  # an arm is probed only if its expected gain is larger
+WORTH_BEFORE = 1e-6  # ... in the first edition
 EDITION = 2  # of the rules; what was saved under the first ones goes on under them
 REST = 0.001 * (1.0 + SLACK)  # what the .999-quantile leaves; the slack settles exact ties
 LEVELS = 256  # maximum number of levels with zeros kept per arm
-MOSTLY = 0.9 * (1.0 - SLACK)  # of the .9-quantile, as the slack settles exact ties
+MOSTLY = 0.9 * (1.0 + SLACK)  # of the level up to which losses are padded
 MIDDLE = 0.5 * (1.0 + SLACK)  # of the median; the slack settles exact ties
 POOL = 30  # real-valued outcomes: the pooled prior weighs at most as much as this many outcomes of an arm
 
@@ -42,9 +40,9 @@ class CsbTs:
         a_i = e_i + 1 + floor((R - K) w_i / sum of w),   w_i = (median of theta_i) - e_i rounded up to a power of 2
 
     (rounded, so that amounts rarely change and few levels are kept), at least a quarter of an equal share of what is
-    left, (R - K) / 4K, so that no arm is searched more finely than the budget asks for. If the budget covers all thresholds, nothing is
-    lost; if it does not, bounds are found quickly. Otherwise every round draws (k_i, mu_i) for each arm; for rewards it
-    draws k_i twice and keeps the smaller. Then
+    left, (R - K) / 4K, so that no arm is searched more finely than the budget asks for. If the budget covers all
+    thresholds, nothing is lost; if it does not, bounds are found quickly. Otherwise every round draws (k_i, mu_i) for
+    each arm; for rewards it draws k_i twice and keeps the smaller. Then
 
         A_t = KP(mu, k, C),   a_i = k_i on A_t,   R = C - sum of a_i.
 
@@ -316,12 +314,12 @@ class CsbTs:
             if low <= high:
                 ends_at = (self.C + 2 - high, self.C + 2 - low) if self.reward else (low, high)
                 pieces.append((*ends_at, (high - low + 1) * each, zeros))
-            zeros += int(self.zeros[arm, s])
-        low, high, probability, zeros = (np.array(one) for one in zip(*sorted(pieces)))
-        amounts = np.column_stack((low, high)) * self.step
-        amounts[high > self.C] = math.inf
-        a = np.full(low.size, 1.0 + self.S[arm])
-        return amounts, probability, a, 1.0 + zeros + self.P[arm] - self.S[arm]
+            if s < self.used[arm]:
+                zeros += int(self.zeros[arm, s])
+        table = np.array(sorted(pieces))
+        amounts = np.where(table[:, :2] > self.C, math.inf, table[:, :2] * self.step)
+        a = np.full(len(pieces), 1.0 + self.S[arm])
+        return amounts, table[:, 2], a, 1.0 + table[:, 3] + self.P[arm] - self.S[arm]
 
 
 def default_step(budget, setting="loss"):
