@@ -309,7 +309,8 @@ def _joint_beliefs(policy: Any, arms: int) -> tuple[np.ndarray, np.ndarray, np.n
     means, intervals = np.full(arms, math.nan), np.full((arms, 2), math.nan)
     for i in range(arms):
         amounts, probability, a, b = policy.belief(i)
-        thresholds[i], *bounds[i] = (_quantile(q, amounts, probability) for q in (0.5, 0.025, 0.975))
+        step = getattr(policy, "step", 1.0)
+        thresholds[i], *bounds[i] = (_quantile(q, amounts, probability, step) for q in (0.5, 0.025, 0.975))
         if (a + b > 2.0).any():
             # There are few different laws of the mean: it depends on the threshold only through the zeros.
             zeros, place = np.unique(b, return_inverse=True)
@@ -319,17 +320,20 @@ def _joint_beliefs(policy: Any, arms: int) -> tuple[np.ndarray, np.ndarray, np.n
     return thresholds, bounds, means, intervals
 
 
-def _quantile(q: float, amounts: np.ndarray, probability: np.ndarray) -> float:
-    """Return the quantile of a threshold: inside a piece from ``amounts[j, 0]`` to ``amounts[j, 1]`` it is uniform.
+def _quantile(q: float, amounts: np.ndarray, probability: np.ndarray, step: float) -> float:
+    """Return the quantile of a threshold whose levels from ``amounts[j, 0]`` to ``amounts[j, 1]`` are equally likely.
 
-    >>> _quantile(0.25, np.array([[0.0, 1.0], [np.inf, np.inf]]), np.array([0.5, 0.5]))
+    >>> _quantile(0.3, np.array([[0.25, 1.0], [np.inf, np.inf]]), np.array([0.8, 0.2]), 0.25)
     0.5
     """
     before = np.cumsum(probability) - probability
     j = int(np.searchsorted(before, q)) - 1
     low, high = (float(end) for end in amounts[j])
-    inside = min(1.0, (q - float(before[j])) / float(probability[j]))
-    return low if low == high else low + (high - low) * inside
+    if low == high:
+        return low
+    levels = round((high - low) / step) + 1
+    inside = math.ceil((q - float(before[j])) / float(probability[j]) * levels * (1.0 - SLACK)) - 1
+    return (round(low / step) + min(inside, levels - 1)) * step
 
 
 def _mixture_quantile(q: float, weights: np.ndarray, a: float, b: np.ndarray) -> float:

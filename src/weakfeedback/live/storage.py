@@ -198,8 +198,10 @@ def encode_fields(policy: Any) -> dict[str, Any]:
                     f"the fields {other} and {name} of {type(policy).__name__} share memory, which no file can tell: "
                     "copy one of them"
                 )
-    encoded = {}
+    before, encoded = getattr(policy, "before", {}), {}
     for name, value in vars(policy).items():
+        if name in before and before[name] == value:
+            continue  # as in states from before the field was added
         try:
             encoded[name] = encode(value)
         except ValueError as error:
