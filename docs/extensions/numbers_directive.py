@@ -21,7 +21,7 @@ from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
 from weakfeedback.reproduce.registry import experiments, pattern
-from weakfeedback.reproduce.stored import Kept, NotAReproduction, Note, rows_of
+from weakfeedback.reproduce.stored import Manifest, NotAReproduction, StoredResults, rows_of
 
 MAKE = "make them with `make docs`, or with `weakfeedback reproduce --quick --out {}`"
 
@@ -174,10 +174,10 @@ def stored(folder):
     """Return the note and the results of the reproduction in a folder, read once."""
     if folder not in _read:
         try:
-            note = Note.read(Path(folder))
+            note = Manifest.read(Path(folder))
         except NotAReproduction as error:
             raise Absent(f"the docs show stored results, but {error}; {MAKE.format(folder)}") from None
-        _read[folder] = (note, Kept(Path(folder), note.keys))
+        _read[folder] = (note, StoredResults(Path(folder), note.keys))
     return _read[folder]
 
 

@@ -3,6 +3,10 @@
 import contextlib
 
 
+def core(thing):
+    return thing._core if hasattr(thing, "_game") else None
+
+
 def ledger(thing):
     """Its ids, open decisions and answers."""
     return thing._ledger
@@ -29,7 +33,7 @@ def next_id(thing):
 
 def decide(thing, *context):
     """Decide without waiting for a journal: the id, and what was decided."""
-    return thing._decide(*context)
+    return core(thing).decide(context) if core(thing) else thing._decide(*context)
 
 
 def counts(thing):
@@ -45,11 +49,11 @@ def prices(thing):
 
 
 def rng(thing):
-    return thing._rng
+    return core(thing).rng if core(thing) else thing._rng
 
 
 def set_rng(thing, rng):
-    thing._rng = rng
+    core(thing).rng = rng
 
 
 def seed(thing):
@@ -107,7 +111,7 @@ def last_seq(thing):
 
 def snapshot(thing):
     """Take a snapshot now."""
-    thing._journal.snapshot(thing)
+    thing._journal.snapshot(*(() if core(thing) else (thing,)))
 
 
 def kill(thing):
@@ -118,7 +122,7 @@ def kill(thing):
 def replace_snapshot(thing, replacement):
     """Let ``replacement(take)`` run whenever a snapshot is taken."""
     take = thing._journal.snapshot
-    thing._journal.snapshot = lambda live: replacement(lambda: take(live))
+    thing._journal.snapshot = lambda *live: replacement(lambda: take(*live))
 
 
 def replace_wait(thing, replacement):
@@ -129,14 +133,14 @@ def replace_wait(thing, replacement):
 
 def interrupt_commit(thing, call):
     """Let an exception come after a change is committed and before its event is queued."""
-    note = thing._journal.note
 
-    def interrupted(*row):
-        del thing._journal.note
-        thing._change.steps[-1] = (note, row)
+    def interrupted(row):
+        del thing._journal.put
+        if core(thing) is None:
+            thing._change.steps[-1] = (thing._journal.put, (row,))
         raise KeyboardInterrupt
 
-    thing._journal.note = interrupted
+    thing._journal.put = interrupted
     with contextlib.suppress(KeyboardInterrupt):
         call()
         raise AssertionError("the call was not interrupted")

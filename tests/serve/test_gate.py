@@ -15,7 +15,8 @@ from weakfeedback.serve import service as service_module
 from weakfeedback.serve.api import OPERATIONS
 from weakfeedback.serve.app import read_body
 from weakfeedback.serve.auth import Auth, Token
-from weakfeedback.serve.models import BODY_LIMIT, HEADER_LIMIT, Problem
+from weakfeedback.serve.limits import BODY_LIMIT, HEADER_LIMIT
+from weakfeedback.serve.models import Problem
 
 SECRETS = {scope: f"{scope}-token-0123456789" for scope in ("read", "use", "admin")}
 ORDER = ["none", "read", "use", "admin"]

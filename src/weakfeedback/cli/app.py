@@ -68,6 +68,7 @@ def start(
     Examples:
 
     weakfeedback demo
+    weakfeedback serve --demo
     weakfeedback list
     weakfeedback run experiment.toml --out results/first
     weakfeedback reproduce --quick

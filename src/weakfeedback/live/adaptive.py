@@ -298,7 +298,14 @@ class AdaptiveCascade(Cascade):
             self._proven = refuse_closeness(labels, self._compare)
         if last:
             self._check_last(before, told)
+        self._check_sum((*before.told, told))
         return self._asked(id, before, told)
+
+    def _check_sum(self, told: tuple[Told, ...]) -> None:
+        """Reject a cost that would overflow the sums, should the round stop here, before anything is changed."""
+        if told[-1].cost is not None:
+            costs = [price if one.cost is None else one.cost for one, price in zip(told, self._prices)]
+            self._counts.check_sum(sum(costs), self._last_paid(costs))
 
     def _check_last(self, before: Progress, told: Told) -> None:
         """Reject what the judge cannot use before anything is changed."""

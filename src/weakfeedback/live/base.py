@@ -332,11 +332,17 @@ class Live:
 
     # -- the journal
 
+    def _connect(self, sink: Any) -> None:
+        self._journal = self._log = sink
+
+    def _take_over(self, seed: int | None, every: int, kept: Any = None) -> None:
+        self._seed, self._every = seed, every
+        self._records = self._records if kept is None else kept
+
     def _noted(self, kind: str, id: int | None, body: dict[str, Any], ahead: int = 0) -> Step:
         """Return the step that queues an event for the journal, after ``ahead`` other events of the same change."""
         # anything that cannot be written is rejected here
-        row = self._log.prepare(kind, body, id, ahead=ahead)
-        return self._journal.note, (row, body.get("digest"))
+        return self._journal.put, (self._journal.prepare(kind, id, body, ahead),)
 
     def _acknowledge(self, call: Any = None) -> None:
         """Wait until the journal has everything done so far; the caller must not hold the lock.

@@ -26,6 +26,7 @@ from weakfeedback.validate import brief
 PENDING_LIMIT = 10_000  # maximum number of decisions waiting for feedback
 REMEMBERED = 10_000  # answers that are remembered individually
 GAP = 2**36  # maximum random gap before fresh ids
+ALONE = 100  # decisions that await no answer and can still be cancelled
 RUNS = 10_000  # intervals of ids that are remembered as answered, after the content of their answers is forgotten
 VAGUE = "?"  # prefix of the digest of content that cannot be distinguished from other content of its kind
 
@@ -68,6 +69,9 @@ class Ledger:
         self.gap = 0  # ids to skip before the next decision
         self.rounds = 0  # answers accepted so far
         self.waiting: dict[int, Any] = {}  # pending decisions: id -> what was decided, ids increasing
+        self.alone: OrderedDict[int, Any] = (
+            OrderedDict()
+        )  # decisions that await no answer, and can still be cancelled
         # A plain dict would search for its oldest entry among all deleted ones.
         # id -> its digest or, while no state was taken, the content if that is short; the oldest answer first
         self._answered: OrderedDict[int, Content] = OrderedDict()
@@ -114,6 +118,13 @@ class Ledger:
         """Record the next decision; the caller must hold the lock and have ensured that there is room."""
         self.waiting[id] = decided
         self.next, self.gap = id + 1, 0
+
+    def enter_alone(self, id: int, decided: Any) -> None:
+        """Record the next decision, which awaits no answer; the caller must hold the lock."""
+        self.skip_to(id + 1)
+        self.alone[id] = decided
+        while len(self.alone) > ALONE:
+            self.alone.popitem(last=False)
 
     def decided(self, id: int) -> Any:
         """Return what was decided under a pending id."""
@@ -180,6 +191,7 @@ class Ledger:
     def drop(self, id: int) -> None:
         """Cancel a decision that is pending; the caller must hold the lock."""
         self.waiting.pop(id, None)  # an id that is neither pending nor answered was cancelled
+        self.alone.pop(id, None)
 
     def leap(self) -> None:
         """Skip a random number of ids, to issue none that another copy of the same state has issued."""

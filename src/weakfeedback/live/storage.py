@@ -138,6 +138,18 @@ def require(what: str, value: Any, keys: Mapping[str, type | tuple[type, ...]]) 
             raise StateError(f"{key} of the {what} is of the wrong type: {value[key]!r:.60}")
 
 
+def encoded_counts(counts: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return these fields of counts as JSON data."""
+    return {name: encode(getattr(counts, name)) for name in names}
+
+
+def restored_counts(state: Any, fresh: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `encoded_counts` was given, with the types of ``fresh``, or raise `StateError`."""
+    if not isinstance(state, dict) or set(state) != set(fresh):
+        raise StateError(f"the counts must hold exactly: {', '.join(fresh)}")
+    return {name: restored(name, born, state[name]) for name, born in fresh.items()}
+
+
 def count_of(body: Any, key: str) -> int:
     """Return the length of a list in a state; raise `StateError` if there is no such list."""
     value = body.get(key) if isinstance(body, dict) else None

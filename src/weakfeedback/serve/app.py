@@ -17,7 +17,8 @@ from starlette.routing import BaseRoute, Route
 
 from weakfeedback.serve.api import JSON, OPERATIONS, PROBLEM, Answer, Call, Operation
 from weakfeedback.serve.auth import Auth
-from weakfeedback.serve.models import BODY_LIMIT, HEADER_LIMIT, IN_FLIGHT_LIMIT, Problem
+from weakfeedback.serve.limits import BODY_LIMIT, HEADER_LIMIT, IN_FLIGHT_LIMIT
+from weakfeedback.serve.models import Problem
 from weakfeedback.serve.service import Service
 
 log = logging.getLogger("weakfeedback.serve")

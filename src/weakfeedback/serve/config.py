@@ -16,7 +16,8 @@ from pydantic import ValidationError
 
 from weakfeedback.journal import Store, open_store
 from weakfeedback.serve.auth import LEVELS, LOOPBACK, SHORTEST, Token
-from weakfeedback.serve.models import CONFIG, NAME, Problem
+from weakfeedback.serve.limits import NAME, is_name
+from weakfeedback.serve.models import CONFIG, Problem
 
 FILE = "weakfeedback.toml"
 STORE = "sqlite:///weakfeedback.db"
@@ -234,13 +235,6 @@ def _model_of(kind: Any) -> list[str]:
         if kind in (model.model_fields["kind"].annotation.__args__):  # type: ignore[union-attr]
             return list(model.model_fields)
     return []
-
-
-def is_name(name: Any) -> bool:
-    """Whether this is a valid name of a learner."""
-    import re
-
-    return isinstance(name, str) and re.match(NAME, name) is not None
 
 
 def check_store(address: str) -> None:

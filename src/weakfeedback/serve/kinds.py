@@ -19,7 +19,8 @@ from weakfeedback.live.report import plain
 from weakfeedback.live.router import Router
 from weakfeedback.live.staged import Staged, arm_of
 from weakfeedback.live.stopping import alone
-from weakfeedback.serve.models import STAGES_LIMIT, CalibrateRequest, FeedbackRequest, Problem, TellRequest
+from weakfeedback.serve.limits import STAGES_LIMIT
+from weakfeedback.serve.models import CalibrateRequest, FeedbackRequest, Problem, TellRequest
 from weakfeedback.serve.outputs import Comparator, digest_of
 
 ASIDE = {"id", "dry_run"}  # fields of a feedback that are not content
@@ -507,14 +508,16 @@ class AllocationKind(Kind):
     """A budget over arms."""
 
     name = "allocation"
-    live = Allocator
+    live = Allocator  # type: ignore[assignment]
     _parts = "arms"
 
     def make(self, seed: int, compiled: bool) -> Live:
         config = self.config
         policy = {} if config.policy is None else {"policy": config.policy}
         options = {**policy, **_options(config.options), "seed": seed, "compiled": compiled, "remember": 0}
-        return Allocator(self.names, config.budget, setting=config.setting, **options)
+        made: Any = Allocator(self.names, config.budget, setting=config.setting, **options)
+        found: Live = made
+        return found
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         return {"allocation": dict(zip(self.names, body["allocation"]))}
@@ -537,12 +540,9 @@ class AllocationKind(Kind):
         return digest_of(seen)
 
     def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
-        from weakfeedback.live.allocator import AllocationRecord, seen_values
-        from weakfeedback.live.labels import freeze
-
+        game = live._game
         try:
-            seen = freeze(seen_values(given.observed, len(self.names), live._names))
-            live._learn([AllocationRecord(id, digest, seen)])
+            live._core.learn([game.record(id, None, game.seen(given.observed), (), digest)])
         except ValueError as error:
             raise Problem("wrong_outputs", str(error), field="observed") from None
 

@@ -115,7 +115,9 @@ class Metrics:
             f"{PREFIX}oldest_pending_seconds", "Age of the oldest.", labels=["learner"]
         )
         step = GaugeMetricFamily(
-            f"{PREFIX}step_seconds", "What a step takes, on average.", labels=["learner"]
+            f"{PREFIX}step_seconds",
+            "What a step of the heaviest kind takes, per decision or row.",
+            labels=["learner"],
         )
         share = GaugeMetricFamily(
             f"{PREFIX}disagreement_share", "How often two stages differed.", labels=["learner", "pair"]

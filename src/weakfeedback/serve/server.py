@@ -18,7 +18,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.config import Settings, opener, settle
-from weakfeedback.serve.models import HEADER_LIMIT, Problem
+from weakfeedback.serve.limits import HEADER_LIMIT
+from weakfeedback.serve.models import Problem
 from weakfeedback.serve.page.routes import page_of
 from weakfeedback.serve.service import Options, Service
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from weakfeedback.journal.events import Event
 from weakfeedback.serve.drift import Drift
-from weakfeedback.serve.series import Series
+from weakfeedback.serve.series import Series, added, total
 
 RECENT = 20  # decisions
 CHANGES = 100  # of prices that are kept
@@ -105,7 +105,7 @@ class Watch:
         read, noted = self.series.read(start, end, step), self.noted.read(start, end, step)
         for name, values in noted["columns"].items():
             known = read["columns"].get(name)
-            read["columns"][name] = values if known is None else [a + b for a, b in zip(known, values)]
+            read["columns"][name] = values if known is None else list(map(added, known, values))
         return read
 
     def ages(self, now: int) -> list[float]:
@@ -121,8 +121,8 @@ class Watch:
         self.decided += 1
         if "allocation" in body:
             for k, amount in enumerate(body["allocation"]):
-                row[place[f"given_{k}"]] += amount
-                self.given[k] += amount
+                row[place[f"given_{k}"]] = added(row[place[f"given_{k}"]], amount)
+                self.given[k] = added(self.given[k], amount)
             self._opened(event, None, None)
             return
         stage = body["answer"] if "call" in body else body["stage"]
@@ -130,7 +130,7 @@ class Watch:
         self.stops[stage] += 1
         called = body.get("call")
         if called is not None:  # a router spends its money with the decision
-            self._pay(row, sum(self.costs[k] for k in called), self.costs[self.baseline])
+            self._pay(row, total(self.costs[k] for k in called), self.costs[self.baseline])
             if len(called) == 1:  # nothing to compare, nothing to wait for
                 self._remember(event, stage, called, "done")
                 return
@@ -167,11 +167,11 @@ class Watch:
             for k, seen in enumerate(body["observed"]):
                 if seen > 0.0:
                     row[place[f"seen_{k}"]] += 1
-                    row[place[f"observed_{k}"]] += seen
+                    row[place[f"observed_{k}"]] = added(row[place[f"observed_{k}"]], seen)
             return
         if called is None:
             paid = body.get("costs")
-            spent = sum(self.costs[: stage + 1]) if paid is None else sum(paid)
+            spent = total(self.costs[: stage + 1]) if paid is None else total(paid)
             self._pay(row, spent, self._alone(stage, paid))
             called = range(stage + 1)
         self._compare(event.at, called, body.get("differ", ()))
@@ -181,7 +181,7 @@ class Watch:
         self._count_end(event, word)
         wasted = event.body.get("cost", 0.0)
         self.series.add(event.at, "wasted", wasted)
-        self.wasted += wasted
+        self.wasted = added(self.wasted, wasted)
         self._remembered(event.decision, state=word, ended=event.at)
 
     def _serve(self, event: Event) -> None:
@@ -222,10 +222,11 @@ class Watch:
         return None if event.decision is None else self.open.pop(event.decision, None)
 
     def _pay(self, row: list[float], spent: float, alone: float) -> None:
-        row[self._spent] += spent
-        row[self._spent + 1] += alone - spent
-        self.spent += spent
-        self.saved += alone - spent
+        place, saved = self._spent, added(alone, -spent)
+        row[place] = added(row[place], spent)
+        row[place + 1] = added(row[place + 1], saved)
+        self.spent = added(self.spent, spent)
+        self.saved = added(self.saved, saved)
 
     def _alone(self, stage: int, paid: Sequence[float] | None) -> float:
         """Return what the baseline alone would have cost; if it was called, what was paid for it."""

@@ -47,6 +47,18 @@ class Policies(Mapping[str, type]):
     def __len__(self) -> int:
         return len(self._places)
 
+    @property
+    def classes(self) -> dict[str, str]:
+        """The names of the classes, each with the first name of its policy: what the setting's package exports."""
+        found = {place.partition(":")[2]: name for name, place in reversed(self._places.items())}
+        return dict(sorted(found.items()))
+
+    def export(self, package: str, name: str) -> type:
+        """Return the class called ``name``, for a package that exports the policies by ``__getattr__``."""
+        if name not in self.classes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return self[self.classes[name]]
+
 
 @dataclass(frozen=True)
 class Form:
@@ -110,7 +122,7 @@ class Setting:
 
     name: str
     summary: str
-    policies: Mapping[str, type]
+    policies: Policies
     first: tuple[str, ...]
     arguments: Callable[[Any], tuple[Any, ...]]
     samples: Mapping[str, Callable[[], Any]]
