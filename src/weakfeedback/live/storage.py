@@ -210,9 +210,10 @@ def encode_fields(policy: Any) -> dict[str, Any]:
                     f"the fields {other} and {name} of {type(policy).__name__} share memory, which no file can tell: "
                     "copy one of them"
                 )
-    before, encoded = getattr(policy, "before", {}), {}
+    added: dict[str, Any] = getattr(policy, "before", {})
+    encoded = {}
     for name, value in vars(policy).items():
-        if name in before and before[name] == value:
+        if name in added and added[name] == value:
             continue  # as in states from before the field was added
         try:
             encoded[name] = encode(value)
