@@ -21,6 +21,7 @@ COOKIE = "weakfeedback"
 SESSION = 12 * 3600  # lifetime of a cookie, in seconds
 FAILURES, PERIOD, DELAY = 10, 60.0, 1.0  # this many failures within this time delay the next ones
 ADDRESSES = 10_000  # whose failures are counted
+WAITING = 500  # requests that wait at once for having failed
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 SAFE = ("GET", "HEAD", "OPTIONS")
 SINGLE = (b"host", b"authorization")  # headers of which a request must not have two
@@ -58,6 +59,7 @@ class Auth:
         self.origins = set(origins)
         self._key = secrets.token_bytes(32)
         self._failures: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        self._waiting = 0
 
     def check_single(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """Reject a request with two host names or two credentials: whoever stands in front may have read the other."""
@@ -126,7 +128,14 @@ class Auth:
         while len(self._failures) > ADDRESSES:
             self._failures.popitem(last=False)
         if count >= FAILURES:
-            await asyncio.sleep(DELAY)
+            if self._waiting >= WAITING:
+                raise Problem("too_many_requests", "too many requests have failed", retry_after=1)
+            scope.get("weakfeedback.step_aside", lambda: None)()
+            self._waiting += 1
+            try:
+                await asyncio.sleep(DELAY)
+            finally:
+                self._waiting -= 1
 
     # -- the page's cookie
 

@@ -14,7 +14,10 @@ AMOUNT_LIMIT = 1e15  # of money, budgets, scales and scores
 SMALLEST = 1e-15  # of what others are divided by
 TTL_LIMIT = 100 * 365.25 * 86_400  # seconds
 CONTEXT_LIMIT = 198  # numbers: they have n(n+3)/2 + 1 features, of which a policy takes 20,000
+MATRIX_LIMIT = 2**25  # numbers in the matrices of a contextual learner, one for each pair of stages
+HISTORY_LIMIT = 2**27  # numbers in the observations that it keeps
 KEEP_LIMIT = 1_000_000  # observations
+PAIRS_LIMIT = 100_000  # comparisons in a warm start, whose event is one text
 STAGES_LIMIT = 64
 TEXT_LIMIT = 64  # characters of the name of a stage, model or arm
 LABEL_LIMIT = 4096  # characters
@@ -48,6 +51,10 @@ LIMITS = {
     "error_cost": Limit("`1 / error_cost`, and the same of a budget or a scale", 1 / SMALLEST, "", "invalid"),
     "pending_ttl": Limit("`pending_ttl`", int(TTL_LIMIT), "seconds (100 years)", "invalid"),
     "context": Limit("a context", CONTEXT_LIMIT, "numbers", "invalid"),
+    "matrices": Limit(
+        "pairs of stages times (features of a context) squared", MATRIX_LIMIT, "", "wrong_context"
+    ),
+    "history": Limit("`keep` times features of a context", HISTORY_LIMIT, "", "wrong_context"),
     "keep": Limit("`keep` of a contextual learner", KEEP_LIMIT, "observations", "invalid"),
     "stages": Limit("stages, models or arms", STAGES_LIMIT, "", "too_many_stages"),
     "text": Limit("the name of one of them, printable", TEXT_LIMIT, "characters", "invalid"),
@@ -55,6 +62,7 @@ LIMITS = {
     "key": Limit("an idempotency key, printable ASCII", KEY_LIMIT, "characters", "key_too_long"),
     "reason": Limit("the reason of a cancellation", REASON_LIMIT, "characters", "invalid"),
     "batch": Limit("decisions or feedbacks in one request", BATCH_LIMIT, "", "too_many_items"),
+    "warm": Limit("rows of a warm start times pairs of stages", PAIRS_LIMIT, "", "too_many_items"),
     "pending": Limit("open decisions of a learner", PENDING_LIMIT, "", "too_many_pending"),
     "learners": Limit("learners", LEARNERS_LIMIT, "", "too_many_learners"),
     "in_flight": Limit("requests under way", IN_FLIGHT_LIMIT, "", "too_many_requests"),
