@@ -7,6 +7,7 @@ field. Nothing is written.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import warnings
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from weakfeedback import live as lives
 from weakfeedback._version import __version__
 from weakfeedback.journal import Event, JournalError, Snapshot, Store
 from weakfeedback.journal import Learner as Stored
-from weakfeedback.journal.recover import completed, differences
+from weakfeedback.journal.recover import differences, not_led_to
 from weakfeedback.live.base import Live
 from weakfeedback.live.journalled import made_again
 from weakfeedback.live.live import Live as NewLive
@@ -156,14 +157,15 @@ def _replay(store: Store, stored: Stored, floor: int, snapshots: list[Snapshot],
             )
         while waiting and waiting[0].seq == event.seq:
             snapshot = waiting.pop(0)
-            again = fold_of(store, stored, snapshot.body, snapshot.seq)
-            body = completed(snapshot.body, again.picture())
+            made = functools.cache(lambda one=snapshot: fold_of(store, stored, one.body, one.seq))
             for begun, _, fold in folds:
                 found.problems += [
                     f"{where}: snapshot {snapshot.seq} is not what the events from {begun} lead to: {words}"
-                    for words in differences(fold.picture(), body)[:1]
+                    for words in not_led_to(
+                        fold.picture(), snapshot.body, lambda made=made: made().picture()
+                    )[:1]
                 ]
-            folds.append((f"snapshot {snapshot.seq}", snapshot.package == __version__, again))
+            folds.append((f"snapshot {snapshot.seq}", snapshot.package == __version__, made()))
     if waiting:
         found.problems.append(f"{where}: snapshot {waiting[0].seq} belongs to no event")
     if not folds:
