@@ -130,13 +130,11 @@ def _replay(
             folds.append(("the beginning", package == __version__, make(event.body, 0, event.at)))
         while waiting and waiting[0].seq == event.seq:
             snapshot = waiting.pop(0)
-            made = functools.cache(lambda snapshot=snapshot: make(snapshot.body, snapshot.seq, None))
+            made = functools.cache(functools.partial(make, snapshot.body, snapshot.seq, None))
             for begun, _, fold in folds:
                 found.problems += [
                     f"{where}: snapshot {snapshot.seq} is not what the events from {begun} lead to: {words}"
-                    for words in not_led_to(
-                        fold.picture(), snapshot.body, lambda made=made: made().picture()
-                    )[:1]
+                    for words in not_led_to(fold.picture(), snapshot.body, made)[:1]
                 ]
             folds.append((f"snapshot {snapshot.seq}", snapshot.package == __version__, made()))
     if waiting:
@@ -151,9 +149,7 @@ def _replay(
             found.problems.append(f"{where}: from {begun} and from {other} other states come out: {words}")
 
 
-def not_led_to(
-    picture: dict[str, Any], body: dict[str, Any], again: Callable[[], dict[str, Any]]
-) -> list[str]:
+def not_led_to(picture: dict[str, Any], body: dict[str, Any], made: Callable[[], Any]) -> list[str]:
     """Return in which fields a snapshot differs from a picture, in words.
 
     A field that the snapshot does not have, because it is younger, is compared with what is ``made`` of the snapshot.

@@ -157,13 +157,11 @@ def _replay(store: Store, stored: Stored, floor: int, snapshots: list[Snapshot],
             )
         while waiting and waiting[0].seq == event.seq:
             snapshot = waiting.pop(0)
-            made = functools.cache(lambda one=snapshot: fold_of(store, stored, one.body, one.seq))
+            made = functools.cache(functools.partial(fold_of, store, stored, snapshot.body, snapshot.seq))
             for begun, _, fold in folds:
                 found.problems += [
                     f"{where}: snapshot {snapshot.seq} is not what the events from {begun} lead to: {words}"
-                    for words in not_led_to(
-                        fold.picture(), snapshot.body, lambda made=made: made().picture()
-                    )[:1]
+                    for words in not_led_to(fold.picture(), snapshot.body, made)[:1]
                 ]
             folds.append((f"snapshot {snapshot.seq}", snapshot.package == __version__, made()))
     if waiting:
