@@ -503,7 +503,7 @@ def radio(
     weakfeedback radio --players 6 --channels 10
     weakfeedback radio --players 2 --channels 4 --means 0.9 0.2 0.6 0.4 --json
     weakfeedback radio --players 3 --channels 5 --policy dlc --option epsilon=0.3
-    weakfeedback radio --players 6 --channels 10 --policy claims --join 2@5000 --leave 1@8000 --kill 0@9000 --lose 0.005
+    weakfeedback radio --policy claims --join 2@5000 --kill 0@9000 --lose .005
     """
     from weakfeedback.cli import radio as command
 
