@@ -1110,7 +1110,7 @@ class Service:
             "seq": learner.seq,
         }
         if learner.invoice.terms is not None:
-            told["proxy"] = learner.invoice.summary()
+            told["proxy"] = {**learner.invoice.summary(), "since": moment(learner.invoice.since or 0)}
             told |= {name: told["proxy"][name] for name in ("spent", "wasted", "saved")}
         watch: Any = learner.observers.get("watch")
         if watch is not None and watch.kind != "allocation":
