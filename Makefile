@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+PLAIN := $(VENV)/plain
 # the two medical data sets, where somebody has put them beside the project
 ifneq ($(wildcard ../shared/data/pima-indians-diabetes.csv),)
 export WEAKFEEDBACK_DATA ?= $(abspath ../shared/data)
@@ -27,23 +28,36 @@ help:
 	@echo "make lock        renew requirements.lock"
 	@echo "make release     the files of a release, in out/release, checked"
 
-$(READY): requirements.lock pyproject.toml
+# a virtual environment with a supported Python, and a word about it
+define make_venv
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
 	  { echo "weakfeedback needs Python 3.11 to 3.13; $(PYTHON) is `$(PYTHON) --version`. Try: make PYTHON=python3.12 ..." >&2; exit 2; }
-	@echo "installing into $(VENV) (once, about a minute)"
+	@echo "installing into $(VENV) with `$(PYTHON) --version` (once, about a minute)"
 	@$(PYTHON) -m venv $(VENV)
+endef
+
+$(READY): requirements.lock pyproject.toml
+	$(make_venv)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
+# the package and what it needs, without the tools to change it, in the locked versions
+$(PLAIN): requirements.lock pyproject.toml
+	$(make_venv)
+	@sed -e '/^ *--hash/d' -e 's/ \\$$//' requirements.lock > $(VENV)/constraints.txt
+	@{ $(BIN)/python -m pip install --disable-pip-version-check --constraint $(VENV)/constraints.txt --editable . && touch $@; } | \
+	  grep -oE '^(Collecting [^ ]*|Installing collected packages|Successfully installed)'; test -e $@
+
 setup: $(READY)
 	@echo "ready: $(BIN)/python, $(BIN)/weakfeedback"
 
-demo: $(READY)
+demo: $(if $(wildcard $(READY)),$(READY),$(PLAIN))
 	@$(BIN)/python -m weakfeedback demo --out out/demo
 	@echo "From now on: $(BIN)/weakfeedback list (or first '. $(BIN)/activate', then weakfeedback list)"
 
 lint: $(READY)
+	@echo "`$(BIN)/python --version` in $(VENV)"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy

@@ -21,7 +21,7 @@ start, cpu = time.perf_counter(), time.process_time()
 import weakfeedback
 imported = time.perf_counter() - start
 from weakfeedback import simulate
-from weakfeedback.catalog import SETTINGS
+from weakfeedback.settings.catalog import SETTINGS
 problem, policy = SETTINGS[sys.argv[1]].sample(sys.argv[2])
 simulate(problem, {"a": policy}, horizon=100, replications=1)
 told = {"import": imported, "wall": time.perf_counter() - start, "cpu": time.process_time() - cpu}

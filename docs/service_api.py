@@ -20,6 +20,9 @@ as RFC 9457 has them (`application/problem+json`): `type`, `title`, `status`, `d
 helps `field`. The routes of [the proxy](../howto/proxy.md) are there if a learner has upstream models; their requests,
 answers and errors have OpenAI's form.
 """
+LIMITED = """Numbers are finite, and within these limits. They are also in `/openapi.json`: `info.x-limits`, and
+`maximum` or `maxLength` of the fields. A learner made by an older version may lie beyond them: it is read with the
+nearest allowed number, and a warning in the log names it."""
 CLIENT = """
 ## The Python client
 
@@ -53,6 +56,9 @@ def written() -> str:
             if example:
                 lines += ["```json", json.dumps(example), "```", ""]
         lines += _fields(one["fields"])
+    lines += ["", "## Limits", "", LIMITED, "", "| | | beyond it |", "|---|---|---|"]
+    for one in made["info"]["x-limits"].values():
+        lines.append(f"| {one['what']} | {one['text']} | {PROBLEMS[one['code']][0]} `{one['code']}` |")
     lines += ["", "## Problems", "", "| code | status | |", "|---|---|---|"]
     lines += [f"| `{code}` | {status} | {title} |" for code, (status, title) in sorted(PROBLEMS.items())]
     return "\n".join(lines) + "\n" + CLIENT

@@ -23,7 +23,7 @@ import weakfeedback
 assert "site-packages" in str(pathlib.Path(weakfeedback.__file__))
 
 from weakfeedback import Cascade, simulate
-from weakfeedback.catalog import SETTINGS
+from weakfeedback.settings.catalog import SETTINGS
 for setting, name in (
     ("cascade", "USS-TS"), ("contextual", "USS-PD"), ("allocation", "CSB-SU"), ("multiplayer", "DLC-LIX")
 ):

@@ -3,7 +3,14 @@
 import pytest
 
 from weakfeedback.cascade import FixedArm, UssTs, UssUcb
-from weakfeedback.catalog import POLICIES, SETTINGS, make_policy, option_names, policy_class, policy_name
+from weakfeedback.settings.catalog import (
+    POLICIES,
+    SETTINGS,
+    make_policy,
+    option_names,
+    policy_class,
+    policy_name,
+)
 
 
 def test_names_are_matched_without_regard_to_case():

@@ -5,9 +5,9 @@ import pytest
 
 from weakfeedback.allocation import AllocationProblem, CsbSu
 from weakfeedback.cascade import CascadeProblem, UssTs
-from weakfeedback.catalog import POLICIES, SETTINGS
 from weakfeedback.checks import CHECKS, PolicyCheckError, check_policy
 from weakfeedback.checks.case import are_same, frozen
+from weakfeedback.settings.catalog import POLICIES, SETTINGS
 
 PROBLEM = CascadeProblem.bsc([0.4, 0.2, 0.1], costs=[0.05, 0.15, 0.4])
 ROUNDS = 300

@@ -8,10 +8,10 @@ import pytest
 
 from weakfeedback.allocation import CsbSu
 from weakfeedback.cascade import CascadeProblem, QUss, UssTs
-from weakfeedback.catalog import SETTINGS
 from weakfeedback.checks import CHECKS, PolicyCheckError, check_policy
 from weakfeedback.contextual import UssPd
 from weakfeedback.kernels.loops import disagreements
+from weakfeedback.settings.catalog import SETTINGS
 
 PROBLEM = CascadeProblem.bsc([0.4, 0.2, 0.1], costs=[0.05, 0.15, 0.4])
 CONTEXTUAL = SETTINGS["contextual"].default_problem()

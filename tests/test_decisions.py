@@ -8,12 +8,12 @@ import pytest
 from weakfeedback import simulate
 from weakfeedback.allocation import AllocationProblem
 from weakfeedback.cascade import CascadeProblem, FixedArm
-from weakfeedback.catalog import SETTINGS
 from weakfeedback.contextual import FixedArm as ContextualFixedArm
-from weakfeedback.decisions import WrongDecision, checked_allocation, checked_arm, checked_choice
+from weakfeedback.contract.decisions import WrongDecision, checked_allocation, checked_arm, checked_choice
 from weakfeedback.engine import replication
 from weakfeedback.engine.plan import InterpretedWarning
 from weakfeedback.multiplayer import MultiplayerProblem
+from weakfeedback.settings.catalog import SETTINGS
 
 CASCADE = CascadeProblem.bsc([0.4, 0.2, 0.1], costs=[0.05, 0.15, 0.4])
 ALLOCATION = AllocationProblem([0.9, 0.7], [0.5, 0.5], budget=1.0)

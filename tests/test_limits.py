@@ -10,9 +10,9 @@ from weakfeedback import Results, simulate
 from weakfeedback.allocation import AllocationProblem, knapsack
 from weakfeedback.allocation.theory import wait_multiple, wait_program, wait_same
 from weakfeedback.cascade import CascadeProblem, UssTs
-from weakfeedback.catalog import POLICIES, SETTINGS
 from weakfeedback.checks import PolicyCheckError, check_policy
 from weakfeedback.contextual import ContextualProblem, RealizableProblem
+from weakfeedback.settings.catalog import POLICIES, SETTINGS
 from weakfeedback.validate import brief, vector
 
 EXTREME = [5e-324, 1e-300, 1e300, 1e308, 2**31, 2**31 + 0.5, 2**62, 2**63, 2**64, 10**400, -(10**400), 1e-17]

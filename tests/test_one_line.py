@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.check_policy import missing
 
 import weakfeedback
+from weakfeedback.settings.catalog import SETTINGS
 
 ROOT = Path(__file__).parents[1]
 POLICY = '''"""Coin: stops at the first arm or at the last one, by a coin."""
@@ -111,7 +113,7 @@ cascade.save("coin.json")
 print(Cascade.load("coin.json", [abs, abs]).decide().id - answer.id)
 """
 CHECKS = """
-from weakfeedback.catalog import SETTINGS
+from weakfeedback.settings.catalog import SETTINGS
 from weakfeedback.checks import check_policy
 setting = SETTINGS["cascade"]
 print(check_policy(lambda problem: setting.make("Coin", problem, {}), setting.sample("coin")[0]))
@@ -122,6 +124,23 @@ sys.path.insert(0, "docs")
 from build import main
 for page in ("index", "made/cascade-coin"):
     assert main(["out", "--page", f"algorithms/{page}"]) == 0
+"""
+
+
+MISSING = """
+import sys
+sys.path.insert(0, "tests")
+from check_policy import missing
+from weakfeedback.settings.catalog import SETTINGS
+from weakfeedback.cascade import Coin
+assert Coin is SETTINGS["cascade"].policies["Coin"]
+print("\\n".join(missing(SETTINGS["cascade"], "Coin")))
+"""
+API = """
+import sys
+sys.path.insert(0, "docs")
+from build import main
+assert main(["out", "--page", "api/cascade"]) == 0
 """
 
 
@@ -154,9 +173,35 @@ def test_a_live_cascade_plays_explains_and_keeps_it_and_the_checks_take_it(house
     assert " 0 failed" in checked
 
 
+def test_the_package_exports_it_and_what_is_missing_is_said(house):
+    (house / "tests" / "reference").mkdir(parents=True)
+    (house / "docs" / "algorithms").mkdir(parents=True)
+    (house / "tests" / "evidence" / "stored").mkdir(parents=True)
+    (house / "tests" / "evidence" / "stored" / "simulated.json").write_text("{}")
+    (house / "CHANGELOG.md").write_text("")
+    shutil.copy(ROOT / "tests" / "check_policy.py", house / "tests")
+    words = start(house, MISSING).splitlines()
+    assert [line.partition(":")[0] for line in words] == [
+        "types", "twin", "mutants", "page", "changelog", "evidence",
+    ]  # fmt: skip
+    assert "from weakfeedback.cascade.policies.coin import Coin as Coin" in words[0]
+
+
+@pytest.mark.parametrize("name", ["USS-TS", "Pay-to-compare", "CSB-TS"])
+def test_nothing_is_missing_of_a_finished_policy(name):
+    (setting,) = (one for one in SETTINGS.values() if name in one.policies)
+    assert missing(setting, name) == []
+
+
 def test_the_documentation_has_a_page_of_it(house):
-    shutil.copytree(ROOT / "docs", house / "docs", ignore=shutil.ignore_patterns("made", "__pycache__"))
-    start(house, PAGES)
+    shutil.copytree(
+        ROOT / "docs",
+        house / "docs",
+        ignore=shutil.ignore_patterns("made", "__pycache__"),
+        dirs_exist_ok=True,
+    )
+    start(house, PAGES + API)
     pages = house / "out" / "algorithms"
+    assert "Stop at the first arm or at the last one" in (house / "out" / "api" / "cascade.html").read_text()
     assert "stops at the first arm or the last, by a coin" in (pages / "index.html").read_text()
     assert "Of the first arm." in (pages / "made" / "cascade-coin.html").read_text()

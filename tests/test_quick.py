@@ -7,6 +7,8 @@ import weakfeedback
 ROOT = Path(__file__).parents[1]
 # rooms whose tests stand elsewhere; the policy of the how-to is checked
 ELSEWHERE = {
+    "contract": "tests/test_decisions.py",
+    "settings": "tests/test_catalog.py",
     "checks": "tests/docs/test_snippets.py",
     "kernels": "tests/test_linalg.py",
     "reproduce": "tests/experiments/test_model.py",

@@ -17,6 +17,8 @@ SETTINGS = ("adaptive", "allocation", "cascade", "contextual", "multiplayer", "r
 # who must not know whom, directly
 FORBIDDEN = {
     **{one: {"catalog", "checks", "cli", "experiments", "live", "report", "reproduce", "thesis"} for one in SETTINGS},
+    "contract": {"engine", "settings", "live", *SETTINGS},
+    "settings": {"engine", "catalog", "live", *SETTINGS},
     "kernels": {"engine", "live", *SETTINGS},
     "engine": {"catalog", "checks", "cli", "experiments", "live", "report", "reproduce", "thesis", *SETTINGS},
     "journal": {"live", "engine", "catalog", "serve", *SETTINGS},
@@ -27,9 +29,14 @@ FORBIDDEN = {
 }  # fmt: skip
 
 
+# a module that is a room of its own: it collects what imports the rest of its package
+OWN = {("settings", "catalog"): "catalog"}
+
+
 def room_of(path, root):
     """The package or top-level module in which a file lies."""
-    return path.relative_to(root).parts[0].removesuffix(".py")
+    first, *rest = path.relative_to(root).with_suffix("").parts
+    return OWN.get((first, *rest[:1]), first)
 
 
 def imports(path, package):
@@ -41,7 +48,10 @@ def imports(path, package):
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             continue
-        yield from (name.split(".")[1:] for name in names if name.startswith(f"{package}."))
+        for name in names:
+            if name.startswith(f"{package}."):
+                first, *rest = name.split(".")[1:]
+                yield [OWN.get((first, *rest[:1]), first), *rest]
 
 
 @functools.cache

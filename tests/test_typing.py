@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import weakfeedback
-from weakfeedback import typing
 from weakfeedback.apps import radio
-from weakfeedback.catalog import SETTINGS
+from weakfeedback.contract import typing
+from weakfeedback.settings.catalog import SETTINGS
 
 ROOT = Path(__file__).parents[1]
 PROTOCOLS = {

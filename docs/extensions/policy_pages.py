@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sphinx.util.docutils import SphinxDirective
 
-from weakfeedback.catalog import SETTINGS
+from weakfeedback.settings.catalog import SETTINGS
 
 MADE = "made"
 PAGE = """---

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette without yellow: distinguishable for colour-blind readers and in print
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 STYLES = ("-", "--", "-.", ":")
+LIMIT_LOOK = ("#616e7c", "--")
 MOST_POINTS = 200  # maximum number of points of a curve: more cannot be seen
 LONGEST_LABEL, MOST_LABELS = 24, 15  # longer or more labels go to a legend below
+LIMIT = "limit c(P) log t"  # the lower bound of consistent policies, where a problem has one
+ABOVE = 1.25  # the limit is drawn up to this multiple of the highest curve
 
 
 class Measured(Protocol):
@@ -43,7 +46,19 @@ def curve_figure(results: Measured, measure: str = "regret", points: int = MOST_
         rows = rows.iloc[thinned(len(rows), points)]
         x = rows["round"].tolist()
         series.append({"name": policy, **{end: _shortened(rows[end]) for end in ("mean", "low", "high")}})
+    if measure == "regret":
+        series += _limit(results, x, float(curve["high"].max()))
     return {"kind": "curve", "x_title": "round", "y_title": measure, "x": x, "series": series}
+
+
+def _limit(results: Measured, x: list[int], highest: float) -> list[dict[str, Any]]:
+    """Return the line c(P) log t as a series, if the facts of the problem have c(P) and it can be seen."""
+    constant = getattr(results, "about", {}).get("facts", {}).get("limit", 0.0)
+    values = [constant * math.log(t) for t in x]
+    line = [_short(value) if value <= ABOVE * highest else None for value in values]
+    if not constant > 0.0 or len(line) - line.count(None) < 2:
+        return []
+    return [{"name": LIMIT, "mean": line, "low": line, "high": line, "look": LIMIT_LOOK}]
 
 
 def sweep_figure(
@@ -81,7 +96,7 @@ def plot_figure(figure: dict[str, Any], ax: Axes) -> Axes:
     ends = []
     x = figure["x"]
     for k, series in enumerate(figure["series"]):
-        colour, style = look(k)
+        colour, style = look_of(series, k)
         mean, low, high = (_filled(series[end]) for end in ("mean", "low", "high"))
         marker = "o" if figure["kind"] == "sweep" else None
         name = visible(series["name"])
@@ -111,6 +126,12 @@ def look(k: int) -> tuple[str, str]:
     """Return colour and line style of the k-th series."""
     turn, colour = divmod(k, len(COLOURS))
     return COLOURS[colour], STYLES[(turn + colour) % len(STYLES)]
+
+
+def look_of(series: Mapping[str, Any], k: int) -> tuple[str, str]:
+    """Return colour and line style of a series: its own, or those of its place."""
+    colour, style = series.get("look", look(k))
+    return str(colour), str(style)
 
 
 def _label_ends(ax: Axes, ends: list[tuple[Any, ...]]) -> None:

@@ -120,3 +120,9 @@ def test_without_the_extra_one_line_says_what_to_install():
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.count("\n") == 1
     assert "pip install 'weakfeedback[gym]'" in found.stdout
+
+
+def test_open_problems_are_refused():
+    problem = MultiplayerProblem([0.9, 0.5], 2, lost=0.1)
+    with pytest.raises(ValueError, match="problem must be one of a fixed team with equal means that senses"):
+        parallel_env(problem)

@@ -6,7 +6,7 @@ from tests.adaptive.following import follow, random_problem, random_table
 from tests.mutants import made_again, mutate, survives
 from tests.reference.adaptive import SlowNext, SlowUssA
 
-from weakfeedback.adaptive import AdaptiveProblem, judges, kept, play, rules, world
+from weakfeedback.adaptive import AdaptiveProblem, judges, memory, play, rules, world
 from weakfeedback.adaptive.policies import agreement, fixed_arm, thresholds, uss_a, uss_next
 
 CASES = [
@@ -49,7 +49,7 @@ def battery_next(cls):
         follow(cls(problem.costs, memory=50), SlowNext(problem.costs, memory=50), problem, 1, 90)
 
 
-CHAINS = {"UssA": (kept, judges, uss_a), "UssNext": (kept, uss_next)}
+CHAINS = {"UssA": (memory, judges, uss_a), "UssNext": (memory, uss_next)}
 BATTERIES = {"UssA": battery_a, "UssNext": battery_next}
 
 
@@ -60,26 +60,26 @@ def test_policies_made_again_unchanged_pass(name):
 
 
 MUTANTS = [
-    ("UssA", kept, "2.0 * same / k - 1.0", "2.0 * same / (k + 1) - 1.0"),
-    ("UssA", kept, "now * now - 0.33", "now * now"),
-    ("UssA", kept, "before if outputs[k] == outputs[k - 1] else -before", "before"),
-    ("UssA", kept, "(below + upto) / n - 1.0", "2.0 * below / n - 1.0"),
-    ("UssA", kept, "FEWEST = 8", "FEWEST = 9"),
-    ("UssA", kept, "GROWTH = 1.25", "GROWTH = 1.5"),
-    ("UssA", kept, "self.t + FIRST_FIT,", "self.t + 1,"),
-    ("UssA", kept, "FIRST_FIT = 16", "FIRST_FIT = 17"),
-    ("UssA", kept, "if self.t < self.next_fit:", "if self.t <= self.next_fit:"),
-    ("UssA", kept, "r = self.t % self.memory", "r = min(self.t, self.memory - 1)"),
+    ("UssA", memory, "2.0 * same / k - 1.0", "2.0 * same / (k + 1) - 1.0"),
+    ("UssA", memory, "now * now - 0.33", "now * now"),
+    ("UssA", memory, "before if outputs[k] == outputs[k - 1] else -before", "before"),
+    ("UssA", memory, "(below + upto) / n - 1.0", "2.0 * below / n - 1.0"),
+    ("UssA", memory, "FEWEST = 8", "FEWEST = 9"),
+    ("UssA", memory, "GROWTH = 1.25", "GROWTH = 1.5"),
+    ("UssA", memory, "self.t + FIRST_FIT,", "self.t + 1,"),
+    ("UssA", memory, "FIRST_FIT = 16", "FIRST_FIT = 17"),
+    ("UssA", memory, "if self.t < self.next_fit:", "if self.t <= self.next_fit:"),
+    ("UssA", memory, "r = self.t % self.memory", "r = min(self.t, self.memory - 1)"),
     (
         "UssA",
-        kept,
+        memory,
         "            if k < arm:\n                self.n",
         "            if k <= arm:\n                self.n",
     ),
-    ("UssA", kept, "if self.ranked[k] != self.filled[k]:", "if False:"),
-    ("UssA", kept, "-ridge * (theta[i] - mean[i])", "-ridge * theta[i]"),
-    ("UssA", kept, "(y - p) / c * v[k]", "(y - p) * v[k]"),
-    ("UssA", kept, "-w / c, v)", "-w, v)"),
+    ("UssA", memory, "if self.ranked[k] != self.filled[k]:", "if False:"),
+    ("UssA", memory, "-ridge * (theta[i] - mean[i])", "-ridge * theta[i]"),
+    ("UssA", memory, "(y - p) / c * v[k]", "(y - p) * v[k]"),
+    ("UssA", memory, "-w / c, v)", "-w, v)"),
     ("UssA", uss_a, "gain -= draw", "gain += draw"),
     ("UssA", uss_a, "if k < self.K - 2:\n            gain", "if k < self.K - 1:\n            gain"),
     ("UssA", uss_a, "> self.c[k + 1])", "> self.c[k])"),
@@ -240,7 +240,7 @@ def test_small_parts_pass_their_battery():
         ("thresholds", thresholds, "self.thresholds[k] > -math.inf", "True"),
         ("fixed_arm", fixed_arm, "k < self.arm", "k <= self.arm"),
         ("play", play, "world.show(row, arm, outputs, scores)\n        believed", "believed"),
-        ("play", play, "chances[:believed]", "chances"),
+        ("play", play, "scores[: arm + 1], chances[:believed]", "scores[: arm + 1], chances"),
         ("play", play, "counts[K] += world.errs(row, arm)", "counts[K] += world.errs(row, K - 1)"),
         (
             "play",

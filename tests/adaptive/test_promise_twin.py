@@ -5,7 +5,7 @@ import pytest
 from tests.mutants import made_again, survives
 from tests.reference.promise import SlowPromise
 
-from weakfeedback.adaptive import AdaptiveProblem, Promise, kept
+from weakfeedback.adaptive import AdaptiveProblem, Promise, memory
 from weakfeedback.adaptive.policies import promise
 
 
@@ -134,6 +134,7 @@ def battery(cls):
         follow(cls(problem.costs, **options), SlowPromise(problem.costs, **options), problem, 3, 260, **how)
     for name in (
         "sure",
+        "dear models",
         "no scores, groups",
         "budget",
         "shadow",
@@ -170,7 +171,6 @@ MUTANTS = [
     ("max(0.25, 5.0 * self.eps)", "1.0"),
     ("self.share[b] = (found - below)", "self.share[b] = 1.0  #"),
     ("spare = self.earned[b] - self.at_most(b)", "spare = self.earned[b] - self.estimate[b]"),
-    ("2.0 * self.eps)\n\n    def room", "9.0 * self.eps)\n\n    def room"),
     ("math.sqrt(r / self.mean_risk[b])", "(r / self.mean_risk[b])"),
     ("slot == LABELS and self.label_count < LABELS", "slot == LABELS and self.label_count < 3"),
     ("min(self.slot_of_group(group), BUCKETS - 1) if self.each else 0", "0"),
@@ -181,7 +181,7 @@ MUTANTS = [
 
 
 def changed(old, new):
-    return made_again((kept, promise), "Promise", promise, old, new)
+    return made_again((memory, promise), "Promise", promise, old, new)
 
 
 @pytest.mark.slow

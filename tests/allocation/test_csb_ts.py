@@ -13,8 +13,8 @@ from tests.draws import Script
 from weakfeedback.allocation import AllocationProblem, CsbTs, CsbTsSame, posterior
 from weakfeedback.allocation.instances import load
 from weakfeedback.allocation.policies import csb_ts
-from weakfeedback.catalog import SETTINGS
 from weakfeedback.checks import check_policy
+from weakfeedback.settings.catalog import SETTINGS
 
 BOTH = ("loss", "reward")
 

@@ -15,8 +15,8 @@ from tests.apps.devices import MEANS, gone, simulated
 from tests.processes import PATIENCE, started, wait_until
 
 from weakfeedback.apps.radio import RadioError, play_radio
-from weakfeedback.catalog import make_policy
 from weakfeedback.multiplayer import MultiplayerProblem
+from weakfeedback.settings.catalog import make_policy
 
 SHORT = {"epsilon": 0.5, "delta": 0.1, "tolerance": "eps"}
 ENDLESS = {"epsilon": 0.0, "delta": 0.1, "alarm": False}

@@ -5,9 +5,10 @@ import pytest
 from tests.mutants import mutate, survives
 
 from weakfeedback import Results, simulate
-from weakfeedback.cascade import CascadeProblem, QUss, UssTs, selling
-from weakfeedback.cascade.play import LOOP, play
-from weakfeedback.cascade.selling import LABEL_LOOP, NOTHING, play_selling
+from weakfeedback.cascade import CascadeProblem, QUss, UssTs
+from weakfeedback.cascade import play as loops
+from weakfeedback.cascade.labels import measures_with_labels
+from weakfeedback.cascade.play import LABEL_LOOP, LOOP, NOTHING, play, play_selling
 from weakfeedback.checks import PolicyCheckError, check_policy
 from weakfeedback.engine.loop import loop_for
 
@@ -126,11 +127,11 @@ def test_the_loop_sells_what_is_asked_for():
         ("            counts[K] += 1\n", "        counts[K] += 1\n"),
         ("if policy.wants_label(arm, seen[: arm + 1], rng):", "if True:"),
         ("for k in range(K + 1):", "for k in range(K):"),
-        ("for k in range(K):\n        played", "for k in range(K + 1):\n        played"),
+        ("for k in range(K):\n        played += counts", "for k in range(K + 1):\n        played += counts"),
     ],
 )
 def test_mutants_of_the_loop_are_caught(old, new):
-    mutant = mutate(selling, old, new).play_selling
+    mutant = mutate(loops, old, new).play_selling
     assert not survives(lambda: sells_what_is_asked_for(mutant))
 
 
@@ -278,11 +279,11 @@ def test_a_buyer_needs_a_price():
     ):
         simulate(PROBLEM, {"buyer": policy}, horizon=5, replications=1)
     with pytest.raises(ValueError, match=r"labels.*shape \(\.\.\., 4\)|shape \(\.\.\., 4\)"):
-        selling.measures_with_labels(PROBLEM, [1, 2, 3], 1.0)
+        measures_with_labels(PROBLEM, [1, 2, 3], 1.0)
 
 
 def test_other_settings_sell_no_labels():
-    from weakfeedback.catalog import SETTINGS
+    from weakfeedback.settings.catalog import SETTINGS
 
     problem = SETTINGS["contextual"].default_problem()
     with pytest.raises(ValueError, match="Buyer buys labels"):

@@ -237,8 +237,12 @@ def test_the_loop_and_the_world_run_as_the_twin():
             "for k in range(arm + 1):\n            seen[k] = self.rows[row, k + 1]\n\n\nclass Table",
             "for k in range(arm):\n            seen[k] = self.rows[row, k + 1]\n\n\nclass Table",
         ),
-        (play, "seen[: arm + 1]", "seen[:arm]"),
-        (play, "range(played + 1, marks[-1] + 1)", "range(played + 1, marks[-1])"),
+        (play, "seen[: arm + 1], rng)\n        pulls", "seen[:arm], rng)\n        pulls"),
+        (
+            play,
+            "marks[-1] + 1):\n        row = world.draw(world_rng)  # 1",
+            "marks[-1]):\n        row = world.draw(world_rng)  # 1",
+        ),
         (play, "pulls[arm] += 1", "pulls[K - 1 - arm] += 1"),
     ],
 )

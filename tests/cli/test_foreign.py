@@ -10,7 +10,7 @@ import pytest
 from tests.experiments.tiny import made, tiny  # noqa: F401
 from tests.report.test_page import results_of
 
-from weakfeedback.reproduce.kept import NOTE, rows_of
+from weakfeedback.reproduce.stored import NOTE, rows_of
 
 
 def refused(result):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from weakfeedback.cascade import instances
-from weakfeedback.catalog import POLICIES, SETTINGS
+from weakfeedback.settings.catalog import POLICIES, SETTINGS
 
 
 @pytest.fixture
@@ -134,5 +134,5 @@ def test_the_overview_loads_nothing_heavy():
     code = "import sys; from weakfeedback.cli import listing; list(listing.overview()); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert "weakfeedback.catalog" in loaded
+    assert "weakfeedback.settings.catalog" in loaded
     assert not loaded & {"numba", "scipy", "pandas", "pyarrow", "sklearn", "matplotlib", "plotly", "rich"}

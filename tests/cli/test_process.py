@@ -10,8 +10,8 @@ from tests.cli.conftest import SMALL, environment
 from tests.processes import PATIENCE, started, wait_until
 
 from weakfeedback import __version__
-from weakfeedback.catalog import POLICIES
 from weakfeedback.cli import listing
+from weakfeedback.settings.catalog import POLICIES
 
 COMMAND = [sys.executable, "-m", "weakfeedback"]
 

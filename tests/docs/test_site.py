@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from weakfeedback.catalog import POLICIES
 from weakfeedback.engine.results import Results
-from weakfeedback.reproduce.kept import Note, rows_of
 from weakfeedback.reproduce.registry import choose
+from weakfeedback.reproduce.stored import Manifest, rows_of
+from weakfeedback.settings.catalog import POLICIES
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -83,8 +83,8 @@ def test_every_policy_of_the_catalogue_has_a_page(tmp_path, monkeypatch):
 
 
 BEYOND = (
-    *("uss-ts-joint", "uss-ts-drift", "q-uss", "uss-pd-ts", "uss-a", "uss-next"),
-    *("csb-ts", "csb-ts-same", "dlc-lix-early"),
+    *("uss-wd", "uss-ts-drift", "q-uss", "uss-pd-ts", "uss-a", "uss-next"),
+    *("csb-ts", "csb-ts-same", "dlc-lix-early", "claims"),
 )
 
 
@@ -155,7 +155,7 @@ def stored(tmp_path_factory):
     for k, experiment in enumerate(shown()):
         rows_of(folder, experiment.id).parent.mkdir()
         invented(experiment, 7000.0 + k).save(rows_of(folder, experiment.id))
-    note = Note({experiment.id: "invented" for experiment in shown()}, {}, {}, quick=True)
+    note = Manifest({experiment.id: "invented" for experiment in shown()}, {}, {}, quick=True)
     note.write(folder)
     return folder
 
@@ -295,7 +295,7 @@ def test_lacking_or_damaged_results_stop_the_build_with_one_line(stored, tmp_pat
     lacking, damaged = tmp_path / "lacking", tmp_path / "damaged"
     for folder in (lacking, damaged):
         shutil.copytree(stored, folder)
-    note = Note.read(stored)
+    note = Manifest.read(stored)
     fewer = {name: key for name, key in note.keys.items() if name != "ch3-cost-pima-random-2"}
     dataclasses.replace(note, keys=fewer).write(lacking)
     rows_of(damaged, "ch3-cost-pima-random-1").write_text("nonsense")

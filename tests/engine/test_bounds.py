@@ -7,15 +7,15 @@ import textwrap
 
 import pytest
 
-from weakfeedback.catalog import POLICIES
+from weakfeedback.settings.catalog import POLICIES
 
 HEAD = textwrap.dedent(
     """
     import numpy as np
     from weakfeedback import simulate
     from weakfeedback.cascade import CascadeProblem
-    from weakfeedback.catalog import POLICIES
-    from weakfeedback.catalog import SETTINGS
+    from weakfeedback.settings.catalog import POLICIES
+    from weakfeedback.settings.catalog import SETTINGS
 
 
     class Late:

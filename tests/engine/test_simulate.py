@@ -1,6 +1,10 @@
 """Simulation: the same numbers whatever runs them, honest errors, paired worlds."""
 
+import io
 import multiprocessing
+import sys
+import threading
+import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
@@ -268,6 +272,28 @@ def test_progress_is_quiet_when_not_a_terminal(capfd):
     simulate(PROBLEM, policies(PROBLEM), horizon=50, replications=2, progress=True)
     captured = capfd.readouterr()
     assert captured.out == captured.err == ""
+
+
+@pytest.mark.parametrize(
+    ("progress", "after", "shown"),
+    [(None, 0.0, True), (None, 1000.0, False), (True, 1000.0, True), (False, 0.0, False)],
+)
+def test_a_terminal_sees_progress_by_itself_if_it_takes_time(monkeypatch, progress, after, shown):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    class Slow(RandomArm):
+        def select(self, rng):
+            time.sleep(0.001)
+            return super().select(rng)
+
+    monkeypatch.setattr("weakfeedback.engine.simulate.QUIET", after)
+    monkeypatch.setattr("sys.stderr", Terminal())
+    threads = threading.active_count()
+    simulate(PROBLEM, {"slow": Slow(PROBLEM.costs)}, 100, 2, compiled=False, progress=progress)
+    assert ("slow" in sys.stderr.getvalue()) == shown
+    assert threading.active_count() == threads
 
 
 def test_results_summaries_by_hand():

@@ -11,8 +11,8 @@ from tests.processes import wait_until
 distributed = pytest.importorskip("distributed", reason="the extra [distributed] is not installed")
 
 from weakfeedback.reproduce.cluster import NoCluster, executor_of  # noqa: E402
-from weakfeedback.reproduce.kept import rows_of  # noqa: E402
 from weakfeedback.reproduce.run import reproduce  # noqa: E402
+from weakfeedback.reproduce.stored import rows_of  # noqa: E402
 
 # Chunks of a hundred thousand to a million rounds: long enough to be met in the middle.
 WORDS = ["ch2-rho-one*", "ch2-uniform-ucb"]

@@ -17,11 +17,11 @@ from weakfeedback.experiments import run_experiment
 from weakfeedback.experiments.run import plan_experiment
 from weakfeedback.reproduce import registry
 from weakfeedback.reproduce.findings import ASIDE, Findings, code_digest, digest_of
-from weakfeedback.reproduce.kept import NOTE, NotAReproduction, Note, rows_of
 from weakfeedback.reproduce.pool import Pool
 from weakfeedback.reproduce.progress import Lines, View
 from weakfeedback.reproduce.registry import choose, pattern, replications
 from weakfeedback.reproduce.run import rebuild, reproduce
+from weakfeedback.reproduce.stored import NOTE, Manifest, NotAReproduction, rows_of
 
 RUN = ["ch9-one", "ch9-sweep-0.2", "ch9-sweep-0.3", "ch9-sweep-0.5", "ch9-stand"]
 
@@ -234,12 +234,12 @@ def test_resuming_plays_only_what_is_missing(out):
 def test_notes_of_others_are_refused(text, words, tmp_path):
     (tmp_path / NOTE).write_text(text)
     with pytest.raises(NotAReproduction, match=words) as caught:
-        Note.read(tmp_path)
+        Manifest.read(tmp_path)
     assert "\n" not in str(caught.value)
 
 
 def test_an_experiment_of_another_version_is_refused(tiny, tmp_path):  # noqa: F811
-    Note({"ch7-gone": "x"}, {}, {"pima": ""}, False, version="0.0.1").write(tmp_path)
+    Manifest({"ch7-gone": "x"}, {}, {"pima": ""}, False, version="0.0.1").write(tmp_path)
     with pytest.raises(NotAReproduction, match=r"version 0\.0\.1, whose experiment ch7-gone"):
         rebuild(tmp_path)
 

@@ -11,10 +11,10 @@ from weakfeedback import Allocator, Cascade, ContextualCascade, Player, Router
 from weakfeedback.adaptive import AdaptiveProblem
 from weakfeedback.allocation import AllocationProblem, knapsack
 from weakfeedback.cascade import CascadeProblem
-from weakfeedback.catalog import POLICIES
 from weakfeedback.contextual import ContextualProblem, QuadraticFeatures, RealizableProblem
 from weakfeedback.multiplayer import MultiplayerProblem
 from weakfeedback.routing import RoutingProblem
+from weakfeedback.settings.catalog import POLICIES
 
 SMALL = st.integers(1, 5)
 SHARE = st.sampled_from([1e-6, 0.01, 0.05, 0.2, 0.5, 0.9])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 from tests.fuzz.values import NUMBERS, ODD, SCALARS, fuzz, mostly, sizes
+from tests.live import inside
 from tests.live.kinds import BY_ID, KINDS, play, state
 
 from weakfeedback import FeedbackConflict, PendingDecision, Scored, UnknownDecision
@@ -161,12 +162,12 @@ def test_contexts_and_batches(examples):
         else:
             cascade.cancel(decision.id)
         before = learned(cascade)
-        stages = cascade._stages
+        stages = inside.stages(cascade)
         answers = outcome(lambda: cascade.answers(many), ValueError, TypeError)
         if isinstance(answers, Exception):  # of the map, or of a stage that cannot count with such a sample
             assert learned(cascade)[:2] == before[:2]
             assert cascade.pending == []
-        assert cascade._stages is stages
+        assert inside.stages(cascade) is stages
 
 
 @sizes(60, 3000)

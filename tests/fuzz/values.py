@@ -38,7 +38,7 @@ SCALARS = st.one_of(
             np.float32(0.5),
             np.int8(3),
             np.bool_(True),
-            np.datetime64("NaT"),
+            np.datetime64("NaT", "s"),
             np.nan,
             np.str_("loss"),
         ]

@@ -53,17 +53,21 @@ def why_not() -> str | None:
 
 
 def main(folder: str, rounds: int, every: int) -> None:
+    from tests.live import inside
+
     from weakfeedback.live import Cascade
 
     cascade = Cascade.open(f"{folder}/runs.db", 3, [1, 2, 3], 10, seed=1, every=every)
-    cascade._journal.store._all("PRAGMA wal_autocheckpoint=25")  # the log is carried over in the middle, too
+    inside.journal(cascade).store._all(
+        "PRAGMA wal_autocheckpoint=25"
+    )  # the log is carried over in the middle, too
     for i in range(rounds):
         made = cascade.decide()
-        os.write(1, f"told {cascade._log.last_seq}\n".encode())
+        os.write(1, f"told {inside.last_seq(cascade)}\n".encode())
         cascade.feedback(made.id, [i % 2] * (made.arm + 1))
-        os.write(1, f"told {cascade._log.last_seq}\n".encode())
+        os.write(1, f"told {inside.last_seq(cascade)}\n".encode())
         if i % 20 == 19:
-            cascade._journal.snapshot(cascade)
+            inside.snapshot(cascade)
     os._exit(0)
 
 

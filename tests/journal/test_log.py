@@ -11,7 +11,7 @@ import pytest
 
 import weakfeedback.journal
 from weakfeedback.journal import Log, SqliteStore, StoreUnavailable
-from weakfeedback.journal.turn import Turn
+from weakfeedback.journal.locks import InterruptSafeLock
 
 
 @pytest.fixture
@@ -350,7 +350,7 @@ def test_an_exception_at_any_line_loses_and_repeats_nothing(store, sync, fail):
     assert {name.split(":")[0] for name in where} >= {
         "log.py",
         "sqlite.py",
-        "turn.py",
+        "locks.py",
         "events.py",
         "owner.py",
     }
@@ -413,7 +413,7 @@ def test_real_signals_lose_and_repeat_nothing(store):
 
 def test_a_handler_that_comes_back_into_the_store_is_told_so(store):
     """It must neither wait for itself nor see the middle of a transaction."""
-    turn = Turn()
+    turn = InterruptSafeLock()
 
     def inside():
         with pytest.raises(RuntimeError, match="signal handler"):

@@ -7,7 +7,7 @@ import pytest
 from tests.journal.stores import InFile, InPostgres
 
 from weakfeedback.journal import JournalError, Log, open_store
-from weakfeedback.journal.moving import compact_store, copy_store, export_lines
+from weakfeedback.journal.admin import compact_store, copy_store, export_lines
 from weakfeedback.live import Cascade
 
 

@@ -13,7 +13,7 @@ from tests.journal.stores import InFile, InPostgres
 from weakfeedback import __version__
 from weakfeedback.journal import Event, JournalError, Learner, SecondEnd, SecondKey, SqliteStore
 from weakfeedback.journal.events import ENDS
-from weakfeedback.journal.places import network_file_system
+from weakfeedback.journal.sqlite import network_file_system
 
 
 @pytest.fixture

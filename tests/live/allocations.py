@@ -51,7 +51,7 @@ def make(name="CSB-SU", setting="loss", seed=0, budget=1.3, **options):
 
 
 def snapshot(allocator):
-    return json.dumps([allocator._core(), allocator._state()], sort_keys=True)
+    return json.dumps(allocator.state(), sort_keys=True)
 
 
 class OneAtATime:

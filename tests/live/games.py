@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from tests.live import inside
 
 from weakfeedback import Allocator, Cascade, ContextualCascade, Player
 from weakfeedback.live import Costed
@@ -79,7 +80,7 @@ def some_id(thing, rng, wrong=0.15):
 
 
 def decided_arm(thing, id):
-    decided = thing._ledger.waiting.get(id, 1) if type(id) is int else 1
+    decided = inside.waiting(thing).get(id, 1) if type(id) is int else 1
     return decided if isinstance(decided, int) else decided[0]
 
 
@@ -100,7 +101,7 @@ def feedback(thing, rng):
 
 def again(thing, rng):
     """What was said before: a duplicate, or, with other outputs, a contradiction."""
-    answered = list(thing._ledger._answered) or [1]
+    answered = list(inside.answered(thing)) or [1]
     id = answered[rng.integers(len(answered))]
     return told(thing.feedback, id, outputs_for(id, int(rng.integers(1, 4))))
 
@@ -118,7 +119,7 @@ def cancel(thing, rng):
 
 
 def explain(thing, rng):
-    return told(thing.explain, thing._ledger.next - 1 - int(rng.integers(3)))
+    return told(thing.explain, inside.next_id(thing) - 1 - int(rng.integers(3)))
 
 
 def report(thing, rng):
@@ -213,7 +214,7 @@ def observed(thing, rng):
 
 
 def observed_again(thing, rng):
-    answered = list(thing._ledger._answered) or [1]
+    answered = list(inside.answered(thing)) or [1]
     return told(thing.feedback, answered[rng.integers(len(answered))], [0, 0, 0, float(rng.integers(2))])
 
 
@@ -235,7 +236,7 @@ def allocator(policy, setting="loss", **options):
 def observe(thing, rng):
     slot = None if rng.random() < 0.5 else thing.slot + int(rng.choice([0, 0, 0, 0, 1]))
     hit = bool(rng.random() < 0.2)
-    idle = bool(thing.pending) and thing._ledger.decided(thing.pending[0]) < 0
+    idle = bool(thing.pending) and inside.decided(thing, thing.pending[0]) < 0
     reward = 0.0 if hit or (idle and rng.random() < 0.9) else float(rng.random())
     return told(thing.observe, reward, hit and not idle, slot)
 
@@ -269,7 +270,7 @@ GAMES = {
     "USS-TS": cascade("USS-TS"),
     "USS-UCB": cascade("USS-UCB"),
     "Hanawal": cascade("Hanawal"),
-    "USS-TS-joint": cascade("USS-TS-joint"),
+    "USS-WD": cascade("USS-WD"),
     "USS-TS-drift": cascade("USS-TS-drift"),
     "Q-USS": cascade("Q-USS"),
     "Random": cascade("Random"),
@@ -285,5 +286,5 @@ GAMES = {
     "Musical-Chairs": player("Musical-Chairs", learning_rounds=100),
 }
 # which take long to compile, or differ from others in nothing that a live object notices
-SLOW = ("USS-PD-TS", "USS-PD-lambdaI", "Hanawal", "USS-TS-drift", "USS-TS-joint")
+SLOW = ("USS-PD-TS", "USS-PD-lambdaI", "Hanawal", "USS-TS-drift", "USS-WD")
 SLOW += ("CSB-TS", "CSB-MK", "NUM-SK", "Musical-Chairs", "SIC-MMAB")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.adaptive.following import random_table
+from tests.live import inside
 
 from weakfeedback import Cascade, Costed, FeedbackConflict, PendingDecision, Scored, UnknownDecision
 from weakfeedback.adaptive import AdaptiveProblem, Agreement, FixedArm, Thresholds, UssA, UssNext
@@ -95,7 +96,7 @@ def test_a_live_cascade_decides_as_the_simulation(name, way):
         assert answer.cost == pytest.approx(costs[: arm + 1].sum())
         assert answer.scores == tuple(sure[: arm + 1])
     assert live.rounds == 200
-    assert live._rng.bit_generator.state == rng.bit_generator.state
+    assert inside.rng(live).bit_generator.state == rng.bit_generator.state
 
 
 def test_compiled_decides_the_same():
@@ -180,7 +181,7 @@ def test_a_batch_goes_stage_by_stage_and_learns_in_order():
     for k in (1, 2):
         assert [row for stage, row in order if stage == k] == [r for r, a in enumerate(answers) if a.arm >= k]
     # the same by hand: all rounds are begun, then told stage by stage, and learned in order
-    policy, rng = cascade.policy, cascade._rng
+    policy, rng = cascade.policy, inside.rng(cascade)
     rounds = [[stages[0](row)] for row in range(50)]
     going = range(50)
     for k in range(2):

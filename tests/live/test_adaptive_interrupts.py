@@ -4,6 +4,7 @@ import json
 import random
 
 import pytest
+from tests.live import inside
 from tests.live.interrupts import Watch, attempt
 
 from weakfeedback import Cascade, Costed, Scored, UnknownDecision
@@ -81,7 +82,7 @@ def steps_of(rows):
 
 
 def told(cascade, id, row, stage):
-    return cascade._shown(id, cascade._ledger.decided(id), STAGES[stage](row))
+    return inside.tell(cascade, id, STAGES[stage](row))
 
 
 def given_up(rows):
@@ -126,7 +127,7 @@ def allowed(gesture):
 def go_on(cascade):
     """Finish what is open, call once, and return the state then."""
     for id in cascade.pending:
-        seen = cascade._ledger.decided(id)
+        seen = inside.decided(cascade, id)
         row = 31 if seen.told or id == UNTOLD else 7
         stage = len(seen.told) - seen.stopped
         while True:  # what was left half done can be told again, and finished
@@ -217,8 +218,8 @@ def test_an_interrupted_journal_tells_what_is_in_memory(tmp_path):
             if turn % 12 == 0:
                 cascade.close()
             else:
-                cascade._journal.flush()
-                cascade._journal.store.close()
+                inside.flush(cascade)
+                inside.kill(cascade)
             cascade = Cascade.open(path, STAGES, policy="USS-A", **recost_of(before))
             assert dump(cascade) == before
     cascade.close()
@@ -234,7 +235,7 @@ def test_a_tell_that_was_changed_in_the_journal_is_found(tmp_path, monkeypatch):
     cascade = Cascade.open(path, 3, **COSTS, policy="USS-A", seed=1)
     id = cascade.begin().id
     step = cascade.tell(id, Scored("a", 0.5))
-    cascade._journal.store.close()
+    inside.kill(cascade)
     ask = AdaptiveCascade._ask
     monkeypatch.setattr(
         AdaptiveCascade, "_ask", lambda self, seen: ask(self, seen)._replace(more=step.stage is None)
@@ -262,7 +263,7 @@ def test_an_open_round_expires_and_teaches_nothing(tmp_path):
     assert (cascade.rounds, cascade.policy.t) == (rounds, rounds)
     with pytest.raises(UnknownDecision):
         cascade.tell(id, "a", stage=1)
-    cascade._journal.store.close()
+    inside.kill(cascade)
     again = Cascade.open(tmp_path / "journal.db", 3, **COSTS, policy="USS-A")
     assert (again.rounds, again.pending, again.begin().id) == (rounds, [], other + 1)
     again.close()

@@ -20,8 +20,8 @@ from tests.live.allocations import (
 from tests.threads import in_threads
 
 from weakfeedback.allocation import CsbSu, CsbTs, KnownThresholds
-from weakfeedback.catalog import make_policy, option_names
 from weakfeedback.live import Allocator, FeedbackConflict, PendingDecision, UnknownDecision, storage
+from weakfeedback.settings.catalog import make_policy, option_names
 
 
 @pytest.mark.parametrize(("name", "setting", "thresholds", "options"), CASES, ids=IDS)

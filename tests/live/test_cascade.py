@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.live import inside
 from tests.threads import in_threads
 
 from weakfeedback.cascade import HanawalHeuristic, UssTs, UssUcb
@@ -52,7 +53,7 @@ class OneAtATime:
 
 def snapshot(cascade):
     """Everything that a rejected call must leave alone."""
-    return cascade._core(), cascade._state(), cascade._records.copy()
+    return cascade.state(), inside.kept(cascade)
 
 
 # -- rounds
@@ -352,7 +353,7 @@ def test_memory_does_not_grow_with_the_rounds():
     cascade = fixed(0)
     for x in range(module.EXPLAINED + 500):
         cascade(x)
-    assert len(cascade._records) == module.EXPLAINED
+    assert len(inside.kept(cascade)) == module.EXPLAINED
     assert "stop at stage 0" in cascade.explain(501)
     with pytest.raises(UnknownDecision, match="last 1000"):
         cascade.explain(500)

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from tests.live import inside
 
 from weakfeedback import Cascade
 from weakfeedback.cascade import CascadeProblem
@@ -43,7 +44,7 @@ def cascade(stages=None, **changes):
 
 
 def state(live):
-    return live._core(), live._state(), dict(live._records)
+    return live.state(), inside.kept(live)
 
 
 def test_labels_are_asked_where_the_stages_differ_and_nothing_is_learned():
@@ -68,7 +69,7 @@ def test_labels_are_asked_where_the_stages_differ_and_nothing_is_learned():
     # the same by the pure function, in units of errors, and the true regret inside
     fresh = ROWS[1000:]
     wrong = (fresh[:, 1:3] != fresh[:, :1])[fresh[:, 1] != fresh[:, 2]]
-    differed, compared = live._counts.differed, live._counts.compared
+    differed, compared = inside.counts(live).differed, inside.counts(live).compared
     pure = audit_arm(PROBLEM.costs, 1, wrong, 1000, differed, compared)
     assert found.interval == pytest.approx((100 * pure.low, 100 * pure.high))
     assert np.allclose(found.against, 100 * np.array(pure.against))

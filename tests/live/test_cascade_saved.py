@@ -75,7 +75,7 @@ def test_stopping_in_the_middle_makes_no_difference(tmp_path, name, options):
         assert stopped.pending == through.pending
         assert len(stopped.pending) > 0
         assert stopped.rounds == through.rounds
-    assert (stopped._core(), stopped._state()) == (through._core(), through._state())
+    assert stopped.state() == through.state()
     assert str(stopped.report()) == str(through.report())
 
 
@@ -253,12 +253,12 @@ def test_forged_contradictions_are_refused(saved):
 
 def test_a_save_that_fails_changes_neither_file_nor_object(saved, monkeypatch):
     cascade = Cascade.load(saved, STAGES)
-    before, whole = cascade._core(), saved.read_bytes()
+    before, whole = cascade.state()["core"], saved.read_bytes()
     cascade.policy.note = object()
     with pytest.raises(ValueError, match="the field note of UssUcb"):
         cascade.save(saved)
     del cascade.policy.note
-    assert (cascade._core(), saved.read_bytes()) == (before, whole)
+    assert (cascade.state()["core"], saved.read_bytes()) == (before, whole)
 
 
 def test_a_slow_save_does_not_overwrite_a_later_one(tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from tests.live import inside
 
 from weakfeedback.live import Cascade, Costed, PendingDecision, majority
 
@@ -25,7 +26,11 @@ def fixed(arm, stages, **arguments):
 
 
 def learned(cascade):
-    return cascade._core()["fields"], cascade._core()["ledger"]["rounds"], cascade._counts.compared.tolist()
+    return (
+        cascade.state()["core"]["fields"],
+        cascade.state()["core"]["ledger"]["rounds"],
+        inside.counts(cascade).compared.tolist(),
+    )
 
 
 # -- kinds of stages
@@ -167,7 +172,7 @@ def test_a_batch_is_decisions_first_and_feedback_in_order():
             by_hand.feedback(decision.id, outputs)
             expected.append(outputs[-1])
     assert labels.tolist() == expected
-    assert batched._core() == by_hand._core()
+    assert batched.state()["core"] == by_hand.state()["core"]
 
 
 @pytest.mark.parametrize("kind", ["callable", "classifier", "combine"])
@@ -196,10 +201,10 @@ def test_a_batch_for_which_there_is_no_room_changes_nothing():
     cascade = Cascade([low, high], [1, 30], error_cost=100, seed=5)
     for _ in range(9_990):
         cascade.decide()
-    before = cascade._core()
+    before = cascade.state()["core"]
     with pytest.raises(PendingDecision, match="9990 decisions wait"):
         cascade.predict(list(range(11)))
-    assert cascade._core() == before  # the generator too
+    assert cascade.state()["core"] == before  # the generator too
     assert len(cascade.predict(list(range(10)))) == 10
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.live import inside
 
 from weakfeedback import Cascade, ContextualCascade
 from weakfeedback.cascade.certificate import certify
@@ -41,7 +42,7 @@ def test_it_is_computed_from_all_counts_anew_when_prices_change():
     before = live.certificate()
     live.recost([1, 60, 60], 100)
     after = live.certificate()
-    counts = live._counts
+    counts = inside.counts(live)
     assert after == certify(np.cumsum([1, 60, 60]) / 100, counts.compared, counts.differed, 0.05)
     assert (before.verdict, after.verdict) == ("undecided", "first-optimal")
 

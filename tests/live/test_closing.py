@@ -4,6 +4,7 @@ import math
 import threading
 
 import pytest
+from tests.live import inside
 from tests.live.kinds import KINDS
 
 from weakfeedback import Cascade
@@ -23,25 +24,11 @@ def events(path):
         return [(event.kind, event.decision) for event in store.events(1)]
 
 
-def interrupt_commit(cascade, call):
-    """Let an exception come after a change is decided and before its event is noted."""
-    note = cascade._journal.note
-
-    def interrupted(*row):
-        del cascade._journal.note
-        cascade._change.steps[-1] = (note, row)
-        raise KeyboardInterrupt
-
-    cascade._journal.note = interrupted
-    with pytest.raises(KeyboardInterrupt):
-        call()
-
-
 @pytest.mark.parametrize("every", [1, 10])
 def test_a_snapshot_has_the_number_of_the_event_that_it_finishes(path, every):
     cascade = Cascade.open(path, 3, **COSTS, seed=0, every=every)
     decision = cascade.decide()
-    interrupt_commit(cascade, lambda: cascade.cancel(decision.id))
+    inside.interrupt_commit(cascade, lambda: cascade.cancel(decision.id))
     cascade.close()
     assert events(path) == [("create", None), ("decide", 1), ("cancel", 1)]
     with Cascade.open(path, 3, every=every) as again:
@@ -51,26 +38,25 @@ def test_a_snapshot_has_the_number_of_the_event_that_it_finishes(path, every):
 def test_what_is_learned_while_another_thread_closes_is_in_the_journal(path):
     cascade = Cascade.open(path, 3, **COSTS, seed=0)
     decision = cascade.decide()
-    snapshot, acknowledge = cascade._journal.snapshot, cascade._acknowledge
     learned, closed, told = threading.Event(), threading.Event(), []
 
-    def slow_acknowledge(*call):
+    def slow_wait(wait):
         learned.set()
         assert closed.wait(10)
-        acknowledge(*call)
+        wait()
 
     def answer():
         told.append(cascade.feedback(decision.id, [0] * (decision.arm + 1)))
 
     thread = threading.Thread(target=answer)
 
-    def slow_snapshot(live):
-        snapshot(live)
+    def slow_snapshot(take):
+        take()
         thread.start()
         assert learned.wait(10)
 
-    cascade._journal.snapshot = slow_snapshot
-    cascade._acknowledge = slow_acknowledge
+    inside.replace_snapshot(cascade, slow_snapshot)
+    inside.replace_wait(cascade, slow_wait)
     cascade.close()
     closed.set()
     thread.join(10)
@@ -80,20 +66,23 @@ def test_what_is_learned_while_another_thread_closes_is_in_the_journal(path):
 
 def test_a_thread_that_waits_for_the_lock_is_refused_after_closing(path):
     cascade = Cascade.open(path, 3, **COSTS, seed=0)
-    lock = cascade._ledger.lock
+    lock = inside.lock(cascade)
 
     class Waited:
         """Taken by a thread that comes just before the object is closed, and has it just after."""
 
         def __enter__(self):
-            cascade._ledger.lock = lock
+            inside.set_lock(cascade, lock)
             cascade.close()
             lock.acquire()
 
         def __exit__(self, *error):
             lock.release()
 
-    cascade._ledger.lock = Waited()
+        def _is_owned(self):
+            return False
+
+    inside.set_lock(cascade, Waited())
     with pytest.raises(RuntimeError, match="was closed"):
         cascade.decide()
     assert events(path) == [("create", None)]
@@ -134,10 +123,10 @@ def test_closing_that_was_interrupted_can_be_repeated(path, monkeypatch):
 def test_what_cannot_be_pictured_does_not_keep_the_journal_open(path):
     cascade = Cascade.open(path, 3, **COSTS, seed=0)
     cascade.cancel(cascade.decide().id, cost=2.0)
-    cascade._counts = cascade._counts._replace(wasted=math.inf)  # which no call allows
+    inside.set_counts(cascade, inside.counts(cascade)._replace(wasted=math.inf))  # which no call allows
     with pytest.raises(ValueError, match="JSON"):
         cascade.close()
-    Cascade.open(path, 3)._journal.store.close()
+    inside.kill(Cascade.open(path, 3))
 
 
 @pytest.mark.parametrize("name", list(KINDS))

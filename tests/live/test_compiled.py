@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.live import inside
 from tests.live.games import GAMES, SLOW, Game, text
 
 from weakfeedback import Cascade
@@ -33,7 +34,7 @@ def test_many_rounds_late_and_in_another_order():
         if t < 5:  # some wait for a while
             continue
         id = int(rng.choice(things[0].pending))
-        arm = things[0]._ledger.decided(id)
+        arm = inside.decided(things[0], id)
         stopped.add(arm)
         outputs = (rng.random(arm + 1) < np.linspace(0.05, 0.01, 7)[: arm + 1]).astype(int).tolist()
         assert [thing.feedback(id, outputs) for thing in things] == ["accepted"] * 2

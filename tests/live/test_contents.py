@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.live import inside
 
 from weakfeedback import Cascade
 from weakfeedback.cascade import UssTs
@@ -46,9 +47,9 @@ def test_code_of_the_user_is_not_run_under_the_lock(options):
     name, function = options.popitem()
 
     def try_lock():
-        free.append(cascade._ledger.lock.acquire(blocking=False))
+        free.append(inside.lock(cascade).acquire(blocking=False))
         if free[-1]:
-            cascade._ledger.lock.release()
+            inside.lock(cascade).release()
 
     def watched(*arguments):
         thread = threading.Thread(target=try_lock)
@@ -197,9 +198,9 @@ def test_every_state_has_digests_only_whatever_was_taken_before(monkeypatch):
     for rounds in (1, 0, 3, 2, 9, 4):
         for t in range(rounds):
             cascade.feedback(cascade.decide().id, [t, 1.0 if t % 3 == 1 else 1])
-        answered = cascade._core()["ledger"]["answered"]
+        answered = cascade.state()["core"]["ledger"]["answered"]
         assert len(answered) == min(cascade.rounds, 5)
-        assert [digest for _, digest in answered] == list(cascade._ledger._answered.values())
+        assert [digest for _, digest in answered] == list(inside.answered(cascade).values())
         assert all(isinstance(digest, str) and len(digest) == 16 for _, digest in answered)
 
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.threads import in_threads
 
-from weakfeedback.catalog import make_policy
 from weakfeedback.contextual import FixedArm, PairFeatures, QuadraticFeatures, Supervised, UssPd
 from weakfeedback.live import ContextualCascade, FeedbackConflict, PendingDecision, UnknownDecision, storage
+from weakfeedback.settings.catalog import make_policy
 
 COSTS = [1, 4, 25]
 CONTEXTS = np.random.default_rng(1).uniform(-1, 1, size=(400, 2))
@@ -45,7 +45,7 @@ def make(policy="USS-PD-lambdaI", stages=STAGES, features=BOUND, seed=0, **optio
 
 
 def snapshot(cascade):
-    return json.dumps([cascade._core(), cascade._state()], sort_keys=True)
+    return json.dumps(cascade.state(), sort_keys=True)
 
 
 def bare(name, options):

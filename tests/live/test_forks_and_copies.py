@@ -1,7 +1,6 @@
 """What cannot be done with a live object: to use it in a forked child, to pickle it, to copy it. And file modes."""
 
 import copy
-import json
 import os
 import pickle
 import stat
@@ -10,8 +9,6 @@ import sys
 
 import pytest
 from tests.live.kinds import KINDS, play
-
-from weakfeedback.live import storage
 
 
 @pytest.fixture(params=KINDS)
@@ -113,58 +110,3 @@ def test_a_link_stays_a_link(kind, tmp_path):
     thing.save(link)
     assert link.is_symlink()
     assert kind.load(real).state() == thing.state()
-
-
-def first_format(path, kind):
-    """Turn a file into what the first format would have been: without what is new, with a right checksum."""
-    document = json.loads(path.read_text())
-    body = document["body"]
-    ledger = body["core"]["ledger"]
-    for name in ("remember", "floor", "runs"):
-        del ledger[name]
-    ledger |= {"forgotten": 0, "cancelled": []}
-    if kind in ("Cascade", "ContextualCascade"):
-        del body["counts"]["alone"]
-    document["format"] = 1
-    del document["checksum"]
-    document["checksum"] = storage._checksum(document)
-    path.write_text(json.dumps(document))
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_files_of_the_first_format_are_loaded(name, tmp_path):
-    kind, path = KINDS[name], tmp_path / "state.json"
-    thing = kind.make()
-    play(kind, thing, 30)
-    kind.decide(thing)
-    thing.save(path)
-    first_format(path, thing.kind)
-    loaded = kind.load(path)
-    before, after = thing.state(), loaded.state()
-    if "alone" in after["counts"]:  # it was not counted: the stated cost of the last stage in every round
-        assert after["counts"].pop("alone") == 30 * 9.0
-        before["counts"].pop("alone")
-    assert after == before
-    loaded.save(path)
-    assert json.loads(path.read_text())["format"] == storage.FORMAT
-    assert kind.load(path).rounds == 30
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_files_of_the_first_format_that_are_damaged_are_refused(name, tmp_path):
-    kind, path = KINDS[name], tmp_path / "state.json"
-    thing = kind.make()
-    thing.save(path)
-    first_format(path, thing.kind)
-    document = json.loads(path.read_text())
-    for remove in (["core"], ["core", "ledger"], ["counts"], ["core", "generator"]):
-        damaged = json.loads(json.dumps(document))
-        place = damaged["body"]
-        for key in remove[:-1]:
-            place = place[key]
-        del place[remove[-1]]
-        del damaged["checksum"]
-        damaged["checksum"] = storage._checksum(damaged)
-        path.write_text(json.dumps(damaged))
-        with pytest.raises(storage.StateError):
-            kind.load(path)

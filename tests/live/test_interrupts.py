@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.live import inside
 from tests.live.interrupts import Watch, attempt
 from tests.live.kinds import KINDS, play
 
@@ -68,7 +69,7 @@ class Wanders:
 
 
 def outputs_of(thing, id, stages=STAGES, x=7):
-    decided = thing._ledger.decided(id)
+    decided = inside.decided(thing, id)
     arm = decided if isinstance(decided, int) else decided[0]
     return [stage(x) for stage in stages[: arm + 1]]
 
@@ -86,7 +87,7 @@ def feedback_numbers(thing):
 
 
 def feedback_far(thing):
-    arm = thing._ledger.decided(first(thing))
+    arm = inside.decided(thing, first(thing))
     thing.feedback_pairs(first(thing), [], far=[0.5, 0.2, 0.4][: arm * (arm + 1) // 2])
 
 
@@ -344,16 +345,16 @@ def cancelled(case, gesture, samples, contexts):
     for opened in range(1, len(samples) + 1):
         arms = [0] * opened
         probe = case.again(case.body)
-        decided = [probe._decide(*context) for context in contexts[:opened]]
+        decided = [inside.decide(probe, *context) for context in contexts[:opened]]
         arms = [arm if isinstance(arm, int) else arm[0] for _, arm in decided]
         column = [(k, row) for k in range(3) for row in range(opened) if arms[row] >= k]
         steps = range(len(column) + 1) if opened == len(samples) else range(1)
         for calls in steps:
             thing = case.again(case.body)
-            ids = [thing._decide(*context)[0] for context in contexts[:opened]]
+            ids = [inside.decide(thing, *context)[0] for context in contexts[:opened]]
             for row, id in enumerate(ids):
                 outputs = [case.outputs[k](samples[row]) for k, r in column[:calls] if r == row]
-                prices = zip(outputs, thing._prices)
+                prices = zip(outputs, inside.prices(thing))
                 thing.cancel(id, sum(o.cost if isinstance(o, Costed) else p for o, p in prices))
             found.append(thing.state())
     return found
@@ -367,10 +368,10 @@ def allowed(case, gesture):
     make_gesture(thing)
     found = [before, thing.state()]
     if "context" in gesture:
-        phi = [case.again(case.body)._one(None, c) for c in (CONTEXT, -CONTEXT, CONTEXT)]
+        phi = [inside.features(case.again(case.body), c) for c in (CONTEXT, -CONTEXT, CONTEXT)]
         if case.body["contexts"]["dimension"] == 0:  # what the first context fixes stays fixed
             thing = case.again(case.body)
-            thing._fix(*phi[0])
+            inside.fix(thing, phi[0])
             found.append(thing.state())
     if "call" in gesture:
         found += cancelled(case, gesture, [7], [phi[0] if "context" in gesture else ()])
@@ -477,14 +478,14 @@ def left_open(case, gesture):
 
 def _open(case, samples, opened, given_up):
     probe = case.again(case.body)
-    arms = [probe._decide()[1] for _ in range(opened)]
+    arms = [inside.decide(probe)[1] for _ in range(opened)]
     column = [(k, row) for k in range(3) for row in range(opened) if arms[row] >= k]
     found = set()
     for calls in range(len(column) + 1) if opened == len(samples) else range(1):
         thing = case.again(case.body)
-        ids = [thing._decide()[0] for _ in range(opened)]
+        ids = [inside.decide(thing)[0] for _ in range(opened)]
         for row, id in enumerate(ids[:given_up]):
-            thing.cancel(id, sum(thing._prices[k] for k, r in column[:calls] if r == row))
+            thing.cancel(id, sum(inside.prices(thing)[k] for k, r in column[:calls] if r == row))
         found.add(dump(thing.state()))
     return found
 
@@ -582,7 +583,7 @@ def test_signals_at_random_times_leave_nothing_inconsistent(name, count, tmp_pat
             thing.save(path)
             assert dump(kind.load(path).state()) == dump(thing.state())
         if name == "Cascade":  # what the policy knows is what was counted
-            policy, counts = thing.policy, thing._counts
+            policy, counts = thing.policy, inside.counts(thing)
             pairs = np.triu_indices(3, 1)
             assert np.array_equal(policy.S[pairs] - 1, counts.differed[pairs])
             assert np.array_equal((policy.S + policy.F)[pairs] - 2, counts.compared[pairs])

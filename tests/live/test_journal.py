@@ -5,11 +5,11 @@ import os
 import sqlite3
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.live import inside
 from tests.live.killed import kind_of
 from tests.live.kinds import BY_ID, KINDS, STAGES, learned, play, state
 from tests.threads import in_threads
@@ -48,7 +48,7 @@ def path(tmp_path):
 
 def abandon(thing):
     """End as a killed process does: nothing is written any more, and the lock is free."""
-    thing._journal.store.close()
+    inside.kill(thing)
 
 
 class Full:
@@ -310,11 +310,11 @@ def test_other_prices_are_a_recost_event(path):
 
 def test_fresh_entropy_is_drawn_once_and_kept(path):
     cascade = Cascade.open(path, 9, [1] * 9, policy="Random")
-    seed = cascade._seed
+    seed = inside.seed(cascade)
     first = [cascade.decide().arm for _ in range(20)]
     abandon(cascade)
     again = Cascade.open(path, 9, [1] * 9)
-    assert again._seed == seed
+    assert inside.seed(again) == seed
     assert len(again.pending) == 20
     assert len(set(first)) > 1
     abandon(again)
@@ -626,45 +626,9 @@ def test_killed_at_any_moment_nothing_acknowledged_is_lost(trials, tmp_path):
     assert sum(answered) >= trials  # or the children were killed before they did anything
 
 
-# -- the old spelling
-
-
-def test_autosave_opens_a_journal_and_keeps_the_old_file(kind, path):
-    thing = kind.make()
-    play(kind, thing, 3)
-    thing.save(path)
-    old = path.read_bytes()
-    loaded = kind.load(path)
-    with pytest.warns(DeprecationWarning, match="use open"):
-        loaded.autosave(path)
-    assert path.with_name(path.name + ".bak").read_bytes() == old
-    play(kind, loaded, 4)
-    assert state(kind.load(path)) == state(loaded)
-    abandon(loaded)
-    again = kind.load(path)  # the restart, as it was written before
-    with pytest.warns(DeprecationWarning, match="use open"):
-        again.autosave(path)
-    play(kind, again, 2)
-    play(kind, thing, 6)
-    assert learned(again) == learned(thing)
-    with pytest.warns(DeprecationWarning, match="use open"):
-        again.autosave(None)
-    play(kind, again, 1)
-    assert kind.load(path).rounds == 9
-    other = kind.make()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with pytest.raises(ValueError, match="is the journal of another object"):
-            other.autosave(path)
-
-
 def test_files_of_another_origin_stay_where_they_are(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("mine")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with pytest.raises(ValueError, match="not a saved state"):
-            Player(3, seed=1).autosave(path)
     with pytest.raises(JournalError):
         Player.open(path, 3, seed=1)
     assert path.read_text() == "mine"

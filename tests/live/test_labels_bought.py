@@ -77,7 +77,7 @@ def wanting(cascade):
 
 
 def snapshot(cascade):
-    return cascade._core(), cascade._state()
+    return cascade.state()
 
 
 @pytest.mark.parametrize("way", ["call", "predict", "by hand", "awaited"])
@@ -205,14 +205,14 @@ def test_a_label_that_fails_cancels_the_decision_and_teaches_nothing():
     cascade, awake = buyer(label=label), buyer()
     failed = 0
     for row in range(200):
-        before = {k: v for k, v in snapshot(cascade)[0]["fields"].items() if k != "buying"}
+        before = {k: v for k, v in snapshot(cascade)["core"]["fields"].items() if k != "buying"}
         rounds, spent = cascade.rounds, cascade.report().spent
         try:
             cascade(row)
             awake(row)
         except Asleep:
             failed += 1
-            assert {k: v for k, v in snapshot(cascade)[0]["fields"].items() if k != "buying"} == before
+            assert {k: v for k, v in snapshot(cascade)["core"]["fields"].items() if k != "buying"} == before
             assert (cascade.rounds, cascade.report().spent, cascade.pending) == (rounds, spent, [])
             break
     assert failed == 1
@@ -343,7 +343,7 @@ def test_nobody_to_ask():
 
 def joint(**changes):
     return Cascade(
-        STAGES, **{"stage_costs": [1, 1, 1], "error_cost": 50, "policy": "USS-TS-joint", "seed": 0, **changes}
+        STAGES, **{"stage_costs": [1, 1, 1], "error_cost": 50, "policy": "USS-WD", "seed": 0, **changes}
     )
 
 
@@ -354,7 +354,7 @@ def test_three_labels_are_too_many_for_the_joint_policy():
         cascade.feedback(decision.id, ["ash", "oak"][: decision.arm + 1])
         decision = cascade.decide()
     before = snapshot(cascade)
-    message = "outputs must take at most two values in a round for USS-TS-joint, got ['ash', 'oak', 'fir']"
+    message = "outputs must take at most two values in a round for USS-WD, got ['ash', 'oak', 'fir']"
     with pytest.raises(ValueError, match=re.escape(message)):
         cascade.feedback(decision.id, ["ash", "oak", "fir"])
     with pytest.raises(ValueError, match="at most two values"):

@@ -201,23 +201,6 @@ def test_intervals_grow_together_in_any_order(monkeypatch, id):
         ledger.settle(id, "a")
 
 
-@pytest.mark.parametrize("lost", [False, True])
-def test_a_state_of_format_2_is_read(lost):
-    old = {"next": 9, "rounds": 4, "remember": 2, "forgotten": 4, "pending": [[2, 0]]}
-    old |= {"answered": [[5, "a"], [6, "b"]], "cancelled": [7] if lost else [3, 7]}
-    ledger = Ledger.from_state(old, int)
-    assert ledger.settle(5, "a") == "duplicate"
-    for id in (3, 7, 8):
-        with pytest.raises(UnknownDecision):
-            ledger.settle(id, "a")
-    if lost:  # one of 1, 3 and 4 was cancelled, and nobody knows which
-        with pytest.raises(UnknownDecision, match="nobody knows"):
-            ledger.settle(1, "a")
-    else:
-        assert [ledger.settle(id, "c") for id in (1, 4)] == ["duplicate"] * 2
-    assert ledger.settle(2, "a") == "accepted"
-
-
 def test_one_at_a_time():
     ledger = Ledger(one_at_a_time=True)
     first = ledger.open(0)

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from tests.live import inside
 
 from weakfeedback import Cascade
 from weakfeedback.cascade import UssTs
@@ -67,7 +68,7 @@ def test_a_metric_tosses_coins_from_the_policys_generator(way, tmp_path):
     assert found == arms
     assert np.array_equal(cascade.policy.S, policy.S)
     assert np.array_equal(cascade.policy.F, policy.F)
-    assert cascade._rng.bit_generator.state == rng.bit_generator.state
+    assert inside.rng(cascade).bit_generator.state == rng.bit_generator.state
     report = cascade.report()
     assert np.array_equal(report.comparisons[0, 1:], (policy.S + policy.F)[0, 1:] - 2)
     assert (report.disagreement * report.comparisons)[0, 1] == pytest.approx(policy.S[0, 1] - 1)
@@ -94,14 +95,14 @@ def test_rejected_outputs_toss_no_coin():
     while decision.arm < 1:
         cascade.feedback(decision.id, [0.5])
         decision = cascade.decide()
-    before = cascade._rng.bit_generator.state, cascade.rounds
+    before = inside.rng(cascade).bit_generator.state, cascade.rounds
     with pytest.raises(
         ValueError, match=r"metric must give a number from 0 to 1, got 3\.0 for 0\.0 and 1\.0"
     ):
         cascade.feedback(decision.id, [0.0, 1.0, 0.0][: decision.arm + 1])
     with pytest.raises(ValueError, match="metric must give a number from 0 to 1, got nan"):
         cascade.feedback(decision.id, [0.0, math.nan, 0.0][: decision.arm + 1])
-    assert (cascade._rng.bit_generator.state, cascade.rounds) == before
+    assert (inside.rng(cascade).bit_generator.state, cascade.rounds) == before
     cascade = numbers(metric=lambda a, b: "far")
     with pytest.raises(ValueError, match="metric must give a number from 0 to 1, got 'far'"):
         cascade.warm_start([[0.1, 0.2, 0.3]])
@@ -115,7 +116,7 @@ def test_a_warm_start_tosses_them_row_by_row():
         for i, j in ((0, 1), (0, 2), (1, 2)):
             expected[i, j] += rng.random() < abs(row[i] - row[j])
     assert np.array_equal(cascade.policy.S - 1, expected)
-    assert cascade._rng.bit_generator.state == rng.bit_generator.state
+    assert inside.rng(cascade).bit_generator.state == rng.bit_generator.state
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def test_a_warm_start_tosses_them_row_by_row():
     [
         ({"metric": 0.1}, "metric must be a callable or None, got 0.1"),
         ({"compare": lambda a, b: a == b}, "metric must not be given together with compare"),
-        ({"policy": "USS-TS-joint"}, "metric must not be given with USS-TS-joint, which is for labels"),
+        ({"policy": "USS-WD"}, "metric must not be given with USS-WD, which is for labels"),
         ({"policy": "Q-USS", "label_price": 1}, "metric must not be given with Q-USS, which is for labels"),
     ],
 )

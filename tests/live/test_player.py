@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.live import inside
 from tests.threads import in_threads
 
 from weakfeedback import simulate
-from weakfeedback.catalog import make_policy, policy_class
 from weakfeedback.engine.seeds import generator
 from weakfeedback.live import Player, UnknownDecision, WrongSlot, storage
 from weakfeedback.multiplayer import Dlc, DlcLix, MultiplayerProblem
+from weakfeedback.settings.catalog import make_policy, policy_class
 
 MEANS = [0.9, 0.3, 0.7, 0.1, 0.5]
 FAST = {"epsilon": 0.3, "delta": 0.1, "seating_rounds": 40}
@@ -27,7 +28,7 @@ IDS = ["-".join([name, *(["fair"] if "fair" in options else [])]) for name, opti
 
 
 def snapshot(player):
-    return json.dumps([player._core(), player._state()], sort_keys=True)
+    return json.dumps(player.state(), sort_keys=True)
 
 
 def stub(arm=1, settled=False):
@@ -153,7 +154,7 @@ def test_the_alarm_repairs_a_failed_orthogonalisation():
     assert [player.report().failed for player in players] == [True, True]
     assert all("failed" in player.description for player in players)
     assert [player.phase for player in players] == ["alarm sweep"] * 2
-    players[1]._rng = np.random.default_rng(1)  # the cause of the failure is gone
+    inside.set_rng(players[1], np.random.default_rng(1))  # the cause of the failure is gone
     while players[0].slot < 300 and not all(player.settled for player in players):
         meet(players, [0.9, 0.1, 0.2])
     assert players[0].policy.restarts >= 1

@@ -1,10 +1,10 @@
 """What is given again when an object is loaded or recovered: ids, prices, policies, paths; and sums that overflow."""
 
 import re
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from tests.live import inside
 from tests.live.kinds import KINDS
 
 from weakfeedback import Cascade, Costed, Router, UnknownDecision
@@ -47,21 +47,8 @@ def test_a_late_answer_for_a_lost_decision_is_never_taken_for_another(name, tmp_
         assert kind.feedback(loaded, kept[0], kind.content(*kept)) == "accepted"
     ids = [set(loaded.pending) for loaded in again]
     assert not ids[0] & ids[1]
-
-
-def test_a_loaded_object_with_fresh_ids_has_a_journal_as_any_other(tmp_path):
-    cascade = Cascade(3, OLD, error_cost=70, seed=0)
-    cascade.save(tmp_path / "state.json")
-    loaded = Cascade.load(tmp_path / "state.json", 3, fresh_ids=True)
-    with pytest.warns(DeprecationWarning, match="autosave"):
-        loaded.autosave(tmp_path / "journal.db")
-    id = loaded.decide().id
-    loaded.close()
-    with Cascade.open(tmp_path / "journal.db", 3) as again:
-        assert again.pending == [id]
-        assert again.decide().id == id + 1
     with pytest.raises(ValueError, match="fresh_ids must be True or False"):
-        Cascade.load(tmp_path / "state.json", 3, fresh_ids=1)
+        type(thing).load(path, **code, fresh_ids=1)
 
 
 def test_a_router_whose_comparison_was_lost_refuses_its_outputs(tmp_path):
@@ -104,7 +91,7 @@ def test_new_prices_with_a_policy_made_for_them_are_taken(path, snapshot):
             decision = cascade.decide()
             cascade.feedback(decision.id, [n % (k + 2) for k in range(decision.arm + 1)])
         if snapshot:
-            cascade._journal.snapshot(cascade)
+            inside.snapshot(cascade)
         learned = cascade.policy.S.copy()
     twin = Cascade.load(path, 3)
     twin.recost(NEW, 70)
@@ -180,19 +167,11 @@ def test_what_is_no_path_is_refused_in_one_line(wrong):
         "save": lambda: cascade.save(wrong),
         "load": lambda: Cascade.load(wrong, 2),
         "open": lambda: Cascade.open(wrong, 2, [1, 2], error_cost=10),
-        "autosave": lambda: cascade.autosave(wrong),
     }
-    if wrong is None:
-        del uses["autosave"]  # where it means that there is none
     for use in uses.values():
-        with (
-            pytest.warns(DeprecationWarning, match="autosave")
-            if use is uses.get("autosave")
-            else nullcontext()
-        ):
-            with pytest.raises(ValueError, match="path must be the name of a file") as refusal:
-                use()
-            assert "\n" not in str(refusal.value)
+        with pytest.raises(ValueError, match="path must be the name of a file") as refusal:
+            use()
+        assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from tests.live import inside
 from tests.threads import in_threads
 
 from weakfeedback import Costed, FeedbackConflict, JournalError, Router, StateError, UnknownDecision, simulate
@@ -307,16 +308,14 @@ def test_an_interruption_anywhere_leaves_nothing_half_done(method):
         real(*arguments)
         raise KeyboardInterrupt
 
-    router._bind()
-    bound = {"select": "_select", "start": "_begin", "update_pairs": "_update", "cancel": "_free"}[method]
-    setattr(router, bound, interrupted)
+    inside.replace_method(router, method, interrupted)
     calls = {
         "update_pairs": lambda: router.feedback(d.id, outputs_of(d)),
         "cancel": lambda: router.cancel(d.id),
     }
     with pytest.raises(KeyboardInterrupt):
         calls.get(method, router.decide)()
-    router._bind()
+    inside.bind(router)
     assert router.state() == before
     assert router.feedback(d.id, outputs_of(d)) == "accepted"
 
@@ -529,7 +528,7 @@ def learned(router):
 def test_events_are_those_of_the_specification(tmp_path):
     with opened(tmp_path / "router.db") as router:
         decisions = play(router, 20)
-        events = list(router._journal.store.events(router._journal.learner))
+        events = list(inside.journal(router).store.events(inside.journal(router).learner))
     decided = [event.body for event in events if event.kind == "decide"]
     assert decided == [{"call": list(d.call), "answer": d.answer} for d in decisions]
     answered = [event for event in events if event.kind == "feedback"]

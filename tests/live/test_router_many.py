@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from tests.live import inside
 
 from weakfeedback import Router, UnknownDecision
 from weakfeedback.cascade.audit import audit_arm
@@ -137,7 +138,7 @@ def test_a_full_disk_takes_all_decisions_of_a_batch_back(tmp_path, monkeypatch):
         raise OSError(28, "no space")
 
     with monkeypatch.context() as patched:
-        patched.setattr(router._journal, "flush", full)
+        patched.setattr(inside.journal(router), "flush", full)
         with pytest.raises(OSError, match="no space"):
             router.decide_many(5)
     assert (router.rounds, router.pending) == (0, [])
@@ -164,7 +165,7 @@ def test_an_audit_compares_cheaper_models_by_labels_and_dearer_ones_by_compariso
     assert asked == differ
     assert called == [*((0, row) for row in fresh), *((1, row) for row in fresh)]
     assert router.state() == before
-    counts = router._counts
+    counts = inside.counts(router)
     wrong = [WRONG[row, :2] for row in differ]
     plain = audit_arm(np.array(PRICES) / ERROR, 1, wrong, 1000, counts.differed, counts.compared)
     assert (found.low, found.high) == pytest.approx((plain.low * ERROR, plain.high * ERROR))

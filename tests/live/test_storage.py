@@ -228,6 +228,8 @@ def test_every_changed_byte_is_refused_or_harmless(tmp_path):
     [
         ({"format": 4, "package": "9.9"}, "format 4, written by version 9.9"),
         ({"format": 0}, "damaged"),
+        ({"format": 1}, "format 1, of a version before the first release, .* warm_start"),
+        ({"format": 2}, "format 2, of a version before the first release"),
         ({"format": "1"}, "damaged"),
         ({"kind": "Other"}, "'Other', not of 'Thing'"),
         ({"kind": None}, "not of 'Thing'"),

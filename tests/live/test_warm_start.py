@@ -34,10 +34,10 @@ def test_a_warm_start_from_an_array_compares_combined_answers():
 )
 def test_a_wrong_row_in_the_logs_teaches_nothing_at_all(logs):
     cascade = Cascade([nothing] * 3, [1, 4, 25], error_cost=100)
-    before = cascade._core(), cascade._state()
+    before = cascade.state()
     with pytest.raises(ValueError):
         cascade.warm_start(logs)
-    assert (cascade._core(), cascade._state()) == before
+    assert cascade.state() == before
 
 
 def test_a_refused_warm_start_does_not_fix_the_number_of_features():

@@ -221,7 +221,7 @@ def test_the_loop_and_the_world_run_as_the_twin():
         (world, "rng.random() < mean", "rng.random() > mean"),
         (world, "range(self.order.size - 1, 0, -1)", "range(self.order.size - 1, 1, -1)"),
         (world, "j = int((k + 1) * rng.random())", "j = int(k * rng.random())"),
-        (world, "means[order[k]]", "means[k]"),
+        (world, "self.means[self.order[k]]", "self.means[k]"),
         (world, "half * (2.0 * rng.random() - 1.0)", "half * (rng.random() - 0.5)"),
         (world, "CONCENTRATION = 4.0", "CONCENTRATION = 2.0"),
         (play, "crowd[arm] > 1", "crowd[arm] > 2"),

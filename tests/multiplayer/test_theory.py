@@ -130,3 +130,12 @@ def test_instances():
 def test_with_as_many_players_as_arms_there_is_nothing_to_explore():
     problem = MultiplayerProblem([0.9, 0.5, 0.2], players=3)
     assert theory.exploration_rounds(problem, 0.1, 0.1) == 0.0
+
+
+def test_bounds_are_for_fixed_teams():
+    problem = MultiplayerProblem([0.9, 0.5, 0.1], 2, presence=[(0, None), (7, None)])
+    for bound in (lambda: theory.lower_bound(problem, 100), lambda: theory.complexity(problem, 0.1)):
+        with pytest.raises(
+            ValueError, match="problem must be one of a fixed team with equal means, got Multi"
+        ):
+            bound()

@@ -2,7 +2,17 @@
 
 import pytest
 from tests.proxy.raw import QUESTION, RIGHT, ask
-from tests.proxy.world import MODELS, LocalDecider, Running, free_port, learner, make_proxy, routes, world
+from tests.proxy.world import (
+    KEY,
+    MODELS,
+    LocalDecider,
+    Running,
+    free_port,
+    learner,
+    make_proxy,
+    routes,
+    world,
+)
 
 from weakfeedback.serve.proxy.fake import FakeModel, FakeUpstream
 
@@ -95,6 +105,37 @@ def test_then_come_earlier_stages_and_in_the_end_an_error(here, stream):
     assert got.data["error"]["message"].endswith("medium, large, small")
     assert len(told_of(here, "cancel")) == 2
     assert "127.0.0.1" not in got.body.decode()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("status", ["401", "403", "404"])
+def test_a_wrong_key_or_a_removed_model_leads_to_another_stage(here, status, stream, caplog):
+    """It is a fault of the configuration, not of the request: nothing is asked twice, and the log says it once."""
+    here.fake.always["medium-2"] = status
+    before = here.proxy.account("support")["stages"][1]["errors"].get(status, 0)
+    with caplog.at_level("WARNING", "weakfeedback.serve"):
+        for _ in range(3):
+            got = ask(here.url, stream)
+            assert got.status == 200
+            assert got.headers["x-weakfeedback-fallback"] == "medium>large"
+            assert got.clean if stream else got.data["choices"][0]["message"]["content"] == RIGHT
+        assert [seen.model for seen in here.fake.seen] == ["medium-2", "large-5"] * 3
+        assert here.proxy.account("support")["stages"][1]["errors"][status] == before + 3
+        here.fake.always.clear()
+        assert ask(here.url, stream).headers["x-weakfeedback-stage"] == "1"
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2
+    assert f"upstream fake answers {status} for medium" in said[0]
+    assert said[1].endswith("answers for medium again")
+    assert KEY not in " ".join(said)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_if_all_keys_are_wrong_it_is_a_fault_of_the_server(here, stream):
+    here.fake.always |= dict.fromkeys(MODELS, "401")
+    got = ask(here.url, stream)
+    assert got.status == 502
+    assert got.data["error"]["code"] == "upstream_failed"
 
 
 def test_a_plain_answer_that_is_too_large_is_not_taken(here):

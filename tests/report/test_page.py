@@ -86,6 +86,23 @@ def test_the_figure_has_means_ends_and_a_label_for_each_policy():
     assert figure["range"][1] >= rows["high"].max()
 
 
+def test_the_limit_is_a_dashed_line_below_the_top():
+    results = results_of(["A", "B"])
+    highest = results.curve()["high"].max()
+    results.about["facts"] = {"limit": highest / np.log(40)}
+    *_, line = browser_figure(results)["series"]
+    assert (line["name"], line["dash"]) == ("limit c(P) log t", "dash")
+    assert line["mean"] == pytest.approx(highest / np.log(40) * np.log([10, 20, 40]), rel=1e-4)
+    assert len(browser_figure(results)["series"]) == 3
+    assert len(curve_figure(results, "cost")["series"]) == 2
+    assert b"limit c(P) log t" in draw(curve_figure(results))[1]
+    results.about["facts"] = {"limit": 1.25 * highest / np.log(25)}  # what lies far above is left out
+    assert browser_figure(results)["series"][-1]["mean"][2] is None
+    for none in (0.0, 1e9):
+        results.about["facts"] = {"limit": none}
+        assert len(browser_figure(results)["series"]) == 2
+
+
 def test_a_sweep_shows_final_values_against_what_was_swept():
     swept = {2.0: results_of(["A", "B"]), -1.0: results_of(["A"], replications=7)}
     figure = sweep_figure(swept, "gap")

@@ -23,6 +23,7 @@ class Process:
         env: dict[str, str] | None = None,
         wait: bool = True,
         quiet: bool = True,
+        descriptors: int | None = None,
     ) -> None:
         self.folder = folder
         command = [
@@ -36,6 +37,8 @@ class Process:
             *(["--quiet"] if quiet else []),
             *options,
         ]
+        if descriptors is not None:
+            command = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *command]
         self.errors = open(folder / "errors", "ab")  # noqa: SIM115
         self.process = subprocess.Popen(
             command,

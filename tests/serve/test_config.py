@@ -76,7 +76,11 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         ('scope = "use"', 'scope = "all"', "server.token[0].scope = 'all': must be one of read, use, admin"),
         ('host = "127.0.0.1"', "host = 1", "server.host = 1: must be a text that is not empty"),
         ('hosts = ["decide.internal"]', 'hosts = "x"', "server.hosts = 'x': must be a list of texts"),
-        ("budget = 2.0", "budget = -2.0", "learner[0].budget = -2.0: input should be greater than 0"),
+        (
+            "budget = 2.0",
+            "budget = -2.0",
+            "learner[0].budget = -2.0: input should be greater than or equal to 0.000000000000001",
+        ),
         ("budget = 2.0", "bugdet = 2.0", "learner[0].budget"),
         ("error_cost = 10", "eror_cost = 10", "learner[1].eror_cost is not known; did you mean error_cost?"),
         ('kind = "cascade"', 'kind = "casade"', "learner[1]"),

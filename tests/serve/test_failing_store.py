@@ -149,6 +149,7 @@ def test_nobody_is_told_of_a_step_in_a_thread_before_its_commit(
 ) -> None:
     """The first step of a learner that was read; it is never written if the store is ``lost`` meanwhile."""
     monkeypatch.setattr(learner_module, "HEAVY", -1.0)
+    monkeypatch.setattr(learner_module, "UNKNOWN", 0)
     plan, gate, taken = {"fail": ""}, threading.Event(), threading.Event()
 
     def slowly(learner: learner_module.Learner, *arguments: Any) -> Any:

@@ -15,7 +15,8 @@ from weakfeedback.serve import service as service_module
 from weakfeedback.serve.api import OPERATIONS
 from weakfeedback.serve.app import read_body
 from weakfeedback.serve.auth import Auth, Token
-from weakfeedback.serve.models import BODY_LIMIT, HEADER_LIMIT, Problem
+from weakfeedback.serve.limits import BODY_LIMIT, HEADER_LIMIT
+from weakfeedback.serve.models import Problem
 
 SECRETS = {scope: f"{scope}-token-0123456789" for scope in ("read", "use", "admin")}
 ORDER = ["none", "read", "use", "admin"]
@@ -275,3 +276,73 @@ def test_a_body_that_never_came_is_not_an_empty_one(parts: list[bytes]) -> None:
         assert caught.value.status == 400
 
     run(play())
+
+
+def test_metrics_need_a_token_where_there_are_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also from 127.0.0.1, which is where a reverse proxy sits."""
+    monkeypatch.setattr(auth_module, "DELAY", 0.0)
+
+    async def play(auth: Auth | None, headers: dict[str, str]) -> int:
+        async with serving(tmp_path / "s.db", auth=auth) as (_, call):
+            return (await call.raw("GET", "/metrics", None, headers)).status
+
+    assert run(play(guarded(), {})) == 401
+    assert run(play(guarded(), bearer("read"))) == 200
+    assert run(play(guarded(open_metrics=True), {})) == 200
+    assert run(play(None, {})) == 200
+
+
+def test_strangers_behind_a_reverse_proxy_are_not_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auth_module, "DELAY", 0.2)
+
+    async def play() -> None:
+        async with serving(tmp_path / "s.db", auth=guarded()) as (_, call):
+
+            async def seconds(forwarded: str | None, client: str = "127.0.0.1") -> float:
+                headers = {"authorization": "Bearer wrong"}
+                if forwarded is not None:
+                    headers["x-forwarded-for"] = forwarded
+                began = time.monotonic()
+                assert (
+                    await call.raw("GET", "/v1/learners", None, headers, client=(client, 1))
+                ).status == 401
+                return time.monotonic() - began
+
+            for k in range(10):  # what a stranger writes there himself stands before the proxy's entry
+                await seconds(f"10.0.0.{k}, 203.0.113.7")
+            assert await seconds("1.2.3.4, 203.0.113.7") >= 0.2
+            assert await seconds("203.0.113.8") < 0.2
+            assert await seconds(None) < 0.2
+            for k in range(10):  # only the proxy of this machine is believed
+                await seconds(f"203.0.113.{k}", "10.9.9.9")
+            assert await seconds("203.0.113.77", "10.9.9.9") >= 0.2
+
+    run(play())
+
+
+@pytest.mark.parametrize("name", ["host", "authorization"])
+def test_doubled_headers_are_refused(tmp_path: Path, name: str) -> None:
+    async def play() -> None:
+        async with serving(tmp_path / "s.db", auth=guarded()) as (_, call):
+            given = {"host": "localhost", **bearer("read")}
+            for first in ("evil.example", given[name]):
+                pairs = [(name, first), *given.items()]
+                headers = [(key.encode(), value.encode()) for key, value in pairs]
+                for path in ("/v1/learners", "/", "/v1/models"):
+                    reply = await _with(call, path, headers)
+                    assert reply.status == 400
+                    assert "one header" in reply.body.decode()
+
+    run(play())
+
+
+async def _with(call: Caller, path: str, headers: list[tuple[bytes, bytes]]) -> Any:
+    """Send a request with just these headers, in this order."""
+    app = call.app
+
+    async def doubled(scope: Any, receive: Any, send: Any) -> None:
+        await app({**scope, "headers": headers}, receive, send)
+
+    return await Caller(doubled).raw("GET", path)

@@ -26,6 +26,7 @@ def test_fifty_clients_send_each_feedback_three_times(
     A heavy learner takes its steps in threads, which nobody can cancel.
     """
     monkeypatch.setattr(learner_module, "HEAVY", -1.0 if heavy else 1e9)
+    monkeypatch.setattr(learner_module, "UNKNOWN", 0)
     luck = random.Random(1)
 
     async def cut(work: Any) -> Any:

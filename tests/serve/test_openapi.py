@@ -42,6 +42,7 @@ META = {
             "required": ["title", "version"],
             "additionalProperties": False,
             "properties": {"title": WORDS, "version": WORDS, "description": WORDS},
+            "patternProperties": {"^x-": {}},
         },
         "paths": {
             "type": "object",

@@ -74,6 +74,10 @@ class MultiplayerEnv(ParallelEnv):
     def __init__(self, problem: MultiplayerProblem, horizon: int = HORIZON) -> None:
         if not isinstance(problem, MultiplayerProblem):
             raise ValueError(f"problem must be a MultiplayerProblem, got {brief(problem)}")
+        if problem.is_open:
+            raise ValueError(
+                f"problem must be one of a fixed team with equal means that senses collisions, got {problem!r}"
+            )
         self.horizon = integer("horizon", horizon, 1)
         self.possible_agents = [f"player_{n}" for n in range(problem.players)]
         self.agents: list[str] = []

@@ -14,10 +14,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from weakfeedback.catalog import policy_class
 from weakfeedback.live.cascade import Cascade
 from weakfeedback.live.cascade_report import CascadeReport
 from weakfeedback.live.stages import Rows
+from weakfeedback.settings.catalog import policy_class
 from weakfeedback.validate import brief, number
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from weakfeedback.adaptive.arguments import stage_costs
 from weakfeedback.adaptive.problem import AdaptiveProblem
 from weakfeedback.cascade.audit import checked_level
-from weakfeedback.decisions import checked_bool
+from weakfeedback.contract.decisions import checked_bool
 from weakfeedback.validate import brief, integer, number
 
 CHEAPER = "cheaper than every fixed stage"

@@ -10,7 +10,7 @@ from weakfeedback import datasets
 from weakfeedback.adaptive.problem import AdaptiveProblem
 from weakfeedback.datasets import stages
 from weakfeedback.datasets.answers import CHAINS, load_answers
-from weakfeedback.named import Described, find_instance
+from weakfeedback.settings.instances import Described, find_instance
 
 REFERENCE = 0.1  # the price of the reference of recorded answers, in units of an error
 PRICES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # of running all stages, in units of an error

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from weakfeedback.adaptive.rehearsal import Protocol, StagesProtocol
-from weakfeedback.decisions import checked_bool, checked_stage, stage_words
+from weakfeedback.adaptive.conformance import Protocol, StagesProtocol
+from weakfeedback.contract.decisions import checked_bool, checked_stage, stage_words
 from weakfeedback.engine.loop import Loop
-from weakfeedback.problem import check_arms
+from weakfeedback.settings.problem import check_arms
 
 
 def play(policy, world, world_rng, rng, marks, counts, table):

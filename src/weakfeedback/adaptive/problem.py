@@ -9,7 +9,7 @@ import numpy as np
 
 from weakfeedback.adaptive.arguments import real_numbers, stage_costs, threshold_vector
 from weakfeedback.adaptive.rules import BestRule, best_rule, best_thresholds, threshold_stops
-from weakfeedback.problem import FrozenProblem, counts_table, fingerprint
+from weakfeedback.settings.problem import FrozenProblem, counts_table, fingerprint
 from weakfeedback.validate import brief, plain
 
 if TYPE_CHECKING:

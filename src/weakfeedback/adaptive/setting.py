@@ -6,7 +6,7 @@ import numpy as np
 
 from weakfeedback.adaptive.problem import AdaptiveProblem
 from weakfeedback.adaptive.records import read_problem
-from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
+from weakfeedback.settings.setting import Form, Policies, Setting, Words, in_a_row
 
 
 def sample_problem() -> AdaptiveProblem:

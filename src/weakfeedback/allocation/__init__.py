@@ -1,31 +1,31 @@
 """Dividing a budget under censored feedback: censored semi-bandits, network utility (thesis, chapter 4)."""
 
-from weakfeedback.allocation.compiled import knapsack
-from weakfeedback.allocation.policies.csb_dt import CsbDt
-from weakfeedback.allocation.policies.csb_du import CsbDu
-from weakfeedback.allocation.policies.csb_mk import CsbMk
-from weakfeedback.allocation.policies.csb_sk import CsbSk
-from weakfeedback.allocation.policies.csb_st import CsbSt
-from weakfeedback.allocation.policies.csb_su import CsbSu
-from weakfeedback.allocation.policies.csb_ts import CsbTs
-from weakfeedback.allocation.policies.csb_ts_same import CsbTsSame
-from weakfeedback.allocation.policies.known_thresholds import KnownThresholds
-from weakfeedback.allocation.policies.num_mk import NumMk
-from weakfeedback.allocation.policies.num_sk import NumSk
-from weakfeedback.allocation.problem import AllocationProblem
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "AllocationProblem",
-    "CsbDt",
-    "CsbDu",
-    "CsbMk",
-    "CsbSk",
-    "CsbSt",
-    "CsbSu",
-    "CsbTs",
-    "CsbTsSame",
-    "KnownThresholds",
-    "NumMk",
-    "NumSk",
-    "knapsack",
-]
+from weakfeedback.allocation.compiled import knapsack
+from weakfeedback.allocation.problem import AllocationProblem
+from weakfeedback.allocation.setting import SETTING
+
+if TYPE_CHECKING:
+    from weakfeedback.allocation.policies.csb_dt import CsbDt as CsbDt
+    from weakfeedback.allocation.policies.csb_du import CsbDu as CsbDu
+    from weakfeedback.allocation.policies.csb_mk import CsbMk as CsbMk
+    from weakfeedback.allocation.policies.csb_sk import CsbSk as CsbSk
+    from weakfeedback.allocation.policies.csb_st import CsbSt as CsbSt
+    from weakfeedback.allocation.policies.csb_su import CsbSu as CsbSu
+    from weakfeedback.allocation.policies.csb_ts import CsbTs as CsbTs
+    from weakfeedback.allocation.policies.csb_ts_same import CsbTsSame as CsbTsSame
+    from weakfeedback.allocation.policies.known_thresholds import KnownThresholds as KnownThresholds
+    from weakfeedback.allocation.policies.num_mk import NumMk as NumMk
+    from weakfeedback.allocation.policies.num_sk import NumSk as NumSk
+
+# and the policies, which are imported when first used
+__all__ = ["AllocationProblem", "knapsack", *SETTING.policies.classes]
+
+
+def __getattr__(name: str) -> type[Any]:
+    return SETTING.policies.export(__name__, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.allocation.problem import AllocationProblem
-from weakfeedback.named import Described, find_instance
+from weakfeedback.settings.instances import Described, find_instance
 
 
 @dataclass(frozen=True)

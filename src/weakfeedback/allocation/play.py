@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from weakfeedback.allocation.rehearsal import Protocol
-from weakfeedback.decisions import REACH, allocation_words, checked_allocation
+from weakfeedback.allocation.conformance import Protocol
+from weakfeedback.contract.decisions import REACH, allocation_words, checked_allocation
 from weakfeedback.engine.loop import Loop
-from weakfeedback.problem import check_arms
+from weakfeedback.settings.problem import check_arms
 
 ROUNDS, SEARCHING, FOUND, EQUIVALENT, SERVED = 0, 1, 2, 3, 4  # indices of counts; served_0 is the fifth
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from weakfeedback.allocation.world import SPREAD, AllocationWorld
 from weakfeedback.kernels.knapsack import CAPACITY_SLACK, pack_lightest, runner_up
-from weakfeedback.problem import FrozenProblem, counts_table, fingerprint
+from weakfeedback.settings.problem import FrozenProblem, counts_table, fingerprint
 from weakfeedback.validate import brief, number, vector
 
 if TYPE_CHECKING:

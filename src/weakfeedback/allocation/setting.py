@@ -1,7 +1,7 @@
 """Registration of the setting "allocation"."""
 
 from weakfeedback.allocation.problem import AllocationProblem
-from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
+from weakfeedback.settings.setting import Form, Policies, Setting, Words, in_a_row
 
 MEANS = (0.9, 0.7, 0.5, 0.3)
 

@@ -1,6 +1,6 @@
 """The hidden side of an allocation problem: draws every arm's outcome in every round, whatever the policy does."""
 
-from weakfeedback.decisions import REACH  # relative tolerance on thresholds and the budget
+from weakfeedback.contract.decisions import REACH  # relative tolerance on thresholds and the budget
 from weakfeedback.kernels.knapsack import pack_lightest
 
 SPREAD = 0.1  # half the width of a uniform outcome

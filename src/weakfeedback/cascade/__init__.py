@@ -1,22 +1,27 @@
 """Cascades without labels: unsupervised sequential selection (thesis, chapter 2)."""
 
-from weakfeedback.cascade.policies.baselines import FixedArm, RandomArm
-from weakfeedback.cascade.policies.hanawal import HanawalHeuristic
-from weakfeedback.cascade.policies.q_uss import QUss
-from weakfeedback.cascade.policies.uss_ts import UssTs
-from weakfeedback.cascade.policies.uss_ts_drift import UssTsDrift
-from weakfeedback.cascade.policies.uss_ts_joint import UssTsJoint
-from weakfeedback.cascade.policies.uss_ucb import UssUcb
-from weakfeedback.cascade.problem import CascadeProblem
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "CascadeProblem",
-    "FixedArm",
-    "HanawalHeuristic",
-    "QUss",
-    "RandomArm",
-    "UssTs",
-    "UssTsDrift",
-    "UssTsJoint",
-    "UssUcb",
-]
+from weakfeedback.cascade.problem import CascadeProblem
+from weakfeedback.cascade.setting import SETTING
+
+if TYPE_CHECKING:
+    from weakfeedback.cascade.policies.baselines import FixedArm as FixedArm
+    from weakfeedback.cascade.policies.baselines import RandomArm as RandomArm
+    from weakfeedback.cascade.policies.hanawal import HanawalHeuristic as HanawalHeuristic
+    from weakfeedback.cascade.policies.q_uss import QUss as QUss
+    from weakfeedback.cascade.policies.uss_ts import UssTs as UssTs
+    from weakfeedback.cascade.policies.uss_ts_drift import UssTsDrift as UssTsDrift
+    from weakfeedback.cascade.policies.uss_ucb import UssUcb as UssUcb
+    from weakfeedback.cascade.policies.uss_wd import UssWd as UssWd
+
+# and the policies, which are imported when first used
+__all__ = ["CascadeProblem", *SETTING.policies.classes]
+
+
+def __getattr__(name: str) -> type[Any]:
+    return SETTING.policies.export(__name__, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -9,7 +9,7 @@ from typing import Any
 from weakfeedback import datasets
 from weakfeedback.cascade.problem import CascadeProblem
 from weakfeedback.cascade.theory import uniform_counterexample
-from weakfeedback.named import Described, find_instance
+from weakfeedback.settings.instances import Described, find_instance
 
 # Builds a problem from cumulative costs and the folder of the medical data (None: the environment variable).
 Maker = Callable[[tuple[float, ...], Any], CascadeProblem]

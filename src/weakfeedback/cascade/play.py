@@ -1,12 +1,19 @@
-"""The round loop of cascades: what is drawn, what is decided, what is shown (thesis, Algorithm 1)."""
+"""The round loops of cascades: what is drawn, what is decided, what is shown (thesis, Algorithm 1).
+
+The second loop is for policies that buy labels.
+"""
 
 import numpy as np
 
+from weakfeedback.cascade.conformance import LabelProtocol, Protocol
 from weakfeedback.cascade.events import LAWS, play_events
-from weakfeedback.cascade.rehearsal import Protocol
-from weakfeedback.cascade.selling import LABEL_LOOP, NOTHING, fits, pull_names
-from weakfeedback.decisions import arm_words, checked_arm
+from weakfeedback.cascade.labels import measures_with_labels, most_outputs
+from weakfeedback.contract.decisions import arm_words, checked_arm
 from weakfeedback.engine.loop import Loop
+from weakfeedback.settings.problem import check_arms
+from weakfeedback.validate import number
+
+NOTHING = -1_000_000_007  # placeholder where no output was ever observed
 
 
 def play(policy, world, world_rng, rng, marks, pulls, table):
@@ -36,6 +43,70 @@ def play(policy, world, world_rng, rng, marks, pulls, table):
             m += 1
     return 0
 
+
+def play_selling(policy, world, world_rng, rng, marks, counts, table):
+    """Play as ``play`` does, with a policy that may buy the truth of a round; the last count is of labels."""
+    K = counts.size - 1
+    seen = np.full(K, NOTHING)
+    played = 0
+    for k in range(K):
+        played += counts[k]
+    if played == 0:
+        world.begin(world_rng)
+    m = 0
+    for t in range(played + 1, marks[-1] + 1):
+        row = world.draw(world_rng)
+        arm = policy.select(rng) + 0
+        if arm < 0 or arm >= K:
+            return t
+        world.show(row, arm, seen)
+        if policy.wants_label(arm, seen[: arm + 1], rng):  # asked before anything is learned from the round
+            policy.learn_label(arm, seen[: arm + 1], world.sell(row))
+            counts[K] += 1
+        policy.update(arm, seen[: arm + 1], rng)
+        counts[arm] += 1
+        if t == marks[m]:
+            for k in range(K + 1):
+                table[m, k] = counts[k]
+            m += 1
+    return 0
+
+
+def fits(problem, policy):
+    """Refuse a policy that was made for other arms or labels."""
+    check_arms(problem, policy)
+    if getattr(policy, "binary_outputs", False) and most_outputs(problem) > 2:
+        raise ValueError(
+            f"{type(policy).__name__} is for outputs of two labels, the problem has {most_outputs(problem)} in a round"
+        )
+
+
+def _fits_buyer(problem, policy):
+    fits(problem, policy)
+    number(f"the field price of {type(policy).__name__}, which buys labels,", _price(policy), at_least=0.0)
+
+
+def _price(policy):
+    return getattr(policy, "price", None)
+
+
+def pull_names(problem):
+    """Return the names of the counts of every policy."""
+    return tuple(f"pulls_{k}" for k in range(problem.arms))
+
+
+LABEL_LOOP = Loop(
+    play_selling,
+    entry=("select", "wants_label", "learn_label", "update"),
+    world_entry=("begin", "draw", "show", "sell"),
+    counters=lambda problem: (*pull_names(problem), "labels"),
+    fits=_fits_buyer,
+    refusal=lambda problem: arm_words(problem.arms),
+    judge=lambda problem, policy, value: checked_arm(policy, value, problem.arms),
+    chunk_rounds=250_000,
+    protocol=LabelProtocol(),
+    measures=lambda problem, policy, counts: measures_with_labels(problem, counts, _price(policy)),
+)
 
 LOOP = Loop(
     play,

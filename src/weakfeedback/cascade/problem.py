@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.problem import FrozenProblem, counts_table, fingerprint
+from weakfeedback.settings.problem import FrozenProblem, counts_table, fingerprint
 from weakfeedback.validate import brief, cumulative_costs, number, plain, vector
 
 if TYPE_CHECKING:

@@ -3,8 +3,9 @@
 import math
 from typing import Any
 
+from weakfeedback.cascade.limit import limit, reason_against
 from weakfeedback.cascade.problem import CascadeProblem
-from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
+from weakfeedback.settings.setting import Form, Policies, Setting, Words, in_a_row
 
 
 def sample_problem() -> CascadeProblem:
@@ -24,7 +25,19 @@ def describe_problem(problem: CascadeProblem) -> Words:
         ("Weak dominance", holds),
         ("ξ", "∞" if math.isinf(problem.xi) else f"{problem.xi:.4g}"),
         ("Strong dominance", "holds" if problem.strong_dominance else "fails"),
+        ("Limit of regret", _limit_in_words(problem)),
     ]
+
+
+def _limit_in_words(problem: CascadeProblem) -> str:
+    reason = reason_against(problem)
+    if reason:
+        return f"not known: the problem {reason}"
+    found = limit(problem)
+    if not found.confusable:
+        return "0: regret need not grow with T"
+    arms = ", ".join(map(str, found.confusable))
+    return f"{found.constant:.4g} log T, as T grows; the optimal arm can be confused with {arms}"
 
 
 def channel(errors: Any, slip: Any = 0.05) -> dict[str, Any]:
@@ -46,13 +59,14 @@ SETTING = Setting(
             "USS-TS": "uss_ts:UssTs",
             "USS-UCB": "uss_ucb:UssUcb",
             "Hanawal": "hanawal:HanawalHeuristic",
-            "USS-TS-joint": "uss_ts_joint:UssTsJoint",
+            "USS-WD": "uss_wd:UssWd",
             "USS-TS-drift": "uss_ts_drift:UssTsDrift",
             "Q-USS": "q_uss:QUss",
             "Fixed": "baselines:FixedArm",
             "Random": "baselines:RandomArm",
         },
     ),
+    former=Policies("weakfeedback.cascade.policies", {"USS-TS-joint": "uss_wd:UssTsJoint"}),
     first=("costs",),
     arguments=lambda problem: (problem.costs,),
     samples={"channels": sample_problem},

@@ -1,4 +1,4 @@
-"""Regret bounds of chapter 2 as functions of a problem and a horizon, with their corrections.
+"""Regret bounds of chapter 2 as functions of a problem and a horizon, with their corrections, and a lower bound.
 
 The bounds are those of the thesis, from Verma et al. (AISTATS 2019, USS-UCB) and Verma et al. (ACML 2020, USS-TS).
 Formulas count arms from 1, as the thesis does.
@@ -10,8 +10,24 @@ from typing import Literal
 
 import numpy as np
 
+from weakfeedback.cascade.limit import Limit, limit
 from weakfeedback.cascade.problem import TIE, CascadeProblem
 from weakfeedback.validate import brief, integer, number
+
+__all__ = [
+    "Limit",
+    "empty_set_counterexample",
+    "forced_comparison_regret",
+    "limit",
+    "strong_dominance_counterexample",
+    "ts_regret_leading",
+    "ts_regret_uniform",
+    "ucb_pulls",
+    "ucb_regret",
+    "ucb_regret_strong_dominance",
+    "ucb_regret_uniform",
+    "uniform_counterexample",
+]
 
 Exploration = Callable[[int], float]
 Repair = bool | Literal["tight"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.borrowing import Lender
 from weakfeedback.checks.codelines import writes
+from weakfeedback.contract.readonly import Lender
 from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.replication import Interpreted, restore, streams
 from weakfeedback.engine.seeds import WORLD, generator

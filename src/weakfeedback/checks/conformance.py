@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.borrowing import WritesToLoan, frames_of
 from weakfeedback.checks.case import (
     Case,
     Failure,
@@ -31,7 +30,8 @@ from weakfeedback.checks.case import (
 )
 from weakfeedback.checks.pairs import pairs_teach_as_outputs
 from weakfeedback.checks.spies import Late, Spy
-from weakfeedback.decisions import WrongDecision
+from weakfeedback.contract.decisions import WrongDecision
+from weakfeedback.contract.readonly import WritesToLoan, frames_of
 from weakfeedback.engine.compiler.fingerprint import CannotLower
 from weakfeedback.engine.loop import loop_for, measures_of
 from weakfeedback.engine.plan import separate_fields

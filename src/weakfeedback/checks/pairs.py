@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.borrowing import Lender
 from weakfeedback.checks.case import Case, Failure, brief_of, decide, frozen, hidden_of, pair_methods
+from weakfeedback.contract.readonly import Lender
 
 
 def pairs_teach_as_outputs(case: Case) -> None:

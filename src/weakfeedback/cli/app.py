@@ -68,6 +68,7 @@ def start(
     Examples:
 
     weakfeedback demo
+    weakfeedback serve --demo
     weakfeedback list
     weakfeedback run experiment.toml --out results/first
     weakfeedback reproduce --quick
@@ -118,8 +119,8 @@ def list_(
     weakfeedback list experiments 'ch2-xi-*'
     weakfeedback list --json | jq '.instances[].name'
     """
-    from weakfeedback.catalog import SETTINGS
     from weakfeedback.cli import listing
+    from weakfeedback.settings.catalog import SETTINGS
 
     if kind and kind not in listing.KINDS:
         raise Stop(f"KIND must be one of {', '.join(listing.KINDS)}, got {kind!r}")
@@ -401,10 +402,10 @@ def check(
     weakfeedback check my_policy.py:make --setting cascade
     weakfeedback check my_package.policies:make --setting cascade
     """
-    from weakfeedback.catalog import SETTINGS
     from weakfeedback.checks import PolicyCheckError, check_policy
     from weakfeedback.cli.time_limit import time_limit
     from weakfeedback.experiments.ownpolicy import NotAPolicy, load_factory
+    from weakfeedback.settings.catalog import SETTINGS
 
     if setting not in SETTINGS:
         raise Stop(f"--setting must be one of {', '.join(SETTINGS)}, got {setting!r}")

@@ -12,7 +12,7 @@ REWARDS = ("bernoulli", "uniform", "beta")
 
 def settings(incomplete: str) -> list[str]:
     """Return names of settings."""
-    from weakfeedback.catalog import SETTINGS
+    from weakfeedback.settings.catalog import SETTINGS
 
     return _filter_prefix(SETTINGS, incomplete)
 
@@ -24,7 +24,7 @@ def kinds(incomplete: str) -> list[str]:
 
 def listed(context: Context, incomplete: str) -> list[str]:
     """Return names of the kind that was typed before."""
-    from weakfeedback.catalog import POLICIES, SETTINGS
+    from weakfeedback.settings.catalog import POLICIES, SETTINGS
 
     kind, chosen = context.params.get("kind"), context.params.get("setting")
     settings = [setting for setting in SETTINGS.values() if not chosen or setting.name == chosen]
@@ -41,7 +41,7 @@ def listed(context: Context, incomplete: str) -> list[str]:
 
 def players(incomplete: str) -> list[str]:
     """Return names of the policies of players, in lower case as in the examples."""
-    from weakfeedback.catalog import POLICIES
+    from weakfeedback.settings.catalog import POLICIES
 
     return _filter_prefix((name.lower() for name in POLICIES["multiplayer"]), incomplete.lower())
 

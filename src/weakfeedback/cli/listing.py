@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weakfeedback.catalog import SETTINGS
 from weakfeedback.plaintext import counted, visible
-from weakfeedback.setting import Setting
+from weakfeedback.settings.catalog import SETTINGS
+from weakfeedback.settings.setting import Setting
 
 if TYPE_CHECKING:
     from rich.console import Console

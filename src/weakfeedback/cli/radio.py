@@ -18,10 +18,10 @@ from weakfeedback.apps.radio.run import (
     full_options,
     play_radio,
 )
-from weakfeedback.catalog import canonical_name, make_policy
 from weakfeedback.cli.output import FAILED, INTERRUPTED, Stop, console, print_json, say
 from weakfeedback.multiplayer.problem import MultiplayerProblem
 from weakfeedback.plaintext import counted
+from weakfeedback.settings.catalog import canonical_name, make_policy
 from weakfeedback.validate import integer, number
 
 

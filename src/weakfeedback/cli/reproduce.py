@@ -58,10 +58,10 @@ def run(
     """Reproduce; every mistake ends in one line."""
     from weakfeedback.engine.store import StoreError, StoreMismatch
     from weakfeedback.reproduce.cluster import NoCluster
-    from weakfeedback.reproduce.kept import CHUNKS
     from weakfeedback.reproduce.medical import BadData, digests
     from weakfeedback.reproduce.registry import UnknownExperiment, choose
     from weakfeedback.reproduce.run import reproduce
+    from weakfeedback.reproduce.stored import CHUNKS
 
     start = time.monotonic()
     try:
@@ -91,15 +91,15 @@ def run(
 
 def is_one(folder: Path) -> bool:
     """Whether a folder holds a reproduction."""
-    from weakfeedback.reproduce.kept import NOTE
+    from weakfeedback.reproduce.stored import NOTE
 
     return (folder / NOTE).exists()
 
 
 def rebuild(folder: Path) -> Reproduction:
     """Build the pages again."""
-    from weakfeedback.reproduce.kept import NotAReproduction
     from weakfeedback.reproduce.run import rebuild as again
+    from weakfeedback.reproduce.stored import NotAReproduction
 
     try:
         with tidy_warnings(), writing_to(folder):
@@ -137,7 +137,7 @@ def tell(found: Reproduction, folder: Path, json: bool) -> None:
 
 def _to_plain(found: Reproduction, folder: Path) -> dict[str, Any]:
     from weakfeedback.report.tables import final_rows
-    from weakfeedback.reproduce.kept import rows_of
+    from weakfeedback.reproduce.stored import rows_of
 
     rows = []
     for experiment in found.choice.experiments:

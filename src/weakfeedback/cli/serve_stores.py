@@ -71,7 +71,7 @@ def compact(
 
     weakfeedback serve compact service.db --before 2026-01-01
     """
-    from weakfeedback.journal.moving import compact_store
+    from weakfeedback.journal.admin import compact_store
 
     try:
         moment = datetime.fromisoformat(before)
@@ -96,7 +96,7 @@ def copy(
 
     weakfeedback serve copy service.db postgresql://me@db/weakfeedback
     """
-    from weakfeedback.journal.moving import copy_store
+    from weakfeedback.journal.admin import copy_store
 
     with opened(source, create=False) as one, opened(target) as other:
         count = copy_store(one, other)
@@ -110,7 +110,7 @@ def export(store: Address) -> None:
 
     weakfeedback serve export service.db > events.ndjson
     """
-    from weakfeedback.journal.moving import export_lines
+    from weakfeedback.journal.admin import export_lines
 
     with opened(store, read_only=True) as source:
         for line in export_lines(source):

@@ -36,8 +36,8 @@ def jobs(policy: str | None = None, setting: str | None = None) -> list[tuple[st
     >>> jobs("random"), jobs("uss-ts", "cascade")
     ([('cascade', 'Random'), ('contextual', 'Random')], [('cascade', 'USS-TS')])
     """
-    from weakfeedback.catalog import POLICIES, canonical_name
-    from weakfeedback.setting import find_name
+    from weakfeedback.settings.catalog import POLICIES, canonical_name
+    from weakfeedback.settings.setting import find_name
 
     names = [find_name("setting", setting, POLICIES)] if setting is not None else list(POLICIES)
     if policy is None:
@@ -65,10 +65,10 @@ def warm_up(
 
 def compile_policy(setting: str, policy: str) -> Compilation:
     """Compile one policy on the default problem of its setting, for simulations and for live use."""
-    from weakfeedback.catalog import SETTINGS
     from weakfeedback.engine.compiler import cache
     from weakfeedback.engine.compiler.fingerprint import CannotLower
     from weakfeedback.engine.replication import Compiled
+    from weakfeedback.settings.catalog import SETTINGS
 
     problem, prototype = SETTINGS[setting].sample(policy)
     before, start, refused = len(cache.lost), time.perf_counter(), ""
@@ -90,9 +90,9 @@ def live_object(setting: str, policy: str, compiled: bool, seed: int = 0) -> Any
     """Return a live object on the default problem of a setting; None for a policy, or setting, that has none."""
     import numpy as np
 
-    from weakfeedback.catalog import SETTINGS
     from weakfeedback.live import Allocator, Cascade, ContextualCascade, Player, Router
     from weakfeedback.live.adaptive import AdaptiveCascade
+    from weakfeedback.settings.catalog import SETTINGS
 
     chosen = SETTINGS[setting].policy_class(policy)
     if getattr(chosen, "sees_truth", False):

@@ -1,22 +1,32 @@
 """Cascades with context: contextual unsupervised sequential selection (thesis, chapter 3)."""
 
-from weakfeedback.contextual.features import PairFeatures, QuadraticFeatures
-from weakfeedback.contextual.policies.baselines import FixedArm, RandomArm
-from weakfeedback.contextual.policies.supervised import Supervised
-from weakfeedback.contextual.policies.uss_pd import UssPd
-from weakfeedback.contextual.policies.uss_pd_ridge import UssPdRidge
-from weakfeedback.contextual.policies.uss_pd_ts import UssPdTs
-from weakfeedback.contextual.problem import ContextualProblem, RealizableProblem
+from typing import TYPE_CHECKING, Any
 
+from weakfeedback.contextual.features import PairFeatures, QuadraticFeatures
+from weakfeedback.contextual.problem import ContextualProblem, RealizableProblem
+from weakfeedback.contextual.setting import SETTING
+
+if TYPE_CHECKING:
+    from weakfeedback.contextual.policies.baselines import FixedArm as FixedArm
+    from weakfeedback.contextual.policies.baselines import RandomArm as RandomArm
+    from weakfeedback.contextual.policies.supervised import Supervised as Supervised
+    from weakfeedback.contextual.policies.uss_pd import UssPd as UssPd
+    from weakfeedback.contextual.policies.uss_pd_ridge import UssPdRidge as UssPdRidge
+    from weakfeedback.contextual.policies.uss_pd_ts import UssPdTs as UssPdTs
+
+# and the policies, which are imported when first used
 __all__ = [
     "ContextualProblem",
-    "FixedArm",
     "PairFeatures",
     "QuadraticFeatures",
-    "RandomArm",
     "RealizableProblem",
-    "Supervised",
-    "UssPd",
-    "UssPdRidge",
-    "UssPdTs",
+    *SETTING.policies.classes,
 ]
+
+
+def __getattr__(name: str) -> type[Any]:
+    return SETTING.policies.export(__name__, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

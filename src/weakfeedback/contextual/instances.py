@@ -9,7 +9,7 @@ from typing import Any
 from weakfeedback import datasets
 from weakfeedback.contextual import families
 from weakfeedback.contextual.problem import ContextualProblem, RealizableProblem
-from weakfeedback.named import Described, find_instance
+from weakfeedback.settings.instances import Described, find_instance
 
 Problem = ContextualProblem | RealizableProblem
 # Builds a problem from cumulative costs and the folder of the medical data (None: the environment variable).

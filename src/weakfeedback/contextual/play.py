@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from weakfeedback.contextual.rehearsal import PairProtocol, Protocol
-from weakfeedback.decisions import arm_words, checked_arm
+from weakfeedback.contextual.conformance import PairProtocol, Protocol
+from weakfeedback.contract.decisions import arm_words, checked_arm
 from weakfeedback.engine.loop import Loop
-from weakfeedback.problem import check_arms
+from weakfeedback.settings.problem import check_arms
 
 HIDDEN = -1_000_000_007  # placeholder in outputs that a policy must not read
 

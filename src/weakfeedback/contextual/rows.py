@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weakfeedback.contextual.features import context_table, feature_table, map_of
-from weakfeedback.problem import FrozenProblem, counts_table
+from weakfeedback.settings.problem import FrozenProblem, counts_table
 from weakfeedback.validate import cumulative_costs, integer
 
 if TYPE_CHECKING:

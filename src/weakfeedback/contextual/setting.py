@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.contextual.problem import ContextualProblem, RealizableProblem
-from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
+from weakfeedback.settings.setting import Form, Policies, Setting, Words, in_a_row
 
 
 def sample_problem() -> ContextualProblem:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -83,20 +84,24 @@ class Chain:
     @property
     def means(self) -> tuple[float, ...]:
         """Return what 10,000 calls of each model cost in dollars."""
-        found = []
-        for price, (into, out) in zip(self.prices, self.tokens or (MMLU_PRO,) * len(self.prices)):
-            found.append(0.01 * (price[0] * into + price[1] * out) if isinstance(price, tuple) else price)
+        found: list[float] = []
+        tokens = self.tokens or (MMLU_PRO,) * len(self.models)
+        for k, (into, out) in enumerate(tokens):
+            price: Any = self.prices[k]
+            found.append(
+                0.01 * (price[0] * into + price[1] * out) if isinstance(price, tuple) else float(price)
+            )
         return tuple(found)
 
 
 @functools.cache
-def _read(file: str):  # type: ignore[no-untyped-def]
+def _read(file: str) -> Any:
     import pandas as pd
 
     return pd.read_parquet(FOLDER / f"{file}.parquet")
 
 
-def _labels(column) -> np.ndarray:  # type: ignore[no-untyped-def]
+def _labels(column: Any) -> np.ndarray:
     """Return labels as numbers or text; an answer that could not be read is the text ""."""
     if column.dtype.kind in "iu":
         found: np.ndarray = column.to_numpy(dtype=np.int64)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.decisions import Judged, WrongDecision
+from weakfeedback.contract.decisions import Judged, WrongDecision
 from weakfeedback.engine.compiler.fingerprint import CannotLower
 from weakfeedback.engine.compiler.reasons import reason
 from weakfeedback.engine.loop import loop_for

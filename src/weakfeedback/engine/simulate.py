@@ -4,20 +4,22 @@ import contextlib
 import os
 import pickle
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed, wait
 from pathlib import Path
 from typing import Any
 
+from weakfeedback.contract.typing import AnyPolicy, Problem
 from weakfeedback.engine.plan import InterpretedWarning, Plan, mark_rounds
 from weakfeedback.engine.replication import Task, run
 from weakfeedback.engine.results import Results
 from weakfeedback.plaintext import visible
-from weakfeedback.typing import AnyPolicy, Problem
 from weakfeedback.validate import brief
 
 __all__ = ["InterpretedWarning", "mark_rounds", "play", "simulate"]
 PATIENCE = 5.0  # seconds to wait for cancelled runs
+QUIET = 1.0  # seconds after which a progress bar appears by itself
 
 
 def simulate(
@@ -30,7 +32,7 @@ def simulate(
     executor: Executor | None = None,
     compiled: bool = True,
     store: str | Path | None = None,
-    progress: bool = False,
+    progress: bool | None = None,
     method: str = "rounds",
 ) -> Results:
     """Play every policy on the same worlds and return the measures at the marks.
@@ -53,8 +55,8 @@ def simulate(
         False plays with the objects themselves in the interpreter; the results are the same to the bit.
     store : folder, optional
         Stores finished chunks and reuses them.
-    progress : bool
-        Shows a progress bar when standard error is a terminal.
+    progress : bool, optional
+        Whether a progress bar is shown when standard error is a terminal. By default it is, after a second.
     method : "rounds" or "events"
         "events" skips rounds in which nothing changes, for policies that allow it: horizons of 10^9 rounds in a
         second, and ``compiled`` is ignored. For USS-TS the distribution is the same, but the numbers differ from those
@@ -76,7 +78,7 @@ def simulate(
     return plan.results()
 
 
-def play(plan: Plan, executor: Executor | None = None, progress: bool = False) -> None:
+def play(plan: Plan, executor: Executor | None = None, progress: bool | None = False) -> None:
     """Play the missing tasks of a plan; arguments as for ``simulate``."""
     if executor is not None and not callable(getattr(executor, "submit", None)):
         raise ValueError(f"executor must be a concurrent.futures.Executor or None, got {brief(executor)}")
@@ -132,9 +134,14 @@ def _refuse_unsent(task: Task, future: Future[Any]) -> None:
         ) from None
 
 
+def _end(timer: threading.Timer) -> None:
+    timer.cancel()
+    timer.join()
+
+
 @contextlib.contextmanager
-def _progress(tasks: Sequence[Task], missing: list[int], wanted: bool) -> Iterator[Any]:
-    if not (wanted and sys.stderr.isatty()):
+def _progress(tasks: Sequence[Task], missing: list[int], wanted: bool | None) -> Iterator[Any]:
+    if wanted is False or not missing or not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console
@@ -142,7 +149,9 @@ def _progress(tasks: Sequence[Task], missing: list[int], wanted: bool) -> Iterat
 
     words = TextColumn("{task.description}", markup=False)
     columns = (words, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with contextlib.ExitStack() as stack:
+        bar = Progress(*columns, console=Console(stderr=True), transient=wanted is None)
+        stack.callback(bar.stop)
         lines = {}
         for k, task in enumerate(tasks):
             if task.label not in lines:
@@ -151,4 +160,11 @@ def _progress(tasks: Sequence[Task], missing: list[int], wanted: bool) -> Iterat
             bar.update(line, total=(bar.tasks[line].total or 0) + task.last - task.first)
             if k not in missing:
                 bar.advance(line, task.last - task.first)
+        if wanted:
+            bar.start()
+        else:  # a run of a moment needs none
+            timer = threading.Timer(QUIET, bar.start)
+            timer.daemon = True
+            timer.start()
+            stack.callback(_end, timer)
         yield lambda task: bar.advance(lines[task.label], task.last - task.first)

@@ -38,8 +38,8 @@ def plan_experiment(
     data: Any = None,
 ) -> Planned:
     """Make the problem and the policies of an experiment; arguments as ``run_experiment`` takes them."""
-    from weakfeedback.catalog import SETTINGS
     from weakfeedback.engine.plan import Plan
+    from weakfeedback.settings.catalog import SETTINGS
 
     problem, instance = experiment.problem(data)
     replaced = experiment.instance if instance != experiment.instance else ""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from weakfeedback.catalog import SETTINGS
 from weakfeedback.plaintext import counted, one_line
-from weakfeedback.setting import Form, Setting
+from weakfeedback.settings.catalog import SETTINGS
+from weakfeedback.settings.setting import Form, Setting
 
 if TYPE_CHECKING:
     from weakfeedback.experiments.ownpolicy import OwnPolicy

@@ -7,9 +7,9 @@ import time
 from typing import Any
 
 from weakfeedback.journal.events import JournalError, Row, make_row
+from weakfeedback.journal.locks import InterruptSafeLock
 from weakfeedback.journal.owner import check_process
 from weakfeedback.journal.store import Store
-from weakfeedback.journal.turn import Turn
 
 PATIENCE = 1.0  # seconds; after an exception at a bad moment the end of a write may never be signalled
 PAUSE, PAUSES = 0.001, 20
@@ -43,7 +43,7 @@ class Log:
         self.store = store
         self.learner = learner
         self._pid = os.getpid()
-        self._turn = Turn()
+        self._turn = InterruptSafeLock()
         self._queue: list[Row] = []  # in order; rows up to _stored are in the store
         self._stored = store.last(learner)  # seq and at of the last event known to be in the store
         self._synced = self._stored[0]  # events up to this one are known to survive a power loss

@@ -28,9 +28,9 @@ from weakfeedback.journal.events import (
     seal,
     unseal,
 )
+from weakfeedback.journal.locks import InterruptSafeLock
 from weakfeedback.journal.owner import check_process
 from weakfeedback.journal.store import Floor, Learner, Snapshot, Store
-from weakfeedback.journal.turn import Turn
 
 T = TypeVar("T")
 Tails = dict[int, tuple[int, int]]
@@ -55,7 +55,7 @@ class SqlStore(ABC):
     def __init__(self, place: str) -> None:
         self.place = place  # its name in messages
         self._pid = os.getpid()
-        self._turn = Turn()
+        self._turn = InterruptSafeLock()
         self._names: dict[int, str] = {}
         self._tails: Tails = {}  # last seq and at of learners, if known
 

@@ -3,12 +3,17 @@
 from weakfeedback.live.adaptive_report import AdaptiveReport
 from weakfeedback.live.allocation_report import AllocationReport
 from weakfeedback.live.allocator import Allocator, Allotment
-from weakfeedback.live.base import DurabilityWarning
 from weakfeedback.live.cascade import Answer, Audit, Cascade, Costed, Decision, Scored, majority
 from weakfeedback.live.cascade_report import CascadeReport
 from weakfeedback.live.context_report import ContextualReport
 from weakfeedback.live.contextual import ContextualCascade
-from weakfeedback.live.ledger import FeedbackConflict, PendingDecision, UnknownDecision
+from weakfeedback.live.errors import (
+    DurabilityWarning,
+    FeedbackConflict,
+    PendingDecision,
+    Refused,
+    UnknownDecision,
+)
 from weakfeedback.live.player import Player, WrongSlot
 from weakfeedback.live.player_report import PlayerReport
 from weakfeedback.live.router import Router, RouterAnswer, RouterDecision
@@ -34,6 +39,7 @@ __all__ = [
     "PendingDecision",
     "Player",
     "PlayerReport",
+    "Refused",
     "Router",
     "RouterAnswer",
     "RouterDecision",

@@ -12,8 +12,7 @@ import numpy as np
 
 from weakfeedback.adaptive.audit import RuleAudit, audit_stops
 from weakfeedback.cascade.audit import checked_level
-from weakfeedback.catalog import canonical_name, make_policy, option_names
-from weakfeedback.decisions import checked_bool
+from weakfeedback.contract.decisions import checked_bool
 from weakfeedback.live.adaptive_report import (
     AdaptiveReport,
     Ask,
@@ -26,6 +25,7 @@ from weakfeedback.live.base import Step as Action
 from weakfeedback.live.cascade import STATE, Cascade
 from weakfeedback.live.comparing import check_costs
 from weakfeedback.live.driver import Examples
+from weakfeedback.live.errors import Refused
 from weakfeedback.live.journalled import check_decision
 from weakfeedback.live.labels import (
     Costed,
@@ -55,6 +55,7 @@ from weakfeedback.live.stopping import (
     told_from,
     told_of,
 )
+from weakfeedback.settings.catalog import canonical_name, make_policy, option_names
 from weakfeedback.validate import integer
 
 SETTING = "adaptive"
@@ -297,7 +298,14 @@ class AdaptiveCascade(Cascade):
             self._proven = refuse_closeness(labels, self._compare)
         if last:
             self._check_last(before, told)
+        self._check_sum((*before.told, told))
         return self._asked(id, before, told)
+
+    def _check_sum(self, told: tuple[Told, ...]) -> None:
+        """Reject a cost that would overflow the sums, should the round stop here, before anything is changed."""
+        if told[-1].cost is not None:
+            costs = [price if one.cost is None else one.cost for one, price in zip(told, self._prices)]
+            self._counts.check_sum(sum(costs), self._last_paid(costs))
 
     def _check_last(self, before: Progress, told: Told) -> None:
         """Reject what the judge cannot use before anything is changed."""
@@ -419,7 +427,7 @@ class AdaptiveCascade(Cascade):
 
     def _refuse_calibration(self) -> None:
         if not callable(getattr(self._driver.policy, "calibrate", None)):
-            raise ValueError(f"calibrate is for a policy that judges, such as USS-A, not for {self._label}")
+            raise Refused(f"calibrate is for a policy that judges, such as USS-A, not for {self._label}")
 
     def _labelled_rows(self, outputs: Any, scores: Any) -> list[list[Any]]:
         """Return the outputs of all stages, row by row, with their scores."""

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.live.counts import AllocationCounts
+from weakfeedback.live.games.allocation import AllocationCounts
 from weakfeedback.live.report import Report, between, counted, percent
-from weakfeedback.live.storage import StateError
-from weakfeedback.validate import vector
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SLACK = 1e-9  # relative tolerance on amounts
-MOST_ROUNDS, MOST_AMOUNTS = 500, 10_000  # limits of the history: rounds, and amounts in total
 
 
 @dataclass(frozen=True)
@@ -204,65 +201,23 @@ def best_split(thresholds: np.ndarray, means: np.ndarray, budget: float) -> np.n
     return allocation
 
 
-class History:
-    """The last rounds: what each arm got, and what was seen. Ids are in the order of the answers, the oldest first."""
+def history_table(
+    kept: Mapping[int, tuple[int, np.ndarray, np.ndarray]], arms: int, names: tuple[str, ...] | None
+) -> pd.DataFrame:
+    """Return one row for each round and arm; ``kept`` has for each id its round, what was given and what was seen."""
+    import pandas as pd
 
-    def __init__(self, arms: int) -> None:
-        self.arms = arms
-        self.most = max(1, min(MOST_ROUNDS, MOST_AMOUNTS // arms))
-        self.kept: OrderedDict[int, tuple[int, np.ndarray, np.ndarray]] = OrderedDict()
-
-    def add(self, round: int, id: int, allocation: np.ndarray, observed: np.ndarray) -> None:
-        """Store a round; adding it twice is harmless."""
-        self.kept[id] = (round, allocation, observed)
-        while len(self.kept) > self.most:
-            self.kept.popitem(last=False)
-
-    def table(self, names: tuple[str, ...] | None) -> pd.DataFrame:
-        """Return one row for each round and arm."""
-        import pandas as pd
-
-        arms = list(range(self.arms)) if names is None else list(names)
-        rows = list(self.kept.items())
-        empty = np.zeros((0, self.arms))
-        return pd.DataFrame(
-            {
-                "round": np.repeat(np.array([round for _, (round, _, _) in rows], dtype=np.int64), self.arms),
-                "id": np.repeat(np.array([id for id, _ in rows], dtype=np.int64), self.arms),
-                "arm": arms * len(rows),
-                "given": np.concatenate([empty, *(given[None] for _, (_, given, _) in rows)]).ravel(),
-                "seen": np.concatenate([empty, *(seen[None] for _, (_, _, seen) in rows)]).ravel(),
-            }
-        )
-
-    def state(self) -> list[Any]:
-        """Return everything as plain data."""
-        return [
-            [round, id, allocation.tolist(), [None if x != x else x for x in seen.tolist()]]
-            for id, (round, allocation, seen) in self.kept.items()
-        ]
-
-    @classmethod
-    def from_state(cls, arms: int, state: Any, counts: AllocationCounts, next_id: int) -> History:
-        """Return the history that gave ``state``, or raise `StateError`."""
-        history = cls(arms)
-        if not isinstance(state, list) or len(state) != min(history.most, counts.rounds):
-            raise StateError("the history must hold the last rounds")
-        for n, row in enumerate(state):
-            if not isinstance(row, list) or len(row) != 4 or [type(x) for x in row] != [int, int, list, list]:
-                raise StateError("a row of the history must hold round, id, what was given and what was seen")
-            round, id, given, seen = row
-            gaps = [x is None for x in seen]
-            amounts = vector("given", given, size=arms, at_least=0.0)
-            values = vector("seen", [0.0 if x is None else x for x in seen], size=arms, at_least=0.0)
-            right = (
-                round == counts.rounds - len(state) + n + 1 and 0 < id < next_id and id not in history.kept
-            )
-            if not right or (values > 1.0).any():
-                raise StateError("the history contradicts the counts")
-            values[gaps] = math.nan
-            history.kept[id] = (round, amounts, values)
-        return history
+    rows = list(kept.items())
+    empty = np.zeros((0, arms))
+    return pd.DataFrame(
+        {
+            "round": np.repeat(np.array([round for _, (round, _, _) in rows], dtype=np.int64), arms),
+            "id": np.repeat(np.array([id for id, _ in rows], dtype=np.int64), arms),
+            "arm": (list(range(arms)) if names is None else list(names)) * len(rows),
+            "given": np.concatenate([empty, *(given[None] for _, (_, given, _) in rows)]).ravel(),
+            "seen": np.concatenate([empty, *(seen[None] for _, (_, _, seen) in rows)]).ravel(),
+        }
+    )
 
 
 def _amount(value: float) -> str:

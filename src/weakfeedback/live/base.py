@@ -13,7 +13,6 @@ import math
 import os
 import sys
 import threading
-import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -23,27 +22,24 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
 
-from weakfeedback import catalog
-from weakfeedback.borrowing import writes_to_loan
+from weakfeedback.contract.readonly import writes_to_loan
 from weakfeedback.engine.compiler.fingerprint import CannotLower
 from weakfeedback.engine.replication import fresh
 from weakfeedback.journal.events import JournalError
 from weakfeedback.live import journalled, storage
 from weakfeedback.live.driver import Backup, Compiled, Examples, Interpreted
-from weakfeedback.live.ledger import REMEMBERED, Ledger, UnknownDecision
+from weakfeedback.live.errors import DurabilityWarning as DurabilityWarning
+from weakfeedback.live.ledger import Ledger, UnknownDecision
 from weakfeedback.live.remaking import arguments_of, options_of, remade, saved_policy
 from weakfeedback.live.storage import StateError
 from weakfeedback.plaintext import with_article
+from weakfeedback.settings import catalog
 from weakfeedback.validate import brief, integer, number
 
 Step = tuple[Callable[..., Any], tuple[Any, ...]]
 Self = TypeVar("Self", bound="Live")
 EXPLAINED = 1000  # decisions that can be explained
 _alive: weakref.WeakSet[Live] = weakref.WeakSet()
-
-
-class DurabilityWarning(UserWarning):
-    """A round was learned, but the journal could not be written: it is in memory only."""
 
 
 class Change:
@@ -336,11 +332,17 @@ class Live:
 
     # -- the journal
 
+    def _connect(self, sink: Any) -> None:
+        self._journal = self._log = sink
+
+    def _take_over(self, seed: int | None, every: int, kept: Any = None) -> None:
+        self._seed, self._every = seed, every
+        self._records = self._records if kept is None else kept
+
     def _noted(self, kind: str, id: int | None, body: dict[str, Any], ahead: int = 0) -> Step:
         """Return the step that queues an event for the journal, after ``ahead`` other events of the same change."""
         # anything that cannot be written is rejected here
-        row = self._log.prepare(kind, body, id, ahead=ahead)
-        return self._journal.note, (row, body.get("digest"))
+        return self._journal.put, (self._journal.prepare(kind, id, body, ahead),)
 
     def _acknowledge(self, call: Any = None) -> None:
         """Wait until the journal has everything done so far; the caller must not hold the lock.
@@ -443,23 +445,6 @@ class Live:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    def autosave(self, path: str | os.PathLike[str] | None, every: int = 1) -> None:
-        """Deprecated: use ``open(path, ...)``. Write a journal of all further changes to ``path``; None stops it.
-
-        A state that `save` wrote there before stays as ``path.bak``. A journal there must be the one that this object
-        was loaded from.
-        """
-        warnings.warn("autosave is deprecated: use open(path, ...)", DeprecationWarning, stacklevel=2)
-        step, file = integer("every", every, 1), None if path is None else storage.file_at(path)
-        if self._journal is not None:
-            journal, self._journal, self._log = self._journal, None, None
-            journal.log.flush()
-            self._ledger.archive = self._ledger.ending = None
-            self._ledger.remember = max(self._ledger.remember, REMEMBERED)
-            journal.store.close()
-        if file is not None:
-            journalled.save_by_itself(self, file, step)
 
     def expire(self, seconds: float) -> list[int]:
         """Expire decisions that were made at least ``seconds`` ago and not answered; return their ids.

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.catalog import canonical_name, option_names
 from weakfeedback.live.labels import Costed, output_list, short
 from weakfeedback.live.stages import in_thread, result_of
 from weakfeedback.live.storage import StateError, require
+from weakfeedback.settings.catalog import canonical_name, option_names
 from weakfeedback.validate import number
 
 BUYER = ("wants_label_pairs", "learn_label_pairs")  # methods of a policy that buys labels in a live cascade

@@ -11,13 +11,13 @@ import numpy as np
 
 from weakfeedback.cascade.audit import Audit
 from weakfeedback.cascade.certificate import Certificate, certify
-from weakfeedback.catalog import POLICIES, make_policy
 from weakfeedback.live import storage
 from weakfeedback.live.auditing import Audited
 from weakfeedback.live.base import EXPLAINED
 from weakfeedback.live.buying import NO_LABEL, Bought, LabelSource, label_price_of, labels_from_state
 from weakfeedback.live.cascade_report import CascadeReport, explanation, make_report
 from weakfeedback.live.driver import Examples
+from weakfeedback.live.errors import Refused
 from weakfeedback.live.labels import (
     Costed,
     Scored,
@@ -35,6 +35,7 @@ from weakfeedback.live.staged import STATE as COMMON
 from weakfeedback.live.staged import Staged, arm_of, check_number, warn_of_prices
 from weakfeedback.live.stages import Rows
 from weakfeedback.live.stopping import Step
+from weakfeedback.settings.catalog import POLICIES, make_policy
 from weakfeedback.validate import integer
 
 __all__ = ["EXPLAINED", "Answer", "Audit", "Cascade", "Costed", "Decision", "Scored", "majority"]
@@ -67,10 +68,10 @@ class Cascade(Staged, Audited):
     error_cost : number > 0
         What a wrong answer costs, in the same unit.
     policy : name or policy object
-        "USS-TS", "USS-UCB", "Hanawal", "USS-TS-joint", "USS-TS-drift", "Q-USS", "Fixed" or "Random" with their
+        "USS-TS", "USS-UCB", "Hanawal", "USS-WD", "USS-TS-drift", "Q-USS", "Fixed" or "Random" with their
         options, or an object made for the costs ``cumsum(stage_costs) / error_cost``, which belongs to the
         cascade from then on. The default is "Q-USS" if there is a ``label`` or a ``label_price``, else "USS-TS".
-        "USS-TS-joint" is for answers with two labels, and raises ValueError when three differ.
+        "USS-WD" is for answers with two labels, and raises ValueError when three differ.
         "USS-A", "USS-next", "Agreement" and "Thresholds", and objects with a method ``go_on`` made for
         ``stage_costs / error_cost``, decide after every answer instead: see below.
     seed : integer >= 0, SeedSequence or Generator, optional
@@ -252,25 +253,23 @@ class Cascade(Staged, Audited):
 
     def begin(self) -> Step:
         """Begin a round: run ``step.stage`` and `tell` its output. For a policy that decides after every answer."""
-        raise ValueError(
+        raise Refused(
             f"begin is for a policy that decides after every answer, not for {self._label}: use decide"
         )
 
     def tell(self, id: int, output: Any, stage: int | None = None) -> Step:
         """Tell the output of the stage that was to be run; return the next one to run, or the answer; see `begin`."""
-        raise ValueError(
+        raise Refused(
             f"tell is for a policy that decides after every answer, not for {self._label}: use feedback"
         )
 
     def calibrate(self, items: Any, truth: Any) -> int:
         """Learn from labelled samples how reliable the last stage is. For a policy that judges, such as USS-A."""
-        raise ValueError(f"calibrate is for a policy that judges, such as USS-A, not for {self._label}")
+        raise Refused(f"calibrate is for a policy that judges, such as USS-A, not for {self._label}")
 
     def calibrate_outputs(self, outputs: Any, scores: Any, truth: Any) -> int:
         """Calibrate as `calibrate` does, with existing outputs of all stages."""
-        raise ValueError(
-            f"calibrate_outputs is for a policy that judges, such as USS-A, not for {self._label}"
-        )
+        raise Refused(f"calibrate_outputs is for a policy that judges, such as USS-A, not for {self._label}")
 
     def warm_start(self, outputs: Any) -> int:
         """Learn from logs in which all stages ran: ``outputs`` has a row of K labels per sample.
@@ -308,7 +307,7 @@ class Cascade(Staged, Audited):
         The first stage is optimal for certain (at confidence 95 %), whatever the truth is.
         """
         if self._forgets():
-            raise ValueError(f"certificate is not offered for {self._label}, which forgets: use audit")
+            raise Refused(f"certificate is not offered for {self._label}, which forgets: use audit")
         with self._ledger.lock:
             self._recover()
             counts, costs = self._counts, self._costs
@@ -503,7 +502,8 @@ class Cascade(Staged, Audited):
         if self._label_price is None:
             super()._labelled(record, label)
         if not self._wants(record):
-            raise ValueError(f"label must be given only when wants_label says so, got {short(label)}")
+            words = f"label must be given only when wants_label says so, got {short(label)}"
+            raise Refused(words, "wrong_label")
         if isinstance(label, Bought):
             record.right, cost = freeze(label.right), label.cost
         else:

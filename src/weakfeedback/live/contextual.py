@@ -8,9 +8,8 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from weakfeedback.catalog import make_policy, option_names, policy_class
 from weakfeedback.contextual.features import QuadraticFeatures
-from weakfeedback.decisions import checked_arm
+from weakfeedback.contract.decisions import checked_arm
 from weakfeedback.live import storage
 from weakfeedback.live.base import Change, Step
 from weakfeedback.live.buying import NO_LABEL
@@ -30,6 +29,7 @@ from weakfeedback.live.staged import STATE as COMMON
 from weakfeedback.live.staged import Staged
 from weakfeedback.live.stages import Rows
 from weakfeedback.live.storage import StateError, require
+from weakfeedback.settings.catalog import make_policy, option_names, policy_class
 from weakfeedback.validate import brief, integer, vector
 
 KEEP = 5000  # default number of observations

@@ -11,15 +11,12 @@ import numpy as np
 from weakfeedback.live import storage
 from weakfeedback.live.storage import StateError
 
-IDLE = -1  # the arm of a player that plays none
 # What a state holds of each kind of counts.
 ARRAYS = ("differed", "compared", "stops")
 SUMS = ("spent", "saved", "alone", "wasted")
 ROUTER_ARRAYS = ("differed", "compared", "calls", "answers")
 ROUTER_NUMBERS = ("cancelled", "learned", "asked")
 ROUTER_SUMS = ("spent", "alone", "allowed", "wasted")
-ALLOCATED = ("rounds", "unlearned", "given", "served", "seen", "total", "gaps")
-PLAYED = ("idle", "free", "met", "earned")
 
 
 class Counts(NamedTuple):
@@ -59,12 +56,16 @@ class Counts(NamedTuple):
         """Count a round that stopped at this stage; ``differ`` has the pairs i < j <= arm."""
         differed, seen = self._compared(arm, differ)
         stops = (*self.stops[:arm], self.stops[arm] + 1, *self.stops[arm + 1 :])
+        self.check_sum(cost, alone)
         spent, saved, alone = self.spent + cost, self.saved + saved, self.alone + alone
-        if spent == math.inf or alone == math.inf:
+        return Counts(differed, seen, stops, spent, saved, alone, self.wasted, self.labels, self.label_spent)
+
+    def check_sum(self, cost: float, alone: float) -> None:
+        """Reject a round that would overflow the sums."""
+        if self.spent + cost == math.inf or self.alone + alone == math.inf:
             raise ValueError(
                 f"costs must have a finite sum with the {self.spent:g} spent so far, got {cost!r}"
             )
-        return Counts(differed, seen, stops, spent, saved, alone, self.wasted, self.labels, self.label_spent)
 
     def after_comparison(self, arm: int, differ: np.ndarray) -> Counts:
         """Count a comparison of the stages up to ``arm`` outside a round."""
@@ -73,11 +74,11 @@ class Counts(NamedTuple):
 
     def after_label(self, cost: float) -> Counts:
         """Count a label that was bought."""
-        return self._replace(labels=self.labels + 1, label_spent=self.label_spent + cost)
+        return self._replace(labels=self.labels + 1, label_spent=finite(self.label_spent + cost))
 
     def after_failure(self, cost: float) -> Counts:
         """Count what was spent on a round that failed."""
-        return self._replace(wasted=min(self.wasted + cost, sys.float_info.max))
+        return self._replace(wasted=finite(self.wasted + cost))
 
     def _compared(self, arm: int, differ: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
         if arm == 0:
@@ -168,11 +169,9 @@ class RouterCounts(NamedTuple):
         """Count a decision to call these models."""
         calls = tuple(n + (k in call) for k, n in enumerate(self.calls))
         answers = tuple(n + (k == call[-1]) for k, n in enumerate(self.answers))
-        spent = self.spent + sum(prices[k] for k in call)
+        spent, alone = finite(self.spent + sum(prices[k] for k in call)), finite(self.alone + prices[-1])
         asked = self.asked + (len(call) > 1)
-        return self._replace(
-            calls=calls, answers=answers, spent=spent, asked=asked, alone=self.alone + prices[-1]
-        )
+        return self._replace(calls=calls, answers=answers, spent=spent, asked=asked, alone=alone)
 
     def after_comparison(self, call: tuple[int, ...], differ: np.ndarray, learned: int = 1) -> RouterCounts:
         """Count a comparison of the answers of these models; ``differ`` is indexed by model."""
@@ -184,12 +183,11 @@ class RouterCounts(NamedTuple):
 
     def after_cancel(self, cost: float) -> RouterCounts:
         """Count a cancelled decision; its price stays counted."""
-        wasted = min(self.wasted + cost, sys.float_info.max)
-        return self._replace(cancelled=self.cancelled + 1, wasted=wasted)
+        return self._replace(cancelled=self.cancelled + 1, wasted=finite(self.wasted + cost))
 
     def after_recost(self, prices: list[float]) -> RouterCounts:
         """Count a new period of prices."""
-        return self._replace(allowed=self.allowed + prices[-1])
+        return self._replace(allowed=finite(self.allowed + prices[-1]))
 
     def state(self) -> dict[str, Any]:
         """Return everything as plain data."""
@@ -230,118 +228,9 @@ class RouterCounts(NamedTuple):
         )
 
 
-class AllocationCounts(NamedTuple):
-    """Counts of an allocator over K arms, apart from the policy's statistics. Immutable: a round creates new ones."""
-
-    rounds: int
-    given: np.ndarray  # the sum of what each arm got
-    served: np.ndarray  # rounds in which it got anything
-    seen: np.ndarray  # rounds in which something was seen there
-    total: np.ndarray  # the sum of what was seen
-    gaps: np.ndarray  # rounds in which its report is missing
-    unlearned: int  # rounds that the policy did not learn, because it cannot handle a missing report
-    news: tuple[tuple[int, np.ndarray, np.ndarray], ...] = ()  # rounds that the history does not have yet
-
-    @classmethod
-    def of(cls, arms: int) -> AllocationCounts:
-        """Return the counts before the first round."""
-        whole = np.zeros(arms, dtype=np.int64)
-        return cls(0, np.zeros(arms), whole, whole, np.zeros(arms), whole, 0)
-
-    def after_round(
-        self, id: int, allocation: np.ndarray, observed: np.ndarray, learned: bool = True
-    ) -> AllocationCounts:
-        """Count one round; NaN is a missing report."""
-        gaps = np.isnan(observed)
-        return AllocationCounts(
-            self.rounds + 1,
-            self.given + allocation,
-            self.served + (allocation > 0.0),
-            self.seen + (observed > 0.0),
-            self.total + (np.where(gaps, 0.0, observed) if gaps.any() else observed),
-            self.gaps + gaps,
-            self.unlearned + (not learned),
-            (*self.news, (id, allocation, observed)),
-        )
-
-    def after_failure(self, cost: float) -> AllocationCounts:
-        """Count nothing: an allocator does not count the costs of cancelled decisions."""
-        return self
-
-    def state(self) -> dict[str, Any]:
-        """Return everything as plain data."""
-        return {name: storage.encode(getattr(self, name)) for name in ALLOCATED}
-
-    @classmethod
-    def from_state(cls, arms: int, state: Any) -> AllocationCounts:
-        """Return the counts that gave ``state``, or raise `StateError`."""
-        _require(state, ALLOCATED)
-        fresh = cls.of(arms)
-        counts = cls(
-            **{name: storage.restored(name, getattr(fresh, name), state[name]) for name in ALLOCATED}
-        )
-        numbers = np.concatenate([counts.served, counts.seen, counts.gaps, [counts.unlearned]])
-        sums = np.concatenate([counts.given, counts.total])
-        if (numbers < 0).any() or (numbers > counts.rounds).any() or not (sums >= 0.0).all():
-            raise StateError("the counts contradict each other")
-        return counts
-
-
-class PlayerCounts(NamedTuple):
-    """Counts of a player's slots, independent of the policy's own statistics. Immutable: a slot creates new ones."""
-
-    idle: int
-    free: np.ndarray  # plays without a collision
-    met: np.ndarray  # plays with a collision
-    earned: np.ndarray
-
-    @classmethod
-    def of(cls, arms: int) -> PlayerCounts:
-        """Return the counts before the first slot."""
-        whole = np.zeros(arms, dtype=np.int64)
-        return cls(0, whole, whole, np.zeros(arms))
-
-    @property
-    def slots(self) -> int:
-        """All slots counted."""
-        return self.idle + int(self.free.sum() + self.met.sum())
-
-    def after_slot(self, arm: int, reward: float, collided: bool) -> PlayerCounts:
-        """Count one slot."""
-        if arm == IDLE:
-            return self._replace(idle=self.idle + 1)
-        if collided:
-            return self._replace(met=_plus(self.met, arm, 1))
-        return self._replace(free=_plus(self.free, arm, 1), earned=_plus(self.earned, arm, reward))
-
-    def after_failure(self, cost: float) -> PlayerCounts:
-        """Count nothing: a player does not count the costs of slots that did not take place."""
-        return self
-
-    def state(self) -> dict[str, Any]:
-        """Return everything as plain data."""
-        return {name: storage.encode(getattr(self, name)) for name in PLAYED}
-
-    @classmethod
-    def from_state(cls, arms: int, state: Any) -> PlayerCounts:
-        """Return the counts that gave ``state``, or raise `StateError`."""
-        _require(state, PLAYED)
-        fresh = cls.of(arms)
-        counts = cls(
-            **{name: storage.restored(name, getattr(fresh, name), state[name]) for name in cls._fields}
-        )
-        sound = counts.idle >= 0 and (counts.free >= 0).all() and (counts.met >= 0).all()
-        # Rewards are at most 1, and rounding never makes a sum of them exceed their number.
-        if not sound or not ((counts.earned >= 0.0) & (counts.earned <= counts.free)).all():
-            raise StateError("the counts contradict each other")
-        return counts
-
-
-def _plus(array: np.ndarray, place: int, amount: float) -> np.ndarray:
-    """Return a copy with an amount added at one place."""
-    made = array.copy()
-    made[place] += amount
-    return made
+def finite(amount: float) -> float:
+    """Return an amount, the largest float for one that is infinite: a sum must not be."""
+    return min(amount, sys.float_info.max)
 
 
 def _require(state: Any, names: tuple[str, ...]) -> None:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from weakfeedback.engine.compiler.fingerprint import CannotLower
+from weakfeedback.engine.replication import fresh
+
+if TYPE_CHECKING:
+    from weakfeedback.live.form import Origin
 
 Examples = Mapping[str, tuple[Any, ...]]
 Backup = list[tuple[str, Any, Any]]
@@ -17,6 +23,8 @@ class Interpreted:
     """Runs the policy in the interpreter."""
 
     compiled = False
+    origin: Origin  # how the policy was given
+    born: Any  # the policy as it was then, which a state must match
 
     def __init__(self, policy: Any) -> None:
         self.policy = policy
@@ -105,6 +113,32 @@ class Compiled(Interpreted):
         """Undo everything done since the backup, and rebuild the twin."""
         super().restore(kept)
         self._calls.restart()
+
+
+def driver_of(
+    policy: Any, origin: Origin, game: Any, compiled: bool, rng: np.random.Generator
+) -> Interpreted:
+    """Return the driver of a policy in a game."""
+    driver = Interpreted(policy)
+    if compiled:
+        examples, undrawn = game.methods(policy)
+        try:
+            driver = Compiled(policy, rng, examples, undrawn)
+        except CannotLower as reason:
+            raise ValueError(
+                f"compiled must be False for {type(policy).__name__}, which cannot be compiled: {reason}"
+            ) from None
+    driver.origin = origin
+    driver.born = fresh(policy) if hasattr(policy, "__dict__") else policy
+    return driver
+
+
+def learns_by_choosing(driver: Interpreted) -> bool:
+    """Return whether choosing may change what the policy knows.
+
+    Policies of the catalogue guarantee that it changes nothing but ``scratch``; others do not.
+    """
+    return driver.origin.name is None or bool(getattr(driver.policy, "scratch", ()))
 
 
 def fields_of(policy: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from weakfeedback._version import __version__
 from weakfeedback.journal import Event, JournalError, Log, SqliteStore
-from weakfeedback.journal.events import ENDS, Row
+from weakfeedback.journal.events import ENDS
 from weakfeedback.journal.sqlite import MAGIC, start_of
 from weakfeedback.live import storage
 from weakfeedback.live.remaking import check_options
@@ -66,12 +66,19 @@ class Journal:
         self._looked = time.monotonic()
         self._ends: dict[int, tuple[int, str | None]] = {}  # ended decisions not yet stored: seq and digest
 
-    def note(self, row: Row, digest: str | None) -> None:
-        """Queue an event, with the digest of an answer; a repetition has no effect."""
-        _, seq, _, kind, id, _, _ = row
+    def prepare(
+        self, kind: str, id: int | None, body: dict[str, Any], ahead: int = 0, tag: Any = None
+    ) -> Any:
+        """Return the row of a future event that comes after ``ahead`` others, and the digest of an answer."""
+        return self.log.prepare(kind, body, id, ahead=ahead), body.get("digest")
+
+    def put(self, row: Any) -> None:
+        """Queue an event; a repetition has no effect."""
+        noted, digest = row
+        _, seq, _, kind, id, _, _ = noted
         if kind in ENDS and id is not None:
             self._ends[id] = seq, digest
-        self.log.put(row)
+        self.log.put(noted)
 
     def flush(self) -> None:
         """Wait until all events so far are on disk or, with ``every`` > 1, would survive the end of the process."""
@@ -391,26 +398,3 @@ def check_decision(event: Event, found: Any, expected: Any, same: bool, where: s
     if same:
         raise JournalError(f"{words}: the journal or the code was changed")
     warn_caller(f"{words}: the logged one stands (another version of the package wrote it)")
-
-
-def save_by_itself(live: Live, path: Path, every: int) -> None:
-    """Start a journal at ``path``, or continue the one that the object was loaded from."""
-    if path.exists() and not is_journal(path):
-        storage.read(path, live.kind)  # any other file is refused, and stays where it is
-        os.replace(path, path.with_name(path.name + ".bak"))
-    store = SqliteStore.open(path)
-    try:
-        learners = store.learners()
-        if not learners:
-            begin(live, store, every, None)
-            return
-        kept = _recovered(type(live), store, learners, live._code(), str(path))
-        if kept.state()["core"] != live.state()["core"]:
-            raise ValueError(f"{path} is the journal of another object: use open(), or another path")
-        live._ledger.remember, live._every = kept._ledger.remember, kept._every
-        live._ledger.gap = 0  # nobody else continues this journal
-        attach(live, Journal(store, learners[0].id, every, None))
-        _resume(live, {})
-    except BaseException:
-        store.close()
-        raise

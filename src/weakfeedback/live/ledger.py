@@ -17,12 +17,16 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.live.errors import FeedbackConflict as FeedbackConflict
+from weakfeedback.live.errors import PendingDecision as PendingDecision
+from weakfeedback.live.errors import UnknownDecision as UnknownDecision
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import brief
 
 PENDING_LIMIT = 10_000  # maximum number of decisions waiting for feedback
 REMEMBERED = 10_000  # answers that are remembered individually
 GAP = 2**36  # maximum random gap before fresh ids
+ALONE = 100  # decisions that await no answer and can still be cancelled
 RUNS = 10_000  # intervals of ids that are remembered as answered, after the content of their answers is forgotten
 VAGUE = "?"  # prefix of the digest of content that cannot be distinguished from other content of its kind
 
@@ -30,18 +34,6 @@ VAGUE = "?"  # prefix of the digest of content that cannot be distinguished from
 Content = str | tuple[Any, ...]
 FEW_LABELS, LENGTH, LARGE = 8, 16, 2**63
 UNTOLD = " at \0"  # replaces a memory address
-
-
-class UnknownDecision(LookupError):
-    """The id was never issued, or its decision was cancelled."""
-
-
-class FeedbackConflict(ValueError):
-    """The decision was already answered, with other content."""
-
-
-class PendingDecision(RuntimeError):
-    """No further decision can be made before an open one is answered or cancelled."""
 
 
 class Ledger:
@@ -77,6 +69,9 @@ class Ledger:
         self.gap = 0  # ids to skip before the next decision
         self.rounds = 0  # answers accepted so far
         self.waiting: dict[int, Any] = {}  # pending decisions: id -> what was decided, ids increasing
+        self.alone: OrderedDict[int, Any] = (
+            OrderedDict()
+        )  # decisions that await no answer, and can still be cancelled
         # A plain dict would search for its oldest entry among all deleted ones.
         # id -> its digest or, while no state was taken, the content if that is short; the oldest answer first
         self._answered: OrderedDict[int, Content] = OrderedDict()
@@ -123,6 +118,13 @@ class Ledger:
         """Record the next decision; the caller must hold the lock and have ensured that there is room."""
         self.waiting[id] = decided
         self.next, self.gap = id + 1, 0
+
+    def enter_alone(self, id: int, decided: Any) -> None:
+        """Record the next decision, which awaits no answer; the caller must hold the lock."""
+        self.skip_to(id + 1)
+        self.alone[id] = decided
+        while len(self.alone) > ALONE:
+            self.alone.popitem(last=False)
 
     def decided(self, id: int) -> Any:
         """Return what was decided under a pending id."""
@@ -189,6 +191,7 @@ class Ledger:
     def drop(self, id: int) -> None:
         """Cancel a decision that is pending; the caller must hold the lock."""
         self.waiting.pop(id, None)  # an id that is neither pending nor answered was cancelled
+        self.alone.pop(id, None)
 
     def leap(self) -> None:
         """Skip a random number of ids, to issue none that another copy of the same state has issued."""
@@ -274,8 +277,6 @@ class Ledger:
     @classmethod
     def from_state(cls, state: Any, decode: Callable[[Any], Any], one_at_a_time: bool = False) -> Ledger:
         """Return the ledger that gave ``state``, or raise `StateError`."""
-        if isinstance(state, dict) and "forgotten" in state:
-            state = _with_runs(state)
         keys = dict.fromkeys(("next", "rounds", "remember", "floor"), int)
         require("ledger", state, {**keys, "runs": list, "pending": list, "answered": list})
         ledger = cls(one_at_a_time, state["remember"])
@@ -306,25 +307,6 @@ class Ledger:
             and 0 <= self.rounds - forgotten - len(self._answered) <= self._floor
             and self.rounds + len(self.waiting) < self.next
         )
-
-
-def _with_runs(state: dict[str, Any]) -> dict[str, Any]:
-    """Convert a state of format 2 to the current format.
-
-    Format 2 held the largest id whose answer was forgotten, and the last cancellations. If all ids up to that one that
-    it does not name were answered, they become runs; otherwise it is unknown which of them were.
-    """
-    lists = {"pending": list, "answered": list, "cancelled": list}
-    require("ledger", state, {**dict.fromkeys(("next", "rounds", "remember", "forgotten"), int), **lists})
-    known = {key: state[key] for key in ("next", "rounds", "remember", "pending", "answered")}
-    top, begin, runs = state["forgotten"], 1, list[list[int]]()
-    named = [id for id, _ in _pairs(state["pending"] + state["answered"])] + _ids(state["cancelled"])
-    for id in [*sorted(id for id in set(named) if id <= top), top + 1]:
-        if begin < id:
-            runs.append([begin, id - 1])
-        begin = max(begin, id + 1)
-    exact = sum(last - first + 1 for first, last in runs) + len(state["answered"]) == state["rounds"]
-    return {**known, "floor": 0, "runs": runs} if exact else {**known, "floor": top, "runs": []}
 
 
 def _ids(values: list[Any]) -> list[int]:

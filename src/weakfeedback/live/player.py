@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from weakfeedback.catalog import make_policy, option_names
-from weakfeedback.decisions import checked_choice
-from weakfeedback.live import storage
-from weakfeedback.live.base import Live
-from weakfeedback.live.counts import IDLE, PlayerCounts
-from weakfeedback.live.driver import Examples
-from weakfeedback.live.ledger import UnknownDecision, fingerprint
+from weakfeedback.live import persistence, storage
+from weakfeedback.live.errors import FeedbackConflict, UnknownDecision
+from weakfeedback.live.form import made_again
+from weakfeedback.live.games.player import IDLE, PlayerCounts, PlayerGame
+from weakfeedback.live.live import Live
 from weakfeedback.live.player_report import PlayerReport, make_player_report
-from weakfeedback.live.storage import StateError
 from weakfeedback.multiplayer.words import description_of, phase_of
+from weakfeedback.settings.catalog import make_policy, option_names
 from weakfeedback.validate import brief, integer, number
 
 # Default options of a live player, where its policy accepts them.
 DEFAULTS = {"epsilon": 0.05, "delta": 0.05, "alarm": True}
-STATE: dict[str, type | tuple[type, ...]] = {"core": dict, "counts": dict, "arms": int}
 
 
 class WrongSlot(UnknownDecision, ValueError):
     """The observation does not belong to the current slot."""
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """The outcome of a slot: the reward, and whether there was a collision."""
-
-    id: int
-    content: tuple[float, bool]
 
 
 class Player(Live):
@@ -78,10 +66,10 @@ class Player(Live):
     (1, 'settled', True)
     """
 
-    kind = "Player"
-    setting = "multiplayer"
-    form = STATE
-    choosing_learns = True  # policies of players change state when they choose
+    kind = PlayerGame.kind
+    setting = PlayerGame.setting
+    form = PlayerGame.form
+    _game: PlayerGame
 
     def __init__(
         self,
@@ -94,30 +82,21 @@ class Player(Live):
         compiled: bool = False,
         **options: Any,
     ) -> None:
-        self._arms = integer("arms", arms, 2)
+        number_of_arms = integer("arms", arms, 2)
         told = {"epsilon": epsilon, "delta": delta}
         options |= {name: value for name, value in told.items() if value is not None}
-        super().__init__(policy, self._made, ("choose", "observe"), seed, options, compiled)
-        self._check_policy()
+
+        def make(name: str, **options: Any) -> Any:
+            taken = option_names("multiplayer", name)
+            defaults = {option: value for option, value in DEFAULTS.items() if option in taken}
+            return make_policy("multiplayer", name, number_of_arms, **{**defaults, **options})
+
+        game, counts = PlayerGame(number_of_arms), PlayerCounts.of(number_of_arms)
         # Choices depend on everything observed before, whatever the class declares.
-        self._ledger.one_at_a_time = True
-        self._delay_safe = False
-        self._counts: PlayerCounts = PlayerCounts.of(self._arms)
-
-    def _made(self, name: str, **options: Any) -> Any:
-        taken = option_names("multiplayer", name)
-        defaults = {option: value for option, value in DEFAULTS.items() if option in taken}
-        return make_policy("multiplayer", name, self._arms, **{**defaults, **options})
-
-    def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
-        return {"choose": (), "observe": (0, 0.0, False)}, ()
-
-    def _bind(self) -> None:
-        self._choose_arm = self._driver.method("choose")
-        self._hear = self._driver.method("observe")
+        self._begin(game, policy, make, seed, options, compiled, None, counts, (), in_order=True)
 
     def __repr__(self) -> str:
-        return f"<Player of {self._arms} arms, {self._label}, slot {self._ledger.rounds}>"
+        return f"<Player of {self._game.arms} arms, {self._label}, slot {self._core.ledger.rounds}>"
 
     # -- slots
 
@@ -128,39 +107,13 @@ class Player(Live):
 
     def choose(self) -> int:
         """Return the arm to play in this slot, or -1 to idle; the same one until the slot is observed."""
-        with self._ledger.lock:
-            self._recover()
-            waiting = self._ledger.pending
-            if not waiting:
-                self._owed.clear()  # a caller that continues repeats nothing
-            arm: int = self._ledger.decided(waiting[0]) if waiting else self._decide()[1]
-        self._acknowledge()
-        return arm
-
-    def _choose(self, *context: Any) -> tuple[int, None]:
-        return checked_choice(self._driver.policy, self._choose_arm(self._rng), self._arms), None
-
-    def _teach(self, decided: int, record: Heard, counts: PlayerCounts) -> PlayerCounts:
-        self._hear(decided, *record.content, self._rng)
-        return counts.after_slot(decided, *record.content)
-
-    def _decision_event(self, decided: int) -> dict[str, Any]:
-        return {"stage": decided}
-
-    def _answer_event(self, decided: int, record: Heard) -> dict[str, Any]:
-        reward, collided = record.content
-        return {"observed": [reward, collided], "digest": fingerprint(record.content)}
-
-    def _decoded(self, body: dict[str, Any]) -> int:
-        return self._decode_decision(body["stage"])
-
-    def _record_from_event(self, id: int, decided: int, body: dict[str, Any]) -> Heard:
-        reward, collided = body["observed"]
-        return Heard(id, (float(reward), bool(collided)))
-
-    @classmethod
-    def _arguments_of(cls, state: dict[str, Any]) -> dict[str, Any]:
-        return {**super()._arguments_of(state), "arms": state["arms"]}
+        journal = self._journal
+        if journal is not None and not self.pending:
+            journal.forgive()  # a caller that continues repeats nothing
+        _, arm = self._core.current()
+        self._wait()
+        found: int = arm
+        return found
 
     def observe(self, reward: float, collided: bool, slot: int | None = None) -> None:
         """Learn the outcome of the slot.
@@ -182,30 +135,33 @@ class Player(Live):
         named = None if slot is None else integer("slot", slot, 0)
         hit = bool(collided)
         call = ("observe", named, gained, hit)
-        if self._settle_debt(call):
+        if self._owes(call):
             return
-        with self._ledger.lock:
-            self._recover()
-            id = self._awaited(named)
-            arm = self._ledger.decided(id)
-            if arm == IDLE and (hit or gained > 0.0):
-                raise ValueError(
-                    f"slot {self.slot} was one of idling: reward must be 0 and collided False, "
-                    f"got {brief(reward)} and {brief(collided)}"
-                )
-            self._learn([Heard(id, (0.0 if hit else gained, hit))])
-        self._acknowledge(call)
-
-    def _awaited(self, slot: int | None) -> int:
-        """Return the id of the current slot, after checking that ``slot``, if given, is the current one."""
-        waiting = self._ledger.pending
-        if slot is not None and slot != self.slot:
-            raise WrongSlot(
-                f"slot must be {self.slot}, which is under way, got {slot}: a slot was lost or repeated"
+        id, arm, current = self._core.run(self._open_slot, named)
+        if arm == IDLE and (hit or gained > 0.0):
+            raise ValueError(
+                f"slot {current} was one of idling: reward must be 0 and collided False, "
+                f"got {brief(reward)} and {brief(collided)}"
             )
-        if not waiting:
-            raise WrongSlot(f"nothing was chosen yet in slot {self.slot}: call choose() before observe()")
-        return waiting[0]
+        try:
+            settled = self._core.settle(self._game.record(id, arm, (gained, hit), ()))
+        except (FeedbackConflict, UnknownDecision):
+            settled = "duplicate"
+        if settled == "duplicate":  # another thread was faster
+            raise WrongSlot(f"slot {current} was observed already")
+        self._wait(call)
+
+    def _open_slot(self, slot: int | None) -> tuple[int, int, int]:
+        """Return id, arm and number of the current slot; ``slot``, if given, must be the current one."""
+        ledger = self._core.ledger
+        current = ledger.rounds
+        if slot is not None and slot != current:
+            raise WrongSlot(
+                f"slot must be {current}, which is under way, got {slot}: a slot was lost or repeated"
+            )
+        for id, arm in ledger.waiting.items():
+            return id, arm, current
+        raise WrongSlot(f"nothing was chosen yet in slot {current}: call choose() before observe()")
 
     # -- what it knows
 
@@ -222,19 +178,17 @@ class Player(Live):
     @property
     def phase(self) -> str:
         """One word for what it is doing, such as "orthogonalisation", "exploring" or "settled"."""
-        with self._ledger.lock:
-            return phase_of(self.policy)
+        return self._core.view(lambda view: phase_of(view.policy))
 
     @property
     def description(self) -> str:
         """A description of what it is doing, what it knows about the other players, and what went wrong."""
-        with self._ledger.lock:
-            return description_of(self.policy, self.slot)
+        return self._core.view(lambda view: description_of(view.policy, view.rounds))
 
     def report(self) -> PlayerReport:
         """Return what it played, observed and earned so far; ``print`` it for a table."""
-        with self._ledger.lock:
-            return make_player_report(self._label, self.policy, self.slot, self._counts)
+        label = self._label
+        return self._core.view(lambda view: make_player_report(label, view.policy, view.rounds, view.counts))
 
     # -- saving
 
@@ -245,45 +199,12 @@ class Player(Live):
         A policy that was given as an object may have options that are not in the file: pass a fresh object. A file that
         cannot be used raises `StateError`.
         """
-        return cls._load(path, {}, policy, compiled)
+        found: Player = persistence.load(cls, path, {}, policy, compiled, False)
+        return found
 
     @classmethod
     def from_state(cls, state: dict[str, Any], *, policy: Any = None, compiled: bool = False) -> Player:
         """Return the player that gave ``state``. See `load`."""
-        return cls._made_again(storage.checked_copy(state), {}, policy, compiled, "the state")
-
-    @classmethod
-    def _arguments_in(cls, body: dict[str, Any]) -> dict[str, Any]:
-        return {"arms": body["arms"]}
-
-    def _state(self) -> dict[str, Any]:
-        return {"arms": self._arms, "counts": self._counts.state()}
-
-    def _check_state(self, body: dict[str, Any]) -> None:
-        super()._check_state(body)
-        if PlayerCounts.from_state(self._arms, body["counts"]).slots != body["core"]["ledger"]["rounds"]:
-            raise StateError("the counts contradict the ledger")
-
-    def _restore(self, body: dict[str, Any]) -> None:
-        self._restore_core(body["core"])
-        self._check_policy()
-        self._counts = PlayerCounts.from_state(self._arms, body["counts"])
-        if self._counts.slots != self._ledger.rounds:
-            raise StateError("the counts contradict the ledger")
-
-    def _encode_decision(self, decided: int) -> int:
-        return decided
-
-    def _decode_decision(self, data: Any) -> int:
-        return integer("arm", data, IDLE, self._arms - 1)
-
-    def _check_policy(self) -> None:
-        """Reject a policy object made for other arms, or without the field ``arm``."""
-        arms = getattr(self._driver.policy, "K", self._arms)
-        if arms != self._arms:
-            raise ValueError(f"policy must be made for {self._arms} arms, got one for {arms}")
-        for field in ("settled", "arm"):
-            if not isinstance(getattr(self._driver.policy, field, None), (bool, int, np.integer, np.bool_)):
-                raise ValueError(
-                    f"policy must have the fields settled (a bool) and arm (an integer): no {field}"
-                )
+        body = storage.checked_copy(state)
+        found: Player = made_again(cls, body, {}, policy, compiled, "the state")
+        return found

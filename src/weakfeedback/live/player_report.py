@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.live.counts import PlayerCounts
+from weakfeedback.live.games.player import PlayerCounts
 from weakfeedback.live.report import Report, between, percent, wilson
 from weakfeedback.multiplayer.words import description_of, phase_of
 

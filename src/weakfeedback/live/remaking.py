@@ -7,10 +7,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from weakfeedback import catalog
 from weakfeedback.live import storage
 from weakfeedback.live.driver import fields_of
 from weakfeedback.live.storage import StateError, require
+from weakfeedback.settings import catalog
 from weakfeedback.validate import brief
 
 COSTS = ("C", "c", "costs", "prices", "stage_costs")  # arguments of policies that change with the prices

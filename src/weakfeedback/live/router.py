@@ -14,8 +14,7 @@ import numpy as np
 
 from weakfeedback.cascade.audit import Audit
 from weakfeedback.cascade.certificate import Certificate, certify
-from weakfeedback.catalog import make_policy
-from weakfeedback.decisions import checked_call
+from weakfeedback.contract.decisions import checked_call
 from weakfeedback.live import storage
 from weakfeedback.live.auditing import Audited
 from weakfeedback.live.base import Step
@@ -28,6 +27,7 @@ from weakfeedback.live.comparing import (
 )
 from weakfeedback.live.counts import RouterCounts
 from weakfeedback.live.driver import Examples
+from weakfeedback.live.errors import Refused
 from weakfeedback.live.labels import (
     Costed,
     as_array,
@@ -46,6 +46,7 @@ from weakfeedback.live.stages import Rows, Stage, make_stages
 from weakfeedback.live.storage import StateError
 from weakfeedback.routing.policies.pay_to_compare import PayToCompare
 from weakfeedback.routing.prices import model_prices
+from weakfeedback.settings.catalog import make_policy
 from weakfeedback.validate import integer, number
 
 METHODS = ("select", "start", "update_pairs", "cancel")
@@ -471,7 +472,7 @@ class Router(Audited):
 
     def _learn_warm(self, found: list[Difference], contexts: Sequence[Any] | None) -> None:
         if self._warm is None:
-            raise ValueError(f"warm_start is not for {self._label}, which has no warm_pairs()")
+            raise Refused(f"warm_start is not for {self._label}, which has no warm_pairs()")
         super()._learn_warm(found, contexts)
 
     def _teach_row(self, context: tuple[Any, ...], differ: np.ndarray, counts: RouterCounts) -> RouterCounts:
@@ -483,7 +484,7 @@ class Router(Audited):
         found, error = self._checked_prices(prices, error_cost)
         policy = self._driver.policy
         if not getattr(policy, "recostable", False) or not callable(getattr(policy, "reprice", None)):
-            raise ValueError(f"recost is not for {self._label}: what it has learned depends on the prices")
+            raise Refused(f"recost is not for {self._label}: what it has learned depends on the prices")
         self._recost(found, error)
 
     def _take_costs(self, prices: np.ndarray, error_cost: float) -> None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from weakfeedback.decisions import checked_arm
+from weakfeedback.contract.decisions import checked_arm
 from weakfeedback.live.base import Live
 from weakfeedback.live.buying import NO_LABEL, Bought
 from weakfeedback.live.comparing import (
@@ -24,6 +24,7 @@ from weakfeedback.live.comparing import (
 )
 from weakfeedback.live.counts import Counts
 from weakfeedback.live.driver import Examples
+from weakfeedback.live.errors import Refused
 from weakfeedback.live.labels import (
     Costed,
     Scored,
@@ -372,7 +373,8 @@ class Staged(Comparing):
 
     def _labelled(self, record: RoundRecord, label: Any) -> None:
         """Add to the record which of its answers are right according to a label."""
-        raise ValueError(f"label goes with a policy that buys labels, such as Q-USS, not with {self._label}")
+        words = f"label goes with a policy that buys labels, such as Q-USS, not with {self._label}"
+        raise Refused(words, "wrong_label")
 
     # -- other ways to learn
 
@@ -384,7 +386,7 @@ class Staged(Comparing):
     def recost(self, stage_costs: Any, error_cost: float) -> None:
         """Continue with new prices; the counts stay.
 
-        Only for policies whose statistics do not depend on the costs: USS-TS, USS-UCB, USS-TS-drift, USS-TS-joint,
+        Only for policies whose statistics do not depend on the costs: USS-TS, USS-UCB, USS-TS-drift, USS-WD,
         USS-PD, USS-PD-TS, Fixed, Random, and for those that decide after every answer, which keep what they need to
         learn again. Other policies raise ValueError, and nothing has changed.
         """
@@ -393,7 +395,7 @@ class Staged(Comparing):
         policy_costs(prices, error)  # rejects overflow
         policy = self._driver.policy
         if not getattr(policy, "recostable", False):
-            raise ValueError(f"recost is not for {self._label}: what it has learned depends on the costs")
+            raise Refused(f"recost is not for {self._label}: what it has learned depends on the costs")
         self._recost(prices, error)
 
     def _take_costs(self, stage_costs: np.ndarray, error_cost: float) -> None:

@@ -22,6 +22,7 @@ from weakfeedback.files import write_atomically
 from weakfeedback.validate import brief
 
 FORMAT = 3
+OLDER = (1, 2)  # formats that were never released
 # The JSON types of the items of an array, by the kind of its dtype.
 ITEMS: dict[str, set[type]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float}}
 
@@ -74,6 +75,11 @@ def read_one_of(path: str | os.PathLike[str], kinds: tuple[str, ...]) -> tuple[s
     kind = document["kind"]
     if kind not in kinds:
         raise StateError(f"{path} holds the state of {kind!r:.60}, not of {' or '.join(map(repr, kinds))}")
+    if document["format"] in OLDER:
+        raise StateError(
+            f"{path} has format {document['format']}, of a version before the first release, which is read no more; "
+            f"this version, {__version__}, reads format {FORMAT}: begin anew, and learn from your logs by warm_start"
+        )
     if type(document["format"]) is int and document["format"] > FORMAT:
         raise StateError(
             f"{path} has format {document['format']}, written by version {document['package']}; "
@@ -81,30 +87,14 @@ def read_one_of(path: str | os.PathLike[str], kinds: tuple[str, ...]) -> tuple[s
         )
     checksum = document.pop("checksum")
     if (
-        document["format"] not in range(1, FORMAT + 1)
+        document["format"] != FORMAT
         or set(document) != keys - {"checksum"}
         or checksum != _checksum(document)
     ):
         raise StateError(f"{path} is damaged: its checksum does not match")
     if not isinstance(document["body"], dict):
         raise StateError(f"{path} holds no state")
-    return kind, migrated(kind, document["body"], document["format"])
-
-
-def migrated(kind: str, body: dict[str, Any], format: int) -> dict[str, Any]:
-    """Convert the body of an older format to the current one; the ledger itself converts format 2."""
-    try:
-        if format < 2:
-            body["core"]["ledger"].setdefault("remember", 10_000)
-            if kind == "Allocator":
-                body.setdefault("names", None)
-            if kind in ("Cascade", "ContextualCascade"):
-                # The cost of the last stage alone: its stated cost in every round.
-                rounds = sum(body["counts"]["stops"]["data"])
-                body["counts"].setdefault("alone", rounds * float(body["stage_costs"][-1]))
-    except (KeyError, TypeError, IndexError, AttributeError):
-        raise StateError("the state is damaged: parts of it are missing") from None
-    return body
+    return kind, document["body"]
 
 
 def checked_copy(state: Any) -> dict[str, Any]:
@@ -146,6 +136,18 @@ def require(what: str, value: Any, keys: Mapping[str, type | tuple[type, ...]]) 
         allowed = kinds if isinstance(kinds, tuple) else (kinds,)
         if type(value[key]) not in allowed:
             raise StateError(f"{key} of the {what} is of the wrong type: {value[key]!r:.60}")
+
+
+def encoded_counts(counts: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return these fields of counts as JSON data."""
+    return {name: encode(getattr(counts, name)) for name in names}
+
+
+def restored_counts(state: Any, fresh: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `encoded_counts` was given, with the types of ``fresh``, or raise `StateError`."""
+    if not isinstance(state, dict) or set(state) != set(fresh):
+        raise StateError(f"the counts must hold exactly: {', '.join(fresh)}")
+    return {name: restored(name, born, state[name]) for name, born in fresh.items()}
 
 
 def count_of(body: Any, key: str) -> int:

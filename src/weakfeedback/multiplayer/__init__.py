@@ -1,21 +1,26 @@
 """Players that share arms and cannot communicate (thesis, chapter 5)."""
 
-from weakfeedback.multiplayer.kl_lucb import KlLucb, TopArms, top_arms
-from weakfeedback.multiplayer.policies.dlc import Dlc
-from weakfeedback.multiplayer.policies.dlc_lix import DlcLix
-from weakfeedback.multiplayer.policies.dpe1 import Dpe1
-from weakfeedback.multiplayer.policies.musical_chairs import MusicalChairs
-from weakfeedback.multiplayer.policies.sic_mmab import SicMmab
-from weakfeedback.multiplayer.problem import MultiplayerProblem
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "Dlc",
-    "DlcLix",
-    "Dpe1",
-    "KlLucb",
-    "MultiplayerProblem",
-    "MusicalChairs",
-    "SicMmab",
-    "TopArms",
-    "top_arms",
-]
+from weakfeedback.multiplayer.kl_lucb import KlLucb, TopArms, top_arms
+from weakfeedback.multiplayer.problem import MultiplayerProblem
+from weakfeedback.multiplayer.setting import SETTING
+
+if TYPE_CHECKING:
+    from weakfeedback.multiplayer.policies.claims import Claims as Claims
+    from weakfeedback.multiplayer.policies.dlc import Dlc as Dlc
+    from weakfeedback.multiplayer.policies.dlc_lix import DlcLix as DlcLix
+    from weakfeedback.multiplayer.policies.dpe1 import Dpe1 as Dpe1
+    from weakfeedback.multiplayer.policies.musical_chairs import MusicalChairs as MusicalChairs
+    from weakfeedback.multiplayer.policies.sic_mmab import SicMmab as SicMmab
+
+# and the policies, which are imported when first used
+__all__ = ["KlLucb", "MultiplayerProblem", "TopArms", "top_arms", *SETTING.policies.classes]
+
+
+def __getattr__(name: str) -> type[Any]:
+    return SETTING.policies.export(__name__, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weakfeedback.multiplayer.problem import MultiplayerProblem
-from weakfeedback.named import Described, find_instance
+from weakfeedback.settings.instances import Described, find_instance
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from weakfeedback.decisions import checked_choice, choice_words
+from weakfeedback.contract.decisions import checked_choice, choice_words
 from weakfeedback.engine.loop import Loop
-from weakfeedback.multiplayer.rehearsal import Protocol
-from weakfeedback.problem import check_arms
+from weakfeedback.multiplayer.conformance import Protocol
+from weakfeedback.settings.problem import check_arms
 
 IDLE = -1
 # the first counts; after them come K counts of uses and K counts of seats, by the arms' true numbers

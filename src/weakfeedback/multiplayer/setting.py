@@ -1,7 +1,7 @@
 """Registration of the setting "multiplayer"."""
 
 from weakfeedback.multiplayer.problem import MultiplayerProblem
-from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
+from weakfeedback.settings.setting import Form, Policies, Setting, Words, in_a_row
 
 
 def sample_problem() -> MultiplayerProblem:
@@ -11,12 +11,23 @@ def sample_problem() -> MultiplayerProblem:
 
 def describe_problem(problem: MultiplayerProblem) -> Words:
     """Describe a problem for readers."""
-    return [
+    own = problem.means.ndim == 2
+    words = [
         ("Channels", str(problem.arms)),
         ("Players", str(problem.players)),
-        ("Means", in_a_row(problem.means)),
+        ("Means", "; ".join(in_a_row(row) for row in problem.means) if own else in_a_row(problem.means)),
         ("Optimal value", f"{problem.optimal_value:.4g}"),
     ]
+    if problem.presence is not None:
+        stays = ", ".join(
+            f"{start} to {'the end' if stop is None else stop - 1}" for start, stop in problem.presence
+        )
+        words.append(("Slots of the players", stays))
+    if problem.lost > 0.0:
+        words.append(("Lost slots", f"{problem.lost:.4g}"))
+    if not problem.sensing:
+        words.append(("Collisions", "not sensed"))
+    return words
 
 
 SETTING = Setting(
@@ -30,6 +41,7 @@ SETTING = Setting(
             "Musical-Chairs": "musical_chairs:MusicalChairs",
             "SIC-MMAB": "sic_mmab:SicMmab",
             "DPE1": "dpe1:Dpe1",
+            "Claims": "claims:Claims",
         },
     ),
     first=("arms",),

@@ -64,7 +64,7 @@ def complexity(problem: MultiplayerProblem, tolerance: float) -> float:
     floor = number("tolerance", tolerance, at_least=0.0) ** 2 / 2.0
     if problem.players == problem.arms:
         return 0.0
-    ordered = np.sort(problem.means)[::-1]
+    ordered = _ordered(problem)
     middle = (ordered[problem.players - 1] + ordered[problem.players]) / 2.0
     return math.fsum(_inverse(max(divergence(float(mean), float(middle)), floor)) for mean in ordered)
 
@@ -141,7 +141,7 @@ def dlc_lix_rounds(problem: MultiplayerProblem, epsilon: float, delta: float) ->
     if players == arms:
         return float(opening)
     floor = (number("epsilon", epsilon, above=0.0) / players) ** 2 / 2.0
-    ordered = np.sort(problem.means)[::-1]
+    ordered = _ordered(problem)
     steps = []
     for one, two in zip(ordered[:-1].tolist(), ordered[1:].tolist()):
         middle = (one + two) / 2.0
@@ -233,7 +233,7 @@ def lower_bound(problem: MultiplayerProblem, horizon: int) -> float:
     >>> round(lower_bound(problem, 300_000))
     203
     """
-    ordered = np.sort(problem.means)[::-1].tolist()
+    ordered = _ordered(problem).tolist()
     last = ordered[problem.players - 1]
     parts = [(last - mean) / divergence(mean, last) for mean in ordered[problem.players :] if mean < last]
     return math.log(integer("horizon", horizon, 1)) * math.fsum(parts)
@@ -243,6 +243,14 @@ def _plays(h: float, arms: int, delta: float) -> float:
     if math.isinf(h) or h == 0.0:  # with as many players as arms there is nothing to explore
         return h
     return exploration_constant() * h * math.log(K1 * arms * h**ALPHA / confidence(delta))
+
+
+def _ordered(problem: MultiplayerProblem) -> np.ndarray:
+    """Return the means, largest first; these bounds are for a fixed team of players that all have the same means."""
+    if problem.is_open:
+        raise ValueError(f"problem must be one of a fixed team with equal means, got {problem!r}")
+    found: np.ndarray = np.sort(problem.means)[::-1]
+    return found
 
 
 def _inverse(value: float) -> float:

@@ -6,7 +6,8 @@ from typing import Any
 
 from weakfeedback.multiplayer import opening
 from weakfeedback.multiplayer.opening import Opening
-from weakfeedback.multiplayer.policies import dlc, dlc_lix, sic_mmab
+from weakfeedback.multiplayer.policies import claims, dlc, dlc_lix, sic_mmab
+from weakfeedback.multiplayer.policies.claims import Claims
 from weakfeedback.multiplayer.policies.dlc import Dlc
 from weakfeedback.multiplayer.policies.dlc_lix import DlcLix
 from weakfeedback.multiplayer.policies.dpe1 import Dpe1
@@ -28,7 +29,19 @@ LIX_STAGES = {
     dlc_lix.SEND: "telling",
     dlc_lix.HEAR: "listening",
 }
+CLAIMS_STATES = {
+    claims.SEEK: "seeking",
+    claims.CLAIM: "claiming",
+    claims.HOME: "owning",
+    claims.MOVE: "moving",
+    claims.RECLAIM: "reclaiming",
+}
 SENTENCES = {
+    "seeking": "looking for an arm that nobody owns",
+    "claiming": "playing a free arm once more, to own it",
+    "owning": "owning an arm, and trying better ones now and then",
+    "moving": "playing a better arm once more, to own it",
+    "reclaiming": "back on its old arm, which somebody else may own by now",
     "orthogonalisation": "looking for an arm that nobody else plays",
     "alarm sweep": "making sure that everybody has an arm of its own",
     "indexing": "counting the players by meeting them once",
@@ -63,6 +76,8 @@ def phase_of(policy: Any) -> str:
         leading = "telling" if policy.talking else "exploring"
         following = "listening" if policy.talking else "rotating"
         return leading if policy.rank == 0 else following
+    if isinstance(policy, Claims):
+        return CLAIMS_STATES[policy.state]
     if isinstance(policy, MusicalChairs):
         return "learning" if policy.slot < policy.T0 else "choosing"
     return "learning"
@@ -74,6 +89,8 @@ def description_of(policy: Any, slot: int) -> str:
     text = f"Slot {slot}: {SENTENCES[phase]}"
     if phase == "settled":
         text = f"Slot {slot}: staying on arm {policy.arm}"
+    elif phase == "owning":
+        text = f"Slot {slot}: owning arm {policy.arm} for {policy.quiet_slots} slots, trying better ones at times"
     elif isinstance(policy, Opening) and policy.phase == opening.SEATING:
         text += f", slot {policy.slot + 1} of {policy.seating_rounds}"
     known = int(getattr(policy, "N", 0))

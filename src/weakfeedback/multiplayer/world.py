@@ -4,6 +4,19 @@ import numpy as np
 
 BERNOULLI, UNIFORM, BETA = 0, 1, 2
 CONCENTRATION = 4.0  # a beta reward of mean m is Beta(4 m, 4 (1 - m))
+ABSENT, ASLEEP, AWAKE = 0, 1, 2  # not there; there, but loses this slot; plays
+
+
+def reward_of(mean, law, rng):
+    """Draw a reward."""
+    if law == BERNOULLI:
+        return 1.0 if rng.random() < mean else 0.0
+    if law == UNIFORM:
+        half = min(mean, 1.0 - mean)
+        return min(1.0, max(0.0, mean + half * (2.0 * rng.random() - 1.0)))
+    if 0.0 < mean < 1.0:
+        return rng.beta(CONCENTRATION * mean, CONCENTRATION * (1.0 - mean))
+    return mean
 
 
 class MultiplayerWorld:
@@ -19,7 +32,7 @@ class MultiplayerWorld:
         self.means = means
         self.law = int(law)
         self.shuffled = bool(shuffled)
-        self.order = np.arange(means.size)  # order[k]: index of the mean of arm k
+        self.order = np.arange(means.shape[-1])  # order[k]: index of the mean of arm k
 
     def begin(self, rng):
         """Start a replication."""
@@ -32,15 +45,36 @@ class MultiplayerWorld:
 
     def draw(self, rewards, rng):
         """Write the rewards of all arms in this round."""
-        means, order, law = self.means, self.order, self.law
         for k in range(rewards.size):
-            mean = means[order[k]]
-            if law == BERNOULLI:
-                rewards[k] = 1.0 if rng.random() < mean else 0.0
-            elif law == UNIFORM:
-                half = min(mean, 1.0 - mean)
-                rewards[k] = min(1.0, max(0.0, mean + half * (2.0 * rng.random() - 1.0)))
-            elif 0.0 < mean < 1.0:
-                rewards[k] = rng.beta(CONCENTRATION * mean, CONCENTRATION * (1.0 - mean))
-            else:
-                rewards[k] = mean
+            rewards[k] = reward_of(self.means[self.order[k]], self.law, rng)
+
+
+class OpenWorld(MultiplayerWorld):
+    """A world whose players come and go, lose slots, have means of their own or do not sense collisions.
+
+    Draws: ``begin`` as above. Each slot draws the rewards as above, row by row if every player has its own means,
+    and then, if slots can be lost, one ``rng.random()`` for each player, present or not: it loses the slot if this is
+    below ``lost``.
+    """
+
+    def __init__(self, means, law, shuffled, first, beyond, lost, sensing):
+        self.means = means  # of shape (1, K) if all players have the same, else (N, K)
+        self.law = int(law)
+        self.shuffled = bool(shuffled)
+        self.order = np.arange(means.shape[-1])
+        self.first = first  # the first slot of each player
+        self.beyond = beyond  # the slot after its last
+        self.lost = float(lost)
+        self.sensing = bool(sensing)
+
+    def draw(self, rewards, awake, slot, rng):  # type: ignore[override]
+        """Write the rewards of all arms in this slot, and for each player whether it is there and plays."""
+        for row in range(rewards.shape[0]):
+            for k in range(rewards.shape[1]):
+                rewards[row, k] = reward_of(self.means[row, self.order[k]], self.law, rng)
+        for n in range(awake.size):
+            awake[n] = AWAKE
+            if self.lost > 0.0 and rng.random() < self.lost:
+                awake[n] = ASLEEP
+            if slot < self.first[n] or slot >= self.beyond[n]:
+                awake[n] = ABSENT

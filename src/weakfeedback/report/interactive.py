@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weakfeedback.figures import look, thinned
+from weakfeedback.figures import look_of, thinned
 from weakfeedback.plaintext import visible
 
 DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
@@ -15,7 +15,7 @@ def for_browser(figure: dict[str, Any], points: int | None = None) -> dict[str, 
     kept = range(len(figure["x"])) if points is None else thinned(len(figure["x"]), points)
     series = []
     for k, one in enumerate(figure["series"]):
-        colour, style = look(k)
+        colour, style = look_of(one, k)
         looks = {
             "name": visible(one["name"]),
             "colour": colour,

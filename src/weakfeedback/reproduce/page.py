@@ -34,7 +34,7 @@ from weakfeedback.reproduce.registry import Chapter, Choice, chapters, experimen
 
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
-    from weakfeedback.reproduce.kept import Note
+    from weakfeedback.reproduce.stored import Manifest
 
 THESIS = "Sequential decision problems with weak feedback"
 INDEX = "index.html"
@@ -46,7 +46,7 @@ ARGUED = "argued only"
 def write_reproduction(
     folder: Path,
     choice: Choice,
-    note: Note,
+    note: Manifest,
     verdicts: Sequence[tuple[Claim, Verdict]],
     results: Mapping[str, Results],
 ) -> list[Path]:
@@ -181,7 +181,7 @@ class _Maker:
     def __init__(
         self,
         choice: Choice,
-        note: Note,
+        note: Manifest,
         verdicts: Sequence[tuple[Claim, Verdict]],
         results: Mapping[str, Results],
         gallery: Gallery,
@@ -354,7 +354,7 @@ def _sentence(note: str) -> str:
     return note[0].upper() + note[1:] + ("" if note.endswith(".") else ".")
 
 
-def _describe_run(choice: Choice, note: Note, results: Mapping[str, Results]) -> str:
+def _describe_run(choice: Choice, note: Manifest, results: Mapping[str, Results]) -> str:
     count = len(choice.experiments)
     played = [experiment for experiment in choice.experiments if experiment.id in results]
     rounds = sum(e.horizon * replications(e, note.quick) * len(e.policies) for e in played)
@@ -368,7 +368,7 @@ def _format_count(count: int) -> str:
     return f"{count / 1e6:,.0f} million" if count >= 10_000_000 else f"{count:,}"
 
 
-def _warnings(choice: Choice, note: Note) -> list[str]:
+def _warnings(choice: Choice, note: Manifest) -> list[str]:
     found = []
     if note.quick:
         found.append(
@@ -389,7 +389,7 @@ def _warnings(choice: Choice, note: Note) -> list[str]:
     return found
 
 
-def _facts(choice: Choice, note: Note, results: Mapping[str, Results]) -> list[tuple[str, str]]:
+def _facts(choice: Choice, note: Manifest, results: Mapping[str, Results]) -> list[tuple[str, str]]:
     given = [
         ("Medical data", ", ".join(f"{SETS[k]}: {'yes' if v else 'missing'}" for k, v in note.data.items()))
     ]

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
+from weakfeedback.plaintext import counted
+
 if TYPE_CHECKING:
     from weakfeedback.experiments.model import Experiment
 
@@ -114,7 +116,11 @@ class Live(View):
 
 @contextlib.contextmanager
 def shown(seconds: Mapping[str, float], at_once: int, quiet: bool) -> Iterator[View]:
-    """Yield the view that suits standard error: a terminal, a file or nothing."""
+    """Yield the view that suits standard error: a terminal, a file or nothing; say how long it will take."""
+    if seconds and not quiet:
+        expected = clock(sum(seconds.values()) / at_once)
+        words = f"{counted(len(seconds), 'experiment')}: about {expected} if none is stored yet"
+        print(words, file=sys.stderr, flush=True)
     if quiet:
         yield View(seconds, at_once)
     elif not sys.stderr.isatty():

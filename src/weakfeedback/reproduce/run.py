@@ -13,21 +13,21 @@ from weakfeedback.experiments.model import Claim, Experiment, Verdict
 from weakfeedback.reproduce.cluster import executor_of
 from weakfeedback.reproduce.cost import seconds
 from weakfeedback.reproduce.findings import Aside, Findings
-from weakfeedback.reproduce.kept import (
-    CHUNKS,
-    FINDINGS,
-    PAGE,
-    Kept,
-    NotAReproduction,
-    Note,
-    kept_key,
-    results_key,
-    save,
-)
 from weakfeedback.reproduce.medical import data_folder, digests, place_of
 from weakfeedback.reproduce.pool import AHEAD, Pool
 from weakfeedback.reproduce.progress import View, shown
 from weakfeedback.reproduce.registry import Choice, chapters, choose, experiments, replications
+from weakfeedback.reproduce.stored import (
+    CHUNKS,
+    FINDINGS,
+    PAGE,
+    Manifest,
+    NotAReproduction,
+    StoredResults,
+    kept_key,
+    results_key,
+    save,
+)
 
 if TYPE_CHECKING:
     from weakfeedback.experiments.run import Planned
@@ -38,9 +38,9 @@ class Reproduction:
     """The outcome: verdicts, results, and the files written, the page first."""
 
     choice: Choice
-    note: Note
+    note: Manifest
     verdicts: list[tuple[Claim, Verdict]]
-    results: Kept
+    results: StoredResults
     paths: list[Path]
     played: int  # number of chunks; 0 if everything was stored
 
@@ -75,14 +75,14 @@ def reproduce(
         finally:
             aside.stop()
         keys = {e.id: runner.keys[e.id] for e in choice.experiments if e.id in runner.keys}
-        note = Note(keys, runner.skipped, sets, quick, source, data is not None)
+        note = Manifest(keys, runner.skipped, sets, quick, source, data is not None)
         note.write(folder)
         return _publish(folder, note, runner.played)
 
 
 def rebuild(folder: Path) -> Reproduction:
     """Judge the claims and write the pages again from the files of a finished reproduction; nothing is played."""
-    note = Note.read(folder)
+    note = Manifest.read(folder)
     unknown = [name for name in (*note.keys, *note.skipped) if name not in experiments()]
     if unknown:
         raise NotAReproduction(
@@ -128,12 +128,12 @@ class _Runner:
         save(self.folder, planned, self.keys[planned.experiment.id])
 
 
-def _publish(folder: Path, note: Note, played: int) -> Reproduction:
+def _publish(folder: Path, note: Manifest, played: int) -> Reproduction:
     from weakfeedback.reproduce.page import write_reproduction
 
     known = experiments()
     choice = Choice(tuple(known[name] for name in known if name in note.keys or name in note.skipped))
-    results = Kept(folder, note.keys, place_of(note.folder))
+    results = StoredResults(folder, note.keys, place_of(note.folder))
     findings = Findings(folder / FINDINGS, note.keys, note.data)
     claims = [claim for chapter in chapters() for claim in choice.claims(chapter)]
     found = [findings.find(claim, lambda claim=claim: needed(claim, results)) for claim in claims]  # type: ignore[misc]

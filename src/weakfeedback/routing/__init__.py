@@ -1,8 +1,22 @@
 """Models that can be called alone: which one to trust, learned from comparisons bought only when worth the price."""
 
-from weakfeedback.routing.policies.double_thompson import DoubleThompson
-from weakfeedback.routing.policies.fixed_model import FixedModel
-from weakfeedback.routing.policies.pay_to_compare import PayToCompare
-from weakfeedback.routing.problem import RoutingProblem
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["DoubleThompson", "FixedModel", "PayToCompare", "RoutingProblem"]
+from weakfeedback.routing.problem import RoutingProblem
+from weakfeedback.routing.setting import SETTING
+
+if TYPE_CHECKING:
+    from weakfeedback.routing.policies.double_thompson import DoubleThompson as DoubleThompson
+    from weakfeedback.routing.policies.fixed_model import FixedModel as FixedModel
+    from weakfeedback.routing.policies.pay_to_compare import PayToCompare as PayToCompare
+
+# and the policies, which are imported when first used
+__all__ = ["RoutingProblem", *SETTING.policies.classes]
+
+
+def __getattr__(name: str) -> type[Any]:
+    return SETTING.policies.export(__name__, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

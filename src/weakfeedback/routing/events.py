@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.contract.typing import Rng
 from weakfeedback.routing.world import TableWorld
-from weakfeedback.typing import Rng
 
 
 def play_events(

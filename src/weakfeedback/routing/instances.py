@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weakfeedback.datasets.answers import CHAINS, load_answers
-from weakfeedback.named import Described, find_instance
 from weakfeedback.routing.problem import RoutingProblem
+from weakfeedback.settings.instances import Described, find_instance
 
 
 @dataclass(frozen=True)

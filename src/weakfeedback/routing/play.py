@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from weakfeedback.decisions import call_words, checked_call
+from weakfeedback.contract.decisions import call_words, checked_call
 from weakfeedback.engine.loop import Loop
-from weakfeedback.problem import check_arms
+from weakfeedback.routing.conformance import Protocol
 from weakfeedback.routing.events import play_events
 from weakfeedback.routing.policies.pay_to_compare import PayToCompare
-from weakfeedback.routing.rehearsal import Protocol
+from weakfeedback.settings.problem import check_arms
 
 NOTHING = -1_000_000_007  # placeholder where no output was ever observed
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weakfeedback.cascade.problem import CascadeProblem, RowsProblem
-from weakfeedback.problem import counts_table
 from weakfeedback.routing.prices import model_prices
+from weakfeedback.settings.problem import counts_table
 
 if TYPE_CHECKING:
     from weakfeedback.engine.loop import Loop

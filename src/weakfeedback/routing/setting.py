@@ -4,7 +4,7 @@ import math
 
 from weakfeedback.routing.instances import load
 from weakfeedback.routing.problem import RoutingProblem
-from weakfeedback.setting import Form, Policies, Setting, Words, in_a_row
+from weakfeedback.settings.setting import Form, Policies, Setting, Words, in_a_row
 
 
 def sample_problem() -> RoutingProblem:

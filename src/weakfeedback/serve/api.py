@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from weakfeedback.journal import Event
 from weakfeedback.serve import models
-from weakfeedback.serve.models import CONFIG, NAME, Problem, invalid
+from weakfeedback.serve.limits import BATCH_LIMIT, NAME, is_name
+from weakfeedback.serve.models import CONFIG, Problem, invalid
 from weakfeedback.serve.nesting import DEEP, is_deep
 from weakfeedback.serve.service import Service, moment
 
@@ -22,7 +22,6 @@ JSON = b"application/json"
 PROBLEM = b"application/problem+json"
 TEXT = b"text/plain; charset=utf-8"
 LINES = b"application/x-ndjson"
-_NAME = re.compile(NAME)
 
 
 @dataclass
@@ -269,7 +268,7 @@ async def learner(call: Call) -> Answer:
 )
 async def create(call: Call) -> Answer:
     """Make a learner; 200 if the same is there already."""
-    if not _NAME.match(call.name):
+    if not is_name(call.name):
         raise Problem("invalid", f"name must match {NAME[1:-1]}, got {call.name!r:.80}", field="name")
     told, new = await call.service.create(call.name, call.given)
     return Answer(told, 201 if new else 200)
@@ -428,9 +427,9 @@ def _event(event: Event) -> dict[str, Any]:
 
 
 def _limit(asked: dict[str, Any]) -> int:
-    if not 1 <= asked["limit"] <= models.BATCH_LIMIT:
+    if not 1 <= asked["limit"] <= BATCH_LIMIT:
         raise Problem(
-            "invalid", f"limit must be from 1 to {models.BATCH_LIMIT}, got {asked['limit']}", field="limit"
+            "invalid", f"limit must be from 1 to {BATCH_LIMIT}, got {asked['limit']}", field="limit"
         )
     return int(asked["limit"])
 
@@ -472,6 +471,7 @@ GATE = (  # what is refused before a route is asked, those of the proxy included
     "forbidden",
     "foreign_origin",
     "unknown_host",
+    "bad_request",
     "too_many_requests",
     "headers_too_large",
 )
@@ -479,6 +479,7 @@ EVERYWHERE = (
     *GATE,
     "slow_request",
     "store_unavailable",
+    "learner_replaying",
     "starting",
     "standby",
     "stopping",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import logging
@@ -16,8 +17,9 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Route
 
 from weakfeedback.serve.api import JSON, OPERATIONS, PROBLEM, Answer, Call, Operation
-from weakfeedback.serve.auth import LOOPBACK, Auth
-from weakfeedback.serve.models import BODY_LIMIT, HEADER_LIMIT, IN_FLIGHT_LIMIT, Problem
+from weakfeedback.serve.auth import Auth
+from weakfeedback.serve.limits import BODY_LIMIT, HEADER_LIMIT, IN_FLIGHT_LIMIT
+from weakfeedback.serve.models import Problem
 from weakfeedback.serve.service import Service
 
 log = logging.getLogger("weakfeedback.serve")
@@ -31,6 +33,7 @@ SECURITY = [
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
 ]
+PIECE = 20  # items of a list
 OPENAI = ("/v1/chat/", "/v1/models")  # paths of the proxy
 WITHOUT_LIMIT = ("/live", "/health/ready")  # event streams, which stay open, and health checks
 
@@ -47,7 +50,7 @@ class Endpoint:
         scope["weakfeedback.route"] = operation.path
         headers = scope["weakfeedback.headers"]
         needed = operation.scope
-        if operation.path == "/metrics" and (scope.get("client") or ("",))[0] in LOOPBACK:
+        if operation.path == "/metrics" and self._auth.open_metrics:
             needed = "none"
         await self._auth.check(scope, headers, needed)
         call = Call(self._service, scope["path_params"], headers, scope["query_string"])
@@ -76,10 +79,23 @@ async def read_body(receive: Any, headers: dict[bytes, bytes], limit: int) -> by
 
 async def send_answer(send: Any, answer: Answer) -> None:
     """Send an answer."""
-    body = orjson.dumps(answer.data) if answer.body is None else answer.body
+    body = await encoded(answer.data) if answer.body is None else answer.body
     headers = [(b"content-type", answer.kind), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+async def encoded(data: Any) -> bytes:
+    """Return data as JSON; a long list in pieces, between which other requests are served."""
+    if isinstance(data, dict) and len(data) == 1:
+        ((name, items),) = data.items()
+        if isinstance(items, list) and len(items) > PIECE:
+            parts = []
+            for start in range(0, len(items), PIECE):
+                parts.append(orjson.dumps(items[start : start + PIECE])[1:-1])
+                await asyncio.sleep(0)
+            return b"{" + orjson.dumps(name) + b":[" + b",".join(parts) + b"]}"
+    return orjson.dumps(data)
 
 
 async def send_problem(send: Any, problem: Problem, path: str = "") -> None:
@@ -137,6 +153,13 @@ class Gate:
 
         counted = not scope["path"].endswith(WITHOUT_LIMIT)
         self._under_way += counted
+
+        def step_aside() -> None:  # who waits for having failed must not take the place of another
+            nonlocal counted
+            self._under_way -= counted
+            counted = False
+
+        scope["weakfeedback.step_aside"] = step_aside
         try:
             await self._pass(scope, receive, answer, headers)
         except Problem as problem:
@@ -170,6 +193,7 @@ class Gate:
     async def _pass(self, scope: Any, receive: Any, send: Any, headers: dict[bytes, bytes]) -> None:
         if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_LIMIT:
             raise Problem("headers_too_large", f"headers must have at most {HEADER_LIMIT} bytes")
+        self._auth.check_single(scope["headers"])
         self._auth.check_host(headers)
         if self._under_way > self._most and not scope["path"].endswith(WITHOUT_LIMIT):
             raise Problem("too_many_requests", f"{self._most} requests are under way already", retry_after=1)

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
+from ipaddress import ip_address
 from typing import Any
 
 from weakfeedback.serve.models import Problem
@@ -20,8 +21,10 @@ COOKIE = "weakfeedback"
 SESSION = 12 * 3600  # lifetime of a cookie, in seconds
 FAILURES, PERIOD, DELAY = 10, 60.0, 1.0  # this many failures within this time delay the next ones
 ADDRESSES = 10_000  # whose failures are counted
+WAITING = 500  # requests that wait at once for having failed
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 SAFE = ("GET", "HEAD", "OPTIONS")
+SINGLE = (b"host", b"authorization")  # headers of which a request must not have two
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,26 @@ class Auth:
     """Checks requests. Without tokens everything is allowed, which is meant only for a loopback address."""
 
     def __init__(
-        self, tokens: Iterable[Token] = (), hosts: Iterable[str] = (), origins: Iterable[str] = ()
+        self,
+        tokens: Iterable[Token] = (),
+        hosts: Iterable[str] = (),
+        origins: Iterable[str] = (),
+        open_metrics: bool = False,
     ) -> None:
         self.tokens = list(tokens)
+        self.open_metrics = open_metrics  # whether /metrics can be read without a token
         self.hosts = {name.lower() for name in (*LOOPBACK, "[::1]", *hosts)}
         self.origins = set(origins)
         self._key = secrets.token_bytes(32)
         self._failures: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        self._waiting = 0
+
+    def check_single(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Reject a request with two host names or two credentials: whoever stands in front may have read the other."""
+        names = [name for name, _ in headers]
+        for name in SINGLE:
+            if names.count(name) > 1:
+                raise Problem("bad_request", f"there must be one header {name.decode().title()}, got several")
 
     def check_host(self, headers: dict[bytes, bytes]) -> None:
         """Reject host names other than this service's (DNS rebinding)."""
@@ -96,14 +112,15 @@ class Auth:
         if wanted == 0:
             return level or 0
         if level is None:
-            await self._fail(scope)
+            await self.fail(scope, headers)
             raise Problem("unauthorized", "a token is needed: Authorization: Bearer TOKEN")
         if level < wanted:
             raise Problem("forbidden", "the token does not allow this")
         return level
 
-    async def _fail(self, scope: Any) -> None:
-        address, moment = (scope.get("client") or ("",))[0], time.monotonic()
+    async def fail(self, scope: Any, headers: dict[bytes, bytes]) -> None:
+        """Count a failure; after many from one address, wait."""
+        address, moment = origin_of(scope, headers), time.monotonic()
         since, count = self._failures.pop(address, (moment, 0))
         if moment - since > PERIOD:
             since, count = moment, 0
@@ -111,7 +128,14 @@ class Auth:
         while len(self._failures) > ADDRESSES:
             self._failures.popitem(last=False)
         if count >= FAILURES:
-            await asyncio.sleep(DELAY)
+            if self._waiting >= WAITING:
+                raise Problem("too_many_requests", "too many requests have failed", retry_after=1)
+            scope.get("weakfeedback.step_aside", lambda: None)()
+            self._waiting += 1
+            try:
+                await asyncio.sleep(DELAY)
+            finally:
+                self._waiting -= 1
 
     # -- the page's cookie
 
@@ -137,3 +161,24 @@ class Auth:
 
     def _sign(self, text: str) -> str:
         return hmac.new(self._key, text.encode("latin-1", "replace"), sha256).hexdigest()
+
+
+def origin_of(scope: Any, headers: dict[bytes, bytes]) -> str:
+    """Return the address whose failures count together.
+
+    That of the connection; but a reverse proxy on this machine connects for many, and appends for whom to
+    X-Forwarded-For. Only its own entry, the last, is believed, and only to tell strangers apart.
+    """
+    address = str((scope.get("client") or ("",))[0])
+    if not _is_loopback(address):
+        return address
+    last = headers.get(b"x-forwarded-for", b"").decode("latin-1").rpartition(",")[2].strip()
+    return f"{address} for {last[:64]}" if last else address
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address in LOOPBACK
+    return (getattr(found, "ipv4_mapped", None) or found).is_loopback

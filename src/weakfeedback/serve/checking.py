@@ -19,6 +19,8 @@ from weakfeedback.journal import Event, JournalError, Snapshot, Store
 from weakfeedback.journal import Learner as Stored
 from weakfeedback.live.base import Live
 from weakfeedback.live.journalled import made_again
+from weakfeedback.live.live import Live as NewLive
+from weakfeedback.live.persistence import Replayed, replayed
 from weakfeedback.plaintext import counted
 from weakfeedback.serve.learner import Learner
 
@@ -66,7 +68,10 @@ class OwnJournal:
     """A live object with a journal of its own."""
 
     def __init__(self, store: Store, learner: int, body: dict[str, Any]) -> None:
-        self.live = made_again(_kind(body["kind"]), body, _code(body), store, learner)
+        cls: Any = _kind(body["kind"])
+        make = replayed if issubclass(cls, NewLive) else made_again
+        made: Any = make(cls, body, _code(body), store, learner)
+        self.live = made.live if isinstance(made, Replayed) else made
 
     def apply(self, event: Event, same: bool, where: str) -> None:
         """Apply an event."""
@@ -78,9 +83,9 @@ class OwnJournal:
         return {"kind": live.kind, "seed": live._seed, "every": live._every, "state": live.state()}
 
 
-def _kind(name: str) -> type[Live]:
+def _kind(name: str) -> Any:
     for one in vars(lives).values():
-        if isinstance(one, type) and issubclass(one, Live) and one.kind == name:
+        if isinstance(one, type) and issubclass(one, (Live, NewLive)) and one.kind == name:
             return one
     raise JournalError(f"there is no live object of kind {name!r:.40}")
 

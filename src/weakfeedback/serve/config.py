@@ -16,16 +16,17 @@ from pydantic import ValidationError
 
 from weakfeedback.journal import Store, open_store
 from weakfeedback.serve.auth import LEVELS, LOOPBACK, SHORTEST, Token
-from weakfeedback.serve.models import CONFIG, NAME, Problem
+from weakfeedback.serve.limits import NAME, is_name
+from weakfeedback.serve.models import CONFIG, Problem
 
 FILE = "weakfeedback.toml"
 STORE = "sqlite:///weakfeedback.db"
 PORT = 8470
-SERVER = ("host", "port", "store", "durability", "hosts", "origins", "token", "proxy_headers")
+SERVER = ("host", "port", "store", "durability", "hosts", "origins", "token", "proxy_headers", "metrics")
 TOKEN = ("name", "env", "scope")
 SECRETS = ("token", "password", "secret", "key", "api_key", "value")
 SCOPES = tuple(scope for scope in LEVELS if scope != "none")
-TOP = ("server", "learner", "upstream")
+TOP = ("server", "learner", "upstream", "prices")
 
 
 class ConfigError(ValueError):
@@ -43,6 +44,7 @@ class Settings:
     hosts: list[str] = field(default_factory=list)
     origins: list[str] = field(default_factory=list)
     proxy_headers: list[str] = field(default_factory=list)
+    metrics: str = "token"  # or "open": /metrics needs no token
     tokens: list[Token] = field(default_factory=list)
     learners: list[tuple[str, Any]] = field(default_factory=list)  # name and configuration
     upstreams: dict[str, Any] = field(default_factory=dict)  # upstreams of the proxy, by name
@@ -72,6 +74,7 @@ def read_settings(path: Path, environment: dict[str, str] | None = None) -> Sett
 class _Reader:
     def __init__(self, file: str, environment: dict[str, str]) -> None:
         self.file, self.environment = file, environment
+        self.prices: Any = None  # by model, for stages without a price
 
     def wrong(self, key: str, value: Any, allowed: str) -> ConfigError:
         return ConfigError(f"{self.file}: {key} = {_shown(value)}: {allowed}")
@@ -99,6 +102,7 @@ class _Reader:
         found.durability = self.one_of(
             "server.durability", server.get("durability", "full"), ("full", "process")
         )
+        found.metrics = self.one_of("server.metrics", server.get("metrics", "token"), ("token", "open"))
         for key in ("hosts", "origins", "proxy_headers"):
             setattr(found, key, self.texts(f"server.{key}", server.get(key, [])))
         for address in found.proxy_headers:
@@ -106,6 +110,7 @@ class _Reader:
         for number, entry in enumerate(self.array("server.token", server.get("token", []))):
             found.tokens.append(self.token(f"server.token[{number}]", entry))
         self.upstreams(table.get("upstream", {}), found)
+        self.prices = self.price_file("prices", table["prices"]) if "prices" in table else None
         for number, entry in enumerate(self.array("learner", table.get("learner", []))):
             self.learner(f"learner[{number}]", entry, found)
         found.check()
@@ -120,6 +125,17 @@ class _Reader:
             except ValueError as error:
                 raise ConfigError(f"{self.file}: {error}") from None
 
+    def price_file(self, key: str, value: Any) -> Any:
+        """Return the prices by model of a file beside this one."""
+        from weakfeedback.serve.proxy.price_file import PriceFile
+
+        try:
+            return PriceFile(Path(self.file).parent / self.text(key, value))
+        except ConfigError:
+            raise
+        except ValueError as error:
+            raise ConfigError(f"{self.file}: {error}") from None
+
     def learner(self, place: str, entry: dict[str, Any], found: Settings) -> None:
         name = entry.get("name")
         taken = [name for name, _ in found.learners] + [one.name for one in found.proxied]
@@ -131,7 +147,7 @@ class _Reader:
             from weakfeedback.serve.proxy.settings import read_proxied
 
             try:
-                found.proxied.append(read_proxied(place, entry, found.upstreams))
+                found.proxied.append(read_proxied(place, entry, found.upstreams, self.prices))
             except ValueError as error:
                 raise ConfigError(f"{self.file}: {error}") from None
             return
@@ -232,13 +248,6 @@ def _model_of(kind: Any) -> list[str]:
         if kind in (model.model_fields["kind"].annotation.__args__):  # type: ignore[union-attr]
             return list(model.model_fields)
     return []
-
-
-def is_name(name: Any) -> bool:
-    """Whether this is a valid name of a learner."""
-    import re
-
-    return isinstance(name, str) and re.match(NAME, name) is not None
 
 
 def check_store(address: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +10,8 @@ from weakfeedback.journal import Store
 from weakfeedback.live import storage
 from weakfeedback.serve.kinds import kind_of
 from weakfeedback.serve.learner import Clock, Learner, now
-from weakfeedback.serve.models import CONFIG, NAME, Problem
+from weakfeedback.serve.limits import NAME, is_name
+from weakfeedback.serve.models import CONFIG, Problem
 
 
 def import_state(
@@ -28,8 +28,8 @@ def import_state(
 
     Raises ValueError with one line for a file that cannot become a learner, and for a name that is taken.
     """
-    if re.match(NAME, name) is None:
-        raise ValueError(f"a name must match {NAME}, got {name!r:.70}")
+    if not is_name(name):
+        raise ValueError(f"a name must match {NAME[1:-1]}, got {name!r:.70}")
     kind, body = storage.read_one_of(path, tuple(CONFIGURED))
     try:
         config = CONFIG.validate_python(CONFIGURED[kind](body, parts))

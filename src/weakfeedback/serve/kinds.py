@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -19,9 +21,15 @@ from weakfeedback.live.report import plain
 from weakfeedback.live.router import Router
 from weakfeedback.live.staged import Staged, arm_of
 from weakfeedback.live.stopping import alone
-from weakfeedback.serve.models import STAGES_LIMIT, CalibrateRequest, FeedbackRequest, Problem, TellRequest
+from weakfeedback.serve.invoice import Invoice
+from weakfeedback.serve.limits import HISTORY_LIMIT, MATRIX_LIMIT, PAIRS_LIMIT, STAGES_LIMIT
+from weakfeedback.serve.models import CalibrateRequest, FeedbackRequest, Problem, TellRequest
 from weakfeedback.serve.outputs import Comparator, digest_of
 
+STATED_BOUND = (
+    "Money: whatever the models answer, at most that of the last model alone, plus 5 %, plus 50 calls of it, at the "
+    "prices that the learner knows; they follow what calls cost."
+)
 ASIDE = {"id", "dry_run"}  # fields of a feedback that are not content
 
 
@@ -108,7 +116,7 @@ class Kind:
         """Learn rows in which all stages ran."""
         raise Problem("not_offered", f"a {self.name} learner has no warm start")
 
-    def report(self, live: Any) -> dict[str, Any]:
+    def report(self, live: Any, invoice: Invoice) -> dict[str, Any]:
         """Return the part of a report that is specific to this kind."""
         report = live.report()
         return {
@@ -117,6 +125,10 @@ class Kind:
             "pending": report.pending,
             "details": report.to_dict(),
         }
+
+    def text(self, live: Any, invoice: Invoice) -> str:
+        """Return the report as a table."""
+        return str(billed_report(live, invoice))
 
     def refuse(self, given: FeedbackRequest, allowed: Sequence[str]) -> None:
         """Reject fields of a feedback that do not apply here."""
@@ -175,6 +187,13 @@ class Compared(Kind):
     def rows(self, outputs: list[list[Any]]) -> list[list[Any]]:
         """Return the rows of a warm start as labels."""
         K = len(self.names)
+        if len(outputs) * K * (K - 1) // 2 > PAIRS_LIMIT:
+            raise Problem(
+                "too_many_items",
+                f"outputs must be at most {2 * PAIRS_LIMIT // (K * (K - 1))} rows of {K} labels in one request, "
+                f"got {len(outputs)}",
+                field="outputs",
+            )
         for row, given in enumerate(outputs):
             if len(given) != K:
                 raise Problem(
@@ -283,8 +302,8 @@ class CascadeKind(Compared):
         found: int = live.warm_start(self.rows(outputs))
         return found
 
-    def report(self, live: Any) -> dict[str, Any]:
-        report = live.report()
+    def report(self, live: Any, invoice: Invoice) -> dict[str, Any]:
+        report = billed_report(live, invoice)
         costs = report.stage_costs.tolist()
         total = np.cumsum(costs).tolist()
         alone = report.spent + report.saved_alone
@@ -319,6 +338,13 @@ class ContextualKind(CascadeKind):
 
     def make(self, seed: int, compiled: bool) -> Live:
         config, common = self.config, self.common(seed, compiled)
+        pairs = self._pairs()
+        if pairs**3 > MATRIX_LIMIT:
+            raise Problem(
+                "too_many_stages",
+                f"stages have {pairs} pairs, too many for a contextual learner",
+                field="stages",
+            )
         return ContextualCascade(
             len(self.names), config.stage_costs, config.error_cost, keep=config.keep, **common
         )
@@ -329,11 +355,30 @@ class ContextualKind(CascadeKind):
     def checked_context(self, live: Any, context: Sequence[float] | None) -> tuple[Any, ...]:
         if context is None:
             raise Problem("wrong_context", "context must be given: this learner looks at it", field="context")
+        self._check_size(len(context))
         try:
             live._one(context, None)
         except ValueError as error:
             raise Problem("wrong_context", str(error), field="context") from None
         return (context,)
+
+    def _pairs(self) -> int:
+        return len(self.names) * (len(self.names) - 1) // 2
+
+    def _check_size(self, numbers: int) -> None:
+        """Reject a context whose matrices would not fit into memory, from its length alone."""
+        features = numbers * (numbers + 3) // 2 + 1
+        for size, most, what in (
+            (self._pairs() * features**2, MATRIX_LIMIT, "matrices"),
+            ((self.config.keep or 0) * features, HISTORY_LIMIT, "observations"),
+        ):
+            if size > most:
+                raise Problem(
+                    "wrong_context",
+                    f"context must be shorter: with {numbers} numbers and {len(self.names)} stages the {what} have "
+                    f"{size} numbers, at most {most} are allowed",
+                    field="context",
+                )
 
     def is_same(self, live: Any, body: dict[str, Any], context: Sequence[float] | None) -> bool:
         self.checked_context(live, context)
@@ -348,6 +393,7 @@ class ContextualKind(CascadeKind):
             raise Problem(
                 "wrong_context", "contexts must be given, one for every row of outputs", field="contexts"
             )
+        self._check_size(max(map(len, contexts), default=0))
         found: int = live.warm_start(contexts, self.rows(outputs))
         return found
 
@@ -421,8 +467,8 @@ class AdaptiveKind(CascadeKind):
     def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
         raise Problem("not_offered", "an adaptive learner has no warm start: calibrate it")
 
-    def report(self, live: Any) -> dict[str, Any]:
-        report = live.report()
+    def report(self, live: Any, invoice: Invoice) -> dict[str, Any]:
+        report = billed_report(live, invoice)
         costs, rounds = report.stage_costs.tolist(), report.rounds
         shares = [int(count) / rounds if rounds else None for count in report.stopped]
         return {
@@ -484,8 +530,8 @@ class RouterKind(Compared):
         found: int = live.warm_start(self.rows(outputs))
         return found
 
-    def report(self, live: Any) -> dict[str, Any]:
-        report = live.report()
+    def report(self, live: Any, invoice: Invoice) -> dict[str, Any]:
+        report = billed_report(live, invoice)
         prices, decided = report.prices.tolist(), sum(report.answers)
         shares = [count / decided if decided else None for count in report.answers]
         return {
@@ -507,14 +553,16 @@ class AllocationKind(Kind):
     """A budget over arms."""
 
     name = "allocation"
-    live = Allocator
+    live = Allocator  # type: ignore[assignment]
     _parts = "arms"
 
     def make(self, seed: int, compiled: bool) -> Live:
         config = self.config
         policy = {} if config.policy is None else {"policy": config.policy}
         options = {**policy, **_options(config.options), "seed": seed, "compiled": compiled, "remember": 0}
-        return Allocator(self.names, config.budget, setting=config.setting, **options)
+        made: Any = Allocator(self.names, config.budget, setting=config.setting, **options)
+        found: Live = made
+        return found
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         return {"allocation": dict(zip(self.names, body["allocation"]))}
@@ -537,12 +585,9 @@ class AllocationKind(Kind):
         return digest_of(seen)
 
     def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
-        from weakfeedback.live.allocator import AllocationRecord, seen_values
-        from weakfeedback.live.labels import freeze
-
+        game = live._game
         try:
-            seen = freeze(seen_values(given.observed, len(self.names), live._names))
-            live._learn([AllocationRecord(id, digest, seen)])
+            live._core.learn([game.record(id, None, game.seen(given.observed), (), digest)])
         except ValueError as error:
             raise Problem("wrong_outputs", str(error), field="observed") from None
 
@@ -555,6 +600,28 @@ KINDS: dict[str, type[Kind]] = {
 def kind_of(config: Any) -> Kind:
     """Return the kind of learner for a configuration; Problem if it is impossible."""
     return KINDS[config.kind](config)
+
+
+def billed_report(live: Any, invoice: Invoice) -> Any:
+    """Return the report of a live object; its money is that of the invoice if there is one, not of stated prices."""
+    report = live.report()
+    if invoice.terms is None:
+        return report
+    known = {item.name: getattr(report, item.name) for item in dataclasses.fields(report)}
+    spent, last = invoice.spent, len(invoice.lines) - 1
+    alone = invoice.alone if invoice.terms["baseline"] == last else known["spent"] + known["saved_alone"]
+    news: dict[str, Any] = {"spent": spent, "saved_alone": alone - spent, "wasted": invoice.money["lost"]}
+    if "last_alone" in known:
+        news["last_alone"] = alone
+    if "saved" in known:
+        news["saved"] = known["spent"] + known["saved"] - spent
+    if known.get("net_saved") is not None:
+        at_stake = known["extra_errors"] * known["error_cost"]
+        news["net_saved"] = (alone - spent - at_stake, alone - spent + at_stake)
+    if "bound" in known and math.isfinite(known["bound"]):
+        news["bound"] = math.inf  # it is for stated prices
+        news["guarantees"] = (STATED_BOUND, *known["guarantees"][1:])
+    return dataclasses.replace(report, **news)
 
 
 def same_output(output: Any, body: dict[str, Any]) -> bool:

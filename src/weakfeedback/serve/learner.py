@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from weakfeedback._version import __version__
 from weakfeedback.journal import Event
@@ -19,24 +19,26 @@ from weakfeedback.journal.events import ENDS, OPENS, Row, make_row
 from weakfeedback.live.base import Live
 from weakfeedback.live.ledger import PendingDecision
 from weakfeedback.serve.commit import Committer
+from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.kinds import Kind, kind_of
 from weakfeedback.serve.models import (
-    CONFIG,
     CalibrateRequest,
     FeedbackRequest,
     Problem,
     TellRequest,
     WarmStartRequest,
+    stored_config,
 )
 from weakfeedback.serve.watch import RESULTS, Watch
 
 SNAPSHOT = 10_000  # events between snapshots
-SAMPLED = 32  # the first steps, this many, are timed; then one in this many light steps
-HEAVY = 0.0005  # average seconds per step above which steps run in a thread
+UNKNOWN = 32  # the first steps of a kind, this many, run in a thread and are timed
+SAMPLED = 32  # then one in this many light ones is timed
+HEAVY = 0.0005  # expected seconds of a step above which it runs in a thread
 WEIGHT = 0.1  # of the latest timed step in the moving average
 AUDITS = 100  # that are kept in memory
 ITEM = "\x1f"  # separates an idempotency key from the number of the decision within a batch
-OWN = ("archive", "audit", "serve")  # kinds of events that only the service writes
+OWN = ("archive", "audit", "serve", "terms", "bill")  # kinds of events that only the service writes
 KEYED = ("decide", "warm", "begin", "calibrate")  # kinds of events of a live object that can have a key
 # parts of the bodies of events that only the service reads
 EXTRA = {"feedback": ("outputs", "spent", "tokens"), "warm": ("digest",), "calibrate": ("digest",)}
@@ -61,7 +63,10 @@ class Observer(Protocol):
         """Continue from a result of ``state``."""
 
 
-OBSERVERS: dict[str, Callable[[Learner], Observer]] = {"watch": Watch.of}  # by name, made for each learner
+OBSERVERS: dict[str, Callable[[Learner], Observer]] = {
+    "watch": Watch.of,
+    "invoice": Invoice.of,
+}  # by name, made for each learner
 
 
 class Outbox:
@@ -81,10 +86,10 @@ class Outbox:
     def prepare(
         self,
         kind: str,
+        decision: int | None,
         body: dict[str, Any],
-        decision: int | None = None,
-        key: str | None = None,
         ahead: int = 0,
+        key: str | None = None,
     ) -> Row:
         """Return the row of a future event that comes after ``ahead`` others."""
         if kind in KEYED:
@@ -97,7 +102,7 @@ class Outbox:
         self._bodies[seq] = body
         return row
 
-    def note(self, row: Row, _: str | None = None) -> None:
+    def put(self, row: Row) -> None:
         """Queue an event; queueing it twice has no effect."""
         seq, at, kind, decision, key = row[1:6]
         if seq > self.last_seq:
@@ -106,7 +111,7 @@ class Outbox:
 
     def append(self, kind: str, body: dict[str, Any], key: str | None = None) -> None:
         """Queue an event of the service itself."""
-        self.note(self.prepare(kind, body, key=key))
+        self.put(self.prepare(kind, None, body, key=key))
 
     def take(self) -> list[tuple[Row, Event]]:
         """Return what was queued since the last call."""
@@ -124,6 +129,28 @@ class Outbox:
     def is_time_to_look(self) -> bool:
         """Return False: the service itself checks for expired decisions."""
         return False
+
+
+class Weight:
+    """How long steps of one kind take, per unit of work: decisions, rows."""
+
+    def __init__(self) -> None:
+        self.steps = 0  # since the start
+        self.seconds = 0.0  # moving average
+
+    def is_heavy(self, units: int) -> bool:
+        """Whether a step should run in a thread: its weight is not known yet, or too much for the loop."""
+        return self.steps < UNKNOWN or units * self.seconds > HEAVY
+
+    def is_timed(self) -> bool:
+        """Whether to time the next step: the first ones, then a sample."""
+        self.steps += 1
+        return self.steps <= UNKNOWN or self.steps % SAMPLED == 0
+
+    def timed(self, seconds: float, units: int) -> None:
+        """Record how long a step took; the first one sets the average."""
+        each, known = seconds / units, self.seconds
+        self.seconds = known + WEIGHT * (each - known) if known else each
 
 
 class Learner:
@@ -144,8 +171,8 @@ class Learner:
         self.stops: dict[str, int] = {}  # decisions by the stage that answers
         self.opened: dict[int, int] = {}  # when each pending decision was made, oldest first
         self.audits: dict[int, dict[str, Any]] = {}
-        self.step_seconds = 0.0  # moving average
-        self.steps = 0  # since the start
+        self.weights: dict[str, Weight] = {}  # of its steps, by kind
+        self.torn = False  # a step failed halfway: it is being read again
         self.observers = {name: make(self) for name, make in OBSERVERS.items()}
         # what is not in the store yet
         self._committer: Committer | None = None  # receives its events
@@ -155,6 +182,7 @@ class Learner:
         self.pictured = -1  # the event of the last snapshot
         self._batch: list[Row] = []
         self._events: list[Event] = []
+        self._seen = -1  # the last event that was counted
 
     @property
     def seq(self) -> int:
@@ -162,19 +190,16 @@ class Learner:
         return self.outbox.last_seq
 
     @property
-    def heavy(self) -> bool:
-        """Whether its steps should run in a thread."""
-        return self.step_seconds > HEAVY
+    def step_seconds(self) -> float:
+        """What a step of the heaviest kind takes, on average, per unit of work."""
+        return max((one.seconds for one in list(self.weights.values())), default=0.0)
 
-    def is_timed(self) -> bool:
-        """Whether to time the next step: the first ones, then a sample."""
-        self.steps += 1
-        return self.steps <= SAMPLED or self.steps % SAMPLED == 0
-
-    def timed(self, seconds: float) -> None:
-        """Record how long a step took; the first one sets the average."""
-        known = self.step_seconds
-        self.step_seconds = known + WEIGHT * (seconds - known) if known else seconds
+    def weight(self, kind: str) -> Weight:
+        """Return what is known about the weight of steps of this kind."""
+        known = self.weights.get(kind)
+        if known is None:
+            known = self.weights[kind] = Weight()
+        return known
 
     # -- creation and recovery
 
@@ -186,12 +211,11 @@ class Learner:
 
     def attach(self) -> None:
         """Queue the changes of the live object from now on."""
-        self.live._journal = self.live._log = self.outbox
+        self.live._connect(self.outbox)
 
     def become(self, live: Live) -> None:
         """Continue with another object of the same state; keep the explanations of the last decisions."""
-        live._seed, live._every = self.live._seed, self.live._every
-        live._records = self.live._records
+        live._take_over(self.live._seed, self.live._every, self.live._records)
         self.live = live
         self.attach()
 
@@ -212,11 +236,19 @@ class Learner:
         return {**told, "state": live.state(), "config": self.config.model_dump(mode="json"), "service": own}
 
     @classmethod
-    def of(cls, name: str, id: int, body: dict[str, Any], seq: int, clock: Clock = now) -> Learner:
+    def of(
+        cls,
+        name: str,
+        id: int,
+        body: dict[str, Any],
+        seq: int,
+        clock: Clock = now,
+        warnings: list[str] | None = None,
+    ) -> Learner:
         """Return the learner of a picture, as it was after event ``seq``; not compiled, and not yet attached."""
-        config = CONFIG.validate_python(body["config"])
+        config = stored_config(body["config"], [] if warnings is None else warnings, f"learner {name}")
         live = kind_of(config).again(body["state"], False)
-        live._seed, live._every = body["seed"], body["every"]
+        live._take_over(body["seed"], body["every"])
         learner = cls(name, id, config, live, clock)
         own = body["service"]
         learner.created, learner.revision, learner.archived = own["created"], own["revision"], own["archived"]
@@ -227,7 +259,7 @@ class Learner:
         for key, observer in learner.observers.items():
             if key in own["observers"]:
                 observer.restore(own["observers"][key])
-        learner.outbox.last_seq = learner.committed = learner.pictured = seq
+        learner.outbox.last_seq = learner.committed = learner.pictured = learner._seen = seq
         return learner
 
     def apply(self, event: Event, same: bool, where: str) -> None:
@@ -238,7 +270,7 @@ class Learner:
                 told = event._replace(body={k: v for k, v in event.body.items() if k not in extra})
             self.live._apply(told, same, where)
         self.see(event)
-        self.outbox.last_seq = self.committed = event.seq
+        self.outbox.last_seq = self.committed = self._seen = event.seq
         self.outbox._at = event.at
 
     def see(self, event: Event) -> None:
@@ -369,15 +401,22 @@ class Learner:
         self.live._close([id], cost, "cancel", reason)
         return self._settle()
 
-    def expire(self, before: int) -> list[Event]:
-        """Expire pending decisions that were made at ``before`` or earlier."""
-        old = []
+    def expire(self, before: int, most: int) -> list[Event]:
+        """Expire pending decisions that were made at ``before`` or earlier, the oldest first, at most so many."""
+        self.live._close(self._old(before, most), 0.0, "expire")
+        return self._settle()
+
+    def older(self, before: int, most: int) -> int:
+        """Return how many decisions `expire` would end."""
+        return len(self._old(before, most))
+
+    def _old(self, before: int, most: int) -> list[int]:
+        old: list[int] = []
         for id, at in self.opened.items():
-            if at > before:
+            if at > before or len(old) == most:
                 break
             old.append(id)
-        self.live._close(old, 0.0, "expire")
-        return self._settle()
+        return old
 
     def recost(self, given: dict[str, Any]) -> list[Event]:
         """Continue with new prices."""
@@ -405,9 +444,14 @@ class Learner:
             self.outbox.append("archive", {})
         return self._settle()
 
-    def serve(self, body: dict[str, Any]) -> list[Event]:
-        """Record a request that was answered without comparison; it changes only the accounts."""
-        self.outbox.append("serve", body)
+    @property
+    def invoice(self) -> Invoice:
+        """What its upstream models have cost."""
+        return cast(Invoice, self.observers["invoice"])
+
+    def note(self, kind: str, body: dict[str, Any]) -> list[Event]:
+        """Record what only the accounts count: a request without comparison ("serve"), "terms" or a "bill"."""
+        self.outbox.append(kind, body)
         return self._settle()
 
     def audit(self, body: dict[str, Any], key: str | None = None) -> list[Event]:
@@ -422,7 +466,7 @@ class Learner:
             del self.audits[next(iter(self.audits))]
 
     def _settle(self) -> list[Event]:
-        """Count what was queued, and return it."""
+        """Queue all that has happened for the committer, then count it; return it."""
         events = []
         for row, event in self.outbox.take():
             self._batch.append(row)
@@ -431,9 +475,17 @@ class Learner:
                 self.ends[event.decision] = event
             if event.key is not None:
                 self.keys[event.key] = event
-            self.see(event)
             events.append(event)
+        for event in events:
+            self.see(event)
+            self._seen = event.seq
         return events
+
+    def settle_failed(self) -> bool:
+        """Queue and count what a failed step has changed; return False if memory is not what the events say."""
+        with contextlib.suppress(Exception):
+            self._settle()
+        return self._seen == self.seq and self.live._change is None
 
     # -- committing
 
@@ -463,7 +515,14 @@ class Learner:
 
     def wants_snapshot(self) -> bool:
         """Whether there are enough events since the last snapshot."""
-        return self.seq - self.pictured >= SNAPSHOT
+        return self.seq - self.pictured >= SNAPSHOT and not self.torn
+
+    def continue_counting(self, before: Learner) -> None:
+        """Take over what is not in the store from an object of the same learner."""
+        self.refused = before.refused
+        watch, known = self.observers.get("watch"), before.observers.get("watch")
+        if isinstance(watch, Watch) and isinstance(known, Watch):
+            watch.noted = known.noted
 
     # -- what can be seen
 

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+)
 
-NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
-BODY_LIMIT = 2**20  # bytes
-HEADER_LIMIT = 2**16
-STAGES_LIMIT = 64
-BATCH_LIMIT = 1000
-LABEL_LIMIT = 4096  # characters
-LEARNERS_LIMIT = 1000
-KEY_LIMIT = 128
-PENDING_LIMIT = 10_000
-IN_FLIGHT_LIMIT = 500
+from weakfeedback.serve.limits import (
+    AMOUNT_LIMIT,
+    CONTEXT_LIMIT,
+    KEEP_LIMIT,
+    PENDING_LIMIT,
+    REASON_LIMIT,
+    SMALLEST,
+    TEXT_LIMIT,
+    TTL_LIMIT,
+    clamped,
+)
+
 DAY = 86_400.0
 
 # code -> status, title
@@ -60,6 +70,7 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "internal": (500, "The service has a fault"),
     "store_unavailable": (503, "The store cannot be read or written now"),
     "starting": (503, "The service is starting"),
+    "learner_replaying": (503, "The learner is read again"),
     "standby": (503, "Another process owns the store"),
     "stopping": (503, "The service is stopping"),
 }
@@ -119,9 +130,21 @@ class ProblemBody(Model):
 
 # -- learners
 
-Text = Annotated[str, Field(min_length=1, max_length=64)]
-Amount = Annotated[float, Field(ge=0.0)]
-Positive = Annotated[float, Field(gt=0.0)]
+STORED = {"stored": True}  # the context of a validation of what is in the store
+
+
+def _printable(text: str, info: ValidationInfo) -> str:
+    """Reject control characters, also those that turn the direction of the text; a store of before may hold them."""
+    if not text.isprintable() and not info.context:
+        raise ValueError("must consist of printable characters")
+    return text
+
+
+Text = Annotated[str, Field(min_length=1, max_length=TEXT_LIMIT), AfterValidator(_printable)]
+Number = Annotated[float, Field(ge=-AMOUNT_LIMIT, le=AMOUNT_LIMIT)]
+Amount = Annotated[float, Field(ge=0.0, le=AMOUNT_LIMIT)]
+Positive = Annotated[float, Field(ge=SMALLEST, le=AMOUNT_LIMIT)]
+Context = Annotated[list[Number], Field(max_length=CONTEXT_LIMIT)]
 
 
 class Exact(Model):
@@ -153,9 +176,9 @@ class _Config(Model):
     policy: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     seed: Annotated[int, Field(ge=0)] | None = None
-    pending_ttl: Positive = DAY
+    pending_ttl: Annotated[float, Field(gt=0.0, le=TTL_LIMIT)] = DAY
     pending_limit: Annotated[int, Field(ge=1, le=PENDING_LIMIT)] = PENDING_LIMIT
-    currency: Annotated[str, Field(min_length=1, max_length=16)] | None = None
+    currency: Annotated[str, Field(min_length=1, max_length=16), AfterValidator(_printable)] | None = None
     keep_outputs: bool = False
 
 
@@ -179,7 +202,7 @@ class ContextualConfig(_Priced):
     kind: Literal["contextual"]
     stages: Annotated[list[Text], Field(min_length=1)]
     stage_costs: list[Amount]
-    keep: Annotated[int, Field(ge=100)] | None = 5000
+    keep: Annotated[int, Field(ge=100, le=KEEP_LIMIT)] | None = 5000
 
 
 class AdaptiveConfig(_Priced):
@@ -212,6 +235,11 @@ LearnerConfig = Annotated[
     Field(discriminator="kind"),
 ]
 CONFIG: TypeAdapter[Any] = TypeAdapter(LearnerConfig)
+
+
+def stored_config(config: dict[str, Any], warnings: list[str], where: str) -> Any:
+    """Return a configuration that is in the store: within the limits of this version, with a warning if it was not."""
+    return CONFIG.validate_python(clamped(config, warnings, where), context=STORED)
 
 
 class LearnerInfo(Model):
@@ -251,8 +279,8 @@ class DecideRequest(Model):
     """Ask for one decision, or ``count`` of them; a contextual learner needs a context (or one for each)."""
 
     count: Annotated[int, Field(ge=1)] | None = None
-    context: list[float] | None = None
-    contexts: list[list[float]] | None = None
+    context: Context | None = None
+    contexts: list[Context] | None = None
 
 
 class DecisionAnswer(Model):
@@ -281,12 +309,12 @@ class FeedbackRequest(Model):
 
     outputs: list[Any] | None = None
     differ: list[list[int]] | None = None
-    distance: list[float] | None = None
+    distance: list[Number] | None = None
     costs: list[Amount] | None = None
     label: Any = None
     label_cost: Amount | None = None
     right: list[bool] | None = None
-    observed: dict[str, float | None] | None = None
+    observed: dict[str, Number | None] | None = None
     dry_run: bool = False
 
 
@@ -321,7 +349,7 @@ class CancelRequest(Model):
     """Take a decision back; ``cost`` was spent on it."""
 
     cost: Amount = 0.0
-    reason: Annotated[str, Field(max_length=200)] = ""
+    reason: Annotated[str, Field(max_length=REASON_LIMIT)] = ""
 
 
 class CancelAnswer(Model):
@@ -339,9 +367,9 @@ class TellRequest(Model):
 
     output: Any
     stage: Annotated[int, Field(ge=0)] | None = None
-    score: float | None = None
+    score: Number | None = None
     cost: Amount | None = None
-    chances: dict[str, float] | None = None
+    chances: dict[str, Number] | None = None
 
 
 class StepAnswer(Model):
@@ -359,7 +387,7 @@ class CalibrateRequest(Model):
     """Labelled rows: outputs of all stages, their scores where there are any, and the truth of each row."""
 
     outputs: list[list[Any]]
-    scores: list[list[float | None]] | None = None
+    scores: list[list[Number | None]] | None = None
     truth: list[Any]
 
 
@@ -397,7 +425,7 @@ class WarmStartRequest(Model):
     """Rows of outputs of all stages; a contextual learner needs the contexts too."""
 
     outputs: list[list[Any]]
-    contexts: list[list[float]] | None = None
+    contexts: list[Context] | None = None
 
 
 class WarmStartAnswer(Model):
@@ -478,8 +506,8 @@ class StageReport(Model):
 class ReportAnswer(Model):
     """What a learner has seen, spent and saved. ``details`` is the library's report as data.
 
-    ``proxy``, of a learner whose stages are upstream models: requests, calls, tokens, seconds and money since the start
-    of the process.
+    ``proxy``, of a learner whose stages are upstream models: its invoice, with requests, calls, tokens, seconds and
+    money; ``spent``, ``wasted`` and ``saved`` are those of the invoice then.
     """
 
     name: str

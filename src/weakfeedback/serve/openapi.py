@@ -10,7 +10,9 @@ from pydantic import TypeAdapter
 
 from weakfeedback._version import __version__
 from weakfeedback.serve.api import COMMON, EVERYWHERE, Operation
-from weakfeedback.serve.models import NAME, PROBLEMS, ProblemBody
+from weakfeedback.serve.limits import LIMITS as LIMITED
+from weakfeedback.serve.limits import NAME
+from weakfeedback.serve.models import PROBLEMS, ProblemBody
 
 REF = "#/components/schemas/{model}"
 SCOPES = {"none": "no token"} | {scope: f"a token of scope {scope}" for scope in ("read", "use", "admin")}
@@ -125,6 +127,7 @@ def document(operations: Iterable[Operation], *, chat: bool = False) -> dict[str
             "title": "weakfeedback serve",
             "version": __version__,
             "description": "Learners that decide which stages to call, and learn from how often their answers differ.",
+            "x-limits": {name: {**one._asdict(), "text": str(one)} for name, one in LIMITED.items()},
         },
         "paths": paths,
         "components": {

@@ -10,7 +10,8 @@ import numpy as np
 
 from weakfeedback.journal.events import encode
 from weakfeedback.live.metrics import Metric, distances
-from weakfeedback.serve.models import LABEL_LIMIT, Compare, NumberCompare, Problem, TextCompare
+from weakfeedback.serve.limits import LABEL_LIMIT
+from weakfeedback.serve.models import Compare, NumberCompare, Problem, TextCompare
 
 DEEP = 20  # a label may be nested
 

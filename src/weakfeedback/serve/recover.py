@@ -56,7 +56,7 @@ def recover(
     if "service" not in body:
         raise JournalError(f"{where} is the journal of a live object: open it with {body.get('kind')}.open")
     try:
-        learner = Learner.of(stored.name, stored.id, body, seq, clock)
+        learner = Learner.of(stored.name, stored.id, body, seq, clock, found.warnings)
     except (LookupError, TypeError, ValueError) as error:
         raise JournalError(f"{where}: event {seq} cannot be begun with: {error}") from None
     if first is not None:

@@ -5,10 +5,11 @@ The last quarter of an hour is also kept in steps of five seconds, for a page th
 
 from __future__ import annotations
 
+import sys
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 MINUTE = 60_000_000  # microseconds, the unit of the times of events
@@ -16,6 +17,18 @@ KEPT = 7 * 24 * 60  # minutes
 FINE = 5  # seconds per fine step
 FINE_KEPT = 180  # fine steps
 PER_MINUTE = 60 // FINE
+LARGEST = sys.float_info.max
+
+
+def added(one: float, other: float) -> float:
+    """Return a sum that stays finite: logs of older versions may hold amounts up to 1.7e308."""
+    found = one + other
+    return found if -LARGEST <= found <= LARGEST else LARGEST if found > 0.0 else -LARGEST
+
+
+def total(amounts: Iterable[float]) -> float:
+    """Return the sum of amounts, which stays finite."""
+    return added(sum(amounts), 0.0)
 
 
 class Series:
@@ -42,7 +55,8 @@ class Series:
 
     def add(self, at: int, column: str, amount: float = 1.0) -> None:
         """Add an amount at time ``at`` (microseconds since 1970), which must not decrease."""
-        self.row(at)[self.place[column]] += amount
+        row, place = self.row(at), self.place[column]
+        row[place] = added(row[place], amount)
 
     def row(self, at: int) -> list[float]:
         """Return the open row for the time ``at``; ``place`` gives the index of each column."""
@@ -61,9 +75,9 @@ class Series:
         minute = int(row[0]) // PER_MINUTE
         if minute > self._minute[0]:
             self._close_minute(minute)
-        total = self._minute
+        sums = self._minute
         for place in range(1, self._width):
-            total[place] += row[place]
+            sums[place] = added(sums[place], row[place])
 
     def _close_minute(self, minute: int) -> None:
         if self._minute[0] >= 0.0:
@@ -83,6 +97,14 @@ class Series:
     def __len__(self) -> int:
         """Return the number of minutes that are kept, including the open one."""
         return len(self._rows) // self._width + (self._now[0] >= 0.0)
+
+    def clear(self, columns: Sequence[str]) -> None:
+        """Set all sums of these columns to 0."""
+        for place in (self.place[name] for name in columns):
+            for row in (self._minute, self._now, *self._fine):
+                row[place] = 0.0
+            for start in range(0, len(self._rows), self._width):
+                self._rows[start + place] = 0.0
 
     def last(self) -> int | None:
         """Return when the open minute began, in seconds since 1970; None before the first."""
@@ -109,25 +131,25 @@ class Series:
             if first <= at < end:
                 bucket = (at - first) // step
                 for out, place in zip(sums, places):
-                    out[bucket] += row[offset + place]
+                    out[bucket] = added(out[bucket], row[offset + place])
         at_steps = [first + k * step for k in range(count)]
         return {"step": step, "at": at_steps, "columns": dict(zip(names, sums))}
 
     def lately(self, column: str, start: int) -> float:
         """Return the sum of a column from ``start`` (in seconds) on, within the last quarter of an hour."""
         place, first = self.place[column], start // FINE
-        total = self._now[place] if self._now[0] >= first else 0.0
+        found = self._now[place] if self._now[0] >= first else 0.0
         for row in reversed(self._fine):
             if row[0] < first:
                 break
-            total += row[place]
-        return total
+            found = added(found, row[place])
+        return found
 
     def since(self, start: int, step: int) -> dict[str, float]:
         """Return the sums of all columns from ``start``, a multiple of ``step``, on."""
         end = max(start, int(self._now[0] + 1) * FINE)
         read = self.read(start, end, FINE if step == FINE else 60)["columns"]
-        return {name: sum(values) for name, values in read.items()}
+        return {name: total(values) for name, values in read.items()}
 
     def _fine_rows(self) -> Iterator[tuple[int, Sequence[float], int]]:
         for row in (*self._fine, self._now):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import logging
@@ -18,25 +19,85 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.config import Settings, opener, settle
-from weakfeedback.serve.models import HEADER_LIMIT, Problem
+from weakfeedback.serve.limits import CONNECTIONS_LIMIT, HEADER_LIMIT, IN_FLIGHT_LIMIT
+from weakfeedback.serve.models import Problem
 from weakfeedback.serve.page.routes import page_of
 from weakfeedback.serve.service import Options, Service
 
 log = logging.getLogger("weakfeedback.serve")
 SWITCH = 0.0005  # seconds after which a thread with a heavy step yields to the loop
 YOUNG = 10_000  # allocations minus deallocations between garbage collections
+BACKLOG = 2048  # connections that wait to be accepted
+SPARE = 64  # descriptors that are not for connections
+MINUTE = 60.0
 PATIENCE = 30.0  # seconds in which a request must arrive, and in which shutdown finishes the last ones
+
+
+class Room:
+    """How many connections there may be, fewer than the process has descriptors, and which have said nothing yet."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.silent: dict[Patient, None] = {}  # oldest first
+        self._told: dict[str, float] = {}
+
+    def enter(self, connection: Patient, count: int) -> None:
+        """Let one more connection in; if there are too many, close the one that has been silent the longest."""
+        self.silent[connection] = None
+        if count <= self.most:
+            return
+        self.say(
+            f"there are {count} connections, and at most {self.most} are allowed: silent ones are closed"
+        )
+        oldest = next(iter(self.silent))
+        if oldest is connection:  # all others are in use
+            words = f"there are {self.most} connections already"
+            connection.refuse(Problem("too_many_requests", words, retry_after=1))
+        else:
+            oldest.transport.close()
+        self.silent.pop(oldest)
+
+    def say(self, words: str, kind: str = "full") -> None:
+        """Log a line, at most once a minute."""
+        now = time.monotonic()
+        if now - self._told.get(kind, -MINUTE) >= MINUTE:
+            self._told[kind] = now
+            log.warning(words)
+
+
+class Config(uvicorn.Config):
+    """Settings of the HTTP server, with the room for its connections."""
+
+    room = Room(CONNECTIONS_LIMIT)
 
 
 class Patient(HttpToolsProtocol):
     """A connection that must send its request in time, with headers of bounded size."""
 
-    began: float | None = None  # when the current request began to arrive
+    config: Config
+    began: float | None = None  # when the connection was made, or the current request began to arrive
     _size = 0  # bytes received before its headers were complete; -1 afterwards
+
+    def connection_made(self, transport: Any) -> None:
+        """Record when it was made; close it, or another one, if there are too many."""
+        super().connection_made(transport)
+        self.began = time.monotonic()
+        self.config.room.enter(self, len(self.connections))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self.config.room.silent.pop(self, None)
+        super().connection_lost(exc)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing was ever received."""
+        return self in self.config.room.silent
 
     def data_received(self, data: bytes) -> None:
         """Record when a request begins."""
-        if self.began is None:
+        if self.began is None or self.is_silent:
+            self.config.room.silent.pop(self, None)
             self.began, self._size = time.monotonic(), 0
         super().data_received(data)
         if self._size >= 0:
@@ -82,15 +143,25 @@ class Server(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         """Check for connections that take too long, once a second."""
         if counter % 10 == 0:
-            late = time.monotonic() - self.patience
-            for connection in list(self.server_state.connections):
-                began = getattr(connection, "began", None)
-                if began is not None and began < late:
-                    words = f"a request must arrive within {self.patience:g} seconds"
-                    connection.refuse(Problem("slow_request", words))  # type: ignore[union-attr]
+            self._end_slow(time.monotonic() - self.patience)
         if self.service.fatal is not None:
             self.should_exit = True
         return await super().on_tick(counter)
+
+    def _end_slow(self, late: float) -> None:
+        silent = 0
+        for connection in list(self.server_state.connections):
+            if not isinstance(connection, Patient) or connection.began is None or connection.began >= late:
+                continue
+            if connection.is_silent:  # there is no request to answer
+                silent += 1
+                connection.transport.close()
+            else:
+                words = f"a request must arrive within {self.patience:g} seconds"
+                connection.refuse(Problem("slow_request", words))
+        if silent and isinstance(self.config, Config):
+            words = f"{silent} connections were closed that had said nothing for {self.patience:g} seconds"
+            self.config.room.say(words, "silent")
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Accept no more requests, and finish those in progress."""
@@ -128,7 +199,7 @@ async def serve(
     options.standby = not settings.store.startswith("sqlite:")
     service = Service(opener(settings.store), options)
     hosts = [*settings.hosts, settings.host] if settings.host not in ("0.0.0.0", "::") else settings.hosts
-    auth = Auth(settings.tokens, hosts, settings.origins)
+    auth = Auth(settings.tokens, hosts, settings.origins, settings.metrics == "open")
     closers: list[Callable[[], Awaitable[Any]]] = []
     try:
         await service.start(lambda: settle(service, settings.learners, settings.file))
@@ -142,7 +213,8 @@ async def serve(
             closers += [more["close"]] if "close" in more else []
             service.models += more.get("models", ())
         app = make_app(service, auth, operations=operations, routes=routes)
-        config = uvicorn.Config(
+        most, backlog = room_for(bool(settings.proxied))
+        config = Config(
             app,
             host=settings.host,
             port=settings.port,
@@ -155,8 +227,9 @@ async def serve(
             proxy_headers=bool(settings.proxy_headers),
             forwarded_allow_ips=settings.proxy_headers or None,
             timeout_graceful_shutdown=int(patience),
-            backlog=2048,
+            backlog=backlog,
         )
+        config.room = Room(most)
         server = Server(config, service, patience)
         if ready is not None:
             server.ready = lambda port: ready(port, service)
@@ -173,6 +246,28 @@ async def serve(
         log.error("the service has ended: %s", service.fatal)
         return 1
     return 130 if interrupted else 0
+
+
+def room_for(proxy: bool) -> tuple[int, int]:
+    """Return how many connections there may be, and how many may wait to be accepted: fewer than descriptors.
+
+    All that wait are accepted at once, before any can be refused. The limit of descriptors is raised as far as allowed.
+    """
+    spare = SPARE + (IN_FLIGHT_LIMIT if proxy else 0)  # files, and calls of upstream models
+    wanted = CONNECTIONS_LIMIT + BACKLOG + spare
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return CONNECTIONS_LIMIT, BACKLOG
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= soft < wanted:
+        raised = wanted if hard < 0 else min(hard, wanted)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+            soft = raised
+    have = wanted if soft < 0 else min(soft, wanted)
+    backlog = min(BACKLOG, max(have // 8, 1))
+    return max(min(have - backlog - min(spare, have // 2), CONNECTIONS_LIMIT), 1), backlog
 
 
 def leave_alone() -> None:

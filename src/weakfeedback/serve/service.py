@@ -25,15 +25,14 @@ from pydantic import BaseModel
 from weakfeedback.journal import Event, JournalError, OwnedElsewhere, SqliteStore, Store, StoreUnavailable
 from weakfeedback.live.ledger import UnknownDecision
 from weakfeedback.live.report import plain
+from weakfeedback.serve.checking import differences
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.config import ConfigError
 from weakfeedback.serve.kinds import kind_of, same_output
-from weakfeedback.serve.learner import ITEM, Clock, Learner, now
+from weakfeedback.serve.learner import ITEM, Clock, Learner, Weight, now
+from weakfeedback.serve.limits import BATCH_LIMIT, KEY_LIMIT, LEARNERS_LIMIT
 from weakfeedback.serve.metrics import Metrics
 from weakfeedback.serve.models import (
-    BATCH_LIMIT,
-    KEY_LIMIT,
-    LEARNERS_LIMIT,
     AuditLabels,
     AuditRequest,
     CalibrateRequest,
@@ -47,9 +46,10 @@ from weakfeedback.serve.models import (
     WarmStartRequest,
 )
 from weakfeedback.serve.outputs import check_labels, digest_of
-from weakfeedback.serve.recover import Recovered, recover_all
+from weakfeedback.serve.recover import Recovered, recover, recover_all
 
-THREADS = 2  # for steps of heavy learners
+THREADS = 2  # for heavy steps
+YIELD = 16  # feedbacks of a batch between which other requests are served
 BACK_OFF = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between attempts to open the store again
 TICK = 1.0  # seconds between checks for expired decisions
 DURABILITY = {"full": True, "process": False}
@@ -97,7 +97,6 @@ class Service:
         self.committer: Committer | None = None
         self.draining = False  # no longer ready, but requests in progress are finished
         self.models: list[str] = []  # learners that serve OpenAI clients
-        self.accounts: dict[str, Callable[[], dict[str, Any]]] = {}  # totals of their upstream calls
         self.commits = 0
         self.last_snapshot: float | None = None
         self.fatal: BaseException | None = None  # why the service stopped on its own
@@ -106,6 +105,8 @@ class Service:
         self._making = asyncio.Lock()
         self._pool = ThreadPoolExecutor(THREADS, "weakfeedback step")
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._steps: set[asyncio.Task[Any]] = set()  # those in a thread, which cannot be cancelled
+        self._unexpired: set[str] = set()  # learners whose decisions could not expire
         self._was_owner = False
         self._returning: asyncio.Task[Any] | None = None  # opens the store again
         self._leaving = threading.Event()  # stops the thread of a waiting standby
@@ -256,14 +257,14 @@ class Service:
             return
         was, self.state = self.state, "stopping"
         self._leaving.set()
-        for task in list(self._tasks):
+        for task in self._tasks - self._steps:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if was == "ready":
             for learner in list(self.learners.values()):
                 async with learner.lock:
-                    if learner.seq > learner.pictured:
-                        self._snapshot(learner)
+                    if learner.seq > learner.pictured and not learner.torn:
+                        self._keep(learner, await self._in_pool(self._picture, learner))
         await asyncio.to_thread(self._let_go)
         self._pool.shutdown(wait=True)
         self.state = "stopped"
@@ -279,23 +280,36 @@ class Service:
         """Expire decisions; check whether the store was lost while nothing was written."""
         while True:
             await asyncio.sleep(self.options.tick)
-            if self.state == "ready":
-                if self.options.standby and self.store is not None and self.committer is not None:
-                    self.committer.run(self.store.check_owner)
-                try:
+            try:
+                if self.state == "ready":
+                    if self.store is not None and self.committer is not None:
+                        self.committer.run(self.store.check_owner)
                     await self.expire()
-                except Problem as error:
-                    log.warning("decisions could not expire: %s", error)
+            except Exception:  # whatever it was, the next time may be better
+                log.exception("decisions could not expire")
 
     async def expire(self) -> int:
-        """Expire decisions that have waited too long; return their number."""
-        at, count = self.options.clock(), 0
+        """Expire decisions that have waited too long; return their number. A learner that fails stops no other."""
+        count = 0
         for learner in list(self.learners.values()):
-            before = at - int(learner.config.pending_ttl * 1e6)
-            oldest = next(iter(learner.opened.values()), None)
-            if oldest is not None and oldest <= before:
-                events = await self._step(learner, learner.expire, before)
-                count += len(events)
+            if learner.torn:
+                continue
+            try:
+                count += await self._expire(learner)
+                self._unexpired.discard(learner.name)
+            except Exception as error:
+                if learner.name not in self._unexpired:  # once, not every second
+                    log.warning("decisions of learner %s could not expire: %s", learner.name, error)
+                self._unexpired.add(learner.name)
+        return count
+
+    async def _expire(self, learner: Learner) -> int:
+        before, count = self.options.clock() - int(learner.config.pending_ttl * 1e6), 0
+        while (old := learner.older(before, BATCH_LIMIT)) > 0:
+            events = await self._step(learner, learner.expire, before, BATCH_LIMIT, units=old)
+            count += len(events)
+            if not events:
+                break
         return count
 
     # -- the path of every operation
@@ -306,6 +320,7 @@ class Service:
         learner = self.learners.get(name)
         if learner is None:
             raise Problem("unknown_learner", f"there is no learner {name!r:.70}")
+        _check_whole(learner)
         return learner
 
     def check_ready(self) -> None:
@@ -315,9 +330,9 @@ class Service:
         code = self.state if self.state in ("starting", "stopping", "standby") else "store_unavailable"
         raise Problem(code, f"the service is {self.state}", retry_after=1)
 
-    async def _step(self, learner: Learner, work: Callable[..., Any], *arguments: Any) -> Any:
+    async def _step(self, learner: Learner, work: Callable[..., Any], *arguments: Any, units: int = 1) -> Any:
         """Run a step of a learner, and return its result once it is stored."""
-        result, future = await self._taken(learner, work, *arguments)
+        result, future = await self._taken(learner, work, *arguments, units=units)
         if future is not None:
             await self._wait(future)
         return result
@@ -328,35 +343,46 @@ class Service:
         work: Callable[..., Any],
         *arguments: Any,
         check: Callable[[], Awaitable[Any]] | None = None,
+        units: int = 1,
     ) -> tuple[Any, asyncio.Future[Any] | None]:
-        """Run a step of a learner; return its result, and the future of its commit.
+        """Run a step of a learner, of so many units of work; return its result, and the future of its commit.
 
-        If ``check``, called under the lock, returns the result of an earlier step, that is returned instead.
+        If ``check``, called under the lock, returns the result of an earlier step, that is returned instead. A step
+        either changes nothing and raises, or its events are handed over, whatever fails afterwards.
         """
-        if learner.heavy:  # a cancelled caller must not release the lock
-            return await asyncio.shield(self._spawn(self._take_heavy(learner, work, arguments, check)))
+        weight, units = learner.weight(getattr(work, "__name__", "audit")), max(units, 1)
+        if weight.is_heavy(units):  # a cancelled caller must not release the lock
+            task = self._spawn(self._take_heavy(learner, work, arguments, check, weight, units))
+            self._steps.add(task)
+            task.add_done_callback(self._steps.discard)
+            return await asyncio.shield(task)
         if check is None and not learner.lock.locked():  # no other task can run in between
-            return self._take(learner, work, arguments)
+            return self._take(learner, work, arguments, weight, units)
         async with learner.lock:
             self._check_current(learner)
             found = None if check is None else await check()
             if found is not None:
                 return found, self._commit(learner)
-            return self._take(learner, work, arguments)
+            return self._take(learner, work, arguments, weight, units)
 
     def _take(
-        self, learner: Learner, work: Callable[..., Any], arguments: tuple[Any, ...]
+        self,
+        learner: Learner,
+        work: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        weight: Weight,
+        units: int,
     ) -> tuple[Any, asyncio.Future[Any] | None]:
         self._check_current(learner)
         # CPU time: by wall time all learners would look heavy on a busy machine; only a sample, as reading it is slow
-        began = time.thread_time() if learner.is_timed() else None
+        began = time.thread_time() if weight.is_timed() else None
         try:
             result = work(*arguments)
         except Exception as error:
-            self._check_unchanged(learner, error)
+            self._step_failed(learner, error)
             raise
         if began is not None:
-            learner.timed(time.thread_time() - began)
+            weight.timed(time.thread_time() - began, units)
         return result, self._submit(learner)
 
     async def _take_heavy(
@@ -365,13 +391,16 @@ class Service:
         work: Callable[..., Any],
         arguments: tuple[Any, ...],
         check: Callable[[], Awaitable[Any]] | None,
+        weight: Weight,
+        units: int,
     ) -> tuple[Any, asyncio.Future[Any] | None]:
         def timed() -> Any:
             began = time.thread_time()
             try:
                 return work(*arguments)
             finally:
-                learner.timed(time.thread_time() - began)
+                weight.is_timed()
+                weight.timed(time.thread_time() - began, units)
 
         async with learner.lock:
             self._check_current(learner)
@@ -381,14 +410,23 @@ class Service:
             self._check_current(learner)
             learner.in_thread = True
             try:
-                result = await asyncio.get_running_loop().run_in_executor(self._pool, timed)
+                result = await self._in_pool(timed)
             except Exception as error:
-                self._check_unchanged(learner, error)
+                if self._is_kept(learner):
+                    self._step_failed(learner, error)
                 raise
             finally:
                 learner.in_thread = False
-            self._check_current(learner)
-            return result, self._submit(learner)  # no other request came in between
+            self._check_kept(learner)
+            future = learner.submit(self._held()[1])  # no other request came in between
+            if learner.wants_snapshot():
+                body = await self._in_pool(self._picture, learner)
+                if self._is_kept(learner):
+                    self._keep(learner, body)
+            return result, future
+
+    async def _in_pool(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
 
     async def _step_ended(self, learner: Learner) -> None:
         """Return when no thread changes the learner: what it has changed is handed over when its step ends."""
@@ -402,34 +440,100 @@ class Service:
         self.check_ready()
 
     def _check_kept(self, learner: Learner) -> None:
-        if self.learners.get(learner.name) is not learner:
+        _check_whole(learner)
+        if not self._is_kept(learner):
             raise Problem(
                 "store_unavailable", "the store could not be written: repeat the request", retry_after=1
             )
 
-    def _check_unchanged(self, learner: Learner, error: Exception) -> None:
-        """Check after a failed step that it changed nothing; otherwise memory no longer matches the log."""
-        if learner.outbox.take() or learner._batch:
-            self._lost(error)
+    def _is_kept(self, learner: Learner) -> bool:
+        return self.learners.get(learner.name) is learner
+
+    def _step_failed(self, learner: Learner, error: Exception) -> None:
+        """Hand over what a failed step has changed; if its events do not tell all of that, read the learner again."""
+        learner.torn = not learner.settle_failed()
+        with contextlib.suppress(Problem):  # the store was lost meanwhile: all learners are read again
+            self._submit(learner)
+        if learner.torn:
+            log.error(
+                "learner %s: a step failed halfway; it alone is read again", learner.name, exc_info=error
+            )
+            self._spawn(self._mend(learner))
+
+    async def _mend(self, learner: Learner) -> None:
+        """Replace a learner whose memory is not what its events say by one that is read from the store."""
+        for pause in (0.0, *BACK_OFF):
+            await asyncio.sleep(pause)
+            try:
+                future = learner.commit()
+                if future is not None:
+                    await future
+                if not self._is_kept(learner) or self.state != "ready":
+                    return
+                again = await asyncio.to_thread(self._read_again, learner)
+            except Exception as error:
+                if not self._is_kept(learner):
+                    return
+                log.error("learner %s cannot be read again yet: %s", learner.name, error)
+                continue
+            if self._is_kept(learner):
+                self.learners[learner.name] = again
+                log.warning("learner %s was read again, to event %d", learner.name, again.seq)
+                if self.options.compiled:
+                    self._spawn(self._compile([again]))
+            return
+        log.error("learner %s cannot be read: it answers 503 until the service is started anew", learner.name)
+
+    def _read_again(self, learner: Learner) -> Learner:
+        reader = self.reader
+        if reader is None:
+            raise StoreUnavailable(0, "the store is closed")
+        (stored,) = [one for one in reader.learners() if one.id == learner.id]
+        found = Recovered()
+        again = recover(reader, stored, found, trust=self.options.trust_log, clock=self.options.clock)
+        for words in found.warnings:
+            log.warning(words)
+        again.continue_counting(learner)
+        try:
+            other = differences(learner.live.state(), again.live.state())
+        except Exception as error:  # its state is what is wrong
+            other = [str(error)]
+        for words in other[:1]:
+            log.error("learner %s: its memory was wrong: %s", learner.name, words)
+        return again
 
     def _submit(self, learner: Learner) -> asyncio.Future[Any] | None:
         future = learner.submit(self._held()[1])
         if learner.wants_snapshot():
-            self._snapshot(learner)
+            self._keep(learner, self._picture(learner))
         return future
 
-    def _snapshot(self, learner: Learner) -> None:
-        """Let the committer store a snapshot of a learner; the caller must hold its lock."""
+    def _picture(self, learner: Learner) -> dict[str, Any] | None:
+        """Return a snapshot of a learner, whose lock the caller must hold.
+
+        A snapshot is never required: whatever makes it fail, the next one is tried 10,000 events later.
+        """
+        learner.pictured = learner.seq
+        try:
+            return learner.picture()
+        except Exception as error:
+            _warn_of_snapshot(learner.name, learner.pictured, error)
+            return None
+
+    def _keep(self, learner: Learner, body: dict[str, Any] | None) -> None:
+        """Let the committer store a snapshot of a learner."""
         store, committer = self._held()
-        body, seq, id, at = learner.picture(), learner.seq, learner.id, self.options.clock()
-        learner.pictured = seq
+        name, id, seq, at = learner.name, learner.id, learner.pictured, self.options.clock()
 
         def add() -> None:
-            with contextlib.suppress(OSError):  # a snapshot is never required
-                store.add_snapshot(id, seq, at, body)
+            try:
+                store.add_snapshot(id, seq, at, body)  # type: ignore[arg-type]
                 self.last_snapshot = time.time()
+            except Exception as error:
+                _warn_of_snapshot(name, seq, error)
 
-        committer.run(add)
+        if body is not None:
+            committer.run(add)
 
     def _commit(self, learner: Learner) -> asyncio.Future[Any] | None:
         """Return a future of the commit of all that was handed over; None if it is stored."""
@@ -522,20 +626,17 @@ class Service:
 
     async def _compile(self, learners: Iterable[Learner]) -> None:
         """Switch learners to compiled policies, one after the other, while they serve."""
-        loop = asyncio.get_running_loop()
         for learner in learners:
-            if learner.live.compiled or self.learners.get(learner.name) is not learner:
+            if learner.live.compiled or not self._is_kept(learner):
                 continue
-            state = learner.live.state()
             try:  # the slow part runs in a thread, and the engine caches it
-                await loop.run_in_executor(self._pool, learner.kind.again, state, True)
+                await self._in_pool(_compiled, learner)
+                async with learner.lock:  # no other task changes it meanwhile, and other learners are served
+                    live = await self._in_pool(_compiled, learner)
+                    if self._is_kept(learner) and not learner.torn:
+                        learner.become(live)
             except ValueError:  # cannot be compiled
                 continue
-            async with learner.lock:  # no other task changes it meanwhile, and other learners are served
-                state = learner.live.state()
-                live = await loop.run_in_executor(self._pool, learner.kind.again, state, True)
-                if self.learners.get(learner.name) is learner:
-                    learner.become(live)
 
     def told(self, learner: Learner) -> dict[str, Any]:
         """Return the description of a learner."""
@@ -607,24 +708,28 @@ class Service:
             future.add_done_callback(_looked_at)  # the caller may be gone by then
         return told[0], future
 
-    def _decide(
+    async def _decide(
         self, name: str, given: DecideRequest | None, key: str | None
-    ) -> Awaitable[tuple[list[dict[str, Any]], asyncio.Future[Any] | None]]:
+    ) -> tuple[list[dict[str, Any]], asyncio.Future[Any] | None]:
         learner = self.learner(name)
         contexts = _contexts(given)
         check = None
         if key is not None:
             known = checked_key(key)
             check = lambda: self._repeated(learner, known, contexts)  # noqa: E731
-        return self._taken(learner, self._decided, learner, contexts, key, check=check)
+        found, future = await self._taken(
+            learner, learner.decide, contexts, key, check=check, units=len(contexts)
+        )
+        return self._answers(learner, found), future
+
+    def _answers(self, learner: Learner, found: list[Any]) -> list[dict[str, Any]]:
+        """Return the answers to a client: made of new events, or found in the store."""
+        return [self._decision(learner, one) if isinstance(one, Event) else one for one in found]
 
     async def stored(self, future: asyncio.Future[Any] | None) -> None:
         """Return when a commit is done, or raise Problem if it failed; can be called repeatedly."""
         if future is not None:
             await self._wait(asyncio.shield(future))
-
-    def _decided(self, learner: Learner, contexts: list[Any], key: str | None) -> list[dict[str, Any]]:
-        return [self._decision(learner, event) for event in learner.decide(contexts, key)]
 
     async def _repeated(self, learner: Learner, key: str, contexts: list[Any]) -> list[dict[str, Any]] | None:
         """Return the decisions that were made with this key."""
@@ -760,12 +865,14 @@ class Service:
         check_batch(len(given.items))
         results: list[dict[str, Any]] = []
         last = None
-        for item in given.items:
+        for n, item in enumerate(given.items):
+            if n % YIELD == YIELD - 1:
+                await asyncio.sleep(0)  # other requests in between
             try:
                 told, future = await self._fed(learner, item.id, item)
                 last = future or last
             except Problem as problem:
-                if problem.code == "store_unavailable":
+                if problem.status == 503:
                     raise
                 told = problem.body()
             results.append(told)
@@ -795,10 +902,10 @@ class Service:
         if key is not None:
             known = checked_key(key)
             check = lambda: self._repeated(learner, known, [None])  # noqa: E731
-        told, future = await self._taken(learner, self._begun, learner, key, check=check)
+        found, future = await self._taken(learner, learner.begin_round, key, check=check)
+        (begun,) = self._answers(learner, found)
         if future is not None:
             await self._wait(future)
-        begun = told[0]
         return {
             "id": begun["id"],
             "stage": 0,
@@ -807,9 +914,6 @@ class Service:
             "expires": begun["expires"],
             "repeated": begun["repeated"],
         }
-
-    def _begun(self, learner: Learner, key: str | None) -> list[dict[str, Any]]:
-        return [self._decision(learner, event) for event in learner.begin_round(key)]
 
     async def tell(self, name: str, id: int, given: TellRequest) -> dict[str, Any]:
         """Tell the output of a stage; return which stage to run next, or whose answer counts."""
@@ -867,7 +971,8 @@ class Service:
         if key is not None:
             known, digest = checked_key(key), digest_of(dict(given))
             check = lambda: self._known(learner, kind, known, digest, given)  # noqa: E731
-        result, future = await self._taken(learner, work, given, key, digest, check=check)
+        units = len(getattr(given, "outputs", ()))
+        result, future = await self._taken(learner, work, given, key, digest, check=check, units=units)
         if future is not None:
             await self._wait(future)
         return result
@@ -897,7 +1002,12 @@ class Service:
         body: dict[str, Any] = {"stage": stage, "cost": cost}
         if tokens:
             body["tokens"] = list(tokens)
-        await self._step(learner, learner.serve, body)
+        await self._step(learner, learner.note, "serve", body)
+
+    async def noted(self, name: str, kind: str, body: dict[str, Any]) -> None:
+        """Record a "bill" of a front end, or the "terms" of the next ones; changes only the accounts."""
+        learner = self.learner(name)
+        await self._step(learner, learner.note, kind, body)
 
     async def decision(self, name: str, id: int) -> dict[str, Any]:
         """Return the status of a decision."""
@@ -974,12 +1084,12 @@ class Service:
         """Return what a learner has seen, spent and saved, as data."""
         learner = self.learner(name)
         async with learner.lock:
-            told = self.report_now(learner)
+            told = await self._in_pool(self.report_now, learner)
         return await self._shown(learner, told)
 
     def report_now(self, learner: Learner) -> dict[str, Any]:
         """Return the current report of a learner, committed or not; the caller must hold its lock."""
-        own = learner.kind.report(learner.live)
+        own = learner.kind.report(learner.live, learner.invoice)
         if own.get("weak_dominance") is not None:
             done = [audit for audit in learner.audits.values() if audit.get("verdict")]
             last = done[-1]["verdict"] if done else "none"
@@ -994,8 +1104,9 @@ class Service:
             "currency": learner.config.currency,
             "seq": learner.seq,
         }
-        if learner.name in self.accounts:
-            told["proxy"] = self.accounts[learner.name]()
+        if learner.invoice.terms is not None:
+            told["proxy"] = learner.invoice.summary()
+            told |= {name: told["proxy"][name] for name in ("spent", "wasted", "saved")}
         watch: Any = learner.observers.get("watch")
         if watch is not None and watch.kind != "allocation":
             told["drift"] = [
@@ -1008,7 +1119,9 @@ class Service:
         """Return the report as the library's own table."""
         learner = self.learner(name)
         async with learner.lock:
-            text = str(learner.live.report())  # type: ignore[attr-defined]
+            text = await self._in_pool(learner.kind.text, learner.live, learner.invoice)
+            if learner.invoice.terms is not None:
+                text += "\n\n" + learner.invoice.table(learner.config.currency)
         return await self._shown(learner, text)
 
     async def certificate(self, name: str, alpha: float) -> dict[str, Any]:
@@ -1019,7 +1132,7 @@ class Service:
             raise Problem("not_offered", f"a {learner.kind.name} learner has no certificate")
         async with learner.lock:
             try:
-                found = certificate(alpha)
+                found = await self._in_pool(certificate, alpha)
             except ValueError as error:
                 code = "invalid" if str(error).startswith("alpha") else "not_offered"
                 raise Problem(code, str(error)) from None
@@ -1166,6 +1279,16 @@ def checked_key(key: str) -> str:
     return key
 
 
+def _warn_of_snapshot(name: str, seq: int, error: Exception) -> None:
+    log.warning("learner %s: no snapshot of event %d could be stored: %s", name, seq, error)
+
+
+def _check_whole(learner: Learner) -> None:
+    if learner.torn:
+        words = f"learner {learner.name} is read again: repeat the request"
+        raise Problem("learner_replaying", words, retry_after=1)
+
+
 def check_batch(count: int) -> None:
     """Refuse more items than one request may have."""
     if count > BATCH_LIMIT:
@@ -1184,6 +1307,10 @@ def _contexts(given: DecideRequest | None) -> list[Any]:
     count = 1 if given.count is None else given.count
     check_batch(count)
     return [given.context] * count
+
+
+def _compiled(learner: Learner) -> Any:
+    return learner.kind.again(learner.live.state(), True)
 
 
 def _tells(store: Store, learner: int, id: int, last: int) -> list[Event]:

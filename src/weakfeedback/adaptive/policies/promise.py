@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 
 from weakfeedback.adaptive.arguments import stage_costs
-from weakfeedback.adaptive.kept import count_below
+from weakfeedback.adaptive.memory import count_below
 from weakfeedback.kernels.linalg import inner, invert, logistic, times
 from weakfeedback.validate import brief, integer, number
 

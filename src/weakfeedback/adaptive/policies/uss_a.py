@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from weakfeedback.adaptive.judges import calibration
-from weakfeedback.adaptive.kept import FEATURES, FIRST_FIT, KeptRounds, absorb, draw, fit
+from weakfeedback.adaptive.memory import FEATURES, FIRST_FIT, RoundMemory, absorb, draw, fit
 from weakfeedback.kernels.linalg import inner, logistic, longer, times
 from weakfeedback.validate import brief, integer, number
 
@@ -18,11 +18,11 @@ LEAST_FADE = 64  # rounds
 EDGE = 1e-6  # scores are cut to [EDGE, 1 - EDGE] before their logit is taken
 
 
-class UssA(KeptRounds):
+class UssA(RoundMemory):
     """Stops within the round when a draw of what the next stages would add is not worth their price.
 
-    After stage k two logistic regressions on what was seen so far (``KeptRounds``) model the gain of going on: the rise
-    and the fall of the belief in the answer. With a draw of each,
+    After stage k two logistic regressions on what was seen so far (``RoundMemory``) model the gain of going on: the
+    rise and the fall of the belief in the answer. With a draw of each,
 
         go on iff  mu(phi.rise + s g |phi|) - mu(phi.fall + s g' |phi|) > c_{k+1},
         s = scale (1 + settle / (settle + n_k)),

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from weakfeedback.adaptive.kept import FEATURES, KeptRounds, absorb, draw, fit
+from weakfeedback.adaptive.memory import FEATURES, RoundMemory, absorb, draw, fit
 
 
-class UssNext(KeptRounds):
+class UssNext(RoundMemory):
     """Goes on when the next stage is likely enough to change the answer: a simpler version of ``UssA``.
 
     For every stage k but the last it has a logistic regression of the event "stage k + 1 gives another answer" on the
-    state after stage k (``KeptRounds``), and uses Thompson sampling:
+    state after stage k (``RoundMemory``), and uses Thompson sampling:
 
         go on iff  mu(phi.theta_k + scale g |phi|) > c_{k+1},    |phi|^2 = phi' H_k^-1 phi,  g standard normal.
 

@@ -12,9 +12,9 @@ import numpy as np
 from weakfeedback.apps.radio.air import PATIENCE, Air, PlayerLost
 from weakfeedback.apps.radio.crew import Crew
 from weakfeedback.apps.radio.wire import IDLE
-from weakfeedback.catalog import canonical_name, make_policy, option_names
 from weakfeedback.multiplayer.play import COLLISIONS, FIXED, ROUNDS, SETTLED, SETTLED_AT
 from weakfeedback.multiplayer.problem import MultiplayerProblem
+from weakfeedback.settings.catalog import canonical_name, make_policy, option_names
 from weakfeedback.validate import integer, number
 
 MAX_PLAYERS, MAX_CHANNELS, MAX_SLOTS = 64, 1000, 10_000_000
@@ -145,6 +145,8 @@ def play_radio(
     """
     if not isinstance(problem, MultiplayerProblem):
         raise ValueError(f"problem must be a MultiplayerProblem, got {problem!r}")
+    if problem.is_open:
+        raise ValueError(f"problem must be one of a fixed team with equal means, got {problem!r}")
     name = canonical_name("multiplayer", policy)
     chosen = full_options(name, options)
     make_policy("multiplayer", name, problem.arms, **chosen)  # report a wrong option here, not in N processes

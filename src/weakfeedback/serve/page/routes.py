@@ -18,6 +18,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from weakfeedback._version import __version__
+from weakfeedback.plaintext import visible
 from weakfeedback.serve.api import Answer, Call, Operation
 from weakfeedback.serve.app import read_body
 from weakfeedback.serve.auth import COOKIE, LOOPBACK, SESSION, Auth
@@ -48,6 +49,11 @@ LIVE_STATES = {
 }
 
 
+def _shown(value: Any) -> Any:
+    """Return a text without characters that hide or turn others; a name in an old store may hold some."""
+    return visible(value, "\n") if type(value) is str else value
+
+
 @cache
 def templates() -> Environment:
     """Return the templates; every text is escaped, and an undefined name is an error."""
@@ -58,6 +64,7 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
+        finalize=_shown,
     )
     made.filters["pretty"] = lambda data: json.dumps(data, indent=1)
     made.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
@@ -114,6 +121,7 @@ class Page:
                 currency=currency,
                 archived=learner.archived,
                 now=now,
+                invoice=learner.invoice,
             )
             html = str(templates().get_template("pieces.html").module.row(made))  # type: ignore[attr-defined]
             known = self._rows[learner.name] = key, made, html
@@ -338,7 +346,8 @@ class Page:
         if request.method == "GET":
             after = _inside(request.query_params.get("next", "/"))
             return self.render(request, "login.html", wrong=False, next=after)
-        body = await read_body(request.receive, request.scope["weakfeedback.headers"], 4096)
+        headers = request.scope["weakfeedback.headers"]
+        body = await read_body(request.receive, headers, 4096)
         try:
             form = parse_qs(body.decode("latin-1"), max_num_fields=4, keep_blank_values=True)
         except ValueError:
@@ -347,7 +356,7 @@ class Page:
         after = _inside(form.get("next", ["/"])[0])
         value = self.auth.session(token) if token else None
         if value is None:
-            await self.auth._fail(request.scope)
+            await self.auth.fail(request.scope, headers)
             return self.render(request, "login.html", 401, wrong=True, next=after)
         answer = RedirectResponse(after, 303)
         secure = (request.url.hostname or "") not in LOOPBACK

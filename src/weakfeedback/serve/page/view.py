@@ -8,6 +8,7 @@ from typing import Any
 
 from weakfeedback.live.adaptive_report import CALIBRATED_LIMIT, LIMIT, NO_LIMIT
 from weakfeedback.live.report import wilson
+from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.page.words import ago, amount, count, counted, duration, listed, moment, number, share
 from weakfeedback.serve.watch import TOKENS, WATCHED, Watch
 
@@ -107,14 +108,25 @@ def does(watch: Watch, settled: int | None) -> tuple[str, str]:
 
 
 def row(
-    name: str, watch: Watch, *, line: str, settled: int | None, currency: str | None, archived: bool, now: int
+    name: str,
+    watch: Watch,
+    *,
+    line: str,
+    settled: int | None,
+    currency: str | None,
+    archived: bool,
+    now: int,
+    invoice: Invoice | None = None,
 ) -> dict[str, Any]:
     """Return the row of a learner in the overview; ``line`` has the points of its sparkline."""
     verb, stage = does(watch, settled)
     bar = bar_of(shares_of(watch), watch.names)
     alarms = alarms_of(watch, now)
     priced = watch.kind != "allocation"
-    alone = watch.spent + watch.saved
+    billed = invoice is not None and invoice.terms is not None
+    money: Any = invoice if billed else watch
+    spent, saved = money.spent, money.saved
+    alone = spent + saved
     return {
         "name": name,
         "kind": KINDS[watch.kind][0],
@@ -125,9 +137,12 @@ def row(
         "bar": bar,
         "legend": listed([piece["label"] for piece in bar] or ["nothing yet"]),
         "most": ", ".join(piece["label"] for piece in sorted(bar, key=lambda piece: -piece["width"])[:2]),
-        "saved": amount(watch.saved, currency) if priced and watch.decided else "",
-        "saved_share": share(abs(watch.saved) / alone) if priced and alone > 0.0 else "",
-        "lost": watch.saved < 0.0,
+        "billed": billed,
+        "spent": amount(spent, currency) if priced and watch.decided else "",
+        "saved": amount(saved, currency) if priced and watch.decided else "",
+        "saved_share": share(abs(saved) / alone) if priced and alone > 0.0 else "",
+        "lost": saved < 0.0,
+        "sums": (currency or "", spent, saved) if priced and watch.decided else None,
         "baseline": watch.names[watch.baseline] if priced else "",
         "open": count(len(watch.open)),
         "decided": watch.decided,

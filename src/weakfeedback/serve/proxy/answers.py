@@ -34,20 +34,28 @@ class Answer:
 
 
 def answer_of(completion: dict[str, Any]) -> Answer:
-    """Return the answer in a plain completion; ValueError if it has no message."""
+    """Return the first answer in a plain completion; ValueError if it has none, or another one without a message."""
+    choices = completion.get("choices")
+    if not isinstance(choices, list) or not choices:
+        raise ValueError("the answer has no choices")
+    found = [_choice(choice) for choice in choices]  # all of them are checked: a client may get all
+    return found[0]
+
+
+def _choice(choice: Any) -> Answer:
     try:
-        choice = completion["choices"][0]
         message = choice["message"]
         tools = tuple(
             (str(call["function"]["name"]), str(call["function"].get("arguments") or ""))
             for call in message.get("tool_calls") or ()
         )
         text = message.get("content") or message.get("refusal") or ""
+        logprobs = choice.get("logprobs")
     except (KeyError, IndexError, TypeError, AttributeError):
         raise ValueError("the answer has no message") from None
     if not isinstance(text, str):
         raise ValueError("the content of the answer is no text")
-    return Answer(text, tools, score_of(choice.get("logprobs")))
+    return Answer(text, tools, score_of(logprobs))
 
 
 def score_of(logprobs: Any) -> float | None:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from time import monotonic
 from typing import Any, Protocol
 
-from weakfeedback.serve.proxy.accounts import Account, Watch
+from weakfeedback.serve.invoice import BilledCall
+from weakfeedback.serve.proxy.accounts import Watch
 from weakfeedback.serve.proxy.answers import Answer, answer_of
-from weakfeedback.serve.proxy.prices import PriceWatch, Tokens, estimated_tokens, tokens_of
-from weakfeedback.serve.proxy.request import Asked
+from weakfeedback.serve.proxy.prices import PriceWatch, Tokens, estimated_tokens, is_beyond, tokens_of
+from weakfeedback.serve.proxy.request import Asked, has_images
+from weakfeedback.serve.proxy.settings import ProxySettings
 from weakfeedback.serve.proxy.stream import Assembly, BrokenStream
 from weakfeedback.serve.proxy.upstream import Events, UpstreamFailed
 
+log = logging.getLogger("weakfeedback.serve")
 CHAT = "/chat/completions"
+REFUSALS = {
+    "401": "its key is wrong or has expired",
+    "403": "its key does not allow this model",
+    "404": "there is no such model or address",
+}
 
 
 class Server(Protocol):
@@ -33,8 +42,33 @@ class Server(Protocol):
 class Books:
     """Records the calls of one learner."""
 
-    def __init__(self, account: Account, prices: PriceWatch, watch: Watch | None) -> None:
-        self.account, self.prices, self.watch = account, prices, watch
+    def __init__(self, prices: PriceWatch, watch: Watch | None) -> None:
+        self.prices, self.watch = prices, watch
+        self._refused: dict[int, str] = {}  # stages whose upstream refuses them, and its status
+        self._beyond: set[int] = set()  # stages that have claimed more tokens than the texts can have
+
+    def note(self, outcome: str, stage: int, settings: ProxySettings) -> None:
+        """Say in the log, once, that an upstream refuses a stage, and that it answers again."""
+        chosen, known = settings.stages[stage], self._refused.get(stage)
+        who = f"learner {settings.name}: upstream {chosen.upstream}"
+        if outcome in REFUSALS and known != outcome:
+            self._refused[stage] = outcome
+            words = (
+                f"{who} answers {outcome} for {chosen.name}: {REFUSALS[outcome]}; other stages answer instead"
+            )
+            log.warning("%s", words)
+        elif outcome == "ok" and known is not None:
+            del self._refused[stage]
+            log.warning("%s", f"{who} answers for {chosen.name} again")
+
+    def doubt(self, tokens: Tokens, stage: int, settings: ProxySettings) -> None:
+        """Say in the log, once, that an upstream claims more tokens than the texts can have."""
+        if stage not in self._beyond:
+            self._beyond.add(stage)
+            chosen = settings.stages[stage]
+            words = f"claims {tokens.input} tokens in and {tokens.output} out for {chosen.name}"
+            who = f"learner {settings.name}: upstream {chosen.upstream}"
+            log.warning("%s", f"{who} {words}, far beyond the texts; such calls are estimated")
 
 
 class Call:
@@ -50,7 +84,10 @@ class Call:
         self._first: float | None = None
         self._assembly: Assembly | None = None
         self.tokens: Tokens | None = None
-        self.cost = 0.0  # set when the call ends
+        self.cost = self.money = 0.0  # set when the call ends: with the time that it took, and without
+        self.outcome = ""
+        self.again = list[str]()  # outcomes of attempts that were repeated
+        self.billed = False
         self.answer: Answer | None = None
         self.completion: dict[str, Any] | None = None
 
@@ -74,9 +111,9 @@ class Call:
         except BaseException:
             self.end("cancelled")
             raise
-        self.tokens = tokens_of(found.get("usage"))
+        made = len(self.answer.text) + sum(len(name) + len(given) for name, given in self.answer.tools)
+        self.tokens = self._believed(tokens_of(found.get("usage")), made)
         if self.tokens is None:
-            made = len(self.answer.text) + sum(len(name) + len(given) for name, given in self.answer.tools)
             self.tokens = estimated_tokens(self.asked.characters, made)
         self.completion = found
         self.end("ok")
@@ -105,7 +142,7 @@ class Call:
             async for data, chunk in events:
                 if chunk is not None:
                     assembly.take(chunk)
-                    self.tokens = assembly.tokens
+                    self.tokens = self._believed(assembly.tokens, assembly.characters)
                 elif not assembly.finished:
                     raise BrokenStream("the upstream ended its answer without a finish reason")
                 else:
@@ -121,12 +158,28 @@ class Call:
             self.end("cancelled")
             await events.aclose()
 
+    def _believed(self, tokens: Tokens | None, made: int) -> Tokens | None:
+        """Return the tokens that an upstream reports, or an estimate if they are far beyond the characters."""
+        if tokens is None or self.characters is None or not is_beyond(tokens, self.characters, made):
+            return tokens
+        self._books.doubt(tokens, self.stage, self.asked.settings)
+        return estimated_tokens(self.characters, made)
+
+    @property
+    def characters(self) -> int | None:
+        """Return the number of characters sent, None if there is more than text."""
+        return None if has_images(self.asked.body["messages"]) else self.asked.characters
+
     def _failed_once(self, outcome: str) -> None:
-        self._books.account.repeated(self.stage, outcome)
+        self.again.append(outcome)
 
     def spent(self) -> float:
         """Return the cost so far."""
         return self.cost if self.ended else self._price(self._tokens_so_far(), monotonic() - self._started)
+
+    def billed_so_far(self) -> float:
+        """Return the money so far."""
+        return self.money if self.ended else self.settings.price.of(self._tokens_so_far())
 
     def _tokens_so_far(self) -> Tokens:
         if self.tokens is not None:
@@ -143,15 +196,33 @@ class Call:
             return
         self._seconds = seconds = monotonic() - self._started
         tokens = self._tokens_so_far() if billed else None
-        self.tokens = tokens
+        self.tokens, self.outcome = tokens, outcome
+        self.money = self.settings.price.of(tokens or Tokens())
         self.cost = self._price(tokens or Tokens(), seconds)
         books = self._books
         if outcome == "ok":
             books.prices.add(self.stage, self.cost)
-        books.account.called(self.stage, outcome, seconds, self._first, tokens, self.cost)
+        books.note(outcome, self.stage, self.asked.settings)
         if books.watch is not None:
             name, stage = self.asked.settings.name, self.settings.name
             books.watch.called(name, stage, outcome, seconds, self._first, tokens)
+
+    def row(self, purpose: str) -> BilledCall:
+        """Return the call as it stands in a bill."""
+        tokens = self.tokens or Tokens()
+        return BilledCall(
+            self.stage,
+            purpose,
+            self.outcome,
+            self.money,
+            tokens.input,
+            tokens.cached,
+            tokens.output,
+            tokens.estimated,
+            round(self._seconds or 0.0, 4),
+            None if self._first is None else round(self._first, 4),
+            self.characters,
+        )
 
 
 async def stop(tasks: list[asyncio.Task[Any]]) -> None:

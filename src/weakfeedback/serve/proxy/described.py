@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from weakfeedback.serve.api import GATE
-from weakfeedback.serve.models import NAME, PROBLEMS
+from weakfeedback.serve.limits import NAME
+from weakfeedback.serve.models import PROBLEMS
 from weakfeedback.serve.proxy.settings import FIELDS
 from weakfeedback.serve.proxy.upstream import PASSED_ON
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import deque
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 
 from weakfeedback.serve.proxy.checks import known_keys, number_at, table_at
@@ -15,6 +18,13 @@ EVERY = 500  # rounds between two checks of the prices
 MOVED = 0.05  # the smallest relative change of a mean that causes new prices
 FADING = 5000.0  # calls after which old values have faded from a mean
 ENOUGH = 30  # calls before a mean is trusted
+QUICK = 5  # calls in a row that show a jump,
+FAR = 0.5  # which is a change of more than this share of the price,
+SMALL = 0.1  # or of this share of the dearest one,
+SURE = 4.0  # and of more than so many standard errors
+AGAIN = 3600.0  # seconds after which a dropped stage is tried again
+SLACK = 200_000  # tokens that an upstream can have added, or thought without showing: a whole context
+LONGEST_TOKENS = 4  # tokens of one character, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +80,16 @@ def tokens_of(usage: Any) -> Tokens | None:
     return Tokens(given, min(cached or 0, given), made)
 
 
+def is_beyond(tokens: Tokens, given: int, made: int) -> bool:
+    """Whether an upstream claims far more than these characters, even if it added or thought a whole context.
+
+    >>> is_beyond(Tokens(10**11, 0, 5), 19, 20), is_beyond(Tokens(100_000, 0, 100_000), 19, 20)
+    (True, False)
+    """
+    claims = ((tokens.input, given), (tokens.output, made))
+    return any(count > LONGEST_TOKENS * characters + SLACK for count, characters in claims)
+
+
 def _count(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value < 10**12 else None
 
@@ -115,40 +135,107 @@ class Mean:
         if self.count < ENOUGH:
             return False
         away = abs(self.mean - stated)
-        return away > MOVED * max(stated, 1e-300) and away > 2.0 * math.sqrt(self.spread / self.count)
+        return away > MOVED * max(stated, 1e-300) and away > 2.0 * self.error()
+
+    def error(self, count: float | None = None) -> float:
+        """Return the standard error of the mean, or of the mean of ``count`` calls."""
+        return math.sqrt(self.spread / (count or self.count))
 
 
 @dataclass(slots=True)
 class PriceWatch:
-    """Checks every 500 rounds whether calls still cost what was stated; gives new prices if a mean moved over 5 %."""
+    """Checks whether calls still cost what was stated, and gives new prices if not.
 
-    stated: list[float]
-    rising: bool = True  # whether prices must not fall from one stage to the next, as for a router
+    A jump, by half or more, is noticed after five calls, a mean that moved over 5 % every 500 rounds. The price of a
+    stage follows its own calls only. If prices must rise, as for a router, a stage that has become dearer than a later
+    one, which answers better, is dropped: it must not be called. An hour later it is tried again.
+    """
+
+    stated: list[float]  # the prices of the learner
+    rising: bool = True
     rounds: int = 0
-    means: list[Mean] = field(default_factory=list)
+    clock: Callable[[], float] = monotonic
+    seen: list[float] = field(init=False)  # what calls cost, as far as is known
+    means: list[Mean] = field(init=False)
+    recent: list[deque[float]] = field(init=False)  # the last calls
+    dropped: dict[int, float] = field(init=False)  # stage -> when
 
     def __post_init__(self) -> None:
+        self.seen, self.dropped = list(self.stated), {}
         self.means = [Mean() for _ in self.stated]
+        self.recent = [deque(maxlen=QUICK) for _ in self.stated]
 
     def add(self, stage: int, cost: float) -> None:
         """Count what one call of a stage cost."""
         self.means[stage].add(cost)
+        self.recent[stage].append(cost)
 
     def look(self) -> list[float] | None:
-        """Count a round; return new prices if it is time and they are needed.
-
-        Where prices must rise and the means do not, the later ones are raised.
-        """
+        """Count a round; return new prices if they are needed."""
         self.rounds += 1
-        if self.rounds % EVERY or not any(m.moved_from(s) for m, s in zip(self.means, self.stated)):
+        for k, since in list(self.dropped.items()):
+            if self.clock() - since > AGAIN:
+                del self.dropped[k]
+                self.seen[k] = self.stated[k]
+                self._begin(k)
+        called = [k for k in range(len(self.stated)) if k not in self.dropped]
+        jumps = [k for k in called if self._is_new(k) or self._has_jumped(k)]
+        for k in jumps:
+            if not self._is_new(k):
+                self._begin(k, self.recent[k])
+            self.seen[k] = self.means[k].mean
+        regular = self.rounds % EVERY == 0
+        if regular and any(self.means[k].moved_from(self.seen[k]) for k in called):
+            for k in called:
+                if self.means[k].count >= ENOUGH:
+                    self.seen[k] = self.means[k].mean
+        if not regular and not jumps:
             return None
-        found, least = list[float](), 0.0
-        for mean, stated in zip(self.means, self.stated):
-            seen = mean.mean if mean.count >= ENOUGH else stated
-            least = max(least, seen)
-            found.append(least if self.rising else seen)
+        found, dearer = self._ordered()
+        for k in dearer:
+            self.dropped.setdefault(k, self.clock())
         return found if found[-1] > 0.0 and found != self.stated else None
 
+    def _begin(self, stage: int, costs: Iterable[float] = ()) -> None:
+        """Forget the calls of a stage, but for these."""
+        costs = list(costs)
+        self.means[stage] = Mean()
+        self.recent[stage].clear()
+        for cost in costs:
+            self.add(stage, cost)
+
+    def _is_new(self, stage: int) -> bool:
+        """Whether the first calls of a stage show that its price was wrong all along."""
+        mean = self.means[stage]
+        return mean.count < ENOUGH and self._is_off(stage, mean.mean, mean.error(max(mean.count - 1.0, 1.0)))
+
+    def _has_jumped(self, stage: int) -> bool:
+        """Whether the last calls of a stage lie further from its price than calls did before."""
+        mean, last = self.means[stage], self.recent[stage]
+        return mean.count >= 2 * QUICK and self._is_off(stage, sum(last) / QUICK, mean.error(QUICK))
+
+    def _is_off(self, stage: int, mean: float, error: float) -> bool:
+        """Whether this mean is far from the price of a stage, and the last calls are all on its side."""
+        last, known, band = self.recent[stage], self.seen[stage], self._band(stage)
+        if len(last) < QUICK or abs(mean - known) <= max(band, SURE * error):
+            return False
+        return min(last) > known + band if mean > known else max(last) < known - band
+
+    def _band(self, stage: int) -> float:
+        return FAR * max(self.seen[stage], SMALL * max(self.seen))
+
+    def _ordered(self) -> tuple[list[float], list[int]]:
+        """Return the prices, in rising order if they must be, and the stages that cost more than a later one."""
+        found, dearer = list(self.seen), list[int]()
+        for k in reversed(range(len(found) - 1)):
+            if self.rising and found[k] > found[k + 1]:
+                if found[k] > (1.0 + MOVED) * found[k + 1]:
+                    dearer.append(k)
+                found[k] = found[k + 1]  # never raise a later one: it costs no more than before
+        return found, dearer
+
     def accept(self, prices: list[float]) -> None:
-        """Take over the learner's current prices."""
+        """Take over the learner's current prices, if they are not those of `look`."""
+        if prices != self._ordered()[0]:
+            self.seen = list(prices)
         self.stated = list(prices)

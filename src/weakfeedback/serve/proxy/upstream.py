@@ -6,6 +6,7 @@ import asyncio
 import ipaddress
 import os
 import random
+import re
 import socket
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
@@ -26,9 +27,18 @@ from weakfeedback.serve.proxy.stream import BrokenStream, EventReader, parsed
 LARGEST = 16 << 20  # maximum bytes of an answer
 LONGEST_WAIT = 10.0  # maximum seconds of Retry-After to wait
 REPEATED = (408, 429, 500, 502, 503, 504)
-PASSED_ON = (400, 401, 403, 404, 422)
+PASSED_ON = (400, 422)  # the request is wrong, and no other stage would do better
+CONFIGURED = (
+    401,
+    403,
+    404,
+)  # the key or the model is wrong here: asking again does not help, another stage does
+SHARED = 6  # as many characters in a row as in the key are a part of it
+MASKED = re.compile(r"(?<![\w-])([\w-]*?)(?:[*\u2022\u25cf\u2026]{2,}|\u2026|\.{3,}|[xX]{4,})([\w-]*)")
 # the data of every event with its chunk; the chunk of [DONE] is None
 Events = AsyncGenerator[tuple[bytes, dict[str, Any] | None], None]
+REMOVED = "[removed]"
+LONGEST_ERROR = 4000  # characters of an upstream's error that are looked at
 BACK_OFF = 0.25  # seconds before the first retry, doubled with each
 
 
@@ -52,7 +62,7 @@ class UpstreamFailed(Exception):
 
     @property
     def passed_on(self) -> bool:
-        """Whether the client must see the error: the request is wrong, and no other stage would do better."""
+        """Whether the client must see the error."""
         return self.status in PASSED_ON
 
 
@@ -247,7 +257,10 @@ class Upstream:
         """Return the failure for an error event at the start of a stream: the same as for its status."""
         code = error.get("code") if isinstance(error, dict) else None
         status = code if isinstance(code, int) else None
-        return UpstreamFailed("error", status, again=status not in PASSED_ON, detail=self._scrubbed(error))
+        outcome = str(status) if status in CONFIGURED else "error"
+        return UpstreamFailed(
+            outcome, status, again=status not in PASSED_ON + CONFIGURED, detail=self._scrubbed(error)
+        )
 
     async def _rest(
         self,
@@ -323,12 +336,41 @@ class Upstream:
                 return None
             for secret in secrets:
                 if secret:
-                    value = value.replace(secret, "[removed]")
-            return one_line(value, longest)
+                    value = value.replace(secret, REMOVED)
+            return one_line(without_parts(value[:LONGEST_ERROR], self._key), longest)
 
         message = clean(found.get("message"), 1000) or "the upstream refused the request"
         names = {name: clean(found.get(name), 100) for name in ("type", "param", "code")}
         return {"message": message, **names}
+
+
+def without_parts(text: str, key: str) -> str:
+    """Return a text without parts of a key: its beginning and end around a mask, or several characters in a row.
+
+    >>> without_parts("wrong key sk-secr****6789 (sk-secret-12)", "sk-secret-123456789")
+    'wrong key [removed] ([removed])'
+    """
+    if not key:
+        return text
+
+    def unmasked(found: re.Match[str]) -> str:
+        head, tail = found[1].lower(), found[2].lower()
+        ours = (head and key.lower().startswith(head)) or (tail and key.lower().endswith(tail))
+        return REMOVED if ours else found[0]
+
+    parts, at = list[str](), 0
+    text = MASKED.sub(unmasked, text)
+    while at < len(text):
+        end = at + SHARED
+        if text[at:end] not in key or end > len(text):
+            parts.append(text[at])
+            at += 1
+            continue
+        while end < len(text) and text[at : end + 1] in key:
+            end += 1
+        parts.append(REMOVED)
+        at = end
+    return "".join(parts)
 
 
 async def _error_in(response: aiohttp.ClientResponse) -> Any:

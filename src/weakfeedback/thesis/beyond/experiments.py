@@ -10,33 +10,35 @@ import numpy as np
 
 from weakfeedback.allocation import CsbTs, CsbTsSame
 from weakfeedback.allocation import instances as allocations
-from weakfeedback.cascade import QUss, UssTs, UssTsDrift, UssTsJoint, UssUcb, instances
+from weakfeedback.cascade import QUss, UssTs, UssTsDrift, UssUcb, UssWd, instances
 from weakfeedback.contextual import UssPd, UssPdRidge, UssPdTs
 from weakfeedback.contextual import instances as contexts
 from weakfeedback.experiments.model import Experiment
-from weakfeedback.multiplayer import Dlc, DlcLix, Dpe1, MultiplayerProblem, theory
+from weakfeedback.multiplayer import Claims, Dlc, DlcLix, Dpe1, MultiplayerProblem, theory
 from weakfeedback.multiplayer import instances as players
 from weakfeedback.routing import DoubleThompson, FixedModel, PayToCompare
 from weakfeedback.routing import instances as routes
+from weakfeedback.thesis.chapter2.experiments import limit_fact
 from weakfeedback.thesis.chapter4 import experiments as ch4
 from weakfeedback.thesis.chapter5.experiments import sic_mmab
 
 Makers = dict[str, Callable[[Any], Any]]
 
-JOINT, DRIFT, PD_TS, TS, TS_SAME, DPE1 = (
-    "USS-TS-joint",
+WD, DRIFT, PD_TS, TS, TS_SAME, DPE1, CLAIMS = (
+    "USS-WD",
     "USS-TS-drift",
     "USS-PD-TS",
     "CSB-TS",
     "CSB-TS-same",
     "DPE1",
+    "Claims",
 )
 PRICES = (0.1, 1.0, 5.0)
 Q_USS = {f"Q-USS, label {price:g}": price for price in PRICES}
 EARLY, EARLY_N = "DLC-LIX, eps, early moves", "DLC-LIX, eps/N, early moves"
 KNOWN = ch4.KNOWN
 # All labels of policies that are not from the thesis, and of comparators that know more than a policy may.
-NEW = (JOINT, DRIFT, *Q_USS, PD_TS, TS, TS_SAME, DPE1, EARLY, EARLY_N)
+NEW = (WD, DRIFT, *Q_USS, PD_TS, TS, TS_SAME, DPE1, CLAIMS, EARLY, EARLY_N)
 FLOORS = (KNOWN,)
 
 OURS = "not an experiment of the thesis: its policies beside newer ones"
@@ -52,7 +54,7 @@ def cascade_policies() -> Makers:
     makers: Makers = {
         "USS-TS": lambda p: UssTs(p.costs),
         "USS-UCB": lambda p: UssUcb(p.costs),
-        JOINT: lambda p: UssTsJoint(p.costs),
+        WD: lambda p: UssWd(p.costs),
         DRIFT: lambda p: UssTsDrift(p.costs),
     }
     for label, price in Q_USS.items():
@@ -71,6 +73,7 @@ def _cascade(name: str) -> Experiment:
         instance=name,
         needs=found.data if found.data in ("pima", "heart") else "",
         deviations=(OURS, NO_BOUND, PAID),
+        facts=limit_fact,
         marks=40,
         nanoseconds=500.0,
     )
@@ -170,6 +173,7 @@ def player_policies(epsilon: float, delta: float, horizon: int) -> Makers:
         EARLY: lambda p: DlcLix(p.arms, epsilon, delta, tolerance="eps", early_moves=True),
         EARLY_N: lambda p: DlcLix(p.arms, epsilon, delta, early_moves=True),
         DPE1: lambda p: Dpe1(p.arms),
+        CLAIMS: lambda p: Claims(p.arms),
     }
 
 

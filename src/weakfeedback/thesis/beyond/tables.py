@@ -25,7 +25,7 @@ PLACES = {
     "cascade": "Cascades: new policies against the best of USS-TS and USS-UCB",
     "contextual": "Cascades with context: USS-PD-TS against the best of the thesis's",
     "allocation": "Allocation: CSB-TS and CSB-TS-same against the best of the thesis's",
-    "players": "Players: DPE1 and early moves against the best of the thesis's",
+    "players": "Players: DPE1, Claims and early moves against the best of the thesis's",
 }
 
 

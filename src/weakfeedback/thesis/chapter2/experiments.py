@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.cascade import CascadeProblem, HanawalHeuristic, UssTs, UssUcb, theory
+from weakfeedback.cascade.limit import reason_against
 from weakfeedback.cascade.policies.variants import ForcedComparison, UssLcb, UssUcbExploring
 from weakfeedback.experiments.model import Experiment
 from weakfeedback.thesis.random_cascades import random_dominant, random_problem
@@ -82,7 +83,13 @@ def facts(problem: CascadeProblem) -> dict[str, Any]:
         "gaps": problem.gaps.tolist(),
         "settled_arm": problem.upper_set[0],  # what disagreements alone point to
         "critical": float(problem.disagreement[best, critical]),  # p_i*j at the arm j that gives xi
+        **limit_fact(problem),
     }
+
+
+def limit_fact(problem: CascadeProblem) -> dict[str, Any]:
+    """Return the constant c(P) of the lower bound c(P) log T, which figures draw; nothing where it is not known."""
+    return {} if reason_against(problem) else {"limit": theory.limit(problem).constant}
 
 
 def _facts_and_bounds(horizon: int) -> Callable[[CascadeProblem], dict[str, Any]]:

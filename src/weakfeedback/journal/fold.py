@@ -1,0 +1,89 @@
+"""The fold of a journal: each event is applied again to what decides, and must come out as it was logged.
+
+There is one function for each kind of event. Every other kind is an alteration, such as new prices, which the object
+itself knows by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from weakfeedback.journal.events import Event, JournalError
+
+
+class Folded(Protocol):
+    """Something that events can be applied to; the methods return the body made again."""
+
+    opening: str  # the kind of the event that opens a decision
+
+    def reopen(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]: ...
+    def relearn(self, id: int, body: dict[str, Any]) -> dict[str, Any]: ...
+    def retell(self, id: int, body: dict[str, Any]) -> dict[str, Any]: ...
+    def reclose(self, id: int, body: dict[str, Any], kind: str) -> None: ...
+    def skip(self, start: int, every: int) -> None: ...
+    def alter(self, kind: str, body: dict[str, Any]) -> dict[str, Any]: ...
+    def overrule(self, kind: str, id: int, body: dict[str, Any]) -> None: ...
+
+
+def apply(core: Any, event: Event, same: bool, where: str) -> str | None:
+    """Apply an event; ``same`` is true if this version of the package wrote it.
+
+    Return None or, if the logged decision stands against the one made now, one line about it. An event that cannot be
+    applied, or that comes out differently in the version that wrote it, raises JournalError.
+    """
+    kind = event.kind
+    work = _open if kind == core.opening else KINDS.get(kind, _alter)
+    try:
+        made, logged = work(core, event)
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        if isinstance(error, JournalError):
+            raise
+        raise JournalError(f"{where}: event {event.seq} ({kind}) cannot be applied: {error}") from None
+    if made == logged:
+        return None
+    words = f"{where}: event {event.seq}: decision {event.decision} was {logged}, and is now {made}"
+    if same:
+        raise JournalError(f"{words}: the journal or the code was changed")
+    if event.decision is not None:
+        core.overrule(kind, event.decision, event.body)
+    return f"{words}: the logged one stands (another version of the package wrote it)"
+
+
+Compared = tuple[Any, Any]  # what was made again, and what was logged
+
+
+def _open(core: Any, event: Event) -> Compared:
+    id, made = core.reopen(event.body)
+    return (made, event.body) if id == event.decision else (id, event.decision)
+
+
+def _learn(core: Any, event: Event) -> Compared:
+    return core.relearn(event.decision, event.body), event.body
+
+
+def _tell(core: Any, event: Event) -> Compared:
+    return core.retell(event.decision, event.body), event.body
+
+
+def _close(core: Any, event: Event) -> Compared:
+    core.reclose(event.decision, event.body, event.kind)
+    return None, None
+
+
+def _skip(core: Any, event: Event) -> Compared:
+    core.skip(event.body["next"], event.body["every"])
+    return None, None
+
+
+def _alter(core: Any, event: Event) -> Compared:
+    return core.alter(event.kind, event.body), event.body
+
+
+KINDS: dict[str, Callable[[Any, Event], Compared]] = {
+    "feedback": _learn,
+    "tell": _tell,
+    "cancel": _close,
+    "expire": _close,
+    "resume": _skip,
+}

@@ -1,0 +1,164 @@
+"""Recovery of one learner of a store, and its check: the newest valid snapshot, then every later event.
+
+Live objects, the service and ``serve check`` differ only in what they make of the body that a recovery starts from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from weakfeedback._version import __version__
+from weakfeedback.journal.events import Event, JournalError
+from weakfeedback.journal.store import Learner, Snapshot, Store
+
+FREE = ("package", "state/timeout")  # fields that may differ between two runs of one learner
+
+
+class Fold(Protocol):
+    """A state that events are folded into."""
+
+    def apply(self, event: Event, same: bool, where: str) -> str | None:
+        """Apply an event; return a line about it if the logged decision stands against the one made now."""
+
+    def picture(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+
+
+Make = Callable[[dict[str, Any], int, int | None], Any]  # body, seq, time of the first event -> Fold
+
+
+@dataclass
+class Recovered:
+    """The result of recovering one learner."""
+
+    fold: Any
+    events: int = 0  # that were applied
+    stands: list[str] = field(default_factory=list)  # logged decisions that this version makes differently
+    warnings: list[str] = field(default_factory=list)  # about snapshots
+
+
+def recover(store: Store, stored: Learner, make: Make, where: str, *, trust: bool = False) -> Recovered:
+    """Recover one learner; with ``trust``, logged decisions are kept where they would differ now.
+
+    Raises JournalError for the first event that cannot be applied.
+    """
+    damaged: list[str] = []
+    start: tuple[dict[str, Any], int, int | None, str] | None = None
+    for snapshot in store.snapshots(stored.id, damaged):
+        start = snapshot.body, snapshot.seq, None, snapshot.package
+        break
+    if start is None:
+        first = next(iter(store.events(stored.id, limit=1)), None)
+        if first is None or first.kind != "create":
+            raise JournalError(f"{where} does not begin with its making")
+        start = first.body, first.seq, first.at, first.body.get("package", "")
+    body, seq, at, package = start
+    found = Recovered(make(body, seq, at))
+    found.warnings = [f"a snapshot is damaged and was not used: {words}" for words in damaged]
+    same = package == __version__ and not trust
+    for event in store.events(stored.id, after=seq):
+        words = found.fold.apply(event, same, where)
+        found.events += 1
+        if words is not None:
+            found.stands.append(words)
+    return found
+
+
+@dataclass
+class Checked:
+    """The result of checking one learner."""
+
+    name: str
+    events: int = 0
+    first: int = 0  # the first event that is kept
+    snapshots: int = 0
+    problems: list[str] = field(default_factory=list)
+    differences: int = 0  # decisions of another version that this version makes differently
+
+    def __str__(self) -> str:
+        """Return the result as one line."""
+        kept = _counted(self.events, "event") + (f" from {self.first} on" if self.first else "")
+        found = f"{self.name}: {kept}, {_counted(self.snapshots, 'snapshot')}: "
+        if self.problems:
+            more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
+            return f"{found}WRONG: {self.problems[0]}{more}"
+        if self.differences:
+            return f"{found}sound, but {self.differences} decisions of another version fall otherwise now"
+        return f"{found}every decision made again, all states the same"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def verify(store: Store, stored: Learner, make: Make) -> Checked:
+    """Rebuild a learner from its first event and from every snapshot, in one pass, and compare. Nothing is written.
+
+    Each snapshot must equal the state that the events have led to; at the end all rebuilt states must be equal, field
+    by field.
+    """
+    floor = store.floor(stored.id).seq
+    found = Checked(stored.name, first=floor)
+    snapshots = sorted(store.snapshots(stored.id, found.problems), key=lambda one: one.seq)
+    found.snapshots = len(snapshots)
+    if store.last(stored.id)[0] < 0:
+        return found
+    try:
+        _replay(store, stored, make, floor, snapshots, found)
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        found.problems.append(str(error))
+    return found
+
+
+def _replay(
+    store: Store, stored: Learner, make: Make, floor: int, snapshots: list[Snapshot], found: Checked
+) -> None:
+    where = f"{store.place}: learner {stored.name}"
+    waiting = list(snapshots)
+    folds: list[tuple[str, bool, Any]] = []  # start, whether this version wrote it, state
+    for event in store.events(stored.id, floor - 1):
+        found.events += 1
+        for _, same, fold in folds:
+            found.differences += fold.apply(event, same, where) is not None
+        if event.seq == 0:
+            if event.kind != "create":
+                raise JournalError(f"{where}: event 0 is {event.kind}: it does not begin with its making")
+            package = event.body.get("package")
+            folds.append(("the beginning", package == __version__, make(event.body, 0, event.at)))
+        while waiting and waiting[0].seq == event.seq:
+            snapshot = waiting.pop(0)
+            for begun, _, fold in folds:
+                found.problems += [
+                    f"{where}: snapshot {snapshot.seq} is not what the events from {begun} lead to: {words}"
+                    for words in differences(fold.picture(), snapshot.body)[:1]
+                ]
+            again = make(snapshot.body, snapshot.seq, None)
+            folds.append((f"snapshot {snapshot.seq}", snapshot.package == __version__, again))
+    if waiting:
+        found.problems.append(f"{where}: snapshot {waiting[0].seq} belongs to no event")
+    if not folds:
+        found.problems.append(f"{where}: there is nothing to begin with: events before {floor} were removed")
+        return
+    begun, _, first = folds[0]
+    expected = first.picture()
+    for other, _, fold in folds[1:]:
+        for words in differences(expected, fold.picture())[:1]:
+            found.problems.append(f"{where}: from {begun} and from {other} other states come out: {words}")
+
+
+def differences(one: Any, other: Any, path: str = "") -> list[str]:
+    """Return the fields in which two states differ, in words."""
+    if path in FREE:
+        return []
+    if isinstance(one, dict) and isinstance(other, dict):
+        keys = sorted({*one, *other})
+        inner = (f"{path}/{key}" if path else str(key) for key in keys)
+        pairs = ((one.get(key, "nothing"), other.get(key, "nothing")) for key in keys)
+        return [words for way, pair in zip(inner, pairs) for words in differences(*pair, way)]
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)) and len(one) == len(other):
+        return [
+            words for n, pair in enumerate(zip(one, other)) for words in differences(*pair, f"{path}/{n}")
+        ]
+    return [] if one == other and type(one) is type(other) else [f"{path} is {one!r:.60} and {other!r:.60}"]

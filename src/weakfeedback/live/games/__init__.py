@@ -1,0 +1,1 @@
+"""The games: what one round of each kind of live object is."""

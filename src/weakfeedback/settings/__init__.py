@@ -1,0 +1,1 @@
+"""What a setting is: its problems, its policies and their names; and the catalogue of all settings."""
