@@ -254,7 +254,7 @@ def slots(thing, rng):
 def player(policy, **options):
     return Game(
         lambda compiled: Player(4, policy, seed=7, compiled=compiled, **options),
-        lambda path, compiled: Player.load(path, compiled=compiled),
+        lambda path, compiled: Player.load(path, compiled=compiled, missed=0),
         {
             "choose": lambda thing, rng: told(thing.choose),
             "observe": observe,

@@ -402,7 +402,7 @@ def test_an_audit_of_outputs_is_the_audit_of_the_samples(combine):
 def reports():
     cascade = Cascade(3, **COSTS, seed=0)
     contextual = ContextualCascade(3, **COSTS, seed=0, forced=5)
-    allocator, player = Allocator(4, 1.0, seed=0), Player(4, epsilon=0.3, seed=0)
+    allocator, player = Allocator(4, 1.0, seed=0), Player(4, "DLC-LIX", epsilon=0.3, seed=0)
     yield from (cascade, contextual, allocator, player)
     for n in range(20):
         for decision, thing in ((cascade.decide(), cascade), (contextual.decide([0.01 * n]), contextual)):

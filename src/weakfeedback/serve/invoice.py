@@ -223,8 +223,11 @@ class Invoice:
         against = names[(self.terms or {}).get("baseline", -1)] if names else ""
         word = "saved" if saved >= 0.0 else "lost"
         lines.append(
-            f"{against} alone would have cost {_money(self.alone)}: {word} {_money(abs(saved))} ({100 * share:.1f} %); "
-            f"{_money(self.measured)} of it measured, {_money(self.estimated)} estimated"
+            f"{against} alone would have cost {_money(self.alone)}: {word} {_money(abs(saved))} ({100 * share:.1f} %)"
+        )
+        lines.append(
+            f"of that {_money(self.measured)} measured on {self.measured_requests:,} requests, "
+            f"{_money(self.estimated)} estimated"
         )
         if self.waiting:
             lines.append(f"waiting, not in the sums: {self.waited:,.0f} s, worth {_money(self.waiting)}")

@@ -449,6 +449,13 @@ class Learner:
         """What its upstream models have cost."""
         return cast(Invoice, self.observers["invoice"])
 
+    def money(self) -> tuple[float, float] | None:
+        """Return what was spent and saved, as its report says it; None without prices."""
+        if self.invoice.terms is not None:
+            return self.invoice.spent, self.invoice.saved
+        counts = self.live._counts
+        return (counts.spent, counts.alone - counts.spent) if hasattr(counts, "alone") else None
+
     def note(self, kind: str, body: dict[str, Any]) -> list[Event]:
         """Record what only the accounts count: a request without comparison ("serve"), "terms" or a "bill"."""
         self.outbox.append(kind, body)

@@ -23,9 +23,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from weakfeedback.journal import Event, JournalError, OwnedElsewhere, SqliteStore, Store, StoreUnavailable
+from weakfeedback.journal.recover import differences
 from weakfeedback.live.ledger import UnknownDecision
 from weakfeedback.live.report import plain
-from weakfeedback.serve.checking import differences
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.config import ConfigError
 from weakfeedback.serve.kinds import kind_of, same_output
