@@ -205,7 +205,6 @@ MESSAGES = {
     "serve/kinds.py": 2,
     "serve/learner.py": 1,
     "serve/recover.py": 1,
-    "serve/service.py": 1,
 }
 
 
