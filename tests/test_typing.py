@@ -16,7 +16,7 @@ from weakfeedback.settings.catalog import SETTINGS
 
 ROOT = Path(__file__).parents[1]
 PROTOCOLS = {
-    "cascade": typing.PairPolicy,
+    "cascade": typing.Policy,
     "contextual": typing.ContextualPolicy,
     "adaptive": typing.AdaptivePolicy,
     "routing": typing.RoutingPolicy,

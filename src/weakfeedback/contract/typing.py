@@ -32,22 +32,6 @@ class Policy(Protocol):
 
 
 @runtime_checkable
-class PairPolicy(Policy, Protocol):
-    """A policy for cascades that also accepts which pairs of arms differed; live cascades need it."""
-
-    def update_pairs(self, arm: int, differ: Any, rng: Rng) -> None:
-        """Learn from a matrix of bools: ``differ[i, j]`` for i < j <= arm."""
-
-
-@runtime_checkable
-class LabelPolicy(Policy, Protocol):
-    """A policy for cascades that may buy the truth."""
-
-    def wants_label(self, arm: int, outputs: Any, rng: Rng) -> bool:
-        """Return whether to buy the label of this round."""
-
-
-@runtime_checkable
 class ContextualPolicy(Protocol):
     """A policy for cascades with context (chapter 3)."""
 
