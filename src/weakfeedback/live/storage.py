@@ -210,7 +210,7 @@ def encode_fields(policy: Any) -> dict[str, Any]:
                     f"the fields {other} and {name} of {type(policy).__name__} share memory, which no file can tell: "
                     "copy one of them"
                 )
-    added: dict[str, Any] = getattr(policy, "before", {})
+    added: dict[str, Any] = getattr(type(policy), "before", {})
     encoded = {}
     for name, value in vars(policy).items():
         if name in added and added[name] == value:
