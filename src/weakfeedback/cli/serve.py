@@ -46,6 +46,10 @@ def serve(
         bool,
         typer.Option("--trust-log", help="Go on where a logged decision would fall otherwise now."),
     ] = False,
+    restored: Annotated[
+        bool,
+        typer.Option("--restored", help="The store was restored from a backup: go on with it, and skip ids."),
+    ] = False,
     patience: Annotated[
         int,
         typer.Option(metavar="SECONDS", min=1, help="How long a request may take to arrive, or to finish."),
@@ -79,7 +83,9 @@ def serve(
     settings = settings_of(config, store, host, port)
     from weakfeedback.serve.service import Options
 
-    options = Options(durability=settings.durability, compiled=not interpreted, trust_log=trust_log)
+    options = Options(
+        durability=settings.durability, compiled=not interpreted, trust_log=trust_log, restored=restored
+    )
     if demo:
         raise typer.Exit(run_demo(settings, options, log, store is not None))
     raise typer.Exit(run(settings, options, log, quiet, patience=patience))

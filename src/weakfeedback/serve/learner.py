@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
@@ -17,7 +18,7 @@ from weakfeedback._version import __version__
 from weakfeedback.journal import Event
 from weakfeedback.journal.events import ENDS, OPENS, Row, make_row
 from weakfeedback.live.base import Live
-from weakfeedback.live.ledger import PendingDecision
+from weakfeedback.live.ledger import GAP, PendingDecision
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.kinds import Kind, kind_of
 from weakfeedback.serve.models import (
@@ -413,6 +414,11 @@ class Learner:
                 break
             old.append(id)
         return old
+
+    def skip_ids(self) -> list[Event]:
+        """Leave a random gap: the store is a copy, and does not know which ids were given out since."""
+        self.live._skip_ids(1 + secrets.randbelow(GAP), 1)
+        return self._settle()
 
     def recost(self, given: dict[str, Any]) -> list[Event]:
         """Continue with new prices."""

@@ -69,6 +69,7 @@ class Options:
     clock: Clock = now
     tick: float = TICK
     standby: bool = False  # wait for a store that another process owns
+    restored: bool = False  # at the start, accept a store that has lost events, and skip ids
 
 
 class Service:
@@ -109,6 +110,10 @@ class Service:
         self._steps: set[asyncio.Task[Any]] = set()  # those in a thread, which cannot be cancelled
         self._unexpired: set[str] = set()  # learners whose decisions could not expire
         self._was_owner = False
+        self._identity = ""
+        self._acknowledged: dict[
+            int, tuple[str, int]
+        ] = {}  # the last event of each learner when the store was lost
         self._returning: asyncio.Task[Any] | None = None  # opens the store again
         self._leaving = threading.Event()  # stops the thread of a waiting standby
         self._then: list[Callable[[], Awaitable[Any]]] = []  # when the store is owned for the first time
@@ -169,6 +174,7 @@ class Service:
             try:
                 if self._leaving.is_set():
                     raise StoreUnavailable(0, "the service is stopping")
+                self._check_store(store)
                 found = recover_all(store, trust=trust, clock=clock)
                 return store, self._open(read_only=True), found
             except BaseException:
@@ -176,8 +182,8 @@ class Service:
                 raise
 
         store, self.reader, found = await asyncio.to_thread(opened)
-        again = self._again if self._was_owner else []
-        self.store, self._was_owner = store, True
+        again, restored = (self._again, False) if self._was_owner else ([], self.options.restored)
+        self.store, self._was_owner, self._identity = store, True, store.identity
         for words in found.warnings:
             log.warning(words)
         self.recovered, self._empty = found, found.empty
@@ -185,6 +191,8 @@ class Service:
         self.learners = {learner.name: learner for learner in found.learners}
         sync = DURABILITY[self.options.durability]
         self.committer = Committer(store, loop, sync=sync, failed=self._lost, watch=self._committed)
+        if restored or store.is_moved():
+            self._skip_ids(store, self.committer)
         before, self.state = self.state, "ready"
         then, self._then = self._then, []
         try:
@@ -195,6 +203,30 @@ class Service:
             if self.state == "ready":
                 self.state = before
             raise
+
+    def _check_store(self, store: Store) -> None:
+        """Refuse a store that is not the one that was owned, or holds less than was acknowledged."""
+        words = store.surprise()
+        if self._was_owner and store.identity != self._identity:
+            words = f"{store.place}: another store was put in its place while it was in use"
+        for id, (name, seq) in self._acknowledged.items():
+            last = store.last(id)[0]
+            if last < seq:
+                words = (
+                    f"{store.place}: learner {name} had {seq + 1} events, and has {last + 1}: an older copy was put in "
+                    "its place while it was in use"
+                )
+        if words is not None and (self._was_owner or not self.options.restored):
+            hint = "with serve --restored the service goes on with what is there, and skips ids"
+            raise JournalError(f"{words}; {hint}")
+
+    def _skip_ids(self, store: Store, committer: Committer) -> None:
+        """Go on with a copy: ids that were given out since it was made must not be given out again."""
+        log.warning("%s was moved or restored: the ids of its learners go on after a gap", store.place)
+        for learner in self.learners.values():
+            learner.skip_ids()
+            learner.submit(committer)
+        committer.run(store.accept)
 
     def _held(self) -> tuple[Store, Committer]:
         """Return the store and its committer, while this process owns the store."""
@@ -212,6 +244,7 @@ class Service:
             return
         log.error("a commit failed, and the store is read again: %s", error)
         self.state = "replaying"
+        self._acknowledged = {one.id: (one.name, one.committed) for one in self.learners.values()}
         self.learners = {}
         if self._returning is None or self._returning.done():
             self._returning = self._spawn(self._return())
