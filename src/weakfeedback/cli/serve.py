@@ -99,7 +99,7 @@ def run_demo(settings: Any, options: Any, log: str, keep: bool) -> int:
     from weakfeedback.serve.proxy.demo import MODELS as CHAT_MODELS
 
     clock = Clock()
-    options.clock, options.compiled = clock, False
+    options.clock, options.steady, options.compiled = clock, lambda: clock() / 1e6, False
     models = [
         f"{name} is right in {skill:.0%} for {price:g}" for name, skill, price in zip(MODELS, SKILLS, PRICES)
     ]

@@ -51,6 +51,8 @@ from weakfeedback.serve.recover import Recovered, recover, recover_all
 THREADS = 2  # for heavy steps
 YIELD = 16  # feedbacks of a batch between which other requests are served
 BACK_OFF = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between attempts to open the store again
+LAST = 253_402_300_799  # the last second that can be written, in the year 9999
+JUMP = 60.0  # seconds by which a clock has changed if it was not time that passed
 TICK = 1.0  # seconds between checks for expired decisions
 DURABILITY = {"full": True, "process": False}
 
@@ -67,6 +69,7 @@ class Options:
     compiled: bool = True
     trust_log: bool = False
     clock: Clock = now
+    steady: Callable[[], float] = time.monotonic  # seconds, of a clock that never jumps
     tick: float = TICK
     standby: bool = False  # wait for a store that another process owns
     restored: bool = False  # at the start, accept a store that has lost events, and skip ids
@@ -189,6 +192,14 @@ class Service:
         self.recovered, self._empty = found, found.empty
         self.metrics.replayed(found.events, time.perf_counter() - began, found.differences)
         self.learners = {learner.name: learner for learner in found.learners}
+        for learner in found.learners:
+            if learner.outbox.ahead > JUMP * 1e6:
+                log.warning(
+                    "the last event of learner %s lies %.0f seconds ahead of the clock: new events get its time until "
+                    "then, and decisions expire by the clock",
+                    learner.name,
+                    learner.outbox.ahead / 1e6,
+                )
         sync = DURABILITY[self.options.durability]
         self.committer = Committer(store, loop, sync=sync, failed=self._lost, watch=self._committed)
         if restored or store.is_moved():
@@ -312,15 +323,24 @@ class Service:
 
     async def _tick(self) -> None:
         """Expire decisions; check whether the store was lost while nothing was written."""
+        before = self._watch_clock()
         while True:
             await asyncio.sleep(self.options.tick)
             try:
+                before = self._watch_clock(before)
                 if self.state == "ready":
                     if self.store is not None and self.committer is not None:
                         self.committer.run(self.store.check_owner)
                     await self.expire()
             except Exception:  # whatever it was, the next time may be better
                 log.exception("decisions could not expire")
+
+    def _watch_clock(self, before: float | None = None) -> float:
+        """Return the difference of the clock to a steady one; warn if it has changed."""
+        ahead = self.options.clock() / 1e6 - self.options.steady()
+        if before is not None and abs(ahead - before) > JUMP:
+            log.warning("the clock has jumped by %+.0f seconds", ahead - before)
+        return ahead
 
     async def expire(self) -> int:
         """Expire decisions that have waited too long; return their number. A learner that fails stops no other."""
@@ -338,9 +358,9 @@ class Service:
         return count
 
     async def _expire(self, learner: Learner) -> int:
-        before, count = self.options.clock() - int(learner.config.pending_ttl * 1e6), 0
-        while (old := learner.older(before, BATCH_LIMIT)) > 0:
-            events = await self._step(learner, learner.expire, before, BATCH_LIMIT, units=old)
+        count = 0
+        while (old := learner.older(BATCH_LIMIT)) > 0:
+            events = await self._step(learner, learner.expire, BATCH_LIMIT, units=old)
             count += len(events)
             if not events:
                 break
@@ -791,7 +811,7 @@ class Service:
 
     def _decision(self, learner: Learner, event: Event) -> dict[str, Any]:
         waits = learner.kind.waits(event.body)
-        expires = moment(event.at + int(learner.config.pending_ttl * 1e6)) if waits else None
+        expires = moment(learner.expires(event)) if waits else None
         return {
             "id": event.decision,
             **learner.kind.answer(event.body),
@@ -1059,7 +1079,7 @@ class Service:
             "status": "pending" if waits else "alone",
             "decided": moment(made.at),
             "ended": None,
-            "expires": moment(made.at + int(learner.config.pending_ttl * 1e6)) if waits else None,
+            "expires": moment(learner.expires(made)) if waits else None,
             **learner.kind.answer(made.body),
         }
         told.pop("name", None)
@@ -1286,7 +1306,7 @@ class Service:
 
 def moment(at: int) -> str:
     """Return a time, microseconds since 1970, in the format of RFC 3339."""
-    return _second(at // 1_000_000)
+    return _second(min(at // 1_000_000, LAST))
 
 
 @functools.lru_cache(1024)
