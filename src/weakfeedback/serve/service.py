@@ -606,9 +606,15 @@ class Service:
             ) from None
 
     async def _shown(self, learner: Learner, told: Told) -> Told:
-        """Return what was read from memory once all of it is stored."""
+        """Return what was read from memory once all of it is stored, and if the store is still owned.
+
+        A process that slept may have lost its store to a standby meanwhile, which knows more.
+        """
         await self._step_ended(learner)
         future = self._commit(learner)
+        if future is None and self.options.standby:
+            store, committer = self._held()
+            future = committer.run(store.check_owner)
         if future is not None:
             await self._wait(future)
         return told
