@@ -289,8 +289,8 @@ class SqliteStore(SqlStore):
         empty = not _check_schema(self.path, database)
         if empty and (read_only or not create):
             raise JournalError(f"{self.path} is empty: it holds no store")
-        mark = "" if self._owner is None else self._owner.mark
-        if empty and mark != CREATING and (mark or self.path.stat().st_size > 0):
+        mark, known = ("", "") if self._owner is None else (self._owner.mark, self._owner.previous)
+        if empty and mark != CREATING and (mark or (known and self.path.stat().st_size > 0)):
             name = self.path.name
             raise JournalError(
                 f"{self.path} holds no tables: its log {name}-wal is missing, or it was put there. It is not a new "
