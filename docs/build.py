@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-NUMBERS = re.compile(r"^```\{numbers\} (.+)$", re.MULTILINE)
+NUMBERS = re.compile(r"^```\{(?:numbers|curves)\} (.+)$", re.MULTILINE)
 
 
 def main(arguments=None):

@@ -112,12 +112,42 @@ def test_a_late_import_and_one_for_types_make_a_cycle(tmp_path):
     assert cycle(graph(tmp_path, "house")) == ["a", "b", "c", "a"]
 
 
-def test_chapters_load_when_asked_for():
-    code = (
-        "import sys; from weakfeedback.cli.app import app; "
-        "app(['list'], standalone_mode=False); "
-        "sys.exit(any(name.startswith('weakfeedback.thesis') for name in sys.modules))"
-    )
+def loaded(code):
+    """What a second Python prints, and the modules that it has imported at the end."""
+    code += "\nimport sys\nprint('--', *sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "USS-TS" in done.stdout
+    said, _, modules = done.stdout.rpartition("--")
+    return said, set(modules.split())
+
+
+def within(modules, *rooms):
+    """Those of the modules that lie in some rooms."""
+    return sorted(
+        name for name in modules for room in rooms if f"{name}.".startswith(f"weakfeedback.{room}.")
+    )
+
+
+def test_a_cascade_loads_no_other_setting_and_no_database():
+    _, modules = loaded("from weakfeedback import Cascade")
+    others = [setting for setting in SETTINGS if setting != "cascade"]
+    assert within(modules, *others, "experiments", "thesis", "serve", "report") == []
+    assert {"sqlite3", "pandas", "numba", "scipy", "matplotlib"} & modules == set()
+    assert within(modules, "cascade.policies") == []
+
+
+COMMAND = "from weakfeedback.cli.app import app\napp({}, standalone_mode=False)"
+
+
+def test_chapters_load_when_asked_for():
+    said, modules = loaded(COMMAND.format(["list"]))
+    assert "USS-TS" in said
+    assert within(modules, "thesis", "serve", "live", "reproduce") == []
+
+
+def test_a_reproduction_loads_its_chapter_alone():
+    said, modules = loaded(COMMAND.format(["reproduce", "--only", "ch3-synthetic-*", "--list"]))
+    assert "ch3-synthetic-1" in said
+    assert within(modules, "thesis.chapter3")
+    assert within(modules, "thesis.chapter2", "thesis.chapter4", "thesis.chapter5", "thesis.beyond") == []
+    assert within(modules, "serve", "live", "apps", "checks") == []

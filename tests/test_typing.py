@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import weakfeedback
+from weakfeedback import journal, live
 from weakfeedback.apps import radio
 from weakfeedback.contract import typing
 from weakfeedback.settings.catalog import SETTINGS
@@ -50,7 +51,7 @@ def test_problems_keep_theirs(setting):
         assert hasattr(problem, name)
 
 
-@pytest.mark.parametrize("package", [weakfeedback, radio])
+@pytest.mark.parametrize("package", [weakfeedback, radio, live, journal])
 def test_the_names_for_type_checkers_are_those_there_are(package):
     text = Path(package.__file__).read_text()
     known = re.findall(r"^    from ([\w.]+) import (\w+) as \2$", text, re.MULTILINE)

@@ -1,11 +1,12 @@
-"""The directive ``numbers``: a table of stored results, read when the site is built.
+"""The directives ``numbers`` and ``curves``: stored results as a table or a figure, read when the site is built.
 
     ```{numbers} ch2-compare-*
     :policies: USS-TS, USS-UCB
     ```
 
 takes experiments by id or pattern and shows the mean of a measure in the last round, with its 95 % interval, by
-experiment and policy. Results come from the folder that ``weakfeedback reproduce --out`` writes (the setting
+experiment and policy. ``curves`` draws one experiment, with the limit of regret as a dashed line where the problem
+has one. Results come from the folder that ``weakfeedback reproduce --out`` writes (the setting
 ``results_folder``). If they are absent the build fails with one line that says how to make them; without a folder,
 as for a page built alone, a line replaces them.
 """
@@ -20,12 +21,15 @@ from docutils.parsers.rst import directives
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
+from weakfeedback.figures import curve_figure
+from weakfeedback.report.pictures import draw
 from weakfeedback.reproduce.registry import experiments, pattern
 from weakfeedback.reproduce.stored import Manifest, NotAReproduction, StoredResults, rows_of
 
 MAKE = "make them with `make docs`, or with `weakfeedback reproduce --quick --out {}`"
 
 
+POINTS = 100  # of a curve
 SHARES = ("optimal", "really_equivalent")  # a Student interval may leave [0, 1]; the truth cannot
 
 
@@ -115,6 +119,26 @@ class Numbers(SphinxDirective):
         return paragraph
 
 
+class Curves(Numbers):
+    """A figure of the mean of a measure over rounds, drawn as in the pages of a reproduction."""
+
+    def table(self, shown, labels, measure):
+        (experiment, results), *others = shown
+        if others:
+            raise ExtensionError(
+                f"{self.env.docname}: curves draws one experiment, {self.arguments[0]} are more"
+            )
+        if results is None:
+            return nodes.paragraph(text=f"({experiment.id}: no data.)")
+        _, svg = draw(curve_figure(results, measure, POINTS))
+        text = svg.decode()
+        picture = text[text.index("<svg") :]  # without the head of a file: it stands inside a page
+        alt = f"{measure} over rounds on {self.name_of(experiment, results)}"
+        return nodes.raw(
+            "", f'<div class="curves" role="img" aria-label="{alt}">{picture}</div>', format="html"
+        )
+
+
 def cells(results, labels, measure):
     """Return one cell per policy."""
     if results is None:
@@ -192,5 +216,6 @@ def setup(app):
     """Make the directive known to Sphinx."""
     app.add_config_value("results_folder", "", "env", (str,))
     app.add_directive("numbers", Numbers)
+    app.add_directive("curves", Curves)
     app.connect("builder-inited", check_early)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

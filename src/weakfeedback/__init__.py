@@ -4,9 +4,10 @@ The names below are the public surface; they are imported when first used, so th
 ``import weakfeedback`` is fast and compiles nothing.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from weakfeedback._version import __version__
+from weakfeedback.lazy import importing
 
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results as Results
@@ -51,14 +52,7 @@ _HOMES = {
 }
 
 __all__ = ["__version__", *_HOMES]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        import importlib
-
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'weakfeedback' has no attribute {name!r}")
+__getattr__ = importing(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

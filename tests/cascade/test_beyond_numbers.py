@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from weakfeedback import simulate
-from weakfeedback.cascade import QUss, UssTs, UssTsDrift, UssTsJoint, instances
+from weakfeedback.cascade import QUss, UssTs, UssTsDrift, UssWd, instances
 
 
 def regrets(name, policies, replications, horizon=10_000, seed=11):
@@ -41,7 +41,7 @@ def test_drift_costs_in_a_world_that_does_not_change():
 def test_the_joint_policy_on_the_channels():
     """Equal where little is to be won: the paired difference is within 4 standard errors of at most 3."""
     for name in ("bsc-1", "bsc-2", "bsc-3"):
-        found = regrets(name, {"USS-TS": UssTs, "joint": UssTsJoint}, replications=40)
+        found = regrets(name, {"USS-TS": UssTs, "joint": lambda c: UssWd(c, redraws=1)}, replications=40)
         more = found["joint"] - found["USS-TS"]
         assert more.mean() <= 3.0 + 4 * more.std(ddof=1) / np.sqrt(len(more)), name
 
@@ -52,7 +52,7 @@ def test_the_joint_policy_on_the_channels():
 )
 @pytest.mark.usefixtures("medical_data")
 def test_the_joint_policy_on_medical_data(name, plain, joint):
-    found = regrets(name, {"USS-TS": UssTs, "joint": UssTsJoint}, replications=200)
+    found = regrets(name, {"USS-TS": UssTs, "joint": lambda c: UssWd(c, redraws=1)}, replications=200)
     assert agrees(found["USS-TS"], plain)
     assert agrees(found["joint"], joint)
     more = found["joint"] - found["USS-TS"]

@@ -176,7 +176,7 @@ def test_folders_that_cannot_be_reported(places, done, call):
     "error", [PermissionError(13, "Permission denied"), OSError(28, "No space left on device")]
 )
 @pytest.mark.parametrize(
-    "place", ["engine.store", "engine.results", "reproduce.kept", "reproduce.findings", "report.pictures"]
+    "place", ["engine.store", "engine.results", "reproduce.stored", "reproduce.findings", "report.pictures"]
 )
 def test_a_full_or_forbidden_disk_is_one_line_wherever_it_is_met(error, place, folder, call, monkeypatch):
     def refuse(path, *_):

@@ -94,7 +94,7 @@ TYPED = {
     "rep": ["reproduce", "report"],
     "de": ["demo"],
     "list in": ["instances"],
-    "list policies USS-TS-": ["USS-TS-joint", "USS-TS-drift"],
+    "list policies USS-TS-": ["USS-TS-drift"],
     "list instances bsc-1": ["bsc-1"],
     "list experiments ch2-lower-": ["ch2-lower-bsc-2", "ch2-lower-bsc-4"],
     "radio --policy dlc": ["dlc", "dlc-lix"],

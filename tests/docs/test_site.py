@@ -83,8 +83,8 @@ def test_every_policy_of_the_catalogue_has_a_page(tmp_path, monkeypatch):
 
 
 BEYOND = (
-    *("uss-ts-joint", "uss-ts-drift", "q-uss", "uss-pd-ts", "uss-a", "uss-next"),
-    *("csb-ts", "csb-ts-same", "dlc-lix-early", "claims"),
+    *("uss-wd", "uss-ts-drift", "q-uss", "uss-pd-ts", "uss-a", "uss-next"),
+    *("csb-ts", "csb-ts-same", "dlc-lix-early", "claims", "match", "selfish"),
 )
 
 

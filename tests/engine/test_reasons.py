@@ -370,6 +370,8 @@ def fits(expected, said, line):
     return any(re.search(pattern, said) for pattern in patterns)
 
 
+# Numba makes a function of a generator's code, of which Python 3.13 warns
+@pytest.mark.filterwarnings("ignore:Assigning a code object:DeprecationWarning")
 @pytest.mark.parametrize(("cls", "expected"), CASES.items(), ids=[cls.__name__ for cls in CASES])
 def test_one_line_names_the_construct_the_method_and_the_line(cls, expected):
     with pytest.raises(CannotLower) as caught:

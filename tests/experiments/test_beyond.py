@@ -46,14 +46,14 @@ def outcome(**final):
     ("regret", "spread", "word"), [(50.0, 5.0, "wins"), (150.0, 5.0, "loses"), (99.0, 30.0, "ties")]
 )
 def test_a_difference_that_a_paired_test_can_tell_wins_or_loses(regret, spread, word):
-    row = outcome(USS_TS=(100.0, spread), USS_TS_joint=(regret, spread))
+    row = outcome(USS_TS=(100.0, spread), USS_WD=(regret, spread))
     assert row["The new one"] == word
     assert row["Ratio"] == pytest.approx(regret / 100.0, rel=0.2)
     assert (row["p"] == "< 0.0001") == (word != "ties")
 
 
 def test_the_rival_is_the_best_of_the_thesis_and_never_a_floor():
-    row = outcome(USS_TS=(100.0, 1.0), USS_UCB=(80.0, 1.0), USS_TS_joint=(90.0, 1.0))
+    row = outcome(USS_TS=(100.0, 1.0), USS_UCB=(80.0, 1.0), USS_WD=(90.0, 1.0))
     assert row["Thesis's best"] == "USS-UCB"
     assert row["The new one"] == "loses"
     known = made_up(
@@ -68,10 +68,10 @@ def test_the_rival_is_the_best_of_the_thesis_and_never_a_floor():
 
 
 def test_no_regret_at_all_is_a_ratio_of_one():
-    nothing = made_up({"USS-TS": np.zeros((5, MARKS)), "USS-TS-joint": np.zeros((5, MARKS))})
+    nothing = made_up({"USS-TS": np.zeros((5, MARKS)), "USS-WD": np.zeros((5, MARKS))})
     (one,) = beyond_tables.comparisons({"x": nothing}, ["x"])
     assert one.ratio == 1.0
-    something = made_up({"USS-TS": np.zeros((5, MARKS)), "USS-TS-joint": np.ones((5, MARKS))})
+    something = made_up({"USS-TS": np.zeros((5, MARKS)), "USS-WD": np.ones((5, MARKS))})
     (one,) = beyond_tables.comparisons({"x": something}, ["x"])
     assert one.ratio == math.inf
 
@@ -80,11 +80,11 @@ def test_the_tally_counts_by_policy_and_takes_the_geometric_mean():
     table = next(table for table in beyond.TABLES if table.id == "beyond-table-tally")
     names = ["beyond-cascade-bsc-1", "beyond-cascade-bsc-2"]
     run = {
-        names[0]: results(USS_TS=(100.0, 0.1), USS_TS_joint=(50.0, 0.1)),
-        names[1]: results(USS_TS=(100.0, 0.1), USS_TS_joint=(200.0, 0.1)),
+        names[0]: results(USS_TS=(100.0, 0.1), USS_WD=(50.0, 0.1)),
+        names[1]: results(USS_TS=(100.0, 0.1), USS_WD=(200.0, 0.1)),
     }
     (row,) = table.rows(run)
-    assert row[:6] == ["USS-TS-joint, cascade", 2, 1, 0, 1, 0.5]
+    assert row[:6] == ["USS-WD, cascade", 2, 1, 0, 1, 0.5]
     assert row[6] == pytest.approx(1.0, rel=1e-2)
     assert row[7:] == pytest.approx([2.0, 100.0], rel=1e-2)
     assert len(row) == len(table.columns)
@@ -93,8 +93,8 @@ def test_the_tally_counts_by_policy_and_takes_the_geometric_mean():
 def test_a_ratio_to_almost_nothing_is_left_out_and_its_excess_is_not():
     table = next(table for table in beyond.TABLES if table.id == "beyond-table-tally")
     run = {
-        "beyond-cascade-bsc-1": results(USS_TS=(100.0, 0.1), USS_TS_joint=(50.0, 0.1)),
-        "beyond-cascade-bsc-4": results(USS_TS=(0.0, 0.0), USS_TS_joint=(7.0, 0.1)),
+        "beyond-cascade-bsc-1": results(USS_TS=(100.0, 0.1), USS_WD=(50.0, 0.1)),
+        "beyond-cascade-bsc-4": results(USS_TS=(0.0, 0.0), USS_WD=(7.0, 0.1)),
     }
     (row,) = table.rows(run)
     assert row[6:] == pytest.approx([0.5, 0.5, 7.0], rel=2e-2)
@@ -103,9 +103,7 @@ def test_a_ratio_to_almost_nothing_is_left_out_and_its_excess_is_not():
 def test_many_comparisons_are_corrected():
     rng = np.random.default_rng(8)
     same = {
-        f"x{k}": made_up(
-            {p: rng.normal(100, 10, (20, 1)) * np.ones(MARKS) for p in ("USS-TS", "USS-TS-joint")}
-        )
+        f"x{k}": made_up({p: rng.normal(100, 10, (20, 1)) * np.ones(MARKS) for p in ("USS-TS", "USS-WD")})
         for k in range(60)
     }
     alone = [beyond_tables.comparisons({name: run}, [name])[0].outcome for name, run in same.items()]
@@ -116,9 +114,7 @@ def test_many_comparisons_are_corrected():
 def test_every_new_policy_meets_every_instance_of_its_setting():
     for name in cascades.names():
         if name != "heart-5-as-printed":
-            assert {"USS-TS-joint", "USS-TS-drift", *Q_USS} <= set(
-                INSTANCES[f"beyond-cascade-{name}"].policies
-            )
+            assert {"USS-WD", "USS-TS-drift", *Q_USS} <= set(INSTANCES[f"beyond-cascade-{name}"].policies)
     for name in allocations.names():
         experiment = INSTANCES[f"beyond-allocation-{name.lower()}"]
         assert "CSB-TS" in experiment.policies
@@ -136,7 +132,7 @@ def test_every_new_policy_meets_every_instance_of_its_setting():
     assert set(NEW) <= seen
     catalogued = {name for names in POLICIES.values() for name in names}
     assert {
-        "USS-TS-joint",
+        "USS-WD",
         "USS-TS-drift",
         "Q-USS",
         "USS-PD-TS",

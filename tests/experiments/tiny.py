@@ -100,13 +100,13 @@ def installed(monkeypatch):
     module = types.ModuleType("weakfeedback.thesis.chapter9")
     vars(module).update(vars(chapter))
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(registry, "CHAPTERS", ("chapter9",))
+    monkeypatch.setattr(registry, "CHAPTERS", {"chapter9": ("ch9", "chapter9", "9")})
     monkeypatch.delenv("WEAKFEEDBACK_DATA", raising=False)
-    registry.chapters.cache_clear()
+    registry.chapter.cache_clear()
     try:
         yield chapter
     finally:
-        registry.chapters.cache_clear()
+        registry.chapter.cache_clear()
 
 
 @pytest.fixture

@@ -254,7 +254,7 @@ def slots(thing, rng):
 def player(policy, **options):
     return Game(
         lambda compiled: Player(4, policy, seed=7, compiled=compiled, **options),
-        lambda path, compiled: Player.load(path, compiled=compiled),
+        lambda path, compiled: Player.load(path, compiled=compiled, missed=0),
         {
             "choose": lambda thing, rng: told(thing.choose),
             "observe": observe,
@@ -270,7 +270,7 @@ GAMES = {
     "USS-TS": cascade("USS-TS"),
     "USS-UCB": cascade("USS-UCB"),
     "Hanawal": cascade("Hanawal"),
-    "USS-TS-joint": cascade("USS-TS-joint"),
+    "USS-WD": cascade("USS-WD"),
     "USS-TS-drift": cascade("USS-TS-drift"),
     "Q-USS": cascade("Q-USS"),
     "Random": cascade("Random"),
@@ -286,5 +286,5 @@ GAMES = {
     "Musical-Chairs": player("Musical-Chairs", learning_rounds=100),
 }
 # which take long to compile, or differ from others in nothing that a live object notices
-SLOW = ("USS-PD-TS", "USS-PD-lambdaI", "Hanawal", "USS-TS-drift", "USS-TS-joint")
+SLOW = ("USS-PD-TS", "USS-PD-lambdaI", "Hanawal", "USS-TS-drift", "USS-WD")
 SLOW += ("CSB-TS", "CSB-MK", "NUM-SK", "Musical-Chairs", "SIC-MMAB")

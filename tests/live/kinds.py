@@ -125,12 +125,12 @@ KINDS = {
         lambda path, **options: Allocator.open(path, 4, 1.0, "CSB-SU", seed=1, **options),
     ),
     "Player": Kind(
-        lambda: Player(4, epsilon=0.3, seed=1),
+        lambda: Player(4, "DLC-LIX", epsilon=0.3, seed=1),
         Player.load,
         lambda player: (player.slot, player.choose()),
         _heard,
         _observe,
-        lambda path, **options: Player.open(path, 4, epsilon=0.3, seed=1, **options),
+        lambda path, **options: Player.open(path, 4, "DLC-LIX", epsilon=0.3, seed=1, **options),
     ),
 }
 BY_ID = [name for name in KINDS if name != "Player"]  # a player goes slot by slot

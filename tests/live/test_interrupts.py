@@ -312,10 +312,14 @@ CASES |= {
         for policy, options in (("CSB-SU", {}), ("CSB-TS", {}), ("CSB-DU", {"gamma": 0.05}))
     },
     "DLC-LIX": Case(
-        lambda: Player(4, epsilon=0.3, seed=1), Player.from_state, "choose", player_begins, player_goes_on
+        lambda: Player(4, "DLC-LIX", epsilon=0.3, seed=1),
+        Player.from_state,
+        "choose",
+        player_begins,
+        player_goes_on,
     ),
     "DLC-LIX, waiting": Case(
-        lambda: Player(4, epsilon=0.3, seed=1),
+        lambda: Player(4, "DLC-LIX", epsilon=0.3, seed=1),
         Player.from_state,
         "observe,cancel",
         player_waits,

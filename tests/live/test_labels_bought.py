@@ -343,7 +343,7 @@ def test_nobody_to_ask():
 
 def joint(**changes):
     return Cascade(
-        STAGES, **{"stage_costs": [1, 1, 1], "error_cost": 50, "policy": "USS-TS-joint", "seed": 0, **changes}
+        STAGES, **{"stage_costs": [1, 1, 1], "error_cost": 50, "policy": "USS-WD", "seed": 0, **changes}
     )
 
 
@@ -354,7 +354,7 @@ def test_three_labels_are_too_many_for_the_joint_policy():
         cascade.feedback(decision.id, ["ash", "oak"][: decision.arm + 1])
         decision = cascade.decide()
     before = snapshot(cascade)
-    message = "outputs must take at most two values in a round for USS-TS-joint, got ['ash', 'oak', 'fir']"
+    message = "outputs must take at most two values in a round for USS-WD, got ['ash', 'oak', 'fir']"
     with pytest.raises(ValueError, match=re.escape(message)):
         cascade.feedback(decision.id, ["ash", "oak", "fir"])
     with pytest.raises(ValueError, match="at most two values"):

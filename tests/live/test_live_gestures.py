@@ -41,7 +41,7 @@ def distance(a, b):
 # -- comparisons made elsewhere
 
 
-@pytest.mark.parametrize("policy", ["USS-TS", "USS-UCB", "USS-TS-joint"])
+@pytest.mark.parametrize("policy", ["USS-TS", "USS-UCB", "USS-WD"])
 def test_pairs_teach_what_outputs_teach(policy):
     by_outputs, by_pairs = (Cascade(3, **COSTS, policy=policy, seed=1) for _ in range(2))
     for row in ROWS:
@@ -172,7 +172,7 @@ def test_wrong_distances_are_named_and_change_nothing(given, message):
 
 
 def test_three_labels_are_too_many_for_the_joint_policy():
-    cascade = Cascade(3, [0, 0, 0], policy="USS-TS-joint", seed=0)
+    cascade = Cascade(3, [0, 0, 0], policy="USS-WD", seed=0)
     while (decision := cascade.decide()).arm < 2:
         cascade.cancel(decision.id)
     with pytest.raises(ValueError, match="at most two values"):
@@ -246,7 +246,7 @@ def test_a_wrong_number_of_answers_to_remember_is_named(remember):
 
 # -- new prices
 
-RECOSTABLE = ["USS-TS", "USS-UCB", "USS-TS-drift", "USS-TS-joint"]
+RECOSTABLE = ["USS-TS", "USS-UCB", "USS-TS-drift", "USS-WD"]
 NEW = [2.0, 2.5, 15.0], 25.0
 
 
@@ -402,7 +402,7 @@ def test_an_audit_of_outputs_is_the_audit_of_the_samples(combine):
 def reports():
     cascade = Cascade(3, **COSTS, seed=0)
     contextual = ContextualCascade(3, **COSTS, seed=0, forced=5)
-    allocator, player = Allocator(4, 1.0, seed=0), Player(4, epsilon=0.3, seed=0)
+    allocator, player = Allocator(4, 1.0, seed=0), Player(4, "DLC-LIX", epsilon=0.3, seed=0)
     yield from (cascade, contextual, allocator, player)
     for n in range(20):
         for decision, thing in ((cascade.decide(), cascade), (contextual.decide([0.01 * n]), contextual)):

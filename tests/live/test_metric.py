@@ -124,7 +124,7 @@ def test_a_warm_start_tosses_them_row_by_row():
     [
         ({"metric": 0.1}, "metric must be a callable or None, got 0.1"),
         ({"compare": lambda a, b: a == b}, "metric must not be given together with compare"),
-        ({"policy": "USS-TS-joint"}, "metric must not be given with USS-TS-joint, which is for labels"),
+        ({"policy": "USS-WD"}, "metric must not be given with USS-WD, which is for labels"),
         ({"policy": "Q-USS", "label_price": 1}, "metric must not be given with Q-USS, which is for labels"),
     ],
 )

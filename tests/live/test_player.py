@@ -113,7 +113,7 @@ def test_players_choose_slot_by_slot_as_in_a_simulation(name, options, players):
 
 
 def test_players_end_on_the_best_arms_each_on_her_own():
-    players = [Player(5, seed=n, **FAST) for n in range(3)]
+    players = [Player(5, "DLC-LIX", seed=n, **FAST) for n in range(3)]
     rng = np.random.default_rng(0)
     while not all(player.settled for player in players):
         meet(players, (rng.random(5) < MEANS).astype(float))
@@ -128,7 +128,7 @@ def test_players_end_on_the_best_arms_each_on_her_own():
 
 
 def test_live_players_have_the_alarm_on_and_defaults_that_fit():
-    player = Player(4)
+    player = Player(4, "DLC-LIX")
     assert isinstance(player.policy, DlcLix)
     assert (player.policy.alarm, player.policy.epsilon, player.policy.delta) == (True, 0.05, 0.05)
     assert Player(4, "dlc", alarm=False).policy.alarm is False
@@ -148,7 +148,7 @@ def test_players_without_a_seed_are_not_alike():
 
 def test_the_alarm_repairs_a_failed_orthogonalisation():
     """Two players of equal seeds collide in all slots of the orthogonalisation; then their draws part."""
-    players = [Player(3, seed=0, epsilon=0.4, delta=0.5, seating_rounds=2) for _ in range(2)]
+    players = [Player(3, "DLC-LIX", seed=0, epsilon=0.4, delta=0.5, seating_rounds=2) for _ in range(2)]
     for _ in range(2):
         meet(players, [1.0] * 3)
     assert [player.report().failed for player in players] == [True, True]
@@ -166,7 +166,7 @@ def test_the_alarm_repairs_a_failed_orthogonalisation():
 
 
 def test_choosing_again_gives_the_same_arm_and_draws_nothing():
-    player, twin = (Player(9, seed=4, **FAST) for _ in range(2))
+    player, twin = (Player(9, "DLC-LIX", seed=4, **FAST) for _ in range(2))
     for _ in range(20):
         assert len({player.choose() for _ in range(5)}) == 1
         assert player.choose() == twin.choose()
@@ -176,7 +176,7 @@ def test_choosing_again_gives_the_same_arm_and_draws_nothing():
 
 
 def test_observing_twice_or_for_another_slot_changes_nothing():
-    player = Player(5, seed=0, **FAST)
+    player = Player(5, "DLC-LIX", seed=0, **FAST)
     before = snapshot(player)
     with pytest.raises(WrongSlot, match="call choose"):
         player.observe(0.5, False)
@@ -217,7 +217,7 @@ def test_observing_twice_or_for_another_slot_changes_nothing():
     ],
 )
 def test_what_cannot_be_observed_changes_nothing(reward, collided, slot, message):
-    player = Player(5, seed=0, **FAST)
+    player = Player(5, "DLC-LIX", seed=0, **FAST)
     player.choose()
     before = snapshot(player)
     with pytest.raises(ValueError, match=message):
@@ -232,7 +232,7 @@ ANYTHING = st.one_of(st.none(), st.floats(), st.integers(-2, 3), st.booleans(), 
 @settings(max_examples=100, deadline=None)
 @given(reward=ANYTHING, collided=ANYTHING, slot=ANYTHING)
 def test_observations_are_learned_or_refused_and_refused_change_nothing(reward, collided, slot):
-    player = Player(5, seed=0, **FAST)
+    player = Player(5, "DLC-LIX", seed=0, **FAST)
     player.choose()
     player.observe(0.0, True)
     player.choose()
@@ -258,7 +258,7 @@ def test_nothing_can_happen_while_she_idles():
 
 
 def test_a_slot_that_did_not_take_place_is_cancelled():
-    player = Player(5, seed=0, **FAST)
+    player = Player(5, "DLC-LIX", seed=0, **FAST)
     player.choose()
     (id,) = player.pending
     player.cancel(id)
@@ -269,7 +269,7 @@ def test_a_slot_that_did_not_take_place_is_cancelled():
 
 
 def test_eight_threads_observe_each_slot_once():
-    player = Player(5, seed=0, **FAST)
+    player = Player(5, "DLC-LIX", seed=0, **FAST)
     learned = []
 
     def work(_):
@@ -293,11 +293,11 @@ def test_eight_threads_observe_each_slot_once():
         ({"arms": 1}, "arms must be"),
         ({"arms": None}, "arms must be"),
         ({"arms": 5, "policy": "DLC-LIXX"}, "did you mean DLC-LIX"),
-        ({"arms": 5, "delta": 0.9}, "delta must be"),
-        ({"arms": 5, "epsilon": -1}, "epsilon must be"),
+        ({"arms": 5, "policy": "DLC-LIX", "delta": 0.9}, "delta must be"),
+        ({"arms": 5, "policy": "DLC-LIX", "epsilon": -1}, "epsilon must be"),
         ({"arms": 5, "policy": "Musical-Chairs"}, "needs the option learning_rounds"),
         ({"arms": 5, "policy": "SIC-MMAB", "horizon": 9, "epsilon": 0.1}, "epsilon is not an option"),
-        ({"arms": 5, "alarm": 1}, "alarm must be"),
+        ({"arms": 5, "policy": "DLC-LIX", "alarm": 1}, "alarm must be"),
         ({"arms": 5, "policy": Dlc(4, 0.1, 0.1)}, "policy must be made for 5 arms, got one for 4"),
         ({"arms": 5, "policy": object()}, "policy must be a name or a policy object"),
         ({"arms": 5, "policy": Dlc(5, 0.1, 0.1), "delta": 0.1}, "options go with the name"),

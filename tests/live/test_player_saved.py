@@ -43,7 +43,7 @@ def test_players_given_as_objects_are_given_again(tmp_path):
 
 def test_forged_files_are_refused(tmp_path):
     path = tmp_path / "p.json"
-    player = Player(5, seed=0, **FAST)
+    player = Player(5, "DLC-LIX", seed=0, **FAST)
     for _ in range(10):
         player.choose()
         player.observe(0.25, False)

@@ -220,7 +220,7 @@ def test_judges_and_embeddings_are_paid_and_in_the_accounts():
         assert differ == []
         assert far is None
         assert spending.more > 2e-4
-        assert here.proxy.account("support")["comparing"] == spending.more
+        assert here.decider.invoice("support").judge == spending.more
         here.fake.always["judge"] = "500"
         ask(here.url)
         here.drain()

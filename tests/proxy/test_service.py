@@ -162,7 +162,8 @@ def test_a_client_that_leaves_cancels_the_decision_with_its_cost(tmp_path, warm)
             if warm:
                 await chat.service.warm_start("support", WarmStartRequest(outputs=[["a"] * 3] * 300))
             await chat.post(body_of(), leave=0.2)
-            (*_, decided, ended) = await chat.service.events("support", -1, 1000)
+            events = await chat.service.events("support", -1, 1000)
+            (*_, decided, ended) = [event for event in events if event.kind != "bill"]
             assert decided.kind == "decide"
             assert (len(decided.body["call"]) == 1) == warm
             assert (ended.kind, ended.decision) == ("cancel", decided.decision)
@@ -191,6 +192,7 @@ def test_a_client_that_leaves_while_it_is_decided_leaves_nothing_open(tmp_path, 
             monkeypatch.setattr(made, name, slowly)
             await chat.post(body_of(), leave=0.1)
             events = await chat.service.events("support", 0, 1000)
+            events = [event for event in events if event.kind not in ("terms", "bill")]
             assert [event.kind for event in events][1:] == ["cancel"]
             assert events[-1].body["reason"] == "the client left"
             assert (await chat.service.report("support"))["pending"] == 0
@@ -308,7 +310,7 @@ def test_what_another_owner_left_open_is_cancelled_when_the_store_comes_back(tmp
         async with chatting(path, table, Patient(models), wrap=wrap) as chat:
             request = asyncio.ensure_future(chat.post(body_of()))
             own = chat.service.learners["support"]
-            while own.committed < 1:
+            while own.committed < 2:
                 await asyncio.sleep(0.01)
             chat.service._lost(OSError("somebody else has taken over"))
             while len(opened) < 2 or chat.service.state != "ready":
@@ -459,9 +461,6 @@ def test_minutes_hear_of_calls():
         "errors_1": 1.0,
         "streams_1": 1.0,
         "first_1": 0.5,
-        "tokens_in": 3.0,
-        "tokens_cached": 1.0,
-        "tokens_out": 2.0,
     }
 
 

@@ -1,5 +1,6 @@
 """The proxy's part of the configuration: every mistake is one line, and no key stands in the file."""
 
+import json
 import tomllib
 from copy import deepcopy
 
@@ -193,3 +194,71 @@ def test_a_key_must_be_in_the_environment(monkeypatch, key):
         monkeypatch.setenv("CLOUD_API_KEY", key)
     with pytest.raises(ValueError, match="the environment variable CLOUD_API_KEY must hold the key"):
         Upstream(settings)
+
+
+TABLE = {
+    "sample_spec": {"input_cost_per_token": "what a token costs", "mode": "one of: chat, embedding"},
+    "small-7b": {"input_cost_per_token": 1.5e-07, "output_cost_per_token": 6e-07, "mode": "chat"},
+    "cloud/medium-2": {
+        "input_cost_per_token": 2.5e-06,
+        "output_cost_per_token": 1e-05,
+        "cache_read_input_token_cost": 1.25e-06,
+    },
+    "other/medium-2": {
+        "input_cost_per_token": 2.5e-06,
+        "output_cost_per_token": 1e-05,
+        "cache_read_input_token_cost": 1.25e-06,
+    },
+    "a/large-5": {"input_cost_per_token": 3e-06, "output_cost_per_token": 1.2e-05},
+    "b/large-5": {"input_cost_per_token": 4e-06, "output_cost_per_token": 1.2e-05},
+    "no-price": {"mode": "chat", "output_cost_per_token": 1e-5},
+    "negative": {"input_cost_per_token": -1.0},
+}
+
+
+def with_prices(folder, *models):
+    (folder / "prices.json").write_text(json.dumps(TABLE))
+    stages = "".join(f'[[learner.stage]]\nupstream = "local"\nmodel = "{model}"\n' for model in models)
+    head = 'prices = "prices.json"\n[upstream.local]\nurl = "http://127.0.0.1:1/v1"\n'
+    (folder / "w.toml").write_text(f'{head}[[learner]]\nname = "support"\nerror_cost = 1.0\n{stages}')
+    return read_settings(folder / "w.toml").proxied[0]
+
+
+def test_prices_by_model_come_from_a_file_in_the_format_of_litellm(tmp_path):
+    small, medium = with_prices(tmp_path, "small-7b", "medium-2").stages
+    assert (small.price.input, small.price.cached, small.price.output) == (0.15, 0.15, 0.6)
+    assert (medium.price.input, medium.price.cached, medium.price.output) == (2.5, 1.25, 10.0)
+    assert with_prices(tmp_path, "small-7b", "a/large-5").stages[1].price.input == 3.0
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("large-5", "prices of 'large-5' differ in .*prices.json .a/large-5, b/large-5."),
+        ("smal-7b", "'smal-7b' is not in .*prices.json .did you mean small-7b"),
+        ("no-price", "'no-price' in .* has no input_cost_per_token that is a number >= 0"),
+        ("negative", "has no input_cost_per_token"),
+        ("sample_spec", "has no input_cost_per_token"),
+    ],
+)
+def test_a_model_without_a_price_in_the_file_is_named(tmp_path, model, words):
+    with pytest.raises(ConfigError, match=words) as caught:
+        with_prices(tmp_path, "small-7b", model)
+    assert "learner[0].stage[1].price must be given" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "does not exist"),
+        ("{", "cannot be read"),
+        ("[]", "must hold an object"),
+        ("[" * 100_000, "cannot be read"),
+    ],
+)
+def test_a_price_file_that_is_none(tmp_path, text, words):
+    if text is not None:
+        (tmp_path / "p.json").write_text(text)
+    (tmp_path / "w.toml").write_text('prices = "p.json"\n')
+    with pytest.raises(ConfigError, match=words):
+        read_settings(tmp_path / "w.toml")

@@ -9,7 +9,6 @@ from aiohttp.abc import ResolveResult
 from tests.proxy.raw import ask, body_of
 from tests.proxy.world import free_port, learner, world
 
-from weakfeedback.serve.proxy.accounts import Account
 from weakfeedback.serve.proxy.calls import Books, Call
 from weakfeedback.serve.proxy.fake import FakeModel
 from weakfeedback.serve.proxy.prices import PriceWatch
@@ -137,7 +136,7 @@ def test_a_stream_that_nobody_reads_is_closed():
         upstream._post = post
         events = await upstream.open("/chat/completions", {}, print)
         await events.aclose()
-        books = Books(Account(settings), PriceWatch(settings.prices(), True), None)
+        books = Books(PriceWatch(settings.prices(), True), None)
         call = Call(asked, 0, upstream, books, False)
         chunks = await call.open()
         await chunks.aclose()

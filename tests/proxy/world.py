@@ -6,11 +6,13 @@ import threading
 import time
 from contextlib import contextmanager
 
+import orjson
 import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Route
 
 from weakfeedback import Cascade, Router
+from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.proxy.chat import Proxy
 from weakfeedback.serve.proxy.decider import Ruling, Step, Unavailable
 from weakfeedback.serve.proxy.fake import FakeModel, FakeUpstream
@@ -59,8 +61,11 @@ class LocalDecider:
         self.objects, self.told, self.off = {}, [], False
         self.forced = None  # a call that is decided instead of the learner's
         self.keys = {}
+        self.invoices = {}
         for settings in proxied:
             metric = (lambda a, b: 0.0) if settings.compare.metric else None
+            self.invoices[settings.name] = invoice = Invoice(len(settings.stages))
+            invoice.agree(settings.terms(), 0)
             count, prices, error = len(settings.stages), settings.prices(), settings.error_cost
             if settings.kind == "router":
                 made = Router(count, prices, error, metric=metric, seed=0)
@@ -103,6 +108,13 @@ class LocalDecider:
         self._check()
         self.told.append(("serve", stage, spending))
 
+    async def bill(self, name, bill):
+        self._check()
+        self.invoices[name].add(orjson.loads(orjson.dumps(bill)))
+
+    def invoice(self, name):
+        return self.invoices[name]
+
     async def recost(self, name, prices):
         self.told.append(("recost", prices))
         self.objects[name].recost(prices, 1.0)
@@ -121,6 +133,9 @@ class ScriptedSteps(LocalDecider):
     def __init__(self, proxied, last):
         super().__init__([])
         self.last, self.at = last, 0
+        for settings in proxied:
+            self.invoices[settings.name] = invoice = Invoice(len(settings.stages))
+            invoice.agree(settings.terms(), 0)
 
     async def begin(self, name):
         self._check()

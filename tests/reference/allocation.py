@@ -27,6 +27,14 @@ def brute_knapsack(values: Mapping[int, Any], weights: Mapping[int, Any], limit:
     return max(sets, key=lambda one: (one[0], -one[1]))[2]
 
 
+def added(numbers: Iterable[Any]) -> Any:
+    """The sum from left to right: from Python 3.12 on sum() rounds otherwise."""
+    total: Any = 0
+    for number in numbers:
+        total = total + number
+    return total
+
+
 def whole_wait(real: float, wait: int | None) -> int:
     """W_delta as a number of rounds: the one given, or the real number rounded up."""
     return max(1, math.ceil(real)) if wait is None else wait
@@ -255,7 +263,7 @@ class SlowKnapsack(SlowPolicy):
     def knapsack(self, mu: Mapping[int, float]) -> list[float]:
         weights = self.weights()
         chosen: Iterable[int] = self.A
-        if self.phase % self.N == 0 or not self.fits(sum(weights[i] for i in sorted(self.A))):
+        if self.phase % self.N == 0 or not self.fits(added(weights[i] for i in sorted(self.A))):
             chosen = brute_knapsack(mu, weights, self.Q * (1 + TOL))
         return self.vector({i: weights[i] for i in chosen})
 
@@ -282,17 +290,17 @@ class SlowCsbDu(SlowKnapsack):
 
     def select(self, rng: Any) -> list[float]:
         mu = self.samples(rng)
-        if not self.fits(sum(self.theta_hat)):
+        if not self.fits(added(self.theta_hat)):
             return self.knapsack(mu)
         weights = self.weights()
         bounded = [i for i in self.arms if self.L[i] > 0]
-        left = self.Q - sum(weights[i] for i in bounded)
+        left = self.Q - added(weights[i] for i in bounded)
         unknown = self.K - len(bounded)
         return self.vector({i: weights[i] if self.L[i] > 0 else left / unknown for i in self.arms})
 
     def update(self, allocation: Sequence[float], observed: Sequence[float], rng: Any) -> None:
         a, x, A = self.feedback(allocation, observed)
-        if not self.fits(sum(self.theta_hat)):
+        if not self.fits(added(self.theta_hat)):
             self.note(a, A)
         for i in self.arms:
             if a[i] <= self.L[i] + TINY:
@@ -300,7 +308,7 @@ class SlowCsbDu(SlowKnapsack):
             elif x[i] > 0:
                 self.L[i] = a[i]
                 below = [level for level in self.Z[i] if level <= a[i] + TINY]
-                self.learn(i, x[i], rng, sum(self.Z[i].pop(level) for level in below))
+                self.learn(i, x[i], rng, added(self.Z[i].pop(level) for level in below))
             else:
                 self.count_zero(self.Z[i], a[i])
 

@@ -1,4 +1,4 @@
-"""Slow twins of the cascade policies beyond the thesis: joint and drifting USS-TS, and Q-USS which buys labels.
+"""Slow twins of the cascade policies beyond the thesis: USS-WD, drifting USS-TS, and Q-USS which buys labels.
 
 Inside, arms are numbered 1..K and statistics are dictionaries keyed by pairs (i, j), i < j, or by tree nodes.
 At the boundary (what `select` returns, what `update` takes) arms are 0-based.
@@ -25,18 +25,30 @@ class SlowWalk(SlowPolicy):
         raise AssertionError("the last arm has no arm above it and is always accepted")
 
 
-class SlowUssTsJoint(SlowWalk):
-    """Joint USS-TS: the law of all outputs as a tree. A node is the tuple of the bits of arms 1..k, where a bit
-    says whether the arm's output differs from that of arm 1."""
+class SlowUssWd(SlowWalk):
+    """USS-WD: the law of all outputs as a tree. A node is the tuple of the bits of arms 1..k, where a bit says
+    whether the arm's output differs from that of arm 1. A law under which min B^h is not in B^l is drawn again."""
 
-    def __init__(self, costs: Sequence[float]):
+    def __init__(self, costs: Sequence[float], redraws: int = 20):
         super().__init__(costs)
+        self.redraws = redraws
+        self.drawn: list[int] = []  # laws per round, for the tests' own sake
         # depth by depth, in a depth as binary numbers: this is the order of the draws
         self.nodes = [(0, *rest) for k in range(self.K - 1) for rest in itertools.product((0, 1), repeat=k)]
         self.d = dict.fromkeys(self.nodes, 0)
         self.n = dict.fromkeys(self.nodes, 0)
 
     def select(self, rng: Any) -> int:
+        for laws in itertools.count(1):
+            p = self.one_law(rng)
+            i = self.walk(lambda i, j, p=p: p[i, j])
+            possible = all(self.C[i] - self.C[k] <= p[k, i] for k in range(1, i))
+            if possible or laws == self.redraws:
+                self.drawn.append(laws)
+                return i - 1
+        raise AssertionError
+
+    def one_law(self, rng: Any) -> dict[tuple[int, int], float]:
         q = {node: rng.beta(self.d[node] + 1 / 2, self.n[node] - self.d[node] + 3 / 2) for node in self.nodes}
         law = {}
         for rest in itertools.product((0, 1), repeat=self.K - 1):
@@ -44,10 +56,10 @@ class SlowUssTsJoint(SlowWalk):
             steps = [q[row[:k]] if row[k] != row[k - 1] else 1 - q[row[:k]] for k in range(1, self.K)]
             law[row] = math.prod(steps)
 
-        def p(i: int, j: int) -> float:
-            return math.fsum(weight for row, weight in law.items() if row[i - 1] != row[j - 1])
-
-        return self.walk(p) - 1
+        return {
+            (i, j): math.fsum(weight for row, weight in law.items() if row[i - 1] != row[j - 1])
+            for i, j in itertools.combinations(range(1, self.K + 1), 2)
+        }
 
     def update(self, arm: int, outputs: Sequence[int], rng: Any) -> None:
         Y = self.observed(arm, outputs)

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 import pytest
-from tests.reference.cascade_beyond import SlowQUss, SlowUssTsDrift, SlowUssTsJoint
+from tests.reference.cascade_beyond import SlowQUss, SlowUssTsDrift, SlowUssWd
 from tests.reference.csb_ts import SlowArm, SlowCsbTs, SlowCsbTsSame, above, beta_function, invert, quantile
 from tests.reference.test_allocation_twins import NO_DRAWS, Script
 
@@ -117,8 +117,8 @@ def test_csb_ts_same_with_rewards():
 # Cascades
 
 
-def test_joint_uss_ts():
-    policy = SlowUssTsJoint([0.0, 0.25, 0.75])
+def test_uss_wd():
+    policy = SlowUssWd([0.0, 0.25, 0.75])
     assert policy.nodes == [(0,), (0, 0), (0, 1)]
     policy.update(2, (1, 0, 0), NO_DRAWS)  # arm 2 differs from arm 1; arm 3 not from arm 2
     policy.update(1, (1, 1), NO_DRAWS)
@@ -131,6 +131,20 @@ def test_joint_uss_ts():
     assert policy.select(Script(0.2, 0.9, 0.5)) == 2
     # q = .4, .2, .1: p_12 = .4; p_23 = .12 + .04 = .16 < .5: arm 2.
     assert policy.select(Script(0.4, 0.2, 0.1)) == 1
+    # C = 0, .25, .75. q = .2, .9, .5: arm 3 passes, and is worth it: .75 <= p_13 = .82, .5 <= p_23 = .82. One law.
+    # q = .1, .7, .0: p_12 = .1, p_13 = .63 + .1 = .73, p_23 = .63: arm 1 passes (.75 > .73). One law.
+    # q = .3, .3, .9: p_12 = .3, p_13 = .21 + .03 = .24, p_23 = .21 + .27 = .48: arm 2 (.5 > .48), .25 <= .3. One law.
+    assert policy.drawn == [1, 1, 1]
+    # q = .3, .1, .9: p_13 = .07 + .03 = .1, p_12 = .3 >= .25, p_23 = .07 + .27 = .34 < .5: arm 2, possible.
+    # q = .6, .0, 1.: p_12 = .6, p_13 = 0, p_23 = .6: arm 3, but .75 > p_13: excluded; draw again: q = .4, .2, .1.
+    rng = Script(0.6, 0.0, 1.0, 0.4, 0.2, 0.1)
+    assert policy.select(rng) == 1
+    assert len(rng.calls) == 6
+    assert policy.drawn[-1] == 2
+    policy.redraws = 2  # the last one decides
+    assert policy.select(Script(0.6, 0.0, 1.0, 0.6, 0.0, 1.0)) == 2
+    policy.redraws = 1
+    assert policy.select(Script(0.6, 0.0, 1.0)) == 2
     with pytest.raises(ValueError, match="more than two labels"):
         policy.update(2, (0, 1, 2), NO_DRAWS)
 

@@ -89,7 +89,7 @@ def test_the_page_says_what_is_ours_and_what_remains_of_what_fails(tiny, done, t
     assert "<b>What remains:</b>" not in text  # it holds
     wrong = dataclasses.replace(tiny.CLAIMS[1], test=lambda _run: Finding((decided("sum", False),)))
     sys.modules["weakfeedback.thesis.chapter9"].CLAIMS = (tiny.CLAIMS[0], wrong, tiny.CLAIMS[2])
-    registry.chapters.cache_clear()
+    registry.chapter.cache_clear()
     again = reproduce([], tmp_path / "other", quick=True, quiet=True)
     assert {claim.number: v.outcome for claim, v in again.verdicts}[2] == "not-reproduced"
     text = pages_of(again)["ch9.html"]

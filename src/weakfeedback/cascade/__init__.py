@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from weakfeedback.cascade.policies.q_uss import QUss as QUss
     from weakfeedback.cascade.policies.uss_ts import UssTs as UssTs
     from weakfeedback.cascade.policies.uss_ts_drift import UssTsDrift as UssTsDrift
-    from weakfeedback.cascade.policies.uss_ts_joint import UssTsJoint as UssTsJoint
     from weakfeedback.cascade.policies.uss_ucb import UssUcb as UssUcb
+    from weakfeedback.cascade.policies.uss_wd import UssWd as UssWd
 
 # and the policies, which are imported when first used
 __all__ = ["CascadeProblem", *SETTING.policies.classes]

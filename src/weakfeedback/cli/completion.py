@@ -53,11 +53,11 @@ def rewards(incomplete: str) -> list[str]:
 
 def experiments(incomplete: str) -> list[str]:
     """Return chapters and ids of experiments; after a comma, the next one."""
-    from weakfeedback.reproduce.registry import chapters
     from weakfeedback.reproduce.registry import experiments as known
+    from weakfeedback.reproduce.registry import short_names
 
     before, comma, word = incomplete.rpartition(",")
-    names = [*(chapter.names[0] for chapter in chapters()), *known()]
+    names = [*short_names(), *known()]
     return [before + comma + name for name in _filter_prefix(names, word.lower())]
 
 

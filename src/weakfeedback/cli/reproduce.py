@@ -31,10 +31,10 @@ def show_list(words: list[str], quick: bool, json: bool) -> None:
     from weakfeedback.reproduce.registry import UnknownExperiment, choose
 
     try:
-        chosen = choose(words).ids
+        choice = choose(words)
     except UnknownExperiment as error:
         raise Stop(str(error)) from None
-    rows = [row for row in listing(quick) if row["id"] in chosen]
+    rows = listing(choice, quick)
     if json:
         print_json({"experiments": rows, "seconds": sum(row["seconds"] for row in rows)})
         return

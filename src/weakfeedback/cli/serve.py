@@ -11,7 +11,9 @@ import typer
 
 from weakfeedback.cli.output import App, Commands, Stop, say
 from weakfeedback.cli.serve_stores import add_commands
+from weakfeedback.environment import read_secret
 
+ADMIN = "WEAKFEEDBACK_ADMIN_TOKEN"
 EXTRA = ("starlette", "uvicorn", "httptools", "orjson", "prometheus_client", "aiohttp")
 
 serve_app = App(cls=Commands, name="serve", invoke_without_command=True)
@@ -24,27 +26,60 @@ def serve(
     config: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="The configuration; ./weakfeedback.toml by default, if it is there."
+            metavar="FILE",
+            envvar="WEAKFEEDBACK_CONFIG",
+            help="The configuration; ./weakfeedback.toml by default, if it is there.",
         ),
     ] = None,
     store: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="sqlite:///FILE or postgresql://...; sqlite:///weakfeedback.db by default."
+            metavar="URL",
+            envvar="WEAKFEEDBACK_STORE",
+            help="sqlite:///FILE or postgresql://...; sqlite:///weakfeedback.db by default.",
         ),
     ] = None,
     host: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The address to listen at; 127.0.0.1 by default.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            envvar="WEAKFEEDBACK_HOST",
+            help="The address to listen at; 127.0.0.1 by default.",
+        ),
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, max=65535, help="The port to listen at; 8470 by default."),
+        typer.Option(
+            metavar="N",
+            min=0,
+            max=65535,
+            envvar="WEAKFEEDBACK_PORT",
+            help="The port to listen at; 8470 by default.",
+        ),
     ] = None,
-    log: Annotated[str, typer.Option(metavar="KIND", help="How log lines look: human or json.")] = "human",
-    quiet: Annotated[bool, typer.Option("--quiet", help="Log no requests, only what went wrong.")] = False,
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            envvar="WEAKFEEDBACK_HOSTS",
+            help="Names under which clients call it, separated by commas.",
+        ),
+    ] = None,
+    log: Annotated[
+        str,
+        typer.Option(metavar="KIND", envvar="WEAKFEEDBACK_LOG", help="How log lines look: human or json."),
+    ] = "human",
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", envvar="WEAKFEEDBACK_QUIET", help="Log no requests, only what went wrong."),
+    ] = False,
     trust_log: Annotated[
         bool,
-        typer.Option("--trust-log", help="Go on where a logged decision would fall otherwise now."),
+        typer.Option(
+            "--trust-log",
+            envvar="WEAKFEEDBACK_TRUST_LOG",
+            help="Go on where a logged decision would fall otherwise now.",
+        ),
     ] = False,
     restored: Annotated[
         bool,
@@ -52,10 +87,20 @@ def serve(
     ] = False,
     patience: Annotated[
         int,
-        typer.Option(metavar="SECONDS", min=1, help="How long a request may take to arrive, or to finish."),
+        typer.Option(
+            metavar="SECONDS",
+            min=1,
+            envvar="WEAKFEEDBACK_PATIENCE",
+            help="How long a request may take to arrive, or to finish.",
+        ),
     ] = 30,
     interpreted: Annotated[
-        bool, typer.Option("--interpreted", help="Compile nothing; the decisions are the same.")
+        bool,
+        typer.Option(
+            "--interpreted",
+            envvar="WEAKFEEDBACK_INTERPRETED",
+            help="Compile nothing; the decisions are the same.",
+        ),
     ] = False,
     demo: Annotated[
         bool,
@@ -73,14 +118,15 @@ def serve(
     weakfeedback serve --store sqlite:///service.db --port 8471
     weakfeedback serve --config service.toml --log json
 
-    SIGTERM ends it: requests in progress are finished first.
+    SIGTERM ends it: requests in progress are finished first. Every option can come from the environment too:
+    WEAKFEEDBACK_PORT for --port. The command line wins over the environment, and the environment over the file.
     """
     if context.invoked_subcommand is not None:
         return
     need_extra()
     if log not in ("human", "json"):
         raise Stop(f"--log must be human or json, got {log!r}")
-    settings = settings_of(config, store, host, port)
+    settings = settings_of(config, store, host, port, hosts)
     from weakfeedback.serve.service import Options
 
     options = Options(
@@ -119,8 +165,10 @@ def need_extra() -> None:
         raise Stop(f"the service needs {', '.join(missing)}: pip install 'weakfeedback[serve]'")
 
 
-def settings_of(config: Path | None, store: str | None, host: str | None, port: int | None) -> Any:
-    """Return the settings of the file, if there is one, and of the command line."""
+def settings_of(
+    config: Path | None, store: str | None, host: str | None, port: int | None, hosts: str | None = None
+) -> Any:
+    """Return the settings of the file, if there is one, and of the command line or the environment."""
     from weakfeedback.serve.config import FILE, ConfigError, Settings, check_store, read_settings
 
     path = config
@@ -136,10 +184,28 @@ def settings_of(config: Path | None, store: str | None, host: str | None, port: 
             settings.store = store
         settings.host = host or settings.host
         settings.port = settings.port if port is None else port
+        if hosts is not None:
+            settings.hosts = [name for name in (word.strip() for word in hosts.split(",")) if name]
+        settings.tokens += admin_token()
         settings.check()
     except ConfigError as error:
         raise Stop(str(error)) from None
     return settings
+
+
+def admin_token() -> list[Any]:
+    """Return the token that the environment gives to the administrator, itself or in a file, if it does."""
+    from weakfeedback.serve.auth import Token
+    from weakfeedback.serve.config import ConfigError
+
+    try:
+        secret = read_secret(ADMIN)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    try:
+        return [Token.of("admin of the environment", secret, "admin")] if secret else []
+    except ValueError as error:
+        raise ConfigError(f"{ADMIN}: {error}") from None
 
 
 def run(

@@ -18,6 +18,53 @@ from weakfeedback.validate import integer, number
 LIPSCHITZ = 0.25  # k_mu of the logistic function
 
 
+@dataclass(frozen=True)
+class Unavoidable:
+    """What contexts without weak dominance cost in every round, whatever the policy.
+
+    Attributes
+    ----------
+    loss : float
+        E[Delta_a(X)(X)], with a(x) the first arm that no later arm is worth its price against. A policy that is
+        sub-linear where weak dominance holds has regret T times this, up to o(T).
+    at_most : float
+        E[max over i < a(X) of C_a - C_i + p_ia(X)]: a bound that needs no labels. It is not 0 where weak dominance
+        holds.
+    undecided : float
+        The share of contexts at which no arm passes both tests. Weak dominance certainly fails there and any arm may
+        be played, so they count in neither number.
+    """
+
+    loss: float
+    at_most: float
+    undecided: float
+
+
+def unavoidable(problem: ContextRows) -> Unavoidable:
+    """Return what contexts without weak dominance cost per round.
+
+    >>> from weakfeedback.contextual import ContextualProblem
+    >>> contexts = [[-1.0, 0.5], [-0.5, 1.0], [0.5, 0.5], [1.0, -1.0]]
+    >>> problem = ContextualProblem(contexts, [0, 1, 1, 1], [[1.0], [1.0, 1.0]], [0.1, 0.3], "thresholded")
+    >>> unavoidable(problem)
+    Unavoidable(loss=0.3, at_most=0.6, undecided=0.0)
+    """
+    rows = np.arange(len(problem.gaps))
+    extra = problem.costs[None, :] - problem.costs[:, None]  # C_j - C_i
+    margin = extra - problem.disagreement
+    later = np.triu(np.ones_like(extra, dtype=bool), 1)
+    settled = (np.where(later, margin, np.inf) > TIE).all(axis=2).argmax(axis=1)  # the last arm always passes
+    before = np.arange(problem.arms) < settled[:, None]
+    worth = np.where(before, margin[rows, :, settled], -np.inf).max(axis=1) <= TIE
+    most = np.where(before, (extra + problem.disagreement)[rows, :, settled], 0.0).max(axis=1)
+    loss = problem.gaps[rows, settled]
+    return Unavoidable(
+        float(np.where(worth, loss, 0.0).mean()),
+        float(np.where(worth, most, 0.0).mean()),
+        float(1.0 - worth.mean()),
+    )
+
+
 def alpha(
     t: Any, dimension: int, arms: int, delta: float = 0.05, sigma: float = 0.1, kappa: float = 0.25
 ) -> float:

@@ -22,37 +22,50 @@
 This package stores and reads events. It does not know what they mean.
 """
 
-from weakfeedback.journal.events import (
-    ENDS,
-    Event,
-    JournalError,
-    OwnedElsewhere,
-    OwnershipLost,
-    SecondEnd,
-    SecondKey,
-    StoreUnavailable,
-)
-from weakfeedback.journal.log import Log
-from weakfeedback.journal.opening import open_store
-from weakfeedback.journal.sql import SqlStore
-from weakfeedback.journal.sqlite import SqliteStore
-from weakfeedback.journal.store import Floor, Learner, Snapshot, Store
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ENDS",
-    "Event",
-    "Floor",
-    "JournalError",
-    "Learner",
-    "Log",
-    "OwnedElsewhere",
-    "OwnershipLost",
-    "SecondEnd",
-    "SecondKey",
-    "Snapshot",
-    "SqlStore",
-    "SqliteStore",
-    "Store",
-    "StoreUnavailable",
-    "open_store",
-]
+from weakfeedback.lazy import importing
+
+if TYPE_CHECKING:
+    from weakfeedback.journal.events import ENDS as ENDS
+    from weakfeedback.journal.events import Event as Event
+    from weakfeedback.journal.events import JournalError as JournalError
+    from weakfeedback.journal.events import OwnedElsewhere as OwnedElsewhere
+    from weakfeedback.journal.events import OwnershipLost as OwnershipLost
+    from weakfeedback.journal.events import SecondEnd as SecondEnd
+    from weakfeedback.journal.events import SecondKey as SecondKey
+    from weakfeedback.journal.events import StoreUnavailable as StoreUnavailable
+    from weakfeedback.journal.log import Log as Log
+    from weakfeedback.journal.opening import open_store as open_store
+    from weakfeedback.journal.sql import SqlStore as SqlStore
+    from weakfeedback.journal.sqlite import SqliteStore as SqliteStore
+    from weakfeedback.journal.store import Floor as Floor
+    from weakfeedback.journal.store import Learner as Learner
+    from weakfeedback.journal.store import Snapshot as Snapshot
+    from weakfeedback.journal.store import Store as Store
+
+# the names and where they are; for type checkers the same above
+_HOMES = {
+    "ENDS": "weakfeedback.journal.events",
+    "Event": "weakfeedback.journal.events",
+    "Floor": "weakfeedback.journal.store",
+    "JournalError": "weakfeedback.journal.events",
+    "Learner": "weakfeedback.journal.store",
+    "Log": "weakfeedback.journal.log",
+    "OwnedElsewhere": "weakfeedback.journal.events",
+    "OwnershipLost": "weakfeedback.journal.events",
+    "SecondEnd": "weakfeedback.journal.events",
+    "SecondKey": "weakfeedback.journal.events",
+    "Snapshot": "weakfeedback.journal.store",
+    "SqlStore": "weakfeedback.journal.sql",
+    "SqliteStore": "weakfeedback.journal.sqlite",
+    "Store": "weakfeedback.journal.store",
+    "StoreUnavailable": "weakfeedback.journal.events",
+    "open_store": "weakfeedback.journal.opening",
+}
+__all__ = list(_HOMES)
+__getattr__ = importing(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

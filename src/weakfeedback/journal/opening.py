@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 from weakfeedback.journal.events import JournalError
 from weakfeedback.journal.sql import SqlStore
-from weakfeedback.journal.sqlite import SqliteStore
 
 POSTGRES = ("postgresql://", "postgres://")
 FILE = "sqlite:///"
@@ -45,4 +44,6 @@ def open_store(
         )
     if not words:
         raise JournalError("the address of a store must name a file")
+    from weakfeedback.journal.sqlite import SqliteStore
+
     return SqliteStore.open(words, read_only=read_only, create=create)

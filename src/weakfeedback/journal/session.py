@@ -11,6 +11,7 @@ from contextlib import ExitStack, suppress
 from hashlib import blake2b
 from typing import Any
 
+from weakfeedback.environment import read_secret
 from weakfeedback.journal.events import JournalError, OwnedElsewhere, StoreUnavailable
 from weakfeedback.journal.sql import no_learner, refused
 
@@ -55,11 +56,14 @@ def parsed(url: str) -> tuple[dict[str, Any], str]:
         ) from None
     if given.get("password") is not None:
         raise JournalError(
-            f"the address of a store must hold no password: put it into the variable {PASSWORD}, or into a service "
-            "or password file"
+            f"the address of a store must hold no password: put it into the variable {PASSWORD}, into a file that "
+            f"{PASSWORD}_FILE names, or into a service or password file"
         )
     options = {**_CONNECTION, "application_name": f"weakfeedback process {os.getpid()}", **given}
-    password = os.environ.get(PASSWORD)
+    try:
+        password = read_secret(PASSWORD)
+    except ValueError as error:
+        raise JournalError(str(error)) from None
     if password:
         options["password"] = password
     where = str(given.get("host") or given.get("hostaddr") or "")

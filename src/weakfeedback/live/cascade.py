@@ -68,10 +68,10 @@ class Cascade(Staged, Audited):
     error_cost : number > 0
         What a wrong answer costs, in the same unit.
     policy : name or policy object
-        "USS-TS", "USS-UCB", "Hanawal", "USS-TS-joint", "USS-TS-drift", "Q-USS", "Fixed" or "Random" with their
+        "USS-TS", "USS-UCB", "Hanawal", "USS-WD", "USS-TS-drift", "Q-USS", "Fixed" or "Random" with their
         options, or an object made for the costs ``cumsum(stage_costs) / error_cost``, which belongs to the
         cascade from then on. The default is "Q-USS" if there is a ``label`` or a ``label_price``, else "USS-TS".
-        "USS-TS-joint" is for answers with two labels, and raises ValueError when three differ.
+        "USS-WD" is for answers with two labels, and raises ValueError when three differ.
         "USS-A", "USS-next", "Agreement" and "Thresholds", and objects with a method ``go_on`` made for
         ``stage_costs / error_cost``, decide after every answer instead: see below.
     seed : integer >= 0, SeedSequence or Generator, optional

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weakfeedback._version import __version__
-from weakfeedback.journal import Event, JournalError, Log, SqliteStore
+from weakfeedback.journal import Event, JournalError, Log
 from weakfeedback.journal.events import ENDS
-from weakfeedback.journal.sqlite import MAGIC, start_of
 from weakfeedback.live import storage
 from weakfeedback.live.remaking import check_options
 from weakfeedback.live.warning import warn_caller
@@ -154,6 +153,8 @@ def opened(
     given = _given(cls, arguments, named)
     fresh = not Path(path).exists()
     made = cls(*arguments, **named) if fresh else None  # invalid arguments must leave no file behind
+    from weakfeedback.journal.sqlite import SqliteStore
+
     store = SqliteStore.open(path)
     try:
         learners = store.learners()
@@ -198,6 +199,8 @@ def attach(live: Live, journal: Journal) -> None:
 
 def read_journal(cls: type[Live], path: str | os.PathLike[str], code: dict[str, Any]) -> Any:
     """Return the object that a journal describes; it continues without a journal."""
+    from weakfeedback.journal.sqlite import SqliteStore
+
     store = SqliteStore.open(path, read_only=True)
     try:
         live = _recovered(cls, store, store.learners(), code, str(path))
@@ -209,6 +212,8 @@ def read_journal(cls: type[Live], path: str | os.PathLike[str], code: dict[str, 
 
 def is_journal(path: str | os.PathLike[str]) -> bool:
     """Return whether a file begins like a store."""
+    from weakfeedback.journal.sqlite import MAGIC, start_of
+
     try:
         return start_of(path) == MAGIC
     except OSError:

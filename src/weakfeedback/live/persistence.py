@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 
 from weakfeedback._version import __version__
-from weakfeedback.journal import Event, JournalError, Log, SqliteStore
+from weakfeedback.journal import Event, JournalError, Log
 from weakfeedback.journal import fold as folding
 from weakfeedback.journal.events import ENDS
 from weakfeedback.journal.recover import recover
-from weakfeedback.journal.sqlite import MAGIC, start_of
 from weakfeedback.live import storage
 from weakfeedback.live.core import Core
 from weakfeedback.live.errors import DurabilityWarning
@@ -226,6 +225,8 @@ def opened(
     given = _given(cls, arguments, named)
     fresh = not path.exists()
     made = cls(*arguments, **named) if fresh else None  # invalid arguments must leave no file behind
+    from weakfeedback.journal.sqlite import SqliteStore
+
     store = SqliteStore.open(path)
     try:
         learners = store.learners()
@@ -372,6 +373,8 @@ def load(
 
 def _read_journal(cls: Any, path: Path, code: dict[str, Any]) -> Any:
     """Return the object that a journal describes; it continues without a journal."""
+    from weakfeedback.journal.sqlite import SqliteStore
+
     store = SqliteStore.open(path, read_only=True)
     try:
         live = _recovered(cls, store, store.learners(), code, str(path))
@@ -383,6 +386,8 @@ def _read_journal(cls: Any, path: Path, code: dict[str, Any]) -> Any:
 
 def is_journal(path: str | os.PathLike[str]) -> bool:
     """Return whether a file begins like a store."""
+    from weakfeedback.journal.sqlite import MAGIC, start_of
+
     try:
         return start_of(path) == MAGIC
     except OSError:

@@ -18,7 +18,7 @@ from weakfeedback.settings.catalog import make_policy, option_names
 from weakfeedback.validate import brief, integer, number
 
 # Default options of a live player, where its policy accepts them.
-DEFAULTS = {"epsilon": 0.05, "delta": 0.05, "alarm": True}
+DEFAULTS = {"epsilon": 0.05, "delta": 0.05, "alarm": True, "recheck": 300}
 
 
 class WrongSlot(UnknownDecision, ValueError):
@@ -28,8 +28,9 @@ class WrongSlot(UnknownDecision, ValueError):
 class Player(Live):
     """One player on K arms that observes only its own reward and collisions (thesis, chapter 5).
 
-    In every slot `choose` returns the arm to play, or -1 to idle, and `observe` takes the outcome. All players must go
-    through the same slots, each on its own device; they exchange nothing else.
+    In every slot `choose` returns the arm to play, or -1 to idle, and `observe` takes the outcome. Players share the
+    boundaries of slots, each on its own device; they exchange nothing else. With Claims, the default, they may come and
+    go at any time; with the others all must go through the same slots from the first one on.
 
     ``choose`` may be repeated: until the slot is observed it returns the same arm, also after the player was saved
     and loaded. ``observe`` twice, or for another slot, raises `WrongSlot` and changes nothing. ``cancel(pending[0])``
@@ -39,9 +40,9 @@ class Player(Live):
     ----------
     arms : integer >= 2
     policy : name or policy object
-        "DLC-LIX", "DLC", "DPE1", "Musical-Chairs" or "SIC-MMAB" with their options, or an object with ``choose``,
-        ``observe``, ``settled`` and ``arm``, which belongs to the player from then on. All players need the same
-        policy.
+        "Claims", "Match", "Selfish", "DLC-LIX", "DLC", "DPE1", "Musical-Chairs" or "SIC-MMAB" with their options, or an
+        object with ``choose``, ``observe``, ``settled`` and ``arm``, which belongs to the player from then on. All
+        players need the same policy.
     epsilon, delta : numbers, optional
         0.05 for DLC and DLC-LIX.
     seed : integer >= 0, SeedSequence or Generator, optional
@@ -49,8 +50,9 @@ class Player(Live):
         they choose the same arms and collide for ever. Player n of replication r of ``simulate(seed=s)`` has
         ``SeedSequence(s, spawn_key=(r, 1, n))``. A Generator must use PCG64, and is not copied.
     **options
-        Options of the policy. ``alarm=True`` is the default of live DLC and DLC-LIX players (not of simulated ones): if
-        a player has no arm of its own at the end of the orthogonalisation, all players notice it and repeat that phase.
+        Options of the policy. ``recheck=300`` is the default of live players with Claims (not of simulated ones): the
+        departure of another player is noticed in bounded time. ``alarm=True`` is that of DLC and DLC-LIX: if a player
+        has no arm of its own at the end of the orthogonalisation, all players notice it and repeat that phase.
     compiled : bool
         As for `Cascade`.
 
@@ -58,12 +60,12 @@ class Player(Live):
     --------
     A single player ends on the best arm.
 
-    >>> player = Player(arms=3, epsilon=0.2, seed=1)
-    >>> while not player.settled:
+    >>> player = Player(arms=3, seed=1)
+    >>> for slot in range(500):
     ...     arm = player.choose()
     ...     player.observe([0.2, 0.9, 0.4][arm], collided=False)
-    >>> player.arm, player.phase, player.slot == player.rounds
-    (1, 'settled', True)
+    >>> player.holds, player.arm, player.phase, player.slot
+    (True, 1, 'owning', 500)
     """
 
     kind = PlayerGame.kind
@@ -74,7 +76,7 @@ class Player(Live):
     def __init__(
         self,
         arms: int,
-        policy: Any = "DLC-LIX",
+        policy: Any = "Claims",
         epsilon: float | None = None,
         delta: float | None = None,
         seed: Any = None,
@@ -115,7 +117,7 @@ class Player(Live):
         found: int = arm
         return found
 
-    def observe(self, reward: float, collided: bool, slot: int | None = None) -> None:
+    def observe(self, reward: float, collided: bool | None = None, slot: int | None = None) -> None:
         """Learn the outcome of the slot.
 
         Parameters
@@ -123,13 +125,15 @@ class Player(Live):
         reward : number from 0 to 1
             The reward of the arm. It counts as 0 if there was a collision, and must be 0 in an idle slot.
         collided : bool
-            Whether another player was on the same arm.
+            Whether another player was on the same arm. Only policies that do not sense collisions (Selfish) do without.
         slot : integer, optional
             The slot that was observed. If it is not the current one, a slot was lost or observed twice: `WrongSlot`.
         """
         gained = number("reward", reward, at_least=0.0)
         if gained > 1.0:
             raise ValueError(f"reward must be a number from 0 to 1, got {brief(reward)}")
+        if collided is None and not getattr(self._core.driver.policy, "needs_sensing", True):
+            collided = False
         if not isinstance(collided, (bool, np.bool_)):
             raise ValueError(f"collided must be True or False, got {brief(collided)}")
         named = None if slot is None else integer("slot", slot, 0)
@@ -163,7 +167,35 @@ class Player(Live):
             return id, arm, current
         raise WrongSlot(f"nothing was chosen yet in slot {current}: call choose() before observe()")
 
+    def miss(self, slots: int = 1) -> None:
+        """Say that ``slots`` slots went by without this player, for instance while its device was off.
+
+        A slot that is open is cancelled. With Claims the player keeps what it learned and seeks an arm again, since
+        its own may have a new owner. Policies whose players must go through the same slots refuse it.
+        """
+        gone = integer("slots", slots, 1)
+        if not self._can_miss:
+            raise ValueError(f"{self._label} cannot miss a slot: its players must go through the same slots")
+        for id in self.pending:
+            self.cancel(id)
+        self._core.alter("miss", {"slots": gone})
+        self._wait()
+
+    @property
+    def _can_miss(self) -> bool:
+        return callable(getattr(self._core.driver.policy, "miss", None))
+
     # -- what it knows
+
+    @property
+    def holds(self) -> bool:
+        """Whether it owns its arm: no other player does (with Claims, if nobody lost a slot)."""
+        return bool(getattr(self.policy, "holds", self.settled))
+
+    @property
+    def quiet_slots(self) -> int:
+        """Slots since it took the arm that it owns; 0 without one, and for policies that own none."""
+        return int(getattr(self.policy, "quiet_slots", 0))
 
     @property
     def settled(self) -> bool:
@@ -193,18 +225,49 @@ class Player(Live):
     # -- saving
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, policy: Any = None, compiled: bool = False) -> Player:
-        """Return the player that was saved to ``path``; it chooses as if it had never stopped.
+    def open(cls, path: Any, *arguments: Any, missed: int | None = None, **named: Any) -> Player:
+        """Return the player whose journal is at ``path``; see `Cascade.open`, and `load` for ``missed``."""
+        found = super().open(path, *arguments, **named)
+        return found._back(missed) if found.rounds or found.pending else found
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        policy: Any = None,
+        compiled: bool = False,
+        missed: int | None = None,
+    ) -> Player:
+        """Return the player that was saved to ``path``.
+
+        ``missed`` is the number of slots that went by since. With 0 it chooses as if it had never stopped. If it is not
+        known (None), a player with Claims supposes that there were some, and comes back seeking; those whose policy
+        cannot miss a slot choose as if they had never stopped.
 
         A policy that was given as an object may have options that are not in the file: pass a fresh object. A file that
         cannot be used raises `StateError`.
         """
         found: Player = persistence.load(cls, path, {}, policy, compiled, False)
-        return found
+        return found._back(missed)
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], *, policy: Any = None, compiled: bool = False) -> Player:
-        """Return the player that gave ``state``. See `load`."""
+    def from_state(
+        cls,
+        state: dict[str, Any],
+        *,
+        policy: Any = None,
+        compiled: bool = False,
+        missed: int = 0,
+    ) -> Player:
+        """Return the player that gave ``state``, as if it had never stopped unless it ``missed`` slots. See `load`."""
         body = storage.checked_copy(state)
         found: Player = made_again(cls, body, {}, policy, compiled, "the state")
-        return found
+        return found._back(missed)
+
+    def _back(self, missed: int | None) -> Player:
+        """Return this player after the slots that it missed."""
+        slots = None if missed is None else integer("missed", missed, 0)
+        if slots or (slots is None and self._can_miss):
+            self.miss(slots or 1)
+        return self

@@ -386,7 +386,7 @@ class Staged(Comparing):
     def recost(self, stage_costs: Any, error_cost: float) -> None:
         """Continue with new prices; the counts stay.
 
-        Only for policies whose statistics do not depend on the costs: USS-TS, USS-UCB, USS-TS-drift, USS-TS-joint,
+        Only for policies whose statistics do not depend on the costs: USS-TS, USS-UCB, USS-TS-drift, USS-WD,
         USS-PD, USS-PD-TS, Fixed, Random, and for those that decide after every answer, which keep what they need to
         learn again. Other policies raise ValueError, and nothing has changed.
         """

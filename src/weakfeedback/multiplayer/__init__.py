@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from weakfeedback.multiplayer.policies.dlc import Dlc as Dlc
     from weakfeedback.multiplayer.policies.dlc_lix import DlcLix as DlcLix
     from weakfeedback.multiplayer.policies.dpe1 import Dpe1 as Dpe1
+    from weakfeedback.multiplayer.policies.match import Match as Match
     from weakfeedback.multiplayer.policies.musical_chairs import MusicalChairs as MusicalChairs
+    from weakfeedback.multiplayer.policies.selfish import Selfish as Selfish
     from weakfeedback.multiplayer.policies.sic_mmab import SicMmab as SicMmab
 
 # and the policies, which are imported when first used

@@ -42,6 +42,8 @@ SETTING = Setting(
             "SIC-MMAB": "sic_mmab:SicMmab",
             "DPE1": "dpe1:Dpe1",
             "Claims": "claims:Claims",
+            "Match": "match:Match",
+            "Selfish": "selfish:Selfish",
         },
     ),
     first=("arms",),

@@ -6,11 +6,12 @@ from typing import Any
 
 from weakfeedback.multiplayer import opening
 from weakfeedback.multiplayer.opening import Opening
-from weakfeedback.multiplayer.policies import claims, dlc, dlc_lix, sic_mmab
+from weakfeedback.multiplayer.policies import claims, dlc, dlc_lix, match, sic_mmab
 from weakfeedback.multiplayer.policies.claims import Claims
 from weakfeedback.multiplayer.policies.dlc import Dlc
 from weakfeedback.multiplayer.policies.dlc_lix import DlcLix
 from weakfeedback.multiplayer.policies.dpe1 import Dpe1
+from weakfeedback.multiplayer.policies.match import Match
 from weakfeedback.multiplayer.policies.musical_chairs import MusicalChairs
 from weakfeedback.multiplayer.policies.sic_mmab import SicMmab
 
@@ -36,7 +37,17 @@ CLAIMS_STATES = {
     claims.MOVE: "moving",
     claims.RECLAIM: "reclaiming",
 }
+MATCH_STAGES = {
+    match.TRY: "exploring",
+    match.TELL: "telling",
+    match.PLAY: "playing",
+    match.CALL: "telling",
+    match.ASK: "listening",
+    match.REPORT: "telling",
+    match.MOVE: "telling",
+}
 SENTENCES = {
+    "playing": "playing the arm of the present assignment",
     "seeking": "looking for an arm that nobody owns",
     "claiming": "playing a free arm once more, to own it",
     "owning": "owning an arm, and trying better ones now and then",
@@ -76,6 +87,8 @@ def phase_of(policy: Any) -> str:
         leading = "telling" if policy.talking else "exploring"
         following = "listening" if policy.talking else "rotating"
         return leading if policy.rank == 0 else following
+    if isinstance(policy, Match):
+        return MATCH_STAGES[policy.stage]
     if isinstance(policy, Claims):
         return CLAIMS_STATES[policy.state]
     if isinstance(policy, MusicalChairs):
@@ -113,6 +126,10 @@ def troubles(policy: Any) -> str:
         text += " It found no free arm in time (failed)."
     if getattr(policy, "restarts", 0):
         text += f" The alarm had everybody sit down again {policy.restarts} times."
+    if getattr(policy, "fault", 0):
+        text += (
+            f" {policy.fault} collisions cannot have been: a slot was lost, or a player came or went (fault)."
+        )
     if getattr(policy, "garbled", False):
         text += " It was told of an arm that does not exist (garbled)."
     return text

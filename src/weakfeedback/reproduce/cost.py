@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weakfeedback.experiments.model import Experiment
-from weakfeedback.reproduce.registry import chapters, replications
+from weakfeedback.reproduce.registry import Choice, replications
 
 # Nanoseconds per round of one policy on one core, measured on a machine of 2024: right to a factor of two or three.
 NANOSECONDS = {
@@ -24,11 +24,11 @@ def seconds(experiment: Experiment, repeated: int) -> float:
     return rounds * (experiment.nanoseconds or NANOSECONDS[experiment.setting]) * 1e-9
 
 
-def listing(quick: bool = False) -> list[dict[str, Any]]:
+def listing(choice: Choice, quick: bool = False) -> list[dict[str, Any]]:
     """Return one row per experiment."""
     rows = []
-    for chapter in chapters():
-        for experiment in chapter.experiments.values():
+    for chapter in choice.chapters():
+        for experiment in (one for one in chapter.experiments.values() if one.id in choice.ids):
             repeated = replications(experiment, quick)
             claims = [claim.number for claim in chapter.claims if experiment.id in claim.experiments]
             rows.append(

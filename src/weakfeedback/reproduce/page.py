@@ -15,7 +15,7 @@ from weakfeedback.experiments.judge import needed
 from weakfeedback.experiments.model import Claim, Experiment, Part, Verdict
 from weakfeedback.experiments.userrun import versions
 from weakfeedback.figures import sweep_figure
-from weakfeedback.plaintext import visible
+from weakfeedback.plaintext import counted, visible
 from weakfeedback.report import tables
 from weakfeedback.report.page import (
     VERDICTS,
@@ -30,7 +30,7 @@ from weakfeedback.report.page import (
 from weakfeedback.report.sources import Sources, module_of
 from weakfeedback.reproduce.headlines import FAILED, HELD, HOLDS, SURPRISED
 from weakfeedback.reproduce.medical import SETS
-from weakfeedback.reproduce.registry import Chapter, Choice, chapters, experiments, pattern, replications
+from weakfeedback.reproduce.registry import Chapter, Choice, pattern, replications, short_names
 
 if TYPE_CHECKING:
     from weakfeedback.engine.results import Results
@@ -56,7 +56,7 @@ def write_reproduction(
     """
     gallery = Gallery(page_folder(folder), alone=False)
     maker = _Maker(choice, note, verdicts, results, gallery)
-    shown = [chapter for chapter in chapters() if set(chapter.experiments) & choice.ids]
+    shown = choice.chapters()
     pages = [
         (INDEX, "Summary"),
         *((_address(chapter), f"{chapter.heading}: {chapter.title}") for chapter in shown),
@@ -119,9 +119,9 @@ def _address(chapter: Chapter) -> str:
 
 def _remove_others(folder: Path, kept: set[str]) -> None:
     """Remove the pages of chapters that an earlier reproduction in this folder had."""
-    for chapter in chapters():
-        if _address(chapter) not in kept:
-            (folder / _address(chapter)).unlink(missing_ok=True)
+    for address in (f"{name}.html" for name in short_names()):
+        if address not in kept:
+            (folder / address).unlink(missing_ok=True)
 
 
 def _title(claims: Iterable[dict[str, Any]]) -> str:
@@ -377,8 +377,8 @@ def _warnings(choice: Choice, note: Manifest) -> list[str]:
         )
     if not choice.complete():
         found.append(
-            f"{len(choice.experiments)} of {len(experiments())} experiments were asked for; verdicts rest on these "
-            "alone, and a claim that needs others too is at best inconclusive."
+            f"Only {counted(len(choice.experiments), 'experiment')} of the reproduction: verdicts rest on these alone, "
+            "and a claim that needs others too is at best inconclusive."
         )
     missing = [SETS[name] for name, digest in note.data.items() if not digest]
     if missing:

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 
 from weakfeedback.experiments.model import Claim, Experiment, Table
 
-# Packages in weakfeedback.thesis; each has TITLE, EXPERIMENTS (by id), CLAIMS and TABLES.
-# A package that is not a chapter of the thesis has HEADING, and its NAMES and NUMBER.
-CHAPTERS = ("chapter2", "chapter3", "chapter4", "chapter5", "beyond")
+# Packages in weakfeedback.thesis with the names of the chapter; the ids of its experiments begin with the first name.
+# Each package has TITLE, EXPERIMENTS (by id), CLAIMS and TABLES; one that is not a chapter has HEADING and NUMBER.
+CHAPTERS = {
+    **{f"chapter{number}": (f"ch{number}", f"chapter{number}", str(number)) for number in range(2, 6)},
+    "beyond": ("beyond",),
+}
 LEAST = 5  # minimum replications of a quick run; fewer decide nothing
 
 
@@ -48,7 +51,14 @@ class Choice:
 
     def complete(self) -> bool:
         """Whether these are all experiments."""
-        return len(self.experiments) == len(experiments())
+        found = self.chapters()
+        return len(found) == len(CHAPTERS) and sum(len(one.experiments) for one in found) == len(
+            self.experiments
+        )
+
+    def chapters(self) -> tuple[Chapter, ...]:
+        """Return the chapters of the experiments; no other is loaded."""
+        return chapters(self.ids)
 
     def claims(self, chapter: Chapter) -> list[Claim]:
         """Return the claims of a chapter whose tests read one of the experiments; all if all of it is chosen."""
@@ -62,22 +72,36 @@ class Choice:
 
 
 @functools.cache
-def chapters() -> tuple[Chapter, ...]:
-    """Return all chapters, in the order of the thesis."""
-    found = []
-    for name in CHAPTERS:
-        module = importlib.import_module(f"weakfeedback.thesis.{name}")
-        number = getattr(module, "NUMBER", None) or int(name.removeprefix("chapter"))
-        parts = (module.EXPERIMENTS, tuple(module.CLAIMS), tuple(module.TABLES))
-        heading = getattr(module, "HEADING", f"Chapter {number}")
-        names = getattr(module, "NAMES", (f"ch{number}", f"chapter{number}", str(number)))
-        found.append(Chapter(number, module.TITLE, module.__name__, *parts, heading, names))
-    return tuple(found)
+def chapter(name: str) -> Chapter:
+    """Return the chapter that a package of the thesis holds."""
+    module = importlib.import_module(f"weakfeedback.thesis.{name}")
+    number = getattr(module, "NUMBER", None) or int(name.removeprefix("chapter"))
+    parts = (module.EXPERIMENTS, tuple(module.CLAIMS), tuple(module.TABLES))
+    heading = getattr(module, "HEADING", f"Chapter {number}")
+    return Chapter(number, module.TITLE, module.__name__, *parts, heading, CHAPTERS[name])
 
 
-def experiments() -> dict[str, Experiment]:
-    """Return all experiments by id, in the order of the thesis."""
-    return {name: experiment for chapter in chapters() for name, experiment in chapter.experiments.items()}
+def chapters(words: Iterable[str] | None = None) -> tuple[Chapter, ...]:
+    """Return all chapters, in the order of the thesis, or those to which some ids, patterns and names can belong."""
+    homes = [_homes(word) for word in words] if words is not None else [set(CHAPTERS)]
+    wanted = set().union(*homes)
+    return tuple(chapter(name) for name in CHAPTERS if name in wanted)
+
+
+def short_names() -> list[str]:
+    """Return the short name of every chapter; none is loaded."""
+    return [names[0] for names in CHAPTERS.values()]
+
+
+def _homes(word: str) -> set[str]:
+    """Return the packages to which an id, a pattern or a name of a chapter can belong."""
+    found = {name for name, names in CHAPTERS.items() if word in names or word.startswith(f"{names[0]}-")}
+    return found or set(CHAPTERS)
+
+
+def experiments(words: Iterable[str] | None = None) -> dict[str, Experiment]:
+    """Return experiments by id, in the order of the thesis: all, or those of the chapters of some words."""
+    return {name: experiment for one in chapters(words) for name, experiment in one.experiments.items()}
 
 
 def choose(words: Iterable[str] = ()) -> Choice:
@@ -90,21 +114,23 @@ def choose(words: Iterable[str] = ()) -> Choice:
         ...
     weakfeedback.reproduce.registry.UnknownExperiment: experiment 'ch2-lower' is not known; did you mean ch2-lower*?
     """
-    known, words = experiments(), list(words)
-    wanted = set().union(*(_match(word.lower(), known) for word in words)) if words else set(known)
+    words = [word.lower() for word in words]
+    known = experiments(words or None)
+    wanted = set().union(*(_match(word, known) for word in words)) if words else set(known)
     return Choice(tuple(experiment for name, experiment in known.items() if name in wanted))
 
 
 def _match(word: str, known: Mapping[str, Experiment]) -> set[str]:
-    for chapter in chapters():
-        if word in chapter.names:
-            return set(chapter.experiments)
+    for package, names in CHAPTERS.items():
+        if word in names:
+            return set(chapter(package).experiments)
     found = {name for name in known if fnmatch.fnmatchcase(name, word)}
     if found:
         return found
+    known = experiments()
     near = [glob for glob in (f"{word}*", f"*{word}*") if fnmatch.filter(known, glob)][:1]
     if not near:
-        near = difflib.get_close_matches(word, [*known, *(chapter.names[0] for chapter in chapters())], n=3)
+        near = difflib.get_close_matches(word, [*known, *short_names()], n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "see `weakfeedback reproduce --list`"
     raise UnknownExperiment(f"experiment {word!r} is not known; {hint}")
 
@@ -118,7 +144,7 @@ def pattern(ids: Sequence[str]) -> list[str]:
     first, last = min(ids), max(ids)
     same = next((k for k, (a, b) in enumerate(zip(first, last)) if a != b), min(len(first), len(last)))
     glob = f"{first[:same]}*"
-    exact = len(ids) > 1 and {name for name in experiments() if fnmatch.fnmatchcase(name, glob)} == set(ids)
+    exact = len(ids) > 1 and set(fnmatch.filter(experiments([glob]), glob)) == set(ids)
     return [glob] if exact else list(ids)
 
 

@@ -16,7 +16,7 @@ from weakfeedback.reproduce.findings import Aside, Findings
 from weakfeedback.reproduce.medical import data_folder, digests, place_of
 from weakfeedback.reproduce.pool import AHEAD, Pool
 from weakfeedback.reproduce.progress import View, shown
-from weakfeedback.reproduce.registry import Choice, chapters, choose, experiments, replications
+from weakfeedback.reproduce.registry import Choice, choose, experiments, replications
 from weakfeedback.reproduce.stored import (
     CHUNKS,
     FINDINGS,
@@ -65,7 +65,7 @@ def reproduce(
     source = str(data) if data is not None else data_folder()
     with executor_of(workers, scheduler) as (executor, at_once):
         runner = _Runner(folder, quick, source)
-        claims = [claim for chapter in chapters() for claim in choice.claims(chapter)]
+        claims = [claim for chapter in choice.chapters() for claim in choice.claims(chapter)]
         aside = Aside(Findings(folder / FINDINGS, {}, sets), claims, place_of(source))
         estimate = {e.id: seconds(e, replications(e, quick)) for e in choice.experiments}
         try:
@@ -83,7 +83,8 @@ def reproduce(
 def rebuild(folder: Path) -> Reproduction:
     """Judge the claims and write the pages again from the files of a finished reproduction; nothing is played."""
     note = Manifest.read(folder)
-    unknown = [name for name in (*note.keys, *note.skipped) if name not in experiments()]
+    names = (*note.keys, *note.skipped)
+    unknown = [name for name in names if name not in experiments(names)]
     if unknown:
         raise NotAReproduction(
             f"{folder}: was made by version {note.version}, whose experiment {unknown[0]} this one does not have"
@@ -131,11 +132,11 @@ class _Runner:
 def _publish(folder: Path, note: Manifest, played: int) -> Reproduction:
     from weakfeedback.reproduce.page import write_reproduction
 
-    known = experiments()
+    known = experiments((*note.keys, *note.skipped))
     choice = Choice(tuple(known[name] for name in known if name in note.keys or name in note.skipped))
     results = StoredResults(folder, note.keys, place_of(note.folder))
     findings = Findings(folder / FINDINGS, note.keys, note.data)
-    claims = [claim for chapter in chapters() for claim in choice.claims(chapter)]
+    claims = [claim for chapter in choice.chapters() for claim in choice.claims(chapter)]
     found = [findings.find(claim, lambda claim=claim: needed(claim, results)) for claim in claims]  # type: ignore[misc]
     verdicts = conclude(claims, found, choice.ids)
     paths = write_reproduction(folder / PAGE, choice, note, verdicts, results)

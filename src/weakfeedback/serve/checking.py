@@ -84,7 +84,7 @@ class OwnJournal:
 
 
 def _kind(name: str) -> Any:
-    for one in vars(lives).values():
+    for one in (getattr(lives, public) for public in lives.__all__):
         if isinstance(one, type) and issubclass(one, (Live, NewLive)) and one.kind == name:
             return one
     raise JournalError(f"there is no live object of kind {name!r:.40}")

@@ -26,7 +26,7 @@ SERVER = ("host", "port", "store", "durability", "hosts", "origins", "token", "p
 TOKEN = ("name", "env", "scope")
 SECRETS = ("token", "password", "secret", "key", "api_key", "value")
 SCOPES = tuple(scope for scope in LEVELS if scope != "none")
-TOP = ("server", "learner", "upstream")
+TOP = ("server", "learner", "upstream", "prices")
 
 
 class ConfigError(ValueError):
@@ -74,6 +74,7 @@ def read_settings(path: Path, environment: dict[str, str] | None = None) -> Sett
 class _Reader:
     def __init__(self, file: str, environment: dict[str, str]) -> None:
         self.file, self.environment = file, environment
+        self.prices: Any = None  # by model, for stages without a price
 
     def wrong(self, key: str, value: Any, allowed: str) -> ConfigError:
         return ConfigError(f"{self.file}: {key} = {_shown(value)}: {allowed}")
@@ -109,6 +110,7 @@ class _Reader:
         for number, entry in enumerate(self.array("server.token", server.get("token", []))):
             found.tokens.append(self.token(f"server.token[{number}]", entry))
         self.upstreams(table.get("upstream", {}), found)
+        self.prices = self.price_file("prices", table["prices"]) if "prices" in table else None
         for number, entry in enumerate(self.array("learner", table.get("learner", []))):
             self.learner(f"learner[{number}]", entry, found)
         found.check()
@@ -123,6 +125,17 @@ class _Reader:
             except ValueError as error:
                 raise ConfigError(f"{self.file}: {error}") from None
 
+    def price_file(self, key: str, value: Any) -> Any:
+        """Return the prices by model of a file beside this one."""
+        from weakfeedback.serve.proxy.price_file import PriceFile
+
+        try:
+            return PriceFile(Path(self.file).parent / self.text(key, value))
+        except ConfigError:
+            raise
+        except ValueError as error:
+            raise ConfigError(f"{self.file}: {error}") from None
+
     def learner(self, place: str, entry: dict[str, Any], found: Settings) -> None:
         name = entry.get("name")
         taken = [name for name, _ in found.learners] + [one.name for one in found.proxied]
@@ -134,7 +147,7 @@ class _Reader:
             from weakfeedback.serve.proxy.settings import read_proxied
 
             try:
-                found.proxied.append(read_proxied(place, entry, found.upstreams))
+                found.proxied.append(read_proxied(place, entry, found.upstreams, self.prices))
             except ValueError as error:
                 raise ConfigError(f"{self.file}: {error}") from None
             return

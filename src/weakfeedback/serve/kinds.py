@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -19,10 +21,15 @@ from weakfeedback.live.report import plain
 from weakfeedback.live.router import Router
 from weakfeedback.live.staged import Staged, arm_of
 from weakfeedback.live.stopping import alone
+from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.limits import HISTORY_LIMIT, MATRIX_LIMIT, PAIRS_LIMIT, STAGES_LIMIT
 from weakfeedback.serve.models import CalibrateRequest, FeedbackRequest, Problem, TellRequest
 from weakfeedback.serve.outputs import Comparator, digest_of
 
+STATED_BOUND = (
+    "Money: whatever the models answer, at most that of the last model alone, plus 5 %, plus 50 calls of it, at the "
+    "prices that the learner knows; they follow what calls cost."
+)
 ASIDE = {"id", "dry_run"}  # fields of a feedback that are not content
 
 
@@ -109,7 +116,7 @@ class Kind:
         """Learn rows in which all stages ran."""
         raise Problem("not_offered", f"a {self.name} learner has no warm start")
 
-    def report(self, live: Any) -> dict[str, Any]:
+    def report(self, live: Any, invoice: Invoice) -> dict[str, Any]:
         """Return the part of a report that is specific to this kind."""
         report = live.report()
         return {
@@ -118,6 +125,10 @@ class Kind:
             "pending": report.pending,
             "details": report.to_dict(),
         }
+
+    def text(self, live: Any, invoice: Invoice) -> str:
+        """Return the report as a table."""
+        return str(billed_report(live, invoice))
 
     def refuse(self, given: FeedbackRequest, allowed: Sequence[str]) -> None:
         """Reject fields of a feedback that do not apply here."""
@@ -291,8 +302,8 @@ class CascadeKind(Compared):
         found: int = live.warm_start(self.rows(outputs))
         return found
 
-    def report(self, live: Any) -> dict[str, Any]:
-        report = live.report()
+    def report(self, live: Any, invoice: Invoice) -> dict[str, Any]:
+        report = billed_report(live, invoice)
         costs = report.stage_costs.tolist()
         total = np.cumsum(costs).tolist()
         alone = report.spent + report.saved_alone
@@ -456,8 +467,8 @@ class AdaptiveKind(CascadeKind):
     def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
         raise Problem("not_offered", "an adaptive learner has no warm start: calibrate it")
 
-    def report(self, live: Any) -> dict[str, Any]:
-        report = live.report()
+    def report(self, live: Any, invoice: Invoice) -> dict[str, Any]:
+        report = billed_report(live, invoice)
         costs, rounds = report.stage_costs.tolist(), report.rounds
         shares = [int(count) / rounds if rounds else None for count in report.stopped]
         return {
@@ -519,8 +530,8 @@ class RouterKind(Compared):
         found: int = live.warm_start(self.rows(outputs))
         return found
 
-    def report(self, live: Any) -> dict[str, Any]:
-        report = live.report()
+    def report(self, live: Any, invoice: Invoice) -> dict[str, Any]:
+        report = billed_report(live, invoice)
         prices, decided = report.prices.tolist(), sum(report.answers)
         shares = [count / decided if decided else None for count in report.answers]
         return {
@@ -589,6 +600,28 @@ KINDS: dict[str, type[Kind]] = {
 def kind_of(config: Any) -> Kind:
     """Return the kind of learner for a configuration; Problem if it is impossible."""
     return KINDS[config.kind](config)
+
+
+def billed_report(live: Any, invoice: Invoice) -> Any:
+    """Return the report of a live object; its money is that of the invoice if there is one, not of stated prices."""
+    report = live.report()
+    if invoice.terms is None:
+        return report
+    known = {item.name: getattr(report, item.name) for item in dataclasses.fields(report)}
+    spent, last = invoice.spent, len(invoice.lines) - 1
+    alone = invoice.alone if invoice.terms["baseline"] == last else known["spent"] + known["saved_alone"]
+    news: dict[str, Any] = {"spent": spent, "saved_alone": alone - spent, "wasted": invoice.money["lost"]}
+    if "last_alone" in known:
+        news["last_alone"] = alone
+    if "saved" in known:
+        news["saved"] = known["spent"] + known["saved"] - spent
+    if known.get("net_saved") is not None:
+        at_stake = known["extra_errors"] * known["error_cost"]
+        news["net_saved"] = (alone - spent - at_stake, alone - spent + at_stake)
+    if "bound" in known and math.isfinite(known["bound"]):
+        news["bound"] = math.inf  # it is for stated prices
+        news["guarantees"] = (STATED_BOUND, *known["guarantees"][1:])
+    return dataclasses.replace(report, **news)
 
 
 def same_output(output: Any, body: dict[str, Any]) -> bool:

@@ -12,7 +12,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from weakfeedback._version import __version__
 from weakfeedback.journal import Event
@@ -20,6 +20,7 @@ from weakfeedback.journal.events import ENDS, OPENS, Row, make_row
 from weakfeedback.live.base import Live
 from weakfeedback.live.ledger import GAP, PendingDecision
 from weakfeedback.serve.commit import Committer
+from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.kinds import Kind, kind_of
 from weakfeedback.serve.models import (
     CalibrateRequest,
@@ -38,7 +39,7 @@ HEAVY = 0.0005  # expected seconds of a step above which it runs in a thread
 WEIGHT = 0.1  # of the latest timed step in the moving average
 AUDITS = 100  # that are kept in memory
 ITEM = "\x1f"  # separates an idempotency key from the number of the decision within a batch
-OWN = ("archive", "audit", "serve")  # kinds of events that only the service writes
+OWN = ("archive", "audit", "serve", "terms", "bill")  # kinds of events that only the service writes
 KEYED = ("decide", "warm", "begin", "calibrate")  # kinds of events of a live object that can have a key
 # parts of the bodies of events that only the service reads
 EXTRA = {
@@ -70,7 +71,10 @@ class Observer(Protocol):
         """Continue from a result of ``state``."""
 
 
-OBSERVERS: dict[str, Callable[[Learner], Observer]] = {"watch": Watch.of}  # by name, made for each learner
+OBSERVERS: dict[str, Callable[[Learner], Observer]] = {
+    "watch": Watch.of,
+    "invoice": Invoice.of,
+}  # by name, made for each learner
 
 
 class Outbox:
@@ -493,9 +497,21 @@ class Learner:
             self.outbox.append("archive", {})
         return self._settle()
 
-    def serve(self, body: dict[str, Any]) -> list[Event]:
-        """Record a request that was answered without comparison; it changes only the accounts."""
-        self.outbox.append("serve", body)
+    @property
+    def invoice(self) -> Invoice:
+        """What its upstream models have cost."""
+        return cast(Invoice, self.observers["invoice"])
+
+    def money(self) -> tuple[float, float] | None:
+        """Return what was spent and saved, as its report says it; None without prices."""
+        if self.invoice.terms is not None:
+            return self.invoice.spent, self.invoice.saved
+        counts = self.live._counts
+        return (counts.spent, counts.alone - counts.spent) if hasattr(counts, "alone") else None
+
+    def note(self, kind: str, body: dict[str, Any]) -> list[Event]:
+        """Record what only the accounts count: a request without comparison ("serve"), "terms" or a "bill"."""
+        self.outbox.append(kind, body)
         return self._settle()
 
     def audit(self, body: dict[str, Any], key: str | None = None) -> list[Event]:

@@ -149,9 +149,12 @@ class Metrics:
                         if compared[i, j]:
                             share.add_metric([name, f"{i}-{j}"], counts.differed[i, j] / compared[i, j])
                 currency = learner.config.currency or ""
-                money["spent"].add_metric([name, currency], counts.spent)
-                money["saved"].add_metric([name, currency], counts.alone - counts.spent)
-                money["wasted"].add_metric([name, currency], counts.wasted)
+                sums = (counts.spent, counts.alone - counts.spent, counts.wasted)
+                if learner.invoice.terms is not None:
+                    bills = learner.invoice
+                    sums = bills.spent, bills.saved, bills.money["lost"]
+                for family, amount in zip(money.values(), sums):
+                    family.add_metric([name, currency], amount)
         yield from (decided, fed, pending, oldest, step, share, settled, alarms, *money.values())
 
 

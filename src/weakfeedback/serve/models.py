@@ -506,8 +506,8 @@ class StageReport(Model):
 class ReportAnswer(Model):
     """What a learner has seen, spent and saved. ``details`` is the library's report as data.
 
-    ``proxy``, of a learner whose stages are upstream models: requests, calls, tokens, seconds and money since the start
-    of the process.
+    ``proxy``, of a learner whose stages are upstream models: its invoice, with requests, calls, tokens, seconds and
+    money; ``spent``, ``wasted`` and ``saved`` are those of the invoice then.
     """
 
     name: str

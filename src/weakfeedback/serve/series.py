@@ -15,6 +15,7 @@ from typing import Any
 MINUTE = 60_000_000  # microseconds, the unit of the times of events
 KEPT = 7 * 24 * 60  # minutes
 FINE = 5  # seconds per fine step
+SHORT = (FINE, 3 * FINE)  # steps below a minute that can be read
 FINE_KEPT = 180  # fine steps
 PER_MINUTE = 60 // FINE
 LARGEST = sys.float_info.max
@@ -98,6 +99,14 @@ class Series:
         """Return the number of minutes that are kept, including the open one."""
         return len(self._rows) // self._width + (self._now[0] >= 0.0)
 
+    def clear(self, columns: Sequence[str]) -> None:
+        """Set all sums of these columns to 0."""
+        for place in (self.place[name] for name in columns):
+            for row in (self._minute, self._now, *self._fine):
+                row[place] = 0.0
+            for start in range(0, len(self._rows), self._width):
+                self._rows[start + place] = 0.0
+
     def last(self) -> int | None:
         """Return when the open minute began, in seconds since 1970; None before the first."""
         return None if self._now[0] < 0.0 else int(self._now[0]) // PER_MINUTE * 60
@@ -107,11 +116,11 @@ class Series:
     ) -> dict[str, Any]:
         """Return sums by step for ``start <= at < end``; all times are in seconds.
 
-        A step is a number of whole minutes, or 5 seconds within the last quarter of an hour. The first step begins at
-        the last multiple of ``step`` that is not after ``start``. At most seven days and 10,080 steps.
+        A step is a number of whole minutes, or 5 or 15 seconds within the last quarter of an hour. The first begins
+        at the last multiple of ``step`` that is not after ``start``. At most seven days and 10,080 steps.
         """
-        if step != FINE and (step < 60 or step % 60):
-            raise ValueError(f"step must be a number of whole minutes in seconds, or {FINE}, got {step}")
+        if step not in SHORT and (step < 60 or step % 60):
+            raise ValueError(f"step must be a number of whole minutes in seconds, or 5 or 15, got {step}")
         names = self.columns if columns is None else tuple(columns)
         places = [self.place[name] for name in names]
         first = start // step * step
@@ -119,7 +128,7 @@ class Series:
         if count > KEPT:
             raise ValueError(f"at most {KEPT} steps can be read at once, got {count}")
         sums = [[0.0] * count for _ in names]
-        for at, row, offset in self._fine_rows() if step == FINE else self._minutes(first):
+        for at, row, offset in self._fine_rows() if step < 60 else self._minutes(first):
             if first <= at < end:
                 bucket = (at - first) // step
                 for out, place in zip(sums, places):
@@ -140,7 +149,7 @@ class Series:
     def since(self, start: int, step: int) -> dict[str, float]:
         """Return the sums of all columns from ``start``, a multiple of ``step``, on."""
         end = max(start, int(self._now[0] + 1) * FINE)
-        read = self.read(start, end, FINE if step == FINE else 60)["columns"]
+        read = self.read(start, end, FINE if step < 60 else 60)["columns"]
         return {name: total(values) for name, values in read.items()}
 
     def _fine_rows(self) -> Iterator[tuple[int, Sequence[float], int]]:

@@ -101,7 +101,6 @@ class Service:
         self.committer: Committer | None = None
         self.draining = False  # no longer ready, but requests in progress are finished
         self.models: list[str] = []  # learners that serve OpenAI clients
-        self.accounts: dict[str, Callable[[], dict[str, Any]]] = {}  # totals of their upstream calls
         self.commits = 0
         self.last_snapshot: float | None = None
         self.fatal: BaseException | None = None  # why the service stopped on its own
@@ -1062,7 +1061,12 @@ class Service:
         body: dict[str, Any] = {"stage": stage, "cost": cost}
         if tokens:
             body["tokens"] = list(tokens)
-        await self._step(learner, learner.serve, body)
+        await self._step(learner, learner.note, "serve", body)
+
+    async def noted(self, name: str, kind: str, body: dict[str, Any]) -> None:
+        """Record a "bill" of a front end, or the "terms" of the next ones; changes only the accounts."""
+        learner = self.learner(name)
+        await self._step(learner, learner.note, kind, body)
 
     async def decision(self, name: str, id: int) -> dict[str, Any]:
         """Return the status of a decision."""
@@ -1144,7 +1148,7 @@ class Service:
 
     def report_now(self, learner: Learner) -> dict[str, Any]:
         """Return the current report of a learner, committed or not; the caller must hold its lock."""
-        own = learner.kind.report(learner.live)
+        own = learner.kind.report(learner.live, learner.invoice)
         if own.get("weak_dominance") is not None:
             done = [audit for audit in learner.audits.values() if audit.get("verdict")]
             last = done[-1]["verdict"] if done else "none"
@@ -1159,8 +1163,9 @@ class Service:
             "currency": learner.config.currency,
             "seq": learner.seq,
         }
-        if learner.name in self.accounts:
-            told["proxy"] = self.accounts[learner.name]()
+        if learner.invoice.terms is not None:
+            told["proxy"] = learner.invoice.summary()
+            told |= {name: told["proxy"][name] for name in ("spent", "wasted", "saved")}
         watch: Any = learner.observers.get("watch")
         if watch is not None and watch.kind != "allocation":
             told["drift"] = [
@@ -1173,7 +1178,9 @@ class Service:
         """Return the report as the library's own table."""
         learner = self.learner(name)
         async with learner.lock:
-            text = await self._in_pool(lambda: str(learner.live.report()))  # type: ignore[attr-defined]
+            text = await self._in_pool(learner.kind.text, learner.live, learner.invoice)
+            if learner.invoice.terms is not None:
+                text += "\n\n" + learner.invoice.table(learner.config.currency)
         return await self._shown(learner, text)
 
     async def certificate(self, name: str, alpha: float) -> dict[str, Any]:

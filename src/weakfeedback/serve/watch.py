@@ -20,6 +20,7 @@ from typing import Any
 
 from weakfeedback.journal.events import Event
 from weakfeedback.serve.drift import Drift
+from weakfeedback.serve.invoice import alone_of, calls_of, money_of
 from weakfeedback.serve.series import Series, added, total
 
 RECENT = 20  # decisions
@@ -74,6 +75,7 @@ class Watch:
         self.differed: dict[tuple[int, int], list[int]] = {}  # pair -> comparisons, differences
         self.decided, self.spent, self.saved, self.wasted = 0, 0.0, 0.0, 0.0
         self.ends = {"accepted": 0, "cancelled": 0, "expired": 0}
+        self.billed = False  # whether money comes from bills, not from stated prices
         self._steps = self._methods()
 
     def _methods(self) -> dict[str, Callable[[Event], None]]:
@@ -85,6 +87,8 @@ class Watch:
             "cancel": self._end,
             "expire": self._end,
             "serve": self._serve,
+            "terms": self._terms,
+            "bill": self._bill,
             "warm": self._warm,
             "recost": self._recost,
             "audit": self._audit,
@@ -179,7 +183,7 @@ class Watch:
     def _end(self, event: Event) -> None:
         word = "cancelled" if event.kind == "cancel" else "expired"
         self._count_end(event, word)
-        wasted = event.body.get("cost", 0.0)
+        wasted = 0.0 if self.billed else event.body.get("cost", 0.0)
         self.series.add(event.at, "wasted", wasted)
         self.wasted = added(self.wasted, wasted)
         self._remembered(event.decision, state=word, ended=event.at)
@@ -197,6 +201,26 @@ class Watch:
             row[place[column]] += amount
         if event.decision is not None:
             self._remember(event, stage, [stage], "done")
+
+    def _terms(self, event: Event) -> None:
+        """Begin to count bills; what was counted at stated prices is no invoice."""
+        self.baseline = int(event.body["baseline"])
+        if not self.billed:
+            self.billed = True
+            self.series.clear(("spent", "saved", "wasted"))
+            self.spent = self.saved = self.wasted = 0.0
+
+    def _bill(self, event: Event) -> None:
+        """Count the money and the tokens of calls."""
+        bill, place = event.body, self.series.place
+        row, spent = self.series.row(event.at), money_of(bill)
+        self._count_money(row, spent, alone_of(bill))
+        for call in calls_of(bill):
+            for column, amount in zip(TOKENS, (call.input, call.cached, call.output)):
+                row[place[column]] += amount
+            if call.purpose == "lost":
+                row[place["wasted"]] += call.money
+                self.wasted += call.money
 
     def _warm(self, event: Event) -> None:
         for differ in event.body["differ"]:
@@ -222,6 +246,11 @@ class Watch:
         return None if event.decision is None else self.open.pop(event.decision, None)
 
     def _pay(self, row: list[float], spent: float, alone: float) -> None:
+        """Count money at stated prices, unless there are bills."""
+        if not self.billed:
+            self._count_money(row, spent, alone)
+
+    def _count_money(self, row: list[float], spent: float, alone: float) -> None:
         place, saved = self._spent, added(alone, -spent)
         row[place] = added(row[place], spent)
         row[place + 1] = added(row[place + 1], saved)
@@ -317,6 +346,7 @@ class Watch:
             "names": list(self.names),
             "costs": list(self.costs),
             "baseline": self.baseline,
+            "billed": self.billed,
             "series": self.series.state(),
             "drift": self.drift.state(),
             "open": [
@@ -338,6 +368,7 @@ class Watch:
         """Return the watch restored from ``state``; ValueError for anything else."""
         try:
             made = cls(state["kind"], state["names"], state["costs"], state["baseline"])
+            made.billed = bool(state.get("billed", False))
             made.series = Series.from_state(state["series"], made.series.columns)
             made.drift = Drift.from_state(state["drift"])
             made.alarmed = max((at for at, _ in made.drift.marks()), default=None)

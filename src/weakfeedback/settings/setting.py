@@ -118,6 +118,8 @@ class Setting:
         Attributes of a problem that a program should know: numbers, bools and words.
     in_short : mapping
         By name, words for a policy that shares its class with another.
+    former : mapping
+        By name, classes that are no longer listed: files that name them are still understood.
     """
 
     name: str
@@ -132,6 +134,7 @@ class Setting:
     listed: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
     in_short: Mapping[str, str] = field(default_factory=dict)
+    former: Mapping[str, type] = field(default_factory=dict)
 
     # -- problems
 
@@ -168,20 +171,23 @@ class Setting:
 
     def canonical_name(self, policy: str) -> str:
         """Return the name of a policy as it is spelled here; the case does not matter."""
-        return find_name("policy", policy, self.policies)
+        before = [name for name in self.former if isinstance(policy, str) and name.lower() == policy.lower()]
+        return before[0] if before else find_name("policy", policy, self.policies)
 
     def policy_class(self, policy: str) -> type:
         """Return the class of a policy."""
-        return self.policies[self.canonical_name(policy)]
+        name = self.canonical_name(policy)
+        return self.former[name] if name in self.former else self.policies[name]
 
     def name_of(self, policy: Any) -> str | None:
         """Return the name of the class of the object ``policy`` in this setting, or None if it is not there."""
-        return next((name for name, known in self.policies.items() if type(policy) is known), None)
+        known = (*self.policies.items(), *self.former.items())
+        return next((name for name, cls in known if type(policy) is cls), None)
 
     def words_of(self, policy: str) -> str:
         """Return what a policy is, in one line."""
         name = self.canonical_name(policy)
-        return self.in_short.get(name) or str(getattr(self.policies[name], "in_short", ""))
+        return self.in_short.get(name) or str(getattr(self.policy_class(name), "in_short", ""))
 
     def option_names(self, policy: str) -> tuple[str, ...]:
         """Return the options of a policy: the arguments of its class without those in ``first``."""

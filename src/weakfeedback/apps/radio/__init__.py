@@ -3,7 +3,9 @@
 The names are imported when first used: a player's process needs none of them, and starts in a third of the time.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from weakfeedback.lazy import importing
 
 if TYPE_CHECKING:
     from weakfeedback.apps.radio.air import Air as Air
@@ -25,14 +27,7 @@ _HOMES = {
 }
 
 __all__ = list(_HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        import importlib
-
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'weakfeedback.apps.radio' has no attribute {name!r}")
+__getattr__ = importing(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

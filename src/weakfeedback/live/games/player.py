@@ -12,7 +12,7 @@ from weakfeedback.contract.decisions import checked_choice
 from weakfeedback.live import storage
 from weakfeedback.live.driver import Examples, Interpreted
 from weakfeedback.live.form import Argument, Form
-from weakfeedback.live.game import Alter, Choice
+from weakfeedback.live.game import Alter, Altered, Choice
 from weakfeedback.live.ledger import fingerprint
 from weakfeedback.live.storage import StateError
 from weakfeedback.validate import integer
@@ -85,22 +85,24 @@ class PlayerGame:
     needs = ("choose", "observe")
     stepwise = spares = cancelling_learns = False
     choosing_learns = True  # policies of players change state when they choose
-    in_order = ()
+    in_order = ("miss",)
     keeps = 0
     form = Form((Argument("arms", "data", (int,)),))
     refuses: Mapping[str, str] = {}
-    alters: Mapping[str, Alter] = {}
     resize = wants = None
 
     def __init__(self, arms: int) -> None:
         self.arms = arms
+        self.alters: Mapping[str, Alter] = {"miss": self.miss}
 
     def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
-        return {"choose": (), "observe": (0, 0.0, False)}, ()
+        missing = {"miss": (1,)} if callable(getattr(policy, "miss", None)) else {}
+        return {"choose": (), "observe": (0, 0.0, False), **missing}, tuple(missing)
 
     def bind(self, driver: Interpreted) -> None:
         self.policy = driver.policy
         self.choose_arm, self.hear = driver.method("choose"), driver.method("observe")
+        self.told_to_miss = driver.method("miss") if callable(getattr(driver.policy, "miss", None)) else None
 
     def check(self, policy: Any, terms: Any) -> None:
         """Reject a policy object made for other arms, or without the field ``arm``."""
@@ -133,6 +135,16 @@ class PlayerGame:
     ) -> PlayerCounts:
         self.hear(decided, *record.content, rng)
         return counts.after_slot(decided, *record.content)
+
+    def miss(
+        self, body: dict[str, Any], counts: PlayerCounts, terms: Any, rng: np.random.Generator
+    ) -> Altered:
+        """Tell the policy that slots went by without it."""
+        slots = integer("slots", body["slots"], 1)
+        if self.told_to_miss is None:
+            raise ValueError("this policy cannot miss a slot: its players must go through the same slots")
+        self.told_to_miss(slots)
+        return Altered({"slots": slots})
 
     def drop(self, decided: int, cost: float, counts: PlayerCounts) -> None:
         """Count nothing: a player does not count the costs of slots that did not take place."""

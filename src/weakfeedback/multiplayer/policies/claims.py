@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from weakfeedback.multiplayer.opening import IDLE
-from weakfeedback.validate import MOST_ARMS, integer, limited, number
+from weakfeedback.validate import MOST_ARMS, limited, number
 
 NOBODY = -1  # no arm
 SEEK, CLAIM, HOME, MOVE, RECLAIM = 0, 1, 2, 3, 4
@@ -261,9 +261,7 @@ class Claims:
         return (self.sums[k] + 1.0) / (self.pulls[k] + 2.0)
 
     def miss(self, slots):
-        """Be told that ``slots`` slots went by without this player: what it owned may have a new owner, so it seeks."""
-        gone = integer("slots", slots, 0)
-        if gone > 0:
-            self.lose_home()
-            self.silent = 0
-            self.t += gone
+        """Be told that slots went by without this player: what it owned may have a new owner, so it seeks."""
+        self.lose_home()
+        self.silent = 0
+        self.t += slots

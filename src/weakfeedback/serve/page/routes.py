@@ -26,6 +26,8 @@ from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.models import Problem, SeriesAnswer
 from weakfeedback.serve.openapi import document, sections
 from weakfeedback.serve.page import view
+from weakfeedback.serve.page.bars import bars_of
+from weakfeedback.serve.page.money import invoice_of, totals
 from weakfeedback.serve.page.words import ago, amount, count, duration, moment
 from weakfeedback.serve.service import Service
 from weakfeedback.serve.watch import WATCHED, Watch
@@ -67,7 +69,6 @@ def templates() -> Environment:
         finalize=_shown,
     )
     made.filters["pretty"] = lambda data: json.dumps(data, indent=1)
-    made.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
     return made
 
 
@@ -121,6 +122,7 @@ class Page:
                 currency=currency,
                 archived=learner.archived,
                 now=now,
+                money=learner.money(),
             )
             html = str(templates().get_template("pieces.html").module.row(made))  # type: ignore[attr-defined]
             known = self._rows[learner.name] = key, made, html
@@ -172,6 +174,7 @@ class Page:
             if full
             else "survives kill -9, not a loss of power",
             "learners": count(len(service.learners)),
+            "noun": "learner" if len(service.learners) == 1 else "learners",
             "commits": f"{rate:.1f}",
             "snapshot": "none yet" if snapshot is None else ago(int(snapshot * 1e6)),
             "alarms": alarmed[:ALARMS],
@@ -217,7 +220,10 @@ class Page:
             "revision": learner.revision,
             "currency": report["currency"],
             "baseline": watch.names[watch.baseline],
-            "summary": view.summary(report, watch, now),
+            "summary": view.summary(report, watch, learner.invoice, now),
+            "invoice": invoice_of(learner.invoice, report["currency"]),
+            "since": moment(learner.created)[:16],
+            "bars": None if kind == "allocation" else bars_of(watch, *view.SPANS[span], now, learner.created),
             "numbers": view.numbers(report, watch, now),
             "stages": view.stages(report, watch),
             "arms": view.arms(report, watch),
@@ -229,8 +235,7 @@ class Page:
             "drift_words": view.DRIFT if kind in WATCHED else view.NOT_WATCHED,
             "watched": kind in WATCHED,
             "recent": view.recent(watch, now, hasattr(learner.live, "explain")),
-            "proxy": view.proxy(watch),
-            "tokens": view.tokens(watch),
+            "proxy": view.proxy(learner.invoice),
             "changes": view.changes(watch, report["currency"]),
             "audited": kind in WATCHED and hasattr(learner.live, "audit_outputs"),
             "audits": _audits(learner, watch, report["currency"]),
@@ -279,6 +284,7 @@ class Page:
             "overview.html",
             here="overview",
             status=self.status(),
+            sums=self.totals(),
             rows=rows,
             total=len(self.service.learners),
             found=found,
@@ -403,7 +409,19 @@ class Page:
         pieces = {f"row-{learner.name}": self.row(learner)[1] for learner in learners}
         module: Any = templates().get_template("pieces.html").module
         pieces["status"] = str(module.status(self.status()))
+        sums = self.totals()
+        pieces["say"], pieces["total"] = str(module.say_all(sums)), str(module.total(sums))
         return pieces
+
+    def totals(self) -> dict[str, Any] | None:
+        """Return the money of all learners together."""
+        found = []
+        for learner in self.service.learners.values():
+            watch = watch_of(learner)
+            money = learner.money()
+            if money is not None and watch.decided:
+                found.append((learner.config.currency or "", *money))
+        return totals(found)
 
     async def live_learner(self, request: Request) -> Response:
         """Stream the changes of a learner, at most twice a second."""
@@ -476,8 +494,8 @@ class Page:
 def learner_pieces(made: dict[str, Any]) -> dict[str, str]:
     """Return the pieces of a learner's page, by their places in the page."""
     module: Any = templates().get_template("pieces.html").module
-    wanted = ["summary", "numbers", "waiting", "recent", "proxy"]
-    wanted += ["arms"] if made["kind"] == "allocation" else ["stages", "pairs", "drift"]
+    wanted = ["summary", "trust", "numbers", "waiting", "recent", "proxy"]
+    wanted += ["arms"] if made["kind"] == "allocation" else ["stages", "pairs", "drift", "bars", "invoice"]
     wanted += ["audits"] if made["audited"] or made["weak_dominance"] else []
     if made["context"]:
         wanted.append("context")

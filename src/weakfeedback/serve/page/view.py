@@ -8,8 +8,10 @@ from typing import Any
 
 from weakfeedback.live.adaptive_report import CALIBRATED_LIMIT, LIMIT, NO_LIMIT
 from weakfeedback.live.report import wilson
+from weakfeedback.serve.invoice import Invoice
+from weakfeedback.serve.page.money import decimals_of, fixed, headline, other_side
 from weakfeedback.serve.page.words import ago, amount, count, counted, duration, listed, moment, number, share
-from weakfeedback.serve.watch import TOKENS, WATCHED, Watch
+from weakfeedback.serve.watch import WATCHED, Watch
 
 KINDS = {
     "cascade": ("cascade", "calls its stages from the cheapest on, and learns where to stop"),
@@ -21,7 +23,7 @@ KINDS = {
     "router": ("router", "calls one model for most requests, and several only while comparing them pays"),
     "allocation": ("allocation", "divides a budget over arms, and learns how much each of them needs"),
 }
-SPANS = {"15m": (900, 5), "1h": (3600, 60), "1d": (86_400, 1200), "7d": (604_800, 7200)}  # seconds, step
+SPANS = {"15m": (900, 15), "1h": (3600, 60), "1d": (86_400, 1800), "7d": (604_800, 7200)}  # seconds, step
 LEARNING_ROUNDS = 100  # rounds below which the page says nothing about trust
 DRAWN = 6  # pairs in one chart
 RECENT_ALARM = 86_400_000_000  # microseconds for which an alarm counts as recent
@@ -107,14 +109,26 @@ def does(watch: Watch, settled: int | None) -> tuple[str, str]:
 
 
 def row(
-    name: str, watch: Watch, *, line: str, settled: int | None, currency: str | None, archived: bool, now: int
+    name: str,
+    watch: Watch,
+    *,
+    line: str,
+    settled: int | None,
+    currency: str | None,
+    archived: bool,
+    now: int,
+    money: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
-    """Return the row of a learner in the overview; ``line`` has the points of its sparkline."""
+    """Return the row of a learner in the overview.
+
+    ``line`` has the points of its sparkline, ``money`` what was spent and saved.
+    """
     verb, stage = does(watch, settled)
     bar = bar_of(shares_of(watch), watch.names)
     alarms = alarms_of(watch, now)
     priced = watch.kind != "allocation"
-    alone = watch.spent + watch.saved
+    spent, saved = (watch.spent, watch.saved) if money is None else money
+    alone = spent + saved
     return {
         "name": name,
         "kind": KINDS[watch.kind][0],
@@ -125,9 +139,10 @@ def row(
         "bar": bar,
         "legend": listed([piece["label"] for piece in bar] or ["nothing yet"]),
         "most": ", ".join(piece["label"] for piece in sorted(bar, key=lambda piece: -piece["width"])[:2]),
-        "saved": amount(watch.saved, currency) if priced and watch.decided else "",
-        "saved_share": share(abs(watch.saved) / alone) if priced and alone > 0.0 else "",
-        "lost": watch.saved < 0.0,
+        "spent": amount(spent, currency) if priced and watch.decided else "",
+        "saved": amount(saved, currency) if priced and watch.decided else "",
+        "saved_share": share(abs(saved) / alone) if priced and alone > 0.0 else "",
+        "lost": saved < 0.0,
         "baseline": watch.names[watch.baseline] if priced else "",
         "open": count(len(watch.open)),
         "decided": watch.decided,
@@ -154,9 +169,12 @@ def alarm_words(watch: Watch, mark: tuple[int, tuple[int, int]], now: int) -> st
 # -- one learner
 
 
-def summary(report: dict[str, Any], watch: Watch, now: int) -> dict[str, Any]:
-    """Return the top of the page: what the learner does, what it costs, whether it can be trusted."""
+def summary(report: dict[str, Any], watch: Watch, invoice: Invoice, now: int) -> dict[str, Any]:
+    """Return the top of the page: a sentence, what the learner does, what it costs, whether it can be trusted."""
+    other = other_side(report, watch, invoice)
     return {
+        "headline": headline(report, watch, other),
+        "other": other,
         "does": _does_sentence(report, watch),
         "flow": _flow(report, watch),
         "money": _money(report, watch),
@@ -223,7 +241,14 @@ def _money(report: dict[str, Any], watch: Watch) -> dict[str, Any] | None:
         return None
     currency, gain = report["currency"], saved["amount"]
     estimated = saved.get("estimated", True)
+    decimals = decimals_of(report["spent"])
     return {
+        "sums": {
+            "alone": fixed(report["spent"] + gain, decimals),
+            "spent": fixed(report["spent"], decimals),
+            "saved": fixed(gain, decimals),
+        },
+        "billed": "proxy" in report,
         "spent": amount(report["spent"], currency),
         "alone": amount(report["spent"] + gain, currency),
         "saved": amount(abs(gain), currency),
@@ -503,41 +528,25 @@ def arms(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
     return found
 
 
-def proxy(watch: Watch) -> list[dict[str, Any]]:
-    """Return one row for every upstream model, none for a learner whose stages run elsewhere."""
-    last = watch.series.last()
-    if last is None or watch.kind == "allocation":
-        return []
-    K = len(watch.names)
-    wanted = [f"{what}_{k}" for k in range(K) for what in ("calls", "errors", "seconds", "streams", "first")]
-    sums = watch.noted.read(last - 86_340, last + 60, 86_400, wanted)["columns"]
+def proxy(invoice: Invoice) -> list[dict[str, Any]]:
+    """Return one row for every upstream model that was called, none for a learner whose stages run elsewhere."""
     found = []
-    for k, name in enumerate(watch.names):
-        calls, streams = sum(sums[f"calls_{k}"]), sum(sums[f"streams_{k}"])
-        if calls:
+    for model, line in zip((invoice.terms or {}).get("models", ()), invoice.lines):
+        if line.calls:
+            told = line.summary()
+            errors = sum(count_ for name, count_ in told["errors"].items() if name != "cancelled")
+            named = ", ".join(f"{count(times)} x {name}" for name, times in told["errors"].items())
             found.append(
                 {
-                    "name": name,
-                    "calls": count(calls),
-                    "errors": share(sum(sums[f"errors_{k}"]) / calls),
-                    "seconds": f"{sum(sums[f'seconds_{k}']) / calls:.2f} s",
-                    "first": f"{sum(sums[f'first_{k}']) / streams:.2f} s" if streams else "",
+                    "name": model["name"],
+                    "calls": count(line.calls),
+                    "errors": share(errors / sum(line.outcomes.values())),
+                    "named": named,
+                    "seconds": "" if told["seconds"] is None else f"{told['seconds']:.2f} s",
+                    "first": "" if told["first_token"] is None else f"{told['first_token']:.2f} s",
                 }
             )
     return found
-
-
-def tokens(watch: Watch) -> str:
-    """Return the tokens of the last day in words, empty if there were none."""
-    last = watch.series.last()
-    if last is None or watch.kind == "allocation":
-        return ""
-    sums = watch.read(last - 86_340, last + 60, 86_400)["columns"]
-    read, cached, written = (sum(sums[name]) for name in TOKENS)
-    if not read + written:
-        return ""
-    of_these = f" ({count(cached)} of them cached)" if cached else ""
-    return f"{count(read)} tokens read{of_these}, {count(written)} written"
 
 
 def changes(watch: Watch, currency: str | None) -> list[dict[str, str]]:
@@ -560,12 +569,18 @@ def changes(watch: Watch, currency: str | None) -> list[dict[str, str]]:
 def charts(report: dict[str, Any], watch: Watch, span: str, now: int, created: int = 0) -> dict[str, Any]:
     """Return the data of the charts as JSON: sums by step, running shares with their intervals, running money."""
     length, step = SPANS[span]
-    end = now // 1_000_000 // step * step  # without the unfinished step
-    start = max(end - length, min(created // 1_000_000 // step * step, end - 3 * step))
+    end = (now // 1_000_000 // step + 1) * step  # the running step is the last
+    start = end - length
     read = watch.series.read(start, end, step)
     at, columns = read["at"], read["columns"]
+    born = sum(
+        1 for seconds in at if seconds + step <= created // 1_000_000
+    )  # steps before there was anything
     made: dict[str, Any] = {
         "at": at,
+        "from": start,
+        "to": end,
+        "born": born,
         "step": step,
         "names": list(watch.names),
         "marks": [
@@ -580,17 +595,15 @@ def charts(report: dict[str, Any], watch: Watch, span: str, now: int, created: i
         ]
         made["unit"] = "given"
         return made
-    made["unit"] = "decisions per minute"
-    scale = 60.0 / step
-    made["stops"] = [[round(x * scale, 3) for x in columns[f"stop_{k}"]] for k in range(len(watch.names))]
-    later = watch.series.since(end, step)
+    made["unit"] = "answers in each step"
+    made["stops"] = [columns[f"stop_{k}"] for k in range(len(watch.names))]
     made["pairs"] = [
-        _pair_line(item, watch, columns, later)
+        _pair_line(item, watch, columns, born)
         for item in _drawn(report, watch)
         if tuple(item["pair"]) in watch.pairs
     ]
     made["money"] = [
-        {"label": label, "values": [round(x, 6) for x in _running(total - later[column], columns[column])]}
+        {"label": label, "values": _unborn([round(x, 6) for x in _running(total, columns[column])], born)}
         for label, column, total in (
             ("spent", "spent", watch.spent),
             (f"saved against {watch.names[watch.baseline]}", "saved", watch.saved),
@@ -599,6 +612,11 @@ def charts(report: dict[str, Any], watch: Watch, span: str, now: int, created: i
         if label != "wasted" or watch.wasted
     ]
     return made
+
+
+def _unborn(values: list[Any], born: int) -> list[Any]:
+    """Return values without those of steps before the learner was made."""
+    return [None] * born + values[born:]
 
 
 def _marks(watch: Watch, start: int) -> list[tuple[int, tuple[int, int]]]:
@@ -623,21 +641,21 @@ def _drawn(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
 
 
 def _pair_line(
-    item: dict[str, Any], watch: Watch, columns: dict[str, list[float]], later: dict[str, float]
+    item: dict[str, Any], watch: Watch, columns: dict[str, list[float]], born: int
 ) -> dict[str, Any]:
     i, j = item["pair"]
     tries, differed = watch.differed.get((i, j), [0, 0])
     both, unlike = f"compared_{i}_{j}", f"differed_{i}_{j}"
-    compared = _running(tries - later[both], columns[both])
-    counts = _running(differed - later[unlike], columns[unlike])
+    compared = _unborn(_running(tries, columns[both]), born)
+    counts = _unborn(_running(differed, columns[unlike]), born)
     line: dict[str, Any] = {
         "label": f"{watch.names[i]} / {watch.names[j]}",
         "pays": round(item["pays_above"], 5),
     }
     line["share"], line["low"], line["high"] = [], [], []
     for n, d in zip(compared, counts):
-        low, high = wilson(d, n) if n > 0 else (None, None)
-        line["share"].append(round(d / n, 4) if n > 0 else None)
+        low, high = wilson(d, n) if n else (None, None)
+        line["share"].append(round(d / n, 4) if n else None)
         line["low"].append(None if low is None else round(low, 4))
         line["high"].append(None if high is None else round(high, 4))
     return line
@@ -645,7 +663,7 @@ def _pair_line(
 
 def table_of(made: dict[str, Any]) -> dict[str, Any]:
     """Return the numbers behind the charts as rows, at most the last 30."""
-    steps = list(range(len(made["at"])))[-30:]
+    steps = list(range(made["born"], len(made["at"])))[-30:]
     return {
         "heads": made["names"],
         "rows": [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -11,6 +10,7 @@ from starlette.routing import BaseRoute, Route
 
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.config import ConfigError, Settings, checked_learner, settle
+from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.metrics import PREFIX
 from weakfeedback.serve.models import (
     CancelRequest,
@@ -115,6 +115,15 @@ class ServiceDecider:
         """Count a request that was answered without a decision of its own; its tokens are counted with its calls."""
         await self._asked(self._service.served(learner, stage, spending.total))
 
+    async def bill(self, learner: str, bill: dict[str, Any]) -> None:
+        """Store a bill."""
+        await self._asked(self._service.noted(learner, "bill", bill))
+
+    def invoice(self, learner: str) -> Invoice:
+        """Return the sums of all bills, or an empty invoice if they cannot be read now."""
+        known = self._service.learners.get(learner)
+        return Invoice(len(self._places[learner])) if known is None else known.invoice
+
     async def recost(self, learner: str, prices: list[float]) -> None:
         """Continue with new prices."""
         name = "prices" if self._settings[learner].kind == "router" else "stage_costs"
@@ -194,7 +203,7 @@ class UpstreamMetrics:
                 if count:
                     self._child(self._tokens, learner, stage, kind).inc(count)
         if self._service is not None:
-            self._note(self._service, learner, stage, outcome, seconds, first, tokens)
+            self._note(self._service, learner, stage, outcome, seconds, first)
 
     def _child(self, family: Any, *labels: str) -> Any:
         known = self._children.get((family, labels))
@@ -210,7 +219,6 @@ class UpstreamMetrics:
         outcome: str,
         seconds: float,
         first: float | None,
-        tokens: Tokens | None,
     ) -> None:
         """Pass a call to the learner's observers that keep sums by minute."""
         learner = service.learners.get(name)
@@ -220,9 +228,6 @@ class UpstreamMetrics:
         amounts = {f"calls_{k}": 1.0, f"seconds_{k}": seconds, f"errors_{k}": float(outcome not in GOOD)}
         if first is not None:
             amounts |= {f"streams_{k}": 1.0, f"first_{k}": first}
-        if tokens is not None:
-            given = (tokens.input, tokens.cached, tokens.output)
-            amounts |= dict(zip(("tokens_in", "tokens_cached", "tokens_out"), map(float, given)))
         for observer in learner.observers.values():
             note = getattr(observer, "note", None)
             if note is not None:
@@ -310,7 +315,8 @@ async def prepare_learners(service: Service, proxy: Proxy, file: str = "") -> No
             given[name] = known.settings()[name]
         config = checked_learner(f"{file}: learner {settings.name}", given)
         await settle(service, [(settings.name, config)], file)
-        service.accounts[settings.name] = partial(proxy.account, settings.name)
+        if service.learner(settings.name).invoice.terms != settings.terms():
+            await service.noted(settings.name, "terms", settings.terms())
         proxy.accept_prices(settings.name, given[name])
         for id in list(service.learner(settings.name).opened):
             await service.cancel(settings.name, id, CancelRequest(reason="restart"))
@@ -328,6 +334,7 @@ async def resume_learners(service: Service, proxy: Proxy) -> None:
         settings = learner.settings()
         proxy.accept_prices(name, settings.get("prices") or settings["stage_costs"])
         left += [(name, id) for id in learner.opened if not proxy.is_under_way(name, id)]
+    await proxy.send_bills()
     for name, id in left:
         try:
             await service.cancel(name, id, CancelRequest(reason="restart"))

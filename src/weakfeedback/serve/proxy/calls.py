@@ -8,7 +8,8 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, Protocol
 
-from weakfeedback.serve.proxy.accounts import Account, Watch
+from weakfeedback.serve.invoice import BilledCall
+from weakfeedback.serve.proxy.accounts import Watch
 from weakfeedback.serve.proxy.answers import Answer, answer_of
 from weakfeedback.serve.proxy.prices import PriceWatch, Tokens, estimated_tokens, is_beyond, tokens_of
 from weakfeedback.serve.proxy.request import Asked, has_images
@@ -41,8 +42,8 @@ class Server(Protocol):
 class Books:
     """Records the calls of one learner."""
 
-    def __init__(self, account: Account, prices: PriceWatch, watch: Watch | None) -> None:
-        self.account, self.prices, self.watch = account, prices, watch
+    def __init__(self, prices: PriceWatch, watch: Watch | None) -> None:
+        self.prices, self.watch = prices, watch
         self._refused: dict[int, str] = {}  # stages whose upstream refuses them, and its status
         self._beyond: set[int] = set()  # stages that have claimed more tokens than the texts can have
 
@@ -83,7 +84,10 @@ class Call:
         self._first: float | None = None
         self._assembly: Assembly | None = None
         self.tokens: Tokens | None = None
-        self.cost = 0.0  # set when the call ends
+        self.cost = self.money = 0.0  # set when the call ends: with the time that it took, and without
+        self.outcome = ""
+        self.again = list[str]()  # outcomes of attempts that were repeated
+        self.billed = False
         self.answer: Answer | None = None
         self.completion: dict[str, Any] | None = None
 
@@ -167,11 +171,15 @@ class Call:
         return None if has_images(self.asked.body["messages"]) else self.asked.characters
 
     def _failed_once(self, outcome: str) -> None:
-        self._books.account.repeated(self.stage, outcome)
+        self.again.append(outcome)
 
     def spent(self) -> float:
         """Return the cost so far."""
         return self.cost if self.ended else self._price(self._tokens_so_far(), monotonic() - self._started)
+
+    def billed_so_far(self) -> float:
+        """Return the money so far."""
+        return self.money if self.ended else self.settings.price.of(self._tokens_so_far())
 
     def _tokens_so_far(self) -> Tokens:
         if self.tokens is not None:
@@ -188,16 +196,33 @@ class Call:
             return
         self._seconds = seconds = monotonic() - self._started
         tokens = self._tokens_so_far() if billed else None
-        self.tokens = tokens
+        self.tokens, self.outcome = tokens, outcome
+        self.money = self.settings.price.of(tokens or Tokens())
         self.cost = self._price(tokens or Tokens(), seconds)
         books = self._books
         if outcome == "ok":
             books.prices.add(self.stage, self.cost)
         books.note(outcome, self.stage, self.asked.settings)
-        books.account.called(self.stage, outcome, seconds, self._first, tokens, self.cost, self.characters)
         if books.watch is not None:
             name, stage = self.asked.settings.name, self.settings.name
             books.watch.called(name, stage, outcome, seconds, self._first, tokens)
+
+    def row(self, purpose: str) -> BilledCall:
+        """Return the call as it stands in a bill."""
+        tokens = self.tokens or Tokens()
+        return BilledCall(
+            self.stage,
+            purpose,
+            self.outcome,
+            self.money,
+            tokens.input,
+            tokens.cached,
+            tokens.output,
+            tokens.estimated,
+            round(self._seconds or 0.0, 4),
+            None if self._first is None else round(self._first, 4),
+            self.characters,
+        )
 
 
 async def stop(tasks: list[asyncio.Task[Any]]) -> None:

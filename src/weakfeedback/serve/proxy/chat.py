@@ -10,18 +10,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Coroutine, Iterable, Mapping, MutableMapping
-from time import time
+from time import monotonic, time
 from typing import Any, TypeVar
 
 import orjson
 
-from weakfeedback.serve.proxy.accounts import Account, Watch
+from weakfeedback.serve.proxy.accounts import Watch, alone_estimated
 from weakfeedback.serve.proxy.answers import answer_of
 from weakfeedback.serve.proxy.calls import CHAT, Books, Call, Server, stop
 from weakfeedback.serve.proxy.compare import Comparator, Partition
 from weakfeedback.serve.proxy.decider import Decider, Ruling, Spending, Step, Unavailable
-from weakfeedback.serve.proxy.prices import PriceWatch, Tokens, estimated_tokens, tokens_of
+from weakfeedback.serve.proxy.prices import PriceWatch, estimated_tokens, tokens_of
 from weakfeedback.serve.proxy.reply import ClientLeft, Receive, Reply, Send, read_body, until_left
 from weakfeedback.serve.proxy.request import Asked, Refused, has_images, read_request
 from weakfeedback.serve.proxy.settings import ProxySettings
@@ -30,6 +31,7 @@ from weakfeedback.serve.proxy.upstream import UpstreamFailed
 
 log = logging.getLogger("weakfeedback.serve")
 WAITING = 1000  # comparisons that may wait at the same time
+UNBILLED = 100_000  # bills that wait for a store that cannot be written
 Made = TypeVar("Made", Ruling, Step)
 
 
@@ -44,7 +46,11 @@ class Round:
         self.asked = asked
         self.ruling: Ruling | None = None  # the decision, if there is one
         self.partition: Partition | None = None  # classes of the answers so far, of an adaptive learner
-        self.calls: dict[int, Call] = {}
+        self.began = monotonic()
+        self.calls: dict[int, Call] = {}  # the last of each stage
+        self.all: list[Call] = []
+        self.answer: Call | None = None  # the call that answered, once it is billed
+        self.guessed = 0.0  # what the baseline was estimated to cost
         self.others: dict[int, asyncio.Task[dict[str, Any]]] = {}
         self.chosen = 0  # the stage that was to answer
         self.path: list[int] = []  # the stages tried; the last one answered
@@ -98,18 +104,19 @@ class Proxy:
         self.learners = {settings.name: settings for settings in learners}
         self._servers, self._decider = servers, decider
         self._books = {
-            name: Books(Account(settings), PriceWatch(settings.prices(), settings.kind == "router"), watch)
+            name: Books(PriceWatch(settings.prices(), settings.kind == "router"), watch)
             for name, settings in self.learners.items()
         }
         self._comparators = {name: self._comparator(settings) for name, settings in self.learners.items()}
+        self._unbilled: deque[tuple[str, dict[str, Any]]] = deque(maxlen=UNBILLED)
         self._under_way: set[tuple[str, int]] = set()  # decisions (learner, id) that this process will end
         self._background: set[asyncio.Task[None]] = set()
         self._comparing = 0
         self._created = int(time())
 
     def account(self, name: str) -> dict[str, Any]:
-        """Return the accounts of a learner since the process started, as plain data."""
-        return self._books[name].account.summary()
+        """Return the accounts of a learner as plain data."""
+        return self._decider.invoice(name).summary()
 
     def accept_prices(self, name: str, prices: list[float]) -> None:
         """Take over the current prices of a learner."""
@@ -180,7 +187,6 @@ class Proxy:
     # -- one request
 
     async def _serve(self, round: Round, reply: Reply) -> None:
-        account = self._books[round.asked.settings.name].account
         try:
             try:
                 first = await self._decide(round)
@@ -190,21 +196,18 @@ class Proxy:
                     await self._at_the_same_time(round, reply)
             except asyncio.CancelledError:
                 if round.delivered is None:
-                    account.left += 1
-                    self._abandon(round, "the client left")
+                    self._abandon(round, "the client left", "left")
                     raise
             except Refused as refused:
-                account.failed += 1
-                self._abandon(round, "failed")
+                self._abandon(round, "failed", "failed")
                 refused.headers |= round.headers(round.chosen)
                 await reply.error(refused)
                 return
             except StreamCut:
-                account.failed += 1
-                self._abandon(round, "the stream was cut")
+                self._abandon(round, "the stream was cut", "failed")
                 return
         except Exception:
-            self._abandon(round, "failed")
+            self._abandon(round, "failed", "failed")
             raise
         self._settle(round)
 
@@ -286,6 +289,7 @@ class Proxy:
         server = self._servers[settings.stages[stage].upstream]
         call = Call(round.asked, stage, server, self._books[settings.name], settings.kind == "adaptive")
         round.calls[stage] = call
+        round.all.append(call)
         return call
 
     async def _at_the_same_time(self, round: Round, reply: Reply) -> None:
@@ -352,11 +356,12 @@ class Proxy:
         """Send the client a complete answer."""
         await self._stored(round)
         call, asked = round.calls[stage], round.asked
+        await self._bill_answer(round, call)
         shown = dict(found)
         if call.adds_logprobs:
             shown["choices"] = [{**choice, "logprobs": None} for choice in found["choices"]]
-        note = round.note(stage, call.cost)
-        headers = round.headers(stage, None if asked.stream else call.cost)
+        note = round.note(stage, call.money)
+        headers = round.headers(stage, None if asked.stream else call.money)
         if not asked.stream:
             round.delivered = stage
             await reply.whole(200, {**shown, "weakfeedback": note}, headers)
@@ -377,6 +382,7 @@ class Proxy:
             await reply.stream(round.headers(call.stage))
             async for data, chunk in events:
                 if chunk is None:
+                    await self._bill_answer(round, call)
                     round.delivered = call.stage
                     await reply.end(DONE)
                     break
@@ -399,7 +405,7 @@ class Proxy:
                 del chunk["usage"]
                 changed = True
             elif chunk["usage"] is not None:
-                chunk["weakfeedback"] = round.note(call.stage, call.spent())
+                chunk["weakfeedback"] = round.note(call.stage, call.billed_so_far())
                 changed = True
         if call.adds_logprobs:
             for choice in chunk["choices"]:
@@ -474,15 +480,10 @@ class Proxy:
         if stage is None:
             return
         books = self._books[settings.name]
-        tokens = round.calls[stage].tokens or Tokens()
-        costs = {k: call.cost for k, call in round.calls.items() if call.ended}
-        books.account.answered(stage, tokens, costs, round.calls[stage].characters)
         if len(round.path) > 1 or round.spoilt or round.skipped:
-            books.account.fallbacks += len(round.path) > 1
             reason = "failed" if round.spoilt else "fallback" if len(round.path) > 1 else "too dear"
-            self._abandon(round, reason, book=True)
+            self._abandon(round, reason)
         elif round.partition is None and round.ruling is not None and round.ruling.open:
-            books.account.compared += bool(round.others)
             self._comparing += 1
             self._spawn(self._compare(round))
         elif round.ruling is not None and round.partition is not None and stage == len(settings.stages) - 1:
@@ -501,7 +502,7 @@ class Proxy:
 
     async def _compare(self, round: Round) -> None:
         """Wait for the other answers, compare and learn; if that fails, cancel the decision with its cost."""
-        settings, ruling = round.asked.settings, round.ruling
+        settings, ruling, judge = round.asked.settings, round.ruling, 0.0
         try:
             if ruling is None:
                 return
@@ -519,8 +520,7 @@ class Proxy:
             except asyncio.CancelledError:
                 await stop(list(round.others.values()))
                 raise
-            account = self._books[settings.name].account
-            account.comparing += found.cost
+            judge = found.cost
             spending = round.spending(found.cost)
             try:
                 await self._decider.feedback(
@@ -531,17 +531,16 @@ class Proxy:
         finally:
             self._ended(round)
             self._comparing -= 1
+            await self._bill(round, judge=judge)
 
-    def _abandon(self, round: Round, reason: str, book: bool = False) -> None:
-        """Stop all calls of a request immediately, and cancel its decision with its cost."""
+    def _abandon(self, round: Round, reason: str, end: str | None = None) -> None:
+        """Stop all calls of a request at once, and cancel its decision with its cost; ``end`` if it has no answer."""
         for task in round.others.values():
             task.cancel()
 
         async def finish() -> None:
             await stop(list(round.others.values()))
-            account = self._books[round.asked.settings.name].account
-            if not book:
-                account.wasted += round.spending().total
+            await self._bill(round, None if round.answer is not None else end)
             if round.ruling is not None and not round.ruling.repeated:
                 await self._cancel(round, reason)
             elif round.calls:
@@ -570,6 +569,67 @@ class Proxy:
             await self._decider.serve(round.asked.settings.name, stage, round.spending())
         except Unavailable:
             return
+
+    # -- bills
+
+    async def _bill_answer(self, round: Round, call: Call) -> None:
+        """Store what an answer cost before the client has it, even if it leaves meanwhile."""
+        round.answer = call
+        task = asyncio.create_task(self._bill(round, "answered"))
+        self._background.add(task)
+        task.add_done_callback(self._finished)
+        await asyncio.shield(task)
+
+    async def _bill(self, round: Round, end: str | None = None, judge: float = 0.0) -> None:
+        """Store the calls that have ended since the last bill; ``end`` says how the request ended."""
+        bill = self._bill_of(round, end)
+        if judge:
+            bill["judge"] = judge
+        if bill:
+            await self.send_bills()
+            await self._send_bill(round.asked.settings.name, bill)
+
+    async def send_bills(self) -> None:
+        """Store the bills that could not be stored before."""
+        for _ in range(len(self._unbilled)):
+            if self._unbilled and not await self._send_bill(*self._unbilled.popleft()):
+                return
+
+    async def _send_bill(self, name: str, bill: dict[str, Any]) -> bool:
+        """Store a bill, or keep it until the store can be written again."""
+        try:
+            await self._decider.bill(name, bill)
+        except Unavailable:
+            self._unbilled.append((name, bill))
+            return False
+        return True
+
+    def _bill_of(self, round: Round, end: str | None) -> dict[str, Any]:
+        settings, bill = round.asked.settings, dict[str, Any]()
+        calls = [call for call in round.all if call.ended and not call.billed]
+        for call in calls:
+            call.billed = True
+        if calls:
+            bill["calls"] = [list(call.row(_purpose(round, call, end))) for call in calls]
+            again = [[call.stage, outcome] for call in calls for outcome in call.again]
+            bill |= {"again": again} if again else {}
+        base = round.calls.get(settings.baseline)
+        called = base is not None and base.outcome == "ok"
+        if end is not None:
+            bill["end"] = end
+        if end == "answered" and round.answer is not None:
+            answer, measured = round.answer, base.money if base is not None and called else 0.0
+            if not called:
+                given = answer.tokens.input if answer.tokens is not None else 0
+                invoice = self._decider.invoice(settings.name)
+                round.guessed = alone_estimated(settings, invoice, given, answer.characters)
+            bill["alone"] = [measured, round.guessed]
+            bill["waited"] = monotonic() - round.began
+            bill |= {"fallback": True} if len(round.path) > 1 else {}
+            bill |= {"compared": True} if round.others and len(round.path) == 1 else {}
+        elif round.guessed and called and base is not None:  # it was called beside the answer
+            bill["alone"], round.guessed = [base.money, -round.guessed], 0.0
+        return bill
 
     async def _recost(self, name: str, prices: list[float]) -> None:
         try:
@@ -616,6 +676,17 @@ class Proxy:
             return vectors, price.of(tokens)
 
         return Comparator(chosen, ask, embed)
+
+
+def _purpose(round: Round, call: Call, end: str | None) -> str:
+    """Return what a call was for."""
+    if call is round.answer:
+        return "answer"
+    if call.outcome != "ok" or end in ("failed", "left"):
+        return "lost"
+    if call.stage in round.others:
+        return "compare"
+    return "first" if round.partition is not None else "lost"
 
 
 def _refusal(error: UpstreamFailed) -> Refused:

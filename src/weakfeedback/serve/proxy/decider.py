@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+from weakfeedback.serve.invoice import Invoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,12 @@ class Decider(Protocol):
 
     async def serve(self, learner: str, stage: int, spending: Spending) -> None:
         """Count a request that was answered without a decision of its own."""
+
+    async def bill(self, learner: str, bill: dict[str, Any]) -> None:
+        """Store a bill; see `weakfeedback.serve.invoice`."""
+
+    def invoice(self, learner: str) -> Invoice:
+        """Return the sums of all bills, or an empty invoice if they cannot be read now."""
 
     async def recost(self, learner: str, prices: list[float]) -> None:
         """Continue with new prices."""

@@ -24,6 +24,7 @@ from weakfeedback.serve.proxy.checks import (
     texts_at,
 )
 from weakfeedback.serve.proxy.compare import CompareSettings, read_compare
+from weakfeedback.serve.proxy.price_file import PriceFile
 from weakfeedback.serve.proxy.prices import Price, Tokens, read_price
 from weakfeedback.serve.proxy.upstream import Timeouts, UpstreamSettings, is_private
 
@@ -155,6 +156,23 @@ class ProxySettings:
         """Return the expected cost of a call of each stage."""
         return [stage.expected(self.waiting_price) for stage in self.stages]
 
+    def terms(self) -> dict[str, Any]:
+        """Return what the models are called and cost, for the invoice."""
+        models = [
+            {
+                "name": stage.name,
+                "model": stage.model,
+                "upstream": stage.upstream,
+                "price": {
+                    "input": stage.price.input,
+                    "cached": stage.price.cached,
+                    "output": stage.price.output,
+                },
+            }
+            for stage in self.stages
+        ]
+        return {"models": models, "baseline": self.baseline, "waiting_price": self.waiting_price}
+
     def learner(self) -> dict[str, Any]:
         """Return the learner as the decision service creates it."""
         names, prices = [stage.name for stage in self.stages], self.prices()
@@ -238,8 +256,13 @@ def is_proxied(table: Any) -> bool:
     return isinstance(table, dict) and ("stage" in table or "mode" in table)
 
 
-def read_proxied(where: str, table: Any, upstreams: Collection[str]) -> ProxySettings:
-    """Return a learner with upstream stages; ``where`` names the table in messages."""
+def read_proxied(
+    where: str, table: Any, upstreams: Collection[str], prices: PriceFile | None = None
+) -> ProxySettings:
+    """Return a learner with upstream stages; ``where`` names the table in messages.
+
+    ``prices`` are those of stages without a price of their own.
+    """
     table = table_at(where, table)
     _refuse_literal(where, table)
     known_keys(where, table, LEARNER_KEYS)
@@ -250,19 +273,19 @@ def read_proxied(where: str, table: Any, upstreams: Collection[str]) -> ProxySet
     given = table.get("stage")
     if not isinstance(given, list) or not 1 <= len(given) <= 64:
         raise ValueError(f"{where}.stage must be 1 to 64 tables [[learner.stage]], got {shown(given)}")
-    stages = tuple(_stage(f"{where}.stage[{k}]", entry, upstreams) for k, entry in enumerate(given))
+    stages = tuple(_stage(f"{where}.stage[{k}]", entry, upstreams, prices) for k, entry in enumerate(given))
     names = [stage.name for stage in stages]
     if len(set(names)) != len(names):
         raise ValueError(f"{where}.stage must have no name twice, got {shown(names)}")
     waiting = number_at(where, table, "waiting_price", 0.0)
-    prices = [stage.expected(waiting) for stage in stages]
-    for k in range(1, len(prices)):
-        if kind == "router" and prices[k] < prices[k - 1]:
+    costs = [stage.expected(waiting) for stage in stages]
+    for k in range(1, len(costs)):
+        if kind == "router" and costs[k] < costs[k - 1]:
             raise ValueError(
-                f"{where}.stage must be in the order of rising price: {names[k]} is expected to cost {prices[k]:g}, "
-                f"less than {names[k - 1]} with {prices[k - 1]:g}"
+                f"{where}.stage must be in the order of rising price: {names[k]} is expected to cost {costs[k]:g}, "
+                f"less than {names[k - 1]} with {costs[k - 1]:g}"
             )
-    if prices[-1] <= 0.0:
+    if costs[-1] <= 0.0:
         raise ValueError(
             f"{where}.stage: the last stage must cost something: give it a price or a waiting_price"
         )
@@ -322,7 +345,7 @@ def _kind(where: str, table: dict[str, Any]) -> str:
     return str(kind)
 
 
-def _stage(where: str, value: Any, upstreams: Collection[str]) -> StageSettings:
+def _stage(where: str, value: Any, upstreams: Collection[str], prices: PriceFile | None) -> StageSettings:
     table = table_at(where, value)
     _refuse_literal(where, table)
     known_keys(where, table, STAGE_KEYS)
@@ -339,6 +362,10 @@ def _stage(where: str, value: Any, upstreams: Collection[str]) -> StageSettings:
     )
     if tokens.cached > tokens.input:
         raise ValueError(f"{where}.expect.cached must be at most input, got {tokens.cached}")
+    if "price" in table or prices is None:
+        price = read_price(f"{where}.price", table.get("price"))
+    else:
+        price = prices.of(where, model)
     params = table_at(f"{where}.params", table.get("params", {}))
     allow = frozenset(texts_at(where, table, "allow", []))
     for field in sorted({*params, *allow}):
@@ -348,7 +375,7 @@ def _stage(where: str, value: Any, upstreams: Collection[str]) -> StageSettings:
         name=text_at(where, table, "name", model),
         upstream=upstream,
         model=model,
-        price=read_price(f"{where}.price", table.get("price")),
+        price=price,
         expect=tokens,
         seconds=number_at(f"{where}.expect", expect, "seconds", 0.0),
         params=params,

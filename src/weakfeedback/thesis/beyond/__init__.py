@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from weakfeedback.experiments.model import Claim
+from weakfeedback.thesis.beyond import cycle
 from weakfeedback.thesis.beyond import tables as beyond_tables
 from weakfeedback.thesis.beyond.adaptive import ADAPTIVE, TABLE
 from weakfeedback.thesis.beyond.experiments import INSTANCES
 from weakfeedback.thesis.beyond.families import FAMILIES
+from weakfeedback.thesis.beyond.open_players import OPEN
+from weakfeedback.thesis.beyond.open_players import TABLE as OPEN_TABLE
 
 NUMBER = 6
-NAMES = ("beyond",)
 HEADING = "Beyond the thesis"
 TITLE = "Policies that decide better, and where they do not"
-EXPERIMENTS = {**INSTANCES, **FAMILIES, **ADAPTIVE}
-TABLES = (*beyond_tables.TABLES, TABLE)
+EXPERIMENTS = {**INSTANCES, **FAMILIES, **ADAPTIVE, **cycle.EXPERIMENTS, **OPEN}
+TABLES = (*beyond_tables.TABLES, TABLE, cycle.TABLE, OPEN_TABLE)
 CLAIMS: tuple[Claim, ...] = ()
 
-__all__ = ["CLAIMS", "EXPERIMENTS", "HEADING", "NAMES", "NUMBER", "TABLES", "TITLE"]
+__all__ = ["CLAIMS", "EXPERIMENTS", "HEADING", "NUMBER", "TABLES", "TITLE"]

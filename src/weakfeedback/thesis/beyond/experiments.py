@@ -10,7 +10,7 @@ import numpy as np
 
 from weakfeedback.allocation import CsbTs, CsbTsSame
 from weakfeedback.allocation import instances as allocations
-from weakfeedback.cascade import QUss, UssTs, UssTsDrift, UssTsJoint, UssUcb, instances
+from weakfeedback.cascade import QUss, UssTs, UssTsDrift, UssUcb, UssWd, instances
 from weakfeedback.contextual import UssPd, UssPdRidge, UssPdTs
 from weakfeedback.contextual import instances as contexts
 from weakfeedback.experiments.model import Experiment
@@ -24,8 +24,8 @@ from weakfeedback.thesis.chapter5.experiments import sic_mmab
 
 Makers = dict[str, Callable[[Any], Any]]
 
-JOINT, DRIFT, PD_TS, TS, TS_SAME, DPE1, CLAIMS = (
-    "USS-TS-joint",
+WD, DRIFT, PD_TS, TS, TS_SAME, DPE1, CLAIMS = (
+    "USS-WD",
     "USS-TS-drift",
     "USS-PD-TS",
     "CSB-TS",
@@ -38,7 +38,7 @@ Q_USS = {f"Q-USS, label {price:g}": price for price in PRICES}
 EARLY, EARLY_N = "DLC-LIX, eps, early moves", "DLC-LIX, eps/N, early moves"
 KNOWN = ch4.KNOWN
 # All labels of policies that are not from the thesis, and of comparators that know more than a policy may.
-NEW = (JOINT, DRIFT, *Q_USS, PD_TS, TS, TS_SAME, DPE1, CLAIMS, EARLY, EARLY_N)
+NEW = (WD, DRIFT, *Q_USS, PD_TS, TS, TS_SAME, DPE1, CLAIMS, EARLY, EARLY_N)
 FLOORS = (KNOWN,)
 
 OURS = "not an experiment of the thesis: its policies beside newer ones"
@@ -54,7 +54,7 @@ def cascade_policies() -> Makers:
     makers: Makers = {
         "USS-TS": lambda p: UssTs(p.costs),
         "USS-UCB": lambda p: UssUcb(p.costs),
-        JOINT: lambda p: UssTsJoint(p.costs),
+        WD: lambda p: UssWd(p.costs),
         DRIFT: lambda p: UssTsDrift(p.costs),
     }
     for label, price in Q_USS.items():

@@ -16,7 +16,7 @@ from weakfeedback.contextual import ContextualProblem, QuadraticFeatures, Realiz
 from weakfeedback.experiments.model import Experiment
 from weakfeedback.multiplayer import MultiplayerProblem
 from weakfeedback.thesis.beyond import experiments as beyond
-from weakfeedback.thesis.beyond.experiments import JOINT, KNOWN, TS, Makers
+from weakfeedback.thesis.beyond.experiments import KNOWN, TS, WD, Makers
 from weakfeedback.thesis.random_cascades import random_problems
 
 SEED = 2021
@@ -199,7 +199,7 @@ def _family(
 def _all_families() -> list[Experiment]:
     with_wd = random_problems(CASCADES, SEED, lambda p: p.weak_dominance)
     without = random_problems(CASCADES, SEED + 1, lambda p: not p.weak_dominance)
-    cascade = {k: v for k, v in beyond.cascade_policies().items() if k in ("USS-TS", JOINT, "Q-USS, label 1")}
+    cascade = {k: v for k, v in beyond.cascade_policies().items() if k in ("USS-TS", WD, "Q-USS, label 1")}
     players = beyond.player_policies(0.05, 0.05, 100_000)
     contexts = _members("contextual", CONTEXTS, _contextual)
     losses = _members("loss", ALLOCATIONS, lambda rng: _allocation(rng, "loss"))

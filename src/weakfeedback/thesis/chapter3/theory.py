@@ -15,7 +15,6 @@ from weakfeedback.contextual.arguments import pairs
 from weakfeedback.contextual.assumptions import assess, fit_logistic
 from weakfeedback.experiments.evidence import below, beside, decided, joined, skipped, stand_in
 from weakfeedback.experiments.model import Claim, Finding, Part
-from weakfeedback.thesis.chapter2.theorems import maximal
 from weakfeedback.thesis.chapter3 import experiments as ch3
 from weakfeedback.thesis.chapter3.claims import PRINTED, REALIZABLE, cost_ids, each
 from weakfeedback.thesis.chapter3.experiments import PD, SUB_GAUSSIAN
@@ -228,6 +227,10 @@ def model_fits(run: Run) -> Finding:
 
 def contextual_maximal(run: Run) -> Finding:
     """Claim 46: a cascade without context is a contextual one whose law does not depend on the context."""
+    from weakfeedback.thesis.chapter2.theorems import (
+        maximal,  # when it is judged: no other chapter is loaded before
+    )
+
     found = maximal(run)
     words = (
         "A cascade of chapter 2 is a contextual one whose distribution does not depend on the context, so what can "

@@ -34,7 +34,7 @@
   const clock = (at) => new Date(1000 * at).toISOString();
   const times = (u, ticks) => {
     const days = ticks[ticks.length - 1] - ticks[0] > 172800;
-    return ticks.map((at) => days ? clock(at).slice(5, 10) : ticks[1] - ticks[0] < 60 ? clock(at).slice(11, 19) : clock(at).slice(11, 16));
+    return ticks.map((at) => days ? (at % 86400 ? "" : clock(at).slice(5, 10)) : ticks[1] - ticks[0] < 60 ? clock(at).slice(11, 19) : clock(at).slice(11, 16));
   };
 
   function axes(format) {
@@ -62,9 +62,10 @@
         const line = stage(k), n = data.length;
         data.push(pair.share, pair.high, pair.low);
         series.push({ label: pair.label, stroke: line, width: 2, points: { show: c.at.length < 3 } });
-        series.push({ label: "to", stroke: "transparent", points: { show: false } });
-        series.push({ label: "from", stroke: "transparent", points: { show: false } });
-        bands.push({ series: [n + 1, n + 2], fill: line + "33" });
+        // borders of its own colour, so that intervals which lie over each other can be told apart
+        series.push({ label: "to", stroke: line, width: 1, dash: [2, 3], points: { show: false } });
+        series.push({ label: "from", stroke: line, width: 1, dash: [2, 3], points: { show: false } });
+        bands.push({ series: [n + 1, n + 2], fill: line + "22" });
         if (pair.pays <= 1) {
           data.push(c.at.map(() => pair.pays));
           series.push({ label: "pays above", stroke: line, width: 1, dash: [6, 5], points: { show: false } });
@@ -112,7 +113,7 @@
       kept.plot = new uPlot({
         width: box.clientWidth, height: 240, padding: [10, 26, 0, 0], bands: made.bands || [],
         plugins: [marks, { hooks: { setCursor: () => kept.plot && tell(kept) } }],
-        scales: { y: { range: (u, low, high) => {
+        scales: { x: { range: () => [shown.from, shown.to] }, y: { range: (u, low, high) => {
           const bottom = made.from0 ? 0 : Math.min(0, low);
           return [bottom, high > bottom ? high + 0.06 * (high - bottom) : bottom + 1];
         } } },

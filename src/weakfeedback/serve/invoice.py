@@ -1,0 +1,295 @@
+"""The invoice of a learner whose stages are upstream models: a fold of its events ``terms`` and ``bill``.
+
+``terms`` say what a million tokens of each model cost from now on. A ``bill`` has calls that ended, each with the money
+that it cost on that day; the calls of one request may be spread over several bills. Money is tokens times price and
+nothing else: waiting has a sum of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from weakfeedback.journal.events import Event
+
+PURPOSES = ("answer", "compare", "first", "lost")  # what a call was for
+
+
+class BilledCall(NamedTuple):
+    """One call of a model, as it stands in a bill.
+
+    ``purpose`` is "answer" if the client got it, "compare" if it was called beside the answer, "first" if a later model
+    had to answer, "lost" if nothing came of it. ``characters`` were sent, None if there was more than text.
+    """
+
+    stage: int
+    purpose: str
+    outcome: str
+    money: float
+    input: int
+    cached: int
+    output: int
+    estimated: bool
+    seconds: float
+    first: float | None
+    characters: int | None
+
+
+@dataclass(slots=True)
+class Line:
+    """The sums of the calls of one model."""
+
+    calls: int = 0
+    answers: int = 0
+    input: int = 0
+    cached: int = 0
+    output: int = 0
+    estimated: int = 0  # calls
+    money: float = 0.0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    complete: int = 0  # calls that succeeded,
+    made: int = 0  # their output,
+    seconds: float = 0.0  # and what they took
+    streams: int = 0
+    first: float = 0.0  # seconds to the first tokens of streams
+    characters: int = 0  # of the calls whose input was reported,
+    reported: int = 0  # and that input
+
+    def add(self, call: BilledCall) -> None:
+        """Count one call."""
+        self.calls += 1
+        self.answers += call.purpose == "answer"
+        self.outcomes[call.outcome] += 1
+        self.input += call.input
+        self.cached += call.cached
+        self.output += call.output
+        self.estimated += call.estimated
+        self.money += call.money
+        if call.outcome == "ok":
+            self.complete += 1
+            self.made += call.output
+            self.seconds += call.seconds
+        if call.first is not None:
+            self.streams += 1
+            self.first += call.first
+        if call.characters is not None and not call.estimated and call.input:
+            self.characters += call.characters
+            self.reported += call.input
+
+    def summary(self) -> dict[str, Any]:
+        """Return the line as plain data."""
+        return {
+            "calls": self.calls,
+            "answers": self.answers,
+            "errors": {name: count for name, count in sorted(self.outcomes.items()) if name != "ok"},
+            "tokens": {"input": self.input, "cached": self.cached, "output": self.output},
+            "estimated": self.estimated,
+            "spent": self.money,
+            "seconds": self.seconds / self.complete if self.complete else None,
+            "first_token": self.first / self.streams if self.streams else None,
+        }
+
+
+class Invoice:
+    """What the upstream models of one learner have cost, what for, and what the baseline alone would have cost.
+
+    ``terms`` is None for a learner whose stages run elsewhere: it has no invoice.
+    """
+
+    def __init__(self, stages: int) -> None:
+        self.terms: dict[str, Any] | None = None
+        self.since: int | None = None
+        self.lines = [Line() for _ in range(stages)]
+        self.money = dict.fromkeys(PURPOSES, 0.0)  # by purpose
+        self.calls = dict.fromkeys(PURPOSES, 0)
+        self.answers = [0.0] * stages  # money of the calls that answered
+        self.judge = 0.0  # for judges and embeddings
+        self.requests = self.compared = self.fallbacks = self.failed = self.left = 0
+        self.measured = self.estimated = (
+            0.0  # what the baseline alone costs: where it was called, and elsewhere
+        )
+        self.measured_requests = 0
+        self.waited = self.waiting = 0.0  # seconds, and what they are worth
+
+    # -- sums
+
+    @property
+    def spent(self) -> float:
+        """All money."""
+        return sum(line.money for line in self.lines) + self.judge
+
+    @property
+    def alone(self) -> float:
+        """What the baseline alone would have cost."""
+        return self.measured + self.estimated
+
+    @property
+    def saved(self) -> float:
+        """What was saved against the baseline, negative if it would have been cheaper."""
+        return self.alone - self.spent
+
+    # -- events
+
+    def agree(self, terms: dict[str, Any], at: int) -> None:
+        """Continue with these terms."""
+        self.terms = dict(terms)
+        if self.since is None:
+            self.since = at
+
+    def add(self, bill: dict[str, Any]) -> None:
+        """Count a bill."""
+        for call in calls_of(bill):
+            self.lines[call.stage].add(call)
+            self.money[call.purpose] += call.money
+            self.calls[call.purpose] += 1
+            if call.purpose == "answer":
+                self.answers[call.stage] += call.money
+        for stage, outcome in bill.get("again", ()):
+            self.lines[stage].outcomes[outcome] += 1
+        self.judge += bill.get("judge", 0.0)
+        end = bill.get("end")
+        self.requests += end == "answered"
+        self.failed += end == "failed"
+        self.left += end == "left"
+        self.fallbacks += bool(bill.get("fallback"))
+        self.compared += bool(bill.get("compared"))
+        measured, estimated = bill.get("alone", (0.0, 0.0))
+        self.measured += measured
+        self.estimated += estimated
+        self.measured_requests += measured > 0.0
+        self.waited += bill.get("waited", 0.0)
+        self.waiting += bill.get("waited", 0.0) * (self.terms or {}).get("waiting_price", 0.0)
+
+    # -- as plain data
+
+    def summary(self) -> dict[str, Any]:
+        """Return the accounts for a report; empty without terms."""
+        if self.terms is None:
+            return {}
+        models, saved, alone = self.terms["models"], self.saved, self.alone
+        return {
+            "since": self.since,
+            "requests": self.requests,
+            "compared": self.compared,
+            "fallbacks": self.fallbacks,
+            "failed": self.failed,
+            "left": self.left,
+            "spent": self.spent,
+            "comparing": self.money["compare"] + self.judge,
+            "wasted": self.money["lost"],
+            "alone": {
+                "amount": alone,
+                "measured": self.measured,
+                "measured_requests": self.measured_requests,
+                "estimated": self.estimated,
+            },
+            "saved": {
+                "against": f"{models[self.terms['baseline']]['name']} alone",
+                "amount": saved,
+                "share": saved / alone if alone > 0.0 else None,
+                "estimated": True,
+            },
+            "waiting": {
+                "seconds": self.waited,
+                "price": self.terms["waiting_price"],
+                "amount": self.waiting,
+            },
+            "stages": [
+                {"name": model["name"], "model": model["model"], "price": model["price"], **line.summary()}
+                for model, line in zip(models, self.lines)
+            ],
+        }
+
+    def table(self, currency: str | None) -> str:
+        """Return the invoice as text, to be laid beside the bill of a provider."""
+        unit, models = currency or "money", (self.terms or {}).get("models", ())
+        names = [model["name"] for model in models]
+        width = max([5, *map(len, names)])
+        lines = [
+            f"{'model':<{width}}  {'calls':>9}  {'tokens in':>13}  {'of these cached':>15}  {'tokens out':>12}  "
+            f"{unit:>12}"
+        ]
+        total = Line()
+        for name, line in zip(names, self.lines):
+            lines.append(_text_line(name, line, width))
+            for column in ("calls", "input", "cached", "output", "money"):
+                setattr(total, column, getattr(total, column) + getattr(line, column))
+        if self.judge:
+            lines.append(_text_line("judge", Line(money=self.judge), width))
+            total.money += self.judge
+        lines.append(_text_line("spent", total, width))
+        saved, share = self.saved, abs(self.saved) / self.alone if self.alone > 0.0 else 0.0
+        against = names[(self.terms or {}).get("baseline", -1)] if names else ""
+        word = "saved" if saved >= 0.0 else "lost"
+        lines.append(
+            f"{against} alone would have cost {_money(self.alone)}: {word} {_money(abs(saved))} ({100 * share:.1f} %)"
+        )
+        lines.append(
+            f"of that {_money(self.measured)} measured on {self.measured_requests:,} requests, "
+            f"{_money(self.estimated)} estimated"
+        )
+        if self.waiting:
+            lines.append(f"waiting, not in the sums: {self.waited:,.0f} s, worth {_money(self.waiting)}")
+        return "\n".join(lines)
+
+    # -- as an observer of a learner of the service
+
+    @classmethod
+    def of(cls, learner: Any) -> Invoice:
+        """Return the invoice of a new learner."""
+        return cls(len(learner.kind.names))
+
+    def see(self, event: Event, learner: Any) -> None:
+        """Take one event into account."""
+        if event.kind == "terms":
+            self.agree(event.body, event.at)
+        elif event.kind == "bill":
+            self.add(event.body)
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as JSON data."""
+        told = {name: value for name, value in vars(self).items() if name != "lines"}
+        told = {name: value.copy() if hasattr(value, "copy") else value for name, value in told.items()}
+        return {**told, "lines": [_line_state(line) for line in self.lines]}
+
+    def restore(self, state: Any) -> None:
+        """Continue from a result of ``state``."""
+        for name in vars(self):
+            if name != "lines" and name in state:
+                setattr(self, name, state[name])
+        self.lines = [Line(**{**one, "outcomes": Counter(one["outcomes"])}) for one in state["lines"]]
+
+
+def _text_line(name: str, line: Line, width: int) -> str:
+    return (
+        f"{name:<{width}}  {line.calls:>9,}  {line.input:>13,}  {line.cached:>15,}  {line.output:>12,}  "
+        f"{_money(line.money):>12}"
+    )
+
+
+def _money(amount: float) -> str:
+    return f"{amount:,.2f}" if amount >= 100.0 else f"{amount:,.4f}"
+
+
+def _line_state(line: Line) -> dict[str, Any]:
+    return {name: _plain(getattr(line, name)) for name in Line.__slots__}
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Counter) else value
+
+
+def calls_of(bill: dict[str, Any]) -> list[BilledCall]:
+    """Return the calls of a bill."""
+    return [BilledCall(*row) for row in bill.get("calls", ())]
+
+
+def money_of(bill: dict[str, Any]) -> float:
+    """Return the money of all calls of a bill, and of its judge."""
+    return sum(call.money for call in calls_of(bill)) + float(bill.get("judge", 0.0))
+
+
+def alone_of(bill: dict[str, Any]) -> float:
+    """Return what a bill adds to the cost of the baseline alone."""
+    return float(sum(bill.get("alone", ())))

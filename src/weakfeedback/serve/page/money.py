@@ -1,0 +1,240 @@
+"""What the page says about money: the headline, the invoice, what it was for, and the other side of a saving."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from weakfeedback.serve.invoice import Invoice
+from weakfeedback.serve.page.words import amount, count, counted, duration, share
+from weakfeedback.serve.watch import WATCHED, Watch
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def decimals_of(total: float) -> int:
+    """Return how many decimals an amount is shown with; everything that adds up to it is shown with as many.
+
+    >>> decimals_of(31.65), decimals_of(0.351), decimals_of(0.0)
+    (2, 3, 2)
+    """
+    return len(amount(total).partition(".")[2]) if math.isfinite(total) else 2
+
+
+def added_up(parts: Sequence[float], decimals: int) -> list[str]:
+    """Return amounts that are rounded so that they add up to the rounded sum.
+
+    >>> added_up([1.004, 1.004, 1.004], 2), added_up([], 2)
+    (['1.01', '1.00', '1.00'], [])
+    """
+    scale = 10**decimals
+    units = [math.floor(part * scale) for part in parts]
+    left = round(sum(parts) * scale) - sum(units)
+    order = sorted(range(len(parts)), key=lambda k: -(parts[k] * scale - units[k]))
+    for k in order[:left]:
+        units[k] += 1
+    return [fixed(unit / scale, decimals) for unit in units]
+
+
+def fixed(value: float, decimals: int) -> str:
+    """Return an amount with so many decimals.
+
+    >>> fixed(-1234.5, 2)
+    '\N{MINUS SIGN}1,234.50'
+    """
+    text = f"{abs(value):,.{decimals}f}"
+    return (MINUS if value < 0.0 and text.strip("0.,") else "") + text
+
+
+def headline(report: dict[str, Any], watch: Watch, other: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the sentence that a manager can repeat; None while nothing was spent, and for an allocation."""
+    saved = report.get("saved")
+    if watch.kind == "allocation" or saved is None or not watch.decided or report.get("spent") is None:
+        return None
+    spent, gain, currency = report["spent"], saved["amount"], report["currency"]
+    base = watch.names[watch.baseline]
+    instead = f"instead of {amount(spent + gain, currency)}"
+    if gain < 0.0:
+        instead = f"where {base} alone would have cost {amount(spent + gain, currency)}"
+    same = ""
+    if other is not None and other["known"] and not other["nothing"]:
+        same = f", and about {other['same']} of 100 answers are the same as {base}\N{RIGHT SINGLE QUOTATION MARK}s"
+    return {
+        "name": report["name"],
+        "spent": amount(spent, currency),
+        "rest": f"{instead}{same}.",
+        "lost": gain < 0.0,
+    }
+
+
+def other_side(report: dict[str, Any], watch: Watch, invoice: Invoice) -> dict[str, Any] | None:
+    """Return how many answers differ from the baseline's, as an estimate and an interval, and what that may cost.
+
+    None before the first decision, and for an allocation. Where which requests are compared depends on the requests,
+    nothing is known.
+    """
+    saved = report.get("saved")
+    if watch.kind == "allocation" or saved is None or not watch.decided or report.get("spent") is None:
+        return None
+    base, currency = watch.baseline, report["currency"]
+    told: dict[str, Any] = {"known": watch.kind in WATCHED, "base": watch.names[base], "nothing": False}
+    if not told["known"]:
+        return told
+    answers = [line.answers for line in invoice.lines] if invoice.terms is not None else watch.stops
+    rates = {tuple(item["pair"]): item for item in report.get("disagreement") or ()}
+    about = low = high = 0.0
+    for k, given in enumerate(answers):
+        if k == base or not given:
+            continue
+        item = rates.get((min(k, base), max(k, base)))
+        seen = item is not None and item["comparisons"] > 0
+        about += given * (item["share"] if seen and item is not None else 0.5)
+        low += given * (item["low"] if item is not None else 0.0)
+        high += given * (item["high"] if item is not None else 1.0)
+    total = sum(answers)
+    error = report["details"].get("error_cost")
+    told |= {
+        "nothing": high == 0.0,
+        "about": count(round(about)),
+        "low": count(math.floor(low)),
+        "high": count(math.ceil(high)),
+        "of": count(total),
+        "same": f"{100.0 * (1.0 - about / total):.0f}" if total else "",
+        "worth": amount(saved["amount"] / high, currency) if high > 0.0 and saved["amount"] > 0.0 else "",
+        "worth_about": amount(saved["amount"] / about, currency)
+        if about > 0.0 and saved["amount"] > 0.0
+        else "",
+        "error": amount(error, currency),
+        "net": "",
+        "open": False,
+    }
+    if error is not None and high > 0.0:
+        least, most = saved["amount"] - high * error, saved["amount"] + high * error
+        told["net"] = f"{amount(least)} to {amount(most, currency)}"
+        told["open"] = least <= 0.0 <= most
+    return told
+
+
+def invoice_of(invoice: Invoice, currency: str | None) -> dict[str, Any] | None:
+    """Return the invoice as a table; None for a learner whose stages run elsewhere."""
+    if invoice.terms is None:
+        return None
+    terms, spent = invoice.terms, invoice.spent
+    decimals = decimals_of(spent)
+    names = [model["name"] for model in terms["models"]]
+    moneys = added_up([*(line.money for line in invoice.lines), invoice.judge], decimals)
+    rows = []
+    for k, (model, line) in enumerate(zip(terms["models"], invoice.lines)):
+        price = model["price"]
+        rows.append(
+            {
+                "name": model["name"],
+                "model": model["model"] if model["model"] != model["name"] else "",
+                "stage": k % 8,
+                "calls": count(line.calls),
+                "input": count(line.input),
+                "cached": count(line.cached),
+                "output": count(line.output),
+                "price": " / ".join(plainly(price[name]) for name in ("input", "cached", "output")),
+                "money": moneys[k],
+                "estimated": counted(line.estimated, "call") if line.estimated else "",
+            }
+        )
+    saved, base = invoice.saved, names[terms["baseline"]]
+    lines = invoice.lines
+    return {
+        "unit": currency or "money",
+        "rows": rows,
+        "judge": moneys[-1] if invoice.judge else "",
+        "calls": count(sum(line.calls for line in lines)),
+        "input": count(sum(line.input for line in lines)),
+        "cached": count(sum(line.cached for line in lines)),
+        "output": count(sum(line.output for line in lines)),
+        "spent": fixed(spent, decimals),
+        "alone": fixed(invoice.alone, decimals),
+        "saved": fixed(saved, decimals),
+        "share": share(abs(saved) / invoice.alone) if invoice.alone > 0.0 else "",
+        "lost": saved < 0.0,
+        "base": base,
+        "requests": counted(invoice.requests, "request"),
+        "measured": amount(invoice.measured, currency),
+        "measured_requests": counted(invoice.measured_requests, "request"),
+        "estimated": amount(invoice.estimated, currency),
+        "waiting": fixed(invoice.waiting, decimals) if terms["waiting_price"] else "",
+        "waited": duration(invoice.waited),
+        "waiting_price": amount(terms["waiting_price"], currency),
+        "for": purposes(invoice, names, decimals),
+    }
+
+
+def plainly(price: float) -> str:
+    """Return a price of a million tokens.
+
+    >>> plainly(0.6), plainly(0.075), plainly(10.0)
+    ('0.60', '0.075', '10.00')
+    """
+    text = f"{price:.6f}".rstrip("0")
+    whole, _, decimals = text.partition(".")
+    return f"{whole}.{decimals.ljust(2, '0')}"
+
+
+def purposes(invoice: Invoice, names: Sequence[str], decimals: int) -> list[dict[str, Any]]:
+    """Return what the money was for; the parts add up to the invoice."""
+    parts: list[tuple[str, str, float, str]] = [
+        (f"Answers of {name}", counted(line.answers, "request"), money, f"s{k % 8}")
+        for k, (name, line, money) in enumerate(zip(names, invoice.lines, invoice.answers))
+        if line.answers
+    ]
+    calls, compared = invoice.calls, invoice.money["compare"] + invoice.judge
+    if compared or calls["compare"]:
+        judged = ", and judges" if invoice.judge else ""
+        parts.append(
+            (
+                "Comparisons",
+                f"{counted(calls['compare'], 'call')} beside an answer{judged}",
+                compared,
+                "hatch",
+            )
+        )
+    if calls["first"]:
+        parts.append(
+            ("Asked first, not used", counted(calls["first"], "call"), invoice.money["first"], "vain")
+        )
+    if calls["lost"]:
+        lost = invoice.money["lost"]
+        parts.append(("Nothing came of it", f"{counted(calls['lost'], 'call')} failed or left", lost, "lost"))
+    shown = added_up([money for _, _, money, _ in parts], decimals)
+    total, found, x = sum(money for _, _, money, _ in parts) or 1.0, list[dict[str, Any]](), 0.0
+    for (label, note, money, kind), text in zip(parts, shown):
+        width = 100.0 * money / total
+        found.append(
+            {
+                "label": label,
+                "note": note,
+                "money": text,
+                "kind": kind,
+                "x": round(x, 2),
+                "width": round(width, 2),
+            }
+        )
+        x += width
+    return found
+
+
+def totals(sums: Sequence[tuple[str, float, float]]) -> dict[str, Any] | None:
+    """Return the sums of all learners (currency, spent and saved of each); None without a common currency."""
+    currencies = {currency for currency, _, _ in sums}
+    if len(currencies) != 1:
+        return None
+    currency = currencies.pop() or None
+    spent, saved = sum(one[1] for one in sums), sum(one[2] for one in sums)
+    alone = spent + saved
+    return {
+        "spent": amount(spent, currency),
+        "saved": amount(saved, currency),
+        "alone": amount(alone, currency),
+        "share": share(abs(saved) / alone) if alone > 0.0 else "",
+        "lost": saved < 0.0,
+        "one": len(sums) == 1,
+    }
