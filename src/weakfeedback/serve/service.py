@@ -253,8 +253,8 @@ class Service:
         if self.state != "ready":
             return
         log.error("a commit failed, and the store is read again: %s", error)
-        self.state = "replaying"
         self._acknowledged = {one.id: (one.name, one.committed) for one in self.learners.values()}
+        self.state = "replaying"
         self.learners = {}
         if self._returning is None or self._returning.done():
             self._returning = self._spawn(self._return())
