@@ -143,7 +143,7 @@ WORKS: dict[str, Work] = {
     "Cascade K=20": Work(lambda compiled: by_hand(20, compiled), 2000),
     "Cascade K=20, cascade(x)": Work(lambda compiled: called(20, compiled), 2000),
     "Allocator CSB-SU K=50": Work(lambda compiled: allocator(50, "CSB-SU", compiled), 1000),
-    "Allocator CSB-TS K=50": Work(lambda compiled: allocator(50, "CSB-TS", compiled), 500, goal_us=60.0),
+    "Allocator CSB-TS K=50": Work(lambda compiled: allocator(50, "CSB-TS", compiled), 500, goal_us=80.0),
     "USS-PD-TS d'=10": Work(lambda compiled: contextual(10, compiled), 200, warm=200),
     "USS-PD-TS d'=45": Work(lambda compiled: contextual(45, compiled), 500, (COMPILED,)),
     "USS-PD-TS d'=105": Work(lambda compiled: contextual(105, compiled), 500, (COMPILED,), goal_us=400.0),

@@ -96,11 +96,16 @@ class Enumeration:
         """The belief of a policy against the laws, to 1e-12."""
         for i, law in enumerate(laws):
             amounts, probability, a, b = policy.belief(i)
-            by_amount = sorted(law, key=lambda candidate: self.amount(policy, candidate))
-            np.testing.assert_allclose(amounts, [self.amount(policy, k) for k in by_amount], rtol=1e-12)
-            np.testing.assert_allclose(
-                probability, [float(law[k]) for k in by_amount], atol=1e-12, rtol=1e-12
-            )
+            assert (np.diff(amounts[:, 0]) > 0).all()
+            whole = 0
+            for (low, high), share in zip(amounts, probability):
+                inside = [k for k in law if low * (1 - 1e-9) <= self.amount(policy, k) <= high * (1 + 1e-9)]
+                ends = sorted(self.amount(policy, k) for k in inside)
+                np.testing.assert_allclose([ends[0], ends[-1]], [low, high], rtol=1e-12)
+                for k in inside:  # all as likely as each other
+                    np.testing.assert_allclose(share / len(inside), float(law[k]), atol=1e-12, rtol=1e-12)
+                whole += sum(law[k] for k in inside)
+            assert abs(float(whole) - 1) <= 1e-12
             mean = float(self.mean(i, law))
             assert abs(probability @ (a / (a + b)) - mean) <= 1e-12
             assert (policy.P[i], policy.S[i]) == self.ones(i)
@@ -157,7 +162,9 @@ class Grid(Enumeration):
             return None
         assert next(said, None) is None
         half = Fraction(1, 2) * (1 + Fraction(1, 10**9))
-        beyond = [1 << (self.inverted(law, half) - e - 1).bit_length() for law, e in zip(laws, edge)]
+        least = math.floor(Fraction(left - self.K, 4 * self.K))
+        needs = [max(self.inverted(law, half) - e, least) for law, e in zip(laws, edge)]
+        beyond = [1 << (need - 1).bit_length() for need in needs]
         return [e + 1 + math.floor(Fraction((left - self.K) * w, sum(beyond))) for e, w in zip(edge, beyond)]
 
     def allocation(self, said):
@@ -175,10 +182,10 @@ class Grid(Enumeration):
         chosen = self.best_set(mu, k)
         level = [k[i] if i in chosen else 0 for i in range(self.K)]
         left = self.C - sum(level)
-        if self.reward:
+        if left > 0:
             left = self.padded(level, left, chosen, mu, laws)
         outside = [(mu[i] * self.up_to(laws[i], left), -i) for i in range(self.K) if i not in chosen]
-        if left > 0 and outside and max(outside)[0] > 1e-6:
+        if left > 0 and outside and max(outside)[0] > 1e-12:
             level[-max(outside)[1]] = left
         return level
 
@@ -194,18 +201,20 @@ class Grid(Enumeration):
     def up_to(self, law, level):
         return float(sum(law[k] for k in law if k <= level))
 
-    def quantile(self, law):
-        """The smallest k with Pr(theta <= k) >= .999."""
+    def target(self, law):
+        """Rewards: the smallest k with Pr(theta <= k) >= .999. Losses: the largest with <= .9."""
         total = Fraction(0)
         for k in sorted(law):
             total += law[k]
-            if total >= Fraction(999, 1000):
+            if self.reward and total >= Fraction(999, 1000):
                 return k
+            if not self.reward and total > Fraction(9, 10):
+                return k - 1
         raise AssertionError("a law that does not sum to 1")
 
     def padded(self, level, left, chosen, mu, laws):
         """Raise the levels of the set, and return what is left."""
-        waiting = {i: self.quantile(laws[i]) for i in chosen}
+        waiting = {i: self.target(laws[i]) for i in chosen}
         while left > 0:
             worth = [
                 (mu[i] * (1.0 - self.up_to(laws[i], level[i])) / (u - level[i]), -i)

@@ -110,7 +110,23 @@ def test_csb_ts_agrees_with_its_twin(step, setting):
         )
         lockstep(one, twin, there, K, 120, late if K % 3 == 0 else ON_TIME)
         route |= twin.route
-    assert route >= ({"pad", "pad, in part", "probe"} if setting == "reward" else {"probe", "cover"})
+    assert route >= ({"pad", "pad, in part", "probe"} | ({"cover"} if setting == "loss" else set()))
+
+
+@BOTH
+def test_csb_ts_of_the_first_edition_agrees_with_its_twin(setting):
+    """What was saved before losses were padded goes on without."""
+    route = set()
+    for K in (2, 4, 6):
+        there = world(np.random.default_rng([K, 1]), K, setting, "bernoulli")
+        one, twin = (
+            CsbTs(K, there.budget, 0.02, setting),
+            SlowCsbTs(K, there.budget, 0.02, setting, edition=1),
+        )
+        one.edition = 1
+        lockstep(one, twin, there, K, 120)
+        route |= twin.route
+    assert ("pad" in route) == (setting == "reward")
 
 
 @BOTH

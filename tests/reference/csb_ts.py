@@ -16,6 +16,7 @@ from tests.reference.allocation import brute_knapsack
 
 RARE = Decimal("0.001") * (1 + Decimal("1e-9"))  # what a .999-quantile leaves above it; equal levels are ties
 HALF = Decimal("0.5") * (1 + Decimal("1e-9"))
+MOST = Decimal("0.9") * (1 + Decimal("1e-9"))
 
 
 @functools.cache
@@ -112,12 +113,25 @@ def quantile(law: dict[int, Decimal]) -> int:
     raise AssertionError("the weights of a law sum up to 1")
 
 
-class SlowCsbTs:
-    """CSB-TS on the levels 0..C; a threshold of C + 1 cannot be served."""
+def nearly_enough(law: dict[int, Decimal]) -> int:
+    """The largest level that suffices with probability .9 at most; 0 if there is none."""
+    return max((k for k in range(max(law) + 1) if at_most(k, law) <= MOST), default=0)
 
-    def __init__(self, arms: int, budget: float, step: float | None = None, setting: str = "loss"):
-        if step is None:  # the leading decimal place, three places on
-            step = float(Decimal(1).scaleb(Decimal(repr(budget)).adjusted() - 3))
+
+class SlowCsbTs:
+    """CSB-TS on the levels 0..C; a threshold of C + 1 cannot be served.
+
+    Edition 1, under which older policies were saved: losses are not padded, a share of the cover may be tiny, and a
+    probe must be worth 1e-6.
+    """
+
+    def __init__(
+        self, arms: int, budget: float, step: float | None = None, setting: str = "loss", edition: int = 2
+    ):
+        if step is None:  # the leading decimal place, six places on; for rewards five
+            places = 6 if setting == "loss" else 5
+            step = float(Decimal(1).scaleb(Decimal(repr(budget)).adjusted() - places))
+        self.edition = edition
         self.K, self.Q, self.step, self.reward = arms, budget, step, setting == "reward"
         self.C = math.floor(budget / step + 1e-9)
         self.arms = [SlowArm(self.C, self.reward) for _ in range(arms)]
@@ -155,7 +169,8 @@ class SlowCsbTs:
         self.route.add("cover")
         powers = [2**n for n in range(64)]
         middle = [invert(HALF, law) for law in laws]
-        beyond = [min(p for p in powers if e + p >= m) for m, e in zip(middle, edge)]
+        least = (left - self.K) // (4 * self.K) if self.edition == 2 else 0
+        beyond = [min(p for p in powers if e + p >= m and p >= least) for m, e in zip(middle, edge)]
         extra = [(left - self.K) * w // sum(beyond) for w in beyond]
         return {i: edge[i] + 1 + extra[i] for i in range(self.K)}
 
@@ -169,7 +184,7 @@ class SlowCsbTs:
                 k[i] = min(k[i], invert(rng.random(), laws[i]))
         A = brute_knapsack(mu, k, self.C)
         a = {i: k[i] if i in A else 0 for i in range(self.K)}
-        if self.reward:
+        if self.reward or self.edition == 2:
             self.pad(A, a, mu, laws)
         self.probe(A, a, mu, laws)
         return a
@@ -178,7 +193,7 @@ class SlowCsbTs:
         return self.C - sum(a.values())
 
     def pad(self, A: Sequence[int], a: dict[int, int], mu: dict[int, float], laws: Sequence[dict]) -> None:
-        u = {i: quantile(laws[i]) for i in A}
+        u = {i: quantile(laws[i]) if self.reward else nearly_enough(laws[i]) for i in A}
         waiting = {i for i in A if u[i] > a[i]}
         while self.left(a) > 0 and waiting:
             gain = {i: Decimal(mu[i]) * above(a[i], laws[i]) / (u[i] - a[i]) for i in waiting}
@@ -192,8 +207,9 @@ class SlowCsbTs:
         outside = {i: Decimal(mu[i]) * at_most(R, laws[i]) for i in range(self.K) if i not in A}
         if R > 0 and outside:
             i = min(outside, key=lambda i: (-outside[i], i))
-            self.route.add("probe" if outside[i] > Decimal("1e-6") else "no probe")
-            if outside[i] > Decimal("1e-6"):
+            least = Decimal("1e-12") if self.edition == 2 else Decimal("1e-6")
+            self.route.add("probe" if outside[i] > least else "no probe")
+            if outside[i] > least:
                 a[i] = R
 
     def update(self, allocation: Sequence[float], observed: Sequence[float], rng: Any) -> None:

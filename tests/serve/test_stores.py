@@ -13,9 +13,10 @@ from tests.serve.histories import tell_through
 from weakfeedback.cli import serve_stores as stores
 from weakfeedback.cli.output import Stop
 from weakfeedback.journal import Event, open_store
+from weakfeedback.journal.recover import differences
 from weakfeedback.live import Allocator, Cascade, ContextualCascade, Player, Router
 from weakfeedback.serve.app import make_app
-from weakfeedback.serve.checking import check_store, differences
+from weakfeedback.serve.checking import check_store
 from weakfeedback.serve.config import opener
 from weakfeedback.serve.importing import import_state
 from weakfeedback.serve.service import Service

@@ -7,10 +7,12 @@ import numpy as np
 
 from weakfeedback.allocation.problem import AllocationProblem
 from weakfeedback.allocation.waiting import grid, wait_multiple, wait_program, wait_same
+from weakfeedback.kernels.knapsack import CAPACITY_SLACK, pack_lightest
 from weakfeedback.validate import integer, number
 
 __all__ = [
     "delta_for",
+    "lost_to_rounding",
     "lower_bound_slope",
     "regret_combinatorial_order",
     "regret_csb_du_search",
@@ -138,6 +140,26 @@ def lower_bound_slope(problem: AllocationProblem) -> float:
     if M == 0:
         return 0.0
     return math.fsum(_ratio(mu[M - 1] - mu[i], _divergence(mu[i], mu[M - 1])) for i in range(M, problem.arms))
+
+
+def lost_to_rounding(problem: AllocationProblem, step: float) -> float:
+    """Return g_h: the least regret per round, on every run, of a policy that gives multiples of ``step``, as CSB-TS.
+
+    It gives at most floor(Q/h) steps h, so it can do no better than the best set with the thresholds h ceil(theta_i/h)
+    and the budget h floor(Q/h). g_h is 0 if and only if an optimal set A fits so: the optimum leaves at least
+    sum_A (h ceil(theta_i/h) - theta_i) + Q - h floor(Q/h), which is (|A| + 1) h / 2 on average, and anything from 0 to
+    (|A| + 1) h.
+
+    >>> problem = AllocationProblem([0.9, 0.8, 0.3], [0.3, 0.7, 0.7], budget=1.0)
+    >>> [round(lost_to_rounding(problem, step), 12) for step in (0.04, 0.02)]
+    [0.8, 0.0]
+    """
+    h = number("step", step, above=0.0)
+    levels = math.floor(problem.budget / h * (1.0 + CAPACITY_SLACK))
+    needs = np.ceil(problem.thresholds / h * (1.0 - CAPACITY_SLACK))
+    best = pack_lightest(problem.means, needs, float(levels))
+    lost = problem.optimal_value - math.fsum(problem.means[best])
+    return lost if lost > CAPACITY_SLACK * max(1.0, problem.optimal_value) else 0.0
 
 
 def regret_csb_sk(problem: AllocationProblem, horizon: int, epsilon: float, delta: float) -> float:

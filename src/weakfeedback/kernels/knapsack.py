@@ -17,6 +17,10 @@ __all__ = ["CAPACITY_SLACK", "NODES", "pack", "pack_again", "pack_levels", "pack
 CAPACITY_SLACK = 1e-9  # relative tolerance on the capacity: six times 0.7 must fit into 4.2
 NODES = 1_000_000  # limit on the nodes of the search tree
 FEW_ITEMS = 40  # items: with more, a guess can rarely be proved optimal
+EXACT, COARSE = (
+    10_000,
+    1000,
+)  # levels: with more than EXACT the table that replaces a long search has about COARSE
 CELLS = 100_000_000  # maximum number of cells in the table of the dynamic programme
 BETTER = 1.0 + 1e-12  # a set must be better by more than rounding errors
 TIE = 1e-10  # relative: sets whose values differ by less are equally good
@@ -106,6 +110,38 @@ def pack_levels(values, weights, capacity, nodes=NODES):
             "the knapsack was given up: too many sets are nearly optimal, and the weights are not small integers"
         )
     return fill_levels(values, weights, levels)
+
+
+def pack_rounded(values, weights, levels, nodes):
+    """Return which items to take, for integer weights and a capacity of ``levels``; it never takes long.
+
+    When the search exceeds ``nodes`` nodes, dynamic programming takes over, exact for up to 10,000 levels. For more
+    levels it would take too long: then weights are rounded up to multiples of a coarser level, and the answer is the
+    better of the set found so and of the best set that the search had found.
+
+    >>> pack_rounded(np.array([3.0, 4.0, 5.0]), np.array([2.0, 3.0, 4.0]), 5, 0)
+    array([ True,  True, False])
+    """
+    chosen, done = branch_and_bound(values, weights, levels + 0.5, np.int64(nodes), 0.0)
+    if done:
+        return chosen
+    unit = 1 if levels <= EXACT else levels // COARSE
+    coarse = np.empty(weights.size)
+    for i in range(weights.size):
+        coarse[i] = math.ceil(weights[i] / unit)
+    other = fill_levels(values, coarse, levels // unit + 1)
+    if unit > 1 and total_of(values, chosen) > total_of(values, other):
+        return chosen
+    return other
+
+
+def total_of(values, chosen):
+    """Return the total value of the chosen items."""
+    total = 0.0
+    for i in range(values.size):
+        if chosen[i]:
+            total += values[i]
+    return total
 
 
 def branch_and_bound(values, weights, room, nodes, floor):

@@ -264,9 +264,8 @@ def _joint_beliefs(policy: Any, arms: int) -> tuple[np.ndarray, np.ndarray, np.n
     means, intervals = np.full(arms, math.nan), np.full((arms, 2), math.nan)
     for i in range(arms):
         amounts, probability, a, b = policy.belief(i)
-        up_to = np.cumsum(probability)
-        quantiles = [min(int(np.searchsorted(up_to, q)), amounts.size - 1) for q in (0.5, 0.025, 0.975)]
-        thresholds[i], *bounds[i] = amounts[quantiles]
+        step = getattr(policy, "step", 1.0)
+        thresholds[i], *bounds[i] = (_quantile(q, amounts, probability, step) for q in (0.5, 0.025, 0.975))
         if (a + b > 2.0).any():
             # There are few different laws of the mean: it depends on the threshold only through the zeros.
             zeros, place = np.unique(b, return_inverse=True)
@@ -274,6 +273,22 @@ def _joint_beliefs(policy: Any, arms: int) -> tuple[np.ndarray, np.ndarray, np.n
             means[i] = weights @ (a[0] / (a[0] + zeros))
             intervals[i] = [_mixture_quantile(q, weights, a[0], zeros) for q in (0.025, 0.975)]
     return thresholds, bounds, means, intervals
+
+
+def _quantile(q: float, amounts: np.ndarray, probability: np.ndarray, step: float) -> float:
+    """Return the quantile of a threshold whose levels from ``amounts[j, 0]`` to ``amounts[j, 1]`` are equally likely.
+
+    >>> _quantile(0.3, np.array([[0.25, 1.0], [np.inf, np.inf]]), np.array([0.8, 0.2]), 0.25)
+    0.5
+    """
+    before = np.cumsum(probability) - probability
+    j = int(np.searchsorted(before, q)) - 1
+    low, high = (float(end) for end in amounts[j])
+    if low == high:
+        return low
+    levels = round((high - low) / step) + 1
+    inside = math.ceil((q - float(before[j])) / float(probability[j]) * levels * (1.0 - SLACK)) - 1
+    return (round(low / step) + min(inside, levels - 1)) * step
 
 
 def _mixture_quantile(q: float, weights: np.ndarray, a: float, b: np.ndarray) -> float:

@@ -210,8 +210,11 @@ def encode_fields(policy: Any) -> dict[str, Any]:
                     f"the fields {other} and {name} of {type(policy).__name__} share memory, which no file can tell: "
                     "copy one of them"
                 )
+    added: dict[str, Any] = getattr(type(policy), "before", {})
     encoded = {}
     for name, value in vars(policy).items():
+        if name in added and added[name] == value:
+            continue  # as in states from before the field was added
         try:
             encoded[name] = encode(value)
         except ValueError as error:
@@ -222,8 +225,9 @@ def encode_fields(policy: Any) -> dict[str, Any]:
 def restore_fields(fresh: Any, fields: Any) -> Any:
     """Return a copy of the new policy ``fresh`` with the saved fields, each with the type it has in ``fresh``.
 
-    A field that was added to the policy since the save keeps its initial value. Arrays of a policy that keeps its
-    history (``keeps_history = True``) may be longer, all by the same number of rows.
+    A field that was added to the policy since the save keeps its initial value, or gets the one in its ``before``, so
+    that the policy goes on as it did. Arrays of a policy that keeps its history (``keeps_history = True``) may be
+    longer, all by the same number of rows.
     """
     born = vars(fresh)
     if not isinstance(fields, dict) or not fields.keys() <= born.keys() or (born and not fields):
@@ -233,6 +237,7 @@ def restore_fields(fresh: Any, fields: Any) -> Any:
         )
     policy = copy.copy(fresh)
     grows = bool(getattr(fresh, "keeps_history", False))
+    vars(policy).update(getattr(type(fresh), "before", {}))  # of the class: policies have fields of this name
     for name, value in fields.items():
         vars(policy)[name] = restored(name, born[name], value, grows)
     arrays = [(vars(policy)[name], first) for name, first in born.items() if isinstance(first, np.ndarray)]

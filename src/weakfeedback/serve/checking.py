@@ -7,6 +7,7 @@ field. Nothing is written.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import warnings
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from weakfeedback import live as lives
 from weakfeedback._version import __version__
 from weakfeedback.journal import Event, JournalError, Snapshot, Store
 from weakfeedback.journal import Learner as Stored
+from weakfeedback.journal.recover import differences, not_led_to
 from weakfeedback.live.base import Live
 from weakfeedback.live.journalled import made_again
 from weakfeedback.live.live import Live as NewLive
@@ -24,7 +26,6 @@ from weakfeedback.live.persistence import Replayed, replayed
 from weakfeedback.plaintext import counted
 from weakfeedback.serve.learner import Learner
 
-FREE = ("package", "state/timeout")  # fields that may differ between two runs of one learner
 FUNCTIONS = ("combine", "compare", "metric", "label")
 
 
@@ -156,13 +157,13 @@ def _replay(store: Store, stored: Stored, floor: int, snapshots: list[Snapshot],
             )
         while waiting and waiting[0].seq == event.seq:
             snapshot = waiting.pop(0)
+            made = functools.cache(functools.partial(fold_of, store, stored, snapshot.body, snapshot.seq))
             for begun, _, fold in folds:
                 found.problems += [
                     f"{where}: snapshot {snapshot.seq} is not what the events from {begun} lead to: {words}"
-                    for words in differences(fold.picture(), snapshot.body)[:1]
+                    for words in not_led_to(fold.picture(), snapshot.body, made)[:1]
                 ]
-            again = fold_of(store, stored, snapshot.body, snapshot.seq)
-            folds.append((f"snapshot {snapshot.seq}", snapshot.package == __version__, again))
+            folds.append((f"snapshot {snapshot.seq}", snapshot.package == __version__, made()))
     if waiting:
         found.problems.append(f"{where}: snapshot {waiting[0].seq} belongs to no event")
     if not folds:
@@ -173,19 +174,3 @@ def _replay(store: Store, stored: Stored, floor: int, snapshots: list[Snapshot],
     for other, _, fold in folds[1:]:
         for words in differences(expected, fold.picture())[:1]:
             found.problems.append(f"{where}: from {begun} and from {other} other states come out: {words}")
-
-
-def differences(one: Any, other: Any, path: str = "") -> list[str]:
-    """Return the fields in which two states differ, in words."""
-    if path in FREE:
-        return []
-    if isinstance(one, dict) and isinstance(other, dict):
-        keys = sorted({*one, *other})
-        inner = (f"{path}/{key}" if path else str(key) for key in keys)
-        pairs = ((one.get(key, "nothing"), other.get(key, "nothing")) for key in keys)
-        return [words for way, pair in zip(inner, pairs) for words in differences(*pair, way)]
-    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)) and len(one) == len(other):
-        return [
-            words for n, pair in enumerate(zip(one, other)) for words in differences(*pair, f"{path}/{n}")
-        ]
-    return [] if one == other and type(one) is type(other) else [f"{path} is {one!r:.60} and {other!r:.60}"]

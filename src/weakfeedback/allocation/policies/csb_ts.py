@@ -1,19 +1,24 @@
 """CSB-TS: Thompson sampling from the exact posterior of threshold and mean, for losses and rewards; no bound known."""
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
 from weakfeedback.allocation.common import SLACK, coin
 from weakfeedback.allocation.posterior import cheapest_join, first_above, lay_out, share_up_to
-from weakfeedback.kernels.knapsack import CELLS, branch_and_bound, fill_levels
+from weakfeedback.kernels.knapsack import pack_rounded
 from weakfeedback.validate import MOST_ARMS, brief, limited, number
 
+MOST_LEVELS = 10**8  # products of two levels must be exact
 NODES = 3000  # nodes of the knapsack's search tree, before dynamic programming over the levels takes over
-LEAST = 1e-300  # smallest budget: a thousandth of it is still a normal number
-WORTH = 1e-6  # an arm is probed only if its expected gain is larger
+LEAST = 1e-300  # smallest budget: a millionth of it is still a normal number
+WORTH = 1e-12  # an arm is probed only if its expected gain is larger
+WORTH_BEFORE = 1e-6  # ... in the first edition
+EDITION = 2  # of the rules; what was saved under the first ones goes on under them
 REST = 0.001 * (1.0 + SLACK)  # what the .999-quantile leaves; the slack settles exact ties
 LEVELS = 256  # maximum number of levels with zeros kept per arm
+MOSTLY = 0.9 * (1.0 + SLACK)  # of the level up to which losses are padded
 MIDDLE = 0.5 * (1.0 + SLACK)  # of the median; the slack settles exact ties
 POOL = 30  # real-valued outcomes: the pooled prior weighs at most as much as this many outcomes of an arm
 
@@ -34,23 +39,30 @@ class CsbTs:
 
         a_i = e_i + 1 + floor((R - K) w_i / sum of w),   w_i = (median of theta_i) - e_i rounded up to a power of 2
 
-    (rounded, so that amounts rarely change and few levels are kept). If the budget covers all thresholds, nothing is
-    lost; if it does not, bounds are found quickly. Otherwise every round draws (k_i, mu_i) for each arm; for rewards it
-    draws k_i twice and keeps the smaller. Then
+    (rounded, so that amounts rarely change and few levels are kept), at least a quarter of an equal share of what is
+    left, (R - K) / 4K, so that no arm is searched more finely than the budget asks for. If the budget covers all
+    thresholds, nothing is lost; if it does not, bounds are found quickly. Otherwise every round draws (k_i, mu_i) for
+    each arm; for rewards it draws k_i twice and keeps the smaller. Then
 
         A_t = KP(mu, k, C),   a_i = k_i on A_t,   R = C - sum of a_i.
 
-    Pad (rewards): while R > 0 the arm of A_t with the largest mu_i Pr(theta_i > a_i) / (u_i - a_i), each once, is
-    raised towards its .999-quantile u_i. Probe: what is left goes to the arm outside A_t with the largest
-    mu_i Pr(theta_i <= R), if that exceeds 1e-6.
+    Pad: while R > 0 the arm of A_t with the largest mu_i Pr(theta_i > a_i) / (u_i - a_i), each once, is raised towards
+    u_i. For rewards u_i is the .999-quantile of theta_i; for losses the largest level with Pr(theta_i <= u_i) <= .9,
+    which leaves the last level to the draws: an arm that always got its last level would never be known exactly.
+    Probe: what is left goes to the arm outside A_t with the largest mu_i Pr(theta_i <= R), if that exceeds 1e-12.
+
+    If much of the budget is left, nobody gets too little while the thresholds are still vague; if nothing is left,
+    nothing is padded. So the search ends by itself at the resolution that the leftover asks for, and the step can be
+    fine.
 
     Real-valued outcomes: where most positive outcomes lie strictly between 0 and 1, a zero says more, because such
     outcomes are hardly ever 0. Then P and F_i(k) in the distribution of theta_i are raised by what all arms together
     have shown, positive outcomes and genuine zeros in their proportion, at most 30 in total.
 
-    No regret bound is known. The weakness is the step: thresholds are rounded up to levels, and if the optimal set then
-    no longer fits, regret is linear. A finer step costs little: log(1 / step) more rounds of search. It keeps no
-    estimate, so ``found_at`` and ``really_equivalent`` say nothing about it.
+    No regret bound is known. It needs a resolution only if the optimum leaves less than about a millionth of the budget
+    (rewards: a hundred-thousandth) for each of its arms. Thresholds are rounded up to levels, and if no optimal set
+    fits then, regret is linear: see `weakfeedback.allocation.theory.lost_to_rounding`. It keeps no estimate, so
+    ``found_at`` and ``really_equivalent`` say nothing about it.
 
     Feedback may arrive late: P, S, the support and the zeros by level are sums and extremes over what was given and
     seen, in any order.
@@ -71,9 +83,8 @@ class CsbTs:
     arms, budget
         K and Q.
     step : number > 0, optional
-        The resolution: at most the budget, and small compared with what the optimal allocation leaves of it, if
-        anything. If left out, a thousandth of the budget's leading decimal place: .001 for budgets from 1 to 10, .01
-        from 10 to 100.
+        The resolution, at most the budget. Leave it out: it is then a millionth of the budget's leading decimal place
+        (1e-6 for budgets from 1 to 10, 1e-5 from 10 to 100), for rewards a hundred-thousandth.
     setting : "loss" or "reward"
 
     References
@@ -99,16 +110,17 @@ class CsbTs:
     delay_safe = True
     made_for = ("loss", "reward")
     takes_gaps = True  # NaN among the observed outcomes says that there is no report
+    before: ClassVar = {"edition": 1}  # what a state without these fields stands for
 
     def __init__(self, arms, budget, step=None, setting="loss"):
         self.K = limited("arms", arms, 1, MOST_ARMS)
         self.Q = number("budget", budget, above=0.0)
-        self.step = default_step(self.Q) if step is None else number("step", step, above=0.0)
         if not isinstance(setting, str) or setting not in ("loss", "reward"):
             raise ValueError(f"setting must be 'loss' or 'reward', got {brief(setting)}")
-        if not self.K * (self.Q / self.step + 3.0) <= CELLS:
+        self.step = default_step(self.Q, setting) if step is None else number("step", step, above=0.0)
+        if not self.Q / self.step <= MOST_LEVELS:
             raise ValueError(
-                f"step must be at least {self.K * self.Q / CELLS:.1g} for this budget, got {self.step!r}"
+                f"step must be at least {self.Q / MOST_LEVELS:.1g} for this budget, got {self.step!r}"
             )
         self.reward = setting == "reward"
         self.C = math.floor(self.Q / self.step + SLACK)
@@ -125,6 +137,7 @@ class CsbTs:
         )  # other levels with zeros, increasing,
         self.zeros = np.zeros((self.K, min(LEVELS, self.C)), dtype=np.int64)  # ... how many at each,
         self.used = np.zeros(self.K, dtype=np.int64)  # ... and how many such levels
+        self.edition = EDITION
         self.fractions = 0  # positive outcomes below 1, of all arms
 
     def select(self, rng):
@@ -146,7 +159,7 @@ class CsbTs:
             middle = np.empty(self.K, dtype=np.int64)
             for i in range(self.K):
                 _, middle[i] = first_above(i, n[i], self.edge, MIDDLE, ends, share, total)
-            level = cover(self.edge, middle, self.C)
+            level = cover(self.edge, middle, self.C, self.edition)
         else:
             level = self.serve(n, ends, share, total, rng)
         allocation = np.empty(self.K)
@@ -160,15 +173,13 @@ class CsbTs:
         mu = np.empty(self.K)
         for i in range(self.K):
             k[i], mu[i] = self.draw(i, n[i], ends, share, total, rng)
-        chosen, done = branch_and_bound(mu, k, self.C + 0.5, np.int64(NODES), 0.0)
-        if not done:
-            chosen = fill_levels(mu, k, self.C + 1)
+        chosen = pack_rounded(mu, k, self.C, np.int64(NODES))
         level = np.empty(self.K, dtype=np.int64)
         left = self.C
         for i in range(self.K):
             level[i] = int(k[i]) if chosen[i] else 0
             left -= level[i]
-        if self.reward and left > 0:
+        if left > 0 and (self.reward or self.edition > 1):
             left = self.pad(level, left, chosen, mu, n, ends, share, total)
         if left > 0:
             self.probe(level, left, chosen, mu, n, ends, share, total)
@@ -187,23 +198,24 @@ class CsbTs:
         return t, mu
 
     def pad(self, level, left, chosen, mu, n, ends, share, total):
-        """Raise chosen arms while levels are left, in order of their gain per level; return what is left (rewards)."""
+        """Raise chosen arms while levels are left, in order of their gain per level; return what is left."""
         target = np.empty(self.K, dtype=np.int64)
         gain = np.empty(self.K)
         for i in range(self.K):
             gain[i] = 0.0
             if chosen[i]:
-                _, t = first_above(i, n[i], self.edge, REST, ends, share, total)
-                target[i] = self.C + 2 - t  # u_i
+                _, t = first_above(i, n[i], self.edge, REST if self.reward else MOSTLY, ends, share, total)
+                target[i] = self.C + 2 - t if self.reward else t - 1  # u_i
                 if target[i] > level[i]:
-                    missed = share_up_to(i, n[i], self.edge, self.C + 1 - level[i], ends, share, total)
-                    gain[i] = mu[i] * missed / (target[i] - level[i])
+                    beyond = self.C + 1 - level[i] if self.reward else level[i]
+                    missed = share_up_to(i, n[i], self.edge, beyond, ends, share, total)
+                    gain[i] = mu[i] * (missed if self.reward else 1.0 - missed) / (target[i] - level[i])
         return raise_worthiest(level, left, target, gain)
 
     def probe(self, level, left, chosen, mu, n, ends, share, total):
         """Give what is left to the unchosen arm with the largest mean times probability that this serves it."""
         best = -1
-        worth = WORTH
+        worth = WORTH if self.edition > 1 else WORTH_BEFORE
         for i in range(self.K):
             if not chosen[i]:
                 served = share_up_to(
@@ -279,37 +291,46 @@ class CsbTs:
         self.used[i] += 1
 
     def belief(self, arm):
-        """Return what is known about an arm: amounts, increasing, and for each its probability and parameters a, b.
+        """Return what is known about an arm, in pieces: amounts, increasing, probability, and parameters a, b.
 
-        The threshold is ``amounts[j]`` with ``probability[j]``, and the mean is then Beta(a[j], b[j]). The last amount
-        is infinite: the budget cannot serve the arm. For reports; playing needs no such list.
+        The threshold lies between ``amounts[j, 0]`` and ``amounts[j, 1]`` with ``probability[j]``, each level there as
+        likely as another, and the mean is then Beta(a[j], b[j]). An infinite amount: the budget cannot serve the arm.
+        For reports; playing needs no such list.
         """
         shape = (self.K, self.used[arm] + 1)
         ends, share, total = np.empty(shape, dtype=np.int64), np.empty(shape), np.empty(shape)
         P, F = pool(self.P, self.F, self.fractions)
         n = lay_out(arm, P, F, self.edge, self.C + 1, self.levels, self.zeros, self.used, ends, share, total)
-        t = np.arange(1, self.C + 2)
-        s = np.searchsorted(ends[arm, :n], t)  # the segment of each t
-        inside = (t > self.edge[arm]) & (s < n)
-        probability = np.where(inside, share[arm, np.minimum(s, n - 1)] / total[arm, n - 1], 0.0)
-        before = np.searchsorted(self.levels[arm, : self.used[arm]], t)
-        zeros = self.F[arm] + np.append(0, np.cumsum(self.zeros[arm, : self.used[arm]]))[before]
-        if self.reward:
-            probability, zeros = probability[::-1], zeros[::-1]
-        amounts = np.append(t[:-1] * self.step, math.inf)
-        a = np.full(t.size, 1.0 + self.S[arm])
-        return amounts, probability, a, 1.0 + zeros + self.P[arm] - self.S[arm]
+        cuts = [int(self.edge[arm]), *ends[arm, :n].tolist()]
+        unserved = 1 if self.reward else self.C + 1
+        pieces = []  # lowest and highest level, probability, zeros
+        zeros = int(self.F[arm])
+        for s in range(n):
+            low, high = cuts[s] + 1, cuts[s + 1]
+            each = share[arm, s] / total[arm, n - 1]
+            if low <= unserved <= high:  # it has a piece of its own
+                pieces.append((self.C + 1, self.C + 1, each, zeros))
+                low, high = low + self.reward, high - (not self.reward)
+            if low <= high:
+                ends_at = (self.C + 2 - high, self.C + 2 - low) if self.reward else (low, high)
+                pieces.append((*ends_at, (high - low + 1) * each, zeros))
+            if s < self.used[arm]:
+                zeros += int(self.zeros[arm, s])
+        table = np.array(sorted(pieces))
+        amounts = np.where(table[:, :2] > self.C, math.inf, table[:, :2] * self.step)
+        a = np.full(len(pieces), 1.0 + self.S[arm])
+        return amounts, table[:, 2], a, 1.0 + table[:, 3] + self.P[arm] - self.S[arm]
 
 
-def default_step(budget):
-    """Return a thousandth of the budget's leading decimal place.
+def default_step(budget, setting="loss"):
+    """Return a millionth of the budget's leading decimal place; for rewards, where a finer one costs more, ten of them.
 
-    >>> default_step(3.0), default_step(15.0), default_step(0.065)
-    (0.001, 0.01, 1e-05)
+    >>> default_step(3.0), default_step(15.0), default_step(0.065), default_step(3.0, "reward")
+    (1e-06, 1e-05, 1e-08, 1e-05)
     """
     if budget < LEAST:
         raise ValueError(f"budget must be at least {LEAST:g}, or step be given, got {budget:g}")
-    return 10.0 ** (math.floor(math.log10(budget * (1.0 + SLACK))) - 3)
+    return 10.0 ** (math.floor(math.log10(budget * (1.0 + SLACK))) - (6 if setting == "loss" else 5))
 
 
 def pool(P, F, fractions):
@@ -346,8 +367,10 @@ def may_cover(edge, C):
     return left >= edge.size and 2 * edge.size * left >= C
 
 
-def cover(edge, middle, C):
+def cover(edge, middle, C, edition=EDITION):
     """Return levels for all arms: each gets its bound plus one, and a share of the rest by how far its median is above.
+
+    In the first edition there was no least share.
 
     >>> cover(np.array([0, 2]), np.array([3, 3]), 10).tolist()  # 6 levels to share, 4 to 1
     [5, 4]
@@ -357,7 +380,9 @@ def cover(edge, middle, C):
     weight = np.ones(edge.size, dtype=np.int64)
     for i in range(edge.size):
         left -= edge[i]
-        while weight[i] < middle[i] - edge[i]:
+    least = left // (4 * edge.size) if edition > 1 else 1
+    for i in range(edge.size):
+        while weight[i] < max(middle[i] - edge[i], least):
             weight[i] *= 2
         total += weight[i]
     level = np.empty(edge.size, dtype=np.int64)

@@ -142,9 +142,10 @@ class CsbTsSame:
                 self.zeros[self.edge, i] = 0
 
     def belief(self, arm):
-        """Return what is known about an arm: amounts, increasing, and for each its probability and parameters a, b.
+        """Return what is known about an arm: amounts, increasing, probability, and parameters a, b.
 
-        The threshold is ``amounts[j]`` with ``probability[j]``, and the mean is then Beta(a[j], b[j]). For reports.
+        The threshold is ``amounts[j, 0] = amounts[j, 1]`` with ``probability[j]``, and the mean is then
+        Beta(a[j], b[j]). For reports.
         """
         total, last = self.weigh()
         probability = np.zeros(self.K)  # of t = 1, ..., K
@@ -153,4 +154,5 @@ class CsbTsSame:
         if self.reward:
             probability, zeros = probability[::-1], zeros[::-1]
         a = np.full(self.K, 1.0 + self.S[arm])
-        return self.Q / np.arange(self.K, 0, -1), probability, a, 1.0 + zeros + self.P[arm] - self.S[arm]
+        amounts = np.repeat(self.Q / np.arange(self.K, 0, -1), 2).reshape(self.K, 2)
+        return amounts, probability, a, 1.0 + zeros + self.P[arm] - self.S[arm]
