@@ -24,7 +24,6 @@ from pydantic import BaseModel
 
 from weakfeedback.cascade.certificate import certificate_level
 from weakfeedback.journal import Event, JournalError, OwnedElsewhere, SqliteStore, Store, StoreUnavailable
-from weakfeedback.journal.recover import differences
 from weakfeedback.live.ledger import UnknownDecision
 from weakfeedback.live.report import plain
 from weakfeedback.plaintext import counted
@@ -48,7 +47,7 @@ from weakfeedback.serve.models import (
     WarmStartRequest,
 )
 from weakfeedback.serve.outputs import check_labels, digest_of
-from weakfeedback.serve.recover import Recovered, recover, recover_all
+from weakfeedback.serve.recover import Recovered, missing_in, read_again, recover_all
 from weakfeedback.serve.wording import unlike
 
 THREADS = 2  # for heavy steps
@@ -219,16 +218,7 @@ class Service:
 
     def _check_store(self, store: Store) -> None:
         """Refuse a store that is not the one that was owned, or holds less than was acknowledged."""
-        words = store.surprise()
-        if self._was_owner and store.identity != self._identity:
-            words = f"{store.place}: another store was put in its place while it was in use"
-        for id, (name, seq) in self._acknowledged.items():
-            last = store.last(id)[0]
-            if last < seq:
-                words = (
-                    f"{store.place}: learner {name} had {seq + 1} events, and has {last + 1}: an older copy was put in "
-                    "its place while it was in use"
-                )
+        words = missing_in(store, self._identity, self._acknowledged) if self._was_owner else store.surprise()
         if words is not None and (self._was_owner or not self.options.restored):
             hint = "with serve --restored the service goes on with what is there, and skips ids"
             raise JournalError(f"{words}; {hint}")
@@ -544,18 +534,9 @@ class Service:
         reader = self.reader
         if reader is None:
             raise StoreUnavailable(0, "the store is closed")
-        (stored,) = [one for one in reader.learners() if one.id == learner.id]
-        found = Recovered()
-        again = recover(reader, stored, found, trust=self.options.trust_log, clock=self.options.clock)
-        for words in found.warnings:
+        again, told = read_again(reader, learner, trust=self.options.trust_log, clock=self.options.clock)
+        for words in told:
             log.warning(words)
-        again.continue_counting(learner)
-        try:
-            other = differences(learner.live.state(), again.live.state())
-        except Exception as error:  # its state is what is wrong
-            other = [str(error)]
-        for words in other[:1]:
-            log.error("learner %s: its memory was wrong: %s", learner.name, words)
         return again
 
     def _submit(self, learner: Learner) -> asyncio.Future[Any] | None:
