@@ -122,6 +122,8 @@ def test_the_other_side_stands_beside_the_saving():
     assert (other["worth"], other["worth_about"]) == ("1.25 USD", "2.50 USD")
     assert (other["net"], other["open"]) == ("4.00 to 36.00 USD", False)
     assert said["rest"] == "instead of 30.00 USD, and about 92 of 100 answers are the same as b\u2019s."
+    early = told(report_of(20.0, comparisons=49))[1]
+    assert early["rest"] == "instead of 30.00 USD."  # too early to speak of the answers
     other, _ = told(report_of(20.0, error=2.0))
     assert (other["net"], other["open"]) == ("\u221212.00 to 52.00 USD", True)  # grey: nothing is proved
 
