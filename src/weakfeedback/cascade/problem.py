@@ -21,6 +21,14 @@ TIE = 1e-12
 BSC_ARMS = 16
 
 
+class OtherNumberOfCosts(ValueError):
+    """There are more or fewer costs than arms."""
+
+    def __init__(self, arms: int, given: int) -> None:
+        self.arms, self.given = arms, given
+        super().__init__(f"costs must be {arms} numbers, one per arm, got {given}")
+
+
 class RowsProblem(FrozenProblem):
     """A problem whose rounds are rows (y, y1, ..., yK), drawn from a law or served in turn from a data set."""
 
@@ -269,7 +277,7 @@ def pull_measures(problem: Any, pulls: Any) -> dict[str, np.ndarray]:
 def _weighted_costs(costs: Any, tradeoff: Any, arms: int) -> np.ndarray:
     raw = cumulative_costs(costs)
     if raw.size != arms:
-        raise ValueError(f"costs must be {arms} numbers, one per arm, got {raw.size}")
+        raise OtherNumberOfCosts(arms, raw.size)
     if isinstance(tradeoff, str) or not np.iterable(tradeoff):
         factors = np.full(arms, number("tradeoff", tradeoff, above=0.0))
     else:

@@ -529,7 +529,7 @@ def decides_within(policy: Any) -> bool:
         known = {name.lower() for name in POLICIES["adaptive"]} - {
             name.lower() for name in POLICIES["cascade"]
         }
-        return policy.lower() in known
+        return policy.lower() in known - {"promise"}  # which names the stages itself
     return not isinstance(policy, type) and callable(getattr(policy, "go_on", None))
 
 

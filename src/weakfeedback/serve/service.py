@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from weakfeedback.cascade.certificate import certificate_level
 from weakfeedback.journal import Event, JournalError, OwnedElsewhere, SqliteStore, Store, StoreUnavailable
 from weakfeedback.journal.recover import differences
 from weakfeedback.live.ledger import UnknownDecision
@@ -1135,12 +1136,15 @@ class Service:
         certificate = getattr(learner.live, "certificate", None)
         if certificate is None:
             raise Problem("not_offered", f"a {learner.kind.name} learner has no certificate")
+        try:
+            certificate_level(alpha)
+        except ValueError as error:
+            raise Problem("invalid", str(error)) from None
         async with learner.lock:
             try:
                 found = await self._in_pool(certificate, alpha)
             except ValueError as error:
-                code = "invalid" if str(error).startswith("alpha") else "not_offered"
-                raise Problem(code, str(error)) from None
+                raise Problem("not_offered", str(error)) from None
         told = {
             "verdict": found.verdict,
             "possible": list(found.possible),
