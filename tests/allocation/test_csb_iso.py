@@ -180,7 +180,7 @@ def test_a_drawn_curve_falls_within_bounds_and_depends_on_counts_only(data, seed
     assert level[-1] <= 12
     assert (np.diff(value) <= 0).all()
     assert ((value >= 0) & (value <= 1)).all()
-    amounts, ones, zeros = one.response(0)
+    amounts, ones, zeros = one.response_of(0)
     rate = ones / np.maximum(ones + zeros, 1)
     known = ones + zeros > 0
     assert ((np.diff(rate[known]) <= 1e-12) if setting == "loss" else (np.diff(rate[known]) >= -1e-12)).all()

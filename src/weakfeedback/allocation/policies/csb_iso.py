@@ -77,6 +77,7 @@ class CsbIso:
     in_short = "for gradual effects: draws monotone response curves; anytime"
     sample_problem = "different"
     delay_safe = True
+    response = "gradual"  # other policies take thresholds
     made_for = ("loss", "reward")
     takes_gaps = True  # NaN among the observed outcomes says that there is no report
 
@@ -198,7 +199,7 @@ class CsbIso:
             else:
                 self.n0[i, level] += 1
 
-    def response(self, arm):
+    def response_of(self, arm):
         """Return the amounts of all levels, and for each the ones and zeros of the block that it is in.
 
         For reports: levels that were not given belong to the block below. Ones are losses, or rewards.
