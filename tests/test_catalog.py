@@ -77,3 +77,14 @@ def test_the_name_of_an_object():
 
     assert policy_name("cascade", FixedArm([1, 2], 0)) == "Fixed"
     assert policy_name("cascade", Mine([1, 2])) is None
+
+
+def test_names_of_before_are_understood_and_not_listed():
+    setting = SETTINGS["cascade"]
+    assert setting.canonical_name("uss-ts-JOINT") == "USS-TS-joint"
+    assert "USS-TS-joint" not in setting.policies
+    policy = make_policy("cascade", "USS-TS-joint", [0.1, 0.2])
+    assert (policy.redraws, setting.name_of(policy)) == (1, "USS-TS-joint")
+    assert option_names("cascade", "USS-TS-joint") == ()
+    with pytest.raises(ValueError, match="redraws is not an option of USS-TS-joint, which takes: none"):
+        make_policy("cascade", "USS-TS-joint", [0.1, 0.2], redraws=3)

@@ -1,7 +1,6 @@
 """Write files so that a reader never sees a half-written one."""
 
 import functools
-import glob
 import hashlib
 import os
 import secrets
@@ -79,14 +78,6 @@ def _place() -> str:
     with suppress(OSError):
         words.append(os.readlink("/proc/self/ns/pid"))
     return hashlib.sha256("|".join(words).encode()).hexdigest()[:4]
-
-
-def remove_leftovers(path: Path, age: float = 60.0) -> None:
-    """Remove the temporary files of writers of ``path`` that were killed: those untouched for ``age`` seconds."""
-    for part in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}.part"):
-        with suppress(OSError):  # another process may do the same
-            if time.time() - part.stat().st_mtime > age:
-                part.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

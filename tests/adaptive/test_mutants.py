@@ -167,11 +167,18 @@ def plays_as_told(loop, kind):
     """The loop shows what was run and nothing else, and counts stops and errors."""
     truth, outputs, scores, chances = random_table(1, 3, 3, 30)
     problem = AdaptiveProblem(truth, outputs, scores, [0.1, 0.2, 0.3], chances)
-    hidden = kind(problem._outputs, problem._scores, problem._wrong, problem._chances)
-    witness, counts, table = Witness(), np.zeros(4, dtype=np.int64), np.zeros((2, 4), dtype=np.int64)
+    hidden = kind(problem._outputs, problem._scores, problem._wrong, problem._chances, problem._groups)
+    witness, counts, table = Witness(), np.zeros(5, dtype=np.int64), np.zeros((2, 5), dtype=np.int64)
     rngs = np.random.default_rng(1), np.random.default_rng(2)
     assert loop(witness, hidden, *rngs, np.array([20, 50]), counts, table) == 0
-    rows, mine, seen, stops, wrong = np.random.default_rng(1), np.random.default_rng(2), [], [0] * 3, 0
+    rows, mine, seen, stops, wrong, unlike = (
+        np.random.default_rng(1),
+        np.random.default_rng(2),
+        [],
+        [0] * 3,
+        0,
+        0,
+    )
     for t in range(50):
         r, arm = int(30 * rows.random()), 0
         while True:
@@ -185,8 +192,9 @@ def plays_as_told(loop, kind):
         seen.append((arm, *shown, [chances[r, y] for y in outputs[r]] if arm == 2 else []))
         stops[arm] += 1
         wrong += outputs[r, arm] != truth[r]
+        unlike += outputs[r, arm] != outputs[r, 2]
         if t in (19, 49):
-            assert table[t // 20 - (t > 20)].tolist() == [*stops, wrong]
+            assert table[t // 20 - (t > 20)].tolist() == [*stops, wrong, unlike]
     assert witness.seen == seen
     found = problem.measures(table)
     paid = np.array([0.1, 0.3, 0.6]) @ np.array(stops) + wrong
@@ -232,8 +240,14 @@ def test_small_parts_pass_their_battery():
         ("thresholds", thresholds, "self.thresholds[k] > -math.inf", "True"),
         ("fixed_arm", fixed_arm, "k < self.arm", "k <= self.arm"),
         ("play", play, "world.show(row, arm, outputs, scores)\n        believed", "believed"),
-        ("play", play, "chances[:believed]", "chances"),
+        ("play", play, "scores[: arm + 1], chances[:believed]", "scores[: arm + 1], chances"),
         ("play", play, "counts[K] += world.errs(row, arm)", "counts[K] += world.errs(row, K - 1)"),
+        (
+            "play",
+            play,
+            "world.differs(row, arm, K - 1)\n        if",
+            "world.differs(row, 0, K - 1)\n        if",
+        ),
         ("world", world, "self.scores[row, stage]", "self.scores[row, 0]"),
         ("world", world, "int(self.outputs.shape[0] * rng", "int((self.outputs.shape[0] - 1) * rng"),
         ("world", world, "if arm < self.outputs.shape[1] - 1 or", "if"),

@@ -14,13 +14,13 @@ from weakfeedback.engine.replication import Compiled, Interpreted, streams
 def run(problem, policy, rounds=400, seed=3, player=None):
     """Stops of every round, and the state afterwards."""
     world_rng, rng = streams(problem, policy, seed, 0)
-    counts = np.zeros(problem.arms + 1, dtype=np.int64)
-    table = np.zeros((rounds, problem.arms + 1), dtype=np.int64)
+    counts = np.zeros(problem.arms + 2, dtype=np.int64)
+    table = np.zeros((rounds, problem.arms + 2), dtype=np.int64)
     player = player or Compiled(problem, policy)
     _, state = player.play(
         copy.deepcopy(policy), problem.world(), world_rng, rng, np.arange(1, rounds + 1), counts, table
     )
-    return np.diff(table[:, :-1], axis=0, prepend=0).argmax(axis=1), state
+    return np.diff(table[:, :-2], axis=0, prepend=0).argmax(axis=1), state
 
 
 @pytest.mark.parametrize("stages", [1, 2, 4])

@@ -34,6 +34,8 @@ SCORES = [[0.9, 1.0], [0.9, 1.0], [0.9, 1.0], [0.6, 1.0]]
         ({"chances": [[0.5, 0.5]]}, r"chances must be numbers from 0 to 1 of shape \(4, 2\)"),
         ({"chances": [[0.5, 1.5]] * 4}, "from 0 to 1"),
         ({"chances": {0: [0.5] * 4}}, "all labels that occur, 1 is missing"),
+        ({"groups": [1, 2]}, "groups must be 4 labels, one per row"),
+        ({"order": "random"}, "order must be one of drawn, shuffled, given"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow")
@@ -50,10 +52,17 @@ def test_attributes_and_measures():
     assert problem.best_fixed == 1
     assert problem.threshold_cost([0.9]) == pytest.approx(0.1)
     assert problem.threshold_cost([-np.inf]) == pytest.approx(0.3)
-    found = problem.measures(np.array([[6, 4, 2]]))
+    found = problem.measures(np.array([[6, 4, 2, 3]]))
+    assert (found["spent"] == found["cost"]).all()
+    assert [found[name].tolist() for name in ("differs", "errors", "calls_0", "calls_1")] == [
+        [3],
+        [2],
+        [10],
+        [4],
+    ]
     assert found["total_cost"].tolist() == pytest.approx([6 * 0.05 + 4 * 0.25 + 2])
     assert found["regret"].tolist() == pytest.approx([3.3 - 10 * 0.25])
-    with pytest.raises(ValueError, match=r"shape \(..., 3\)"):
+    with pytest.raises(ValueError, match=r"shape \(..., 4\)"):
         problem.measures([1, 2])
     with pytest.raises(AttributeError, match="cannot be changed"):
         problem.arms = 3
@@ -155,7 +164,7 @@ def test_medical_instances(medical_data):
 
 
 def test_names_are_answered():
-    assert len(instances.names()) == 30
+    assert len(instances.names()) == 42
     with pytest.raises(ValueError, match="did you mean"):
         instances.load("bc-adaptiv-1")
     with pytest.raises(ValueError, match="allowed"):

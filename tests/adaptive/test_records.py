@@ -155,7 +155,7 @@ def test_the_list_and_the_check_know_the_setting(tmp_path, monkeypatch):
     found = json.loads(ran.stdout)
     assert "adaptive" in [row["name"] for row in found["settings"]]
     assert {row["name"] for row in found["policies"] if row["setting"] == "adaptive"} == {
-        *("USS-A", "USS-next", "Agreement", "Thresholds", "Fixed")
+        *("USS-A", "USS-next", "Promise", "Agreement", "Thresholds", "Fixed")
     }
     assert "digits-adaptive-3" in [row["name"] for row in found["instances"]]
     (tmp_path / "own.py").write_text(OWN)

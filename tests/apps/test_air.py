@@ -13,7 +13,7 @@ from tests.apps.devices import MEANS, Tap, choose, joined, outcomes
 from tests.processes import PATIENCE
 
 from weakfeedback.apps.radio.air import Air, PlayerLost
-from weakfeedback.apps.radio.crew import Crew
+from weakfeedback.apps.radio.crew import Crew, Device
 from weakfeedback.apps.radio.wire import (
     CHOICE,
     OUTCOME,
@@ -195,11 +195,12 @@ def test_the_view_shows_who_is_where():
     assert channels([3, 0, 0, -1], 5).plain.split() == ["air", "✗", "·", "·", "0", "·"]
 
     class Seen:
-        phase, settled = "settled", True
+        phase, settled, holds = "settled", True, True
 
     class Picture:
         problem = MultiplayerProblem(MEANS[5], 2)
         latest, slots, collisions, devices = [2, -1], 70, 12, [Seen, Seen]
+        survives = False
 
     console = Console(width=80, file=io.StringIO())
     console.print(View(Picture, Picture))
@@ -207,3 +208,6 @@ def test_the_view_shows_who_is_where():
     assert "slot 70   collisions 12   settled 2 of 2" in shown
     assert shown.splitlines()[3].split() == ["0", "2", "settled"]
     assert shown.splitlines()[4].split() == ["1", "idle", "settled"]
+    Picture.survives, Picture.devices = True, [Seen, Device()]
+    console.print(View(Picture, Picture))
+    assert "slot 70   collisions 12   owning 1 of 1 present" in console.file.getvalue()

@@ -54,6 +54,7 @@ BSC_ROWS = {
     "bsc-5": ((0.1, 0.2, 0.41), 2, False),
 }
 SPECIAL = ("unordered-1", "uniform-counterexample")
+NUMBERS = [f"{name}-{k}" for name in ("diabetes", "friedman1", "friedman2", "friedman3") for k in (1, 2)]
 
 
 def assert_row(problem, costs, arm, rho, xi, dominance):
@@ -175,7 +176,9 @@ def test_names():
         *HEART_ROWS,
         *BREAST_CANCER_ROWS,
         *SPECIAL,
+        *NUMBERS,
     }
+    assert set(instances.names()) - set(instances.labelled()) == set(NUMBERS)
     assert len(instances.names()) == len(set(instances.names()))
 
 
@@ -191,7 +194,7 @@ def test_what_is_stated_of_the_medical_instances(name):
     assert stated(name) == (costs, arm, dominance and name != "heart-5-as-printed")
 
 
-@pytest.mark.parametrize("name", [*BSC_ROWS, *BREAST_CANCER_ROWS, *SPECIAL])
+@pytest.mark.parametrize("name", [*BSC_ROWS, *BREAST_CANCER_ROWS, *SPECIAL, *NUMBERS])
 def test_what_is_stated_holds_and_costs_are_the_problem_s(name):
     problem = instances.load(name)
     assert stated(name) == (tuple(problem.costs), problem.optimal_arm + 1, problem.weak_dominance)
@@ -204,6 +207,7 @@ def test_description(name):
     assert instance.setting == "cascade"
     family = name.split("-")[0]
     kinds = {"pima": "pima", "heart": "heart", "bc3": "built-in", "bc4": "built-in"}
+    kinds |= dict.fromkeys((name.split("-")[0] for name in NUMBERS), "built-in")
     assert instance.data == kinds.get(family, "")
     assert instance.summary.isprintable()
     assert 10 < len(instance.summary) <= 110

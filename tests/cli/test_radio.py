@@ -41,6 +41,17 @@ SMALL = ["radio", "--players", "2", "--channels", "4"]
         ([*SMALL, "--option", "epsilon=1", "--option", "epsilon=2"], ["epsilon", "twice"]),
         ([*SMALL, "--seed", "-1"], ["--seed must be an integer >= 0", "-1"]),
         ([*SMALL, "--max-slots", "0"], ["--max-slots must be", "got 0"]),
+        ([*SMALL, "--join", "1@50"], ["DLC-LIX needs that nobody joins, leaves or loses a slot", "claims"]),
+        ([*SMALL, "--lose", "0.1"], ["DLC-LIX needs that nobody joins, leaves or loses a slot"]),
+        ([*SMALL, "--lose", "1"], ["--lose must be a number from 0 to below 1", "got 1"]),
+        ([*SMALL, "--policy", "claims", "--join", "1"], ["--join must be PLAYER@SLOT", "'1'"]),
+        ([*SMALL, "--policy", "claims", "--kill", "x@5"], ["--kill must be PLAYER@SLOT", "'x@5'"]),
+        ([*SMALL, "--policy", "claims", "--leave", "2@5"], ["player of --leave 2@5", "0 to 1", "got 2"]),
+        ([*SMALL, "--policy", "claims", "--join", "1@0"], ["slot of --join 1@0", "got 0"]),
+        ([*SMALL, "--policy", "claims", "--join", "1@9", "--leave", "1@9"], ["player 1 must go after", "9"]),
+        ([*SMALL, "--policy", "claims", "--kill", "1@9", "--leave", "1@7"], ["player 1 cannot both"]),
+        ([*SMALL, "--policy", "claims", "--kill", "1@9", "--kill", "1@7"], ["--kill of player 1", "twice"]),
+        ([*SMALL, "--means-file", "nowhere.csv"], ["--means-file nowhere.csv cannot be read"]),
         ([*SMALL, "--max-seconds", "nan"], ["--max-seconds must be", "nan"]),
     ],
     ids=lambda value: " ".join(value[1:]) if value[0] == "radio" else None,
@@ -169,3 +180,41 @@ def test_a_live_view_on_a_terminal(folder):
     assert "air" in text
     assert "settled 2 of 2" in text
     assert text.index("settled 2 of 2") < text.index("all settled in slot")
+
+
+def test_players_that_come_go_and_crash(call):
+    words = [*SMALL[:1], "--players", "3", "--channels", "4", "--policy", "claims", "--max-slots", "400"]
+    moves = ["--join", "2@100", "--leave", "1@200", "--kill", "0@300", "--lose", "0.01"]
+    told = call(*words, *moves)
+    assert told.exit_code == 0
+    for line in (
+        "slot     100   player 2 joins",
+        "slot     200   player 1 leaves",
+        "slot     300   player 0 is killed",
+    ):
+        assert line in told.stdout
+    assert re.search(r"earned +[0-9.]+ % of the best for those present", told.stdout)
+    found = json.loads(call(*words, *moves, "--json").stdout)
+    assert [event["slot"] for event in found["events"]] == [100, 200, 300]
+    assert (found["slots"], found["present"]) == (400, 1)
+
+
+def test_six_players_on_ten_channels_by_default(call):
+    found = json.loads(call("radio", "--policy", "selfish", "--max-slots", "20", "--json").stdout)
+    assert (found["players"], found["channels"], found["slots"]) == (6, 10, 20)
+
+
+def test_players_with_their_own_means(call, tmp_path):
+    file = tmp_path / "qualities.csv"
+    file.write_text("0.9,0.1,0.2,0.3\n0.9,0.8,0.2,0.3\n")
+    words = ["--policy", "match", "--means-file", str(file), "--max-slots", "150", "--json"]
+    found = json.loads(call(*SMALL, *words).stdout)
+    assert (found["policy"], found["slots"]) == ("Match", 150)
+    assert json.loads(call("radio", *words).stdout) | {"seconds": 0} == found | {
+        "seconds": 0
+    }  # sizes of the file
+    wrong = call(*SMALL[:3], "--channels", "5", *words)
+    assert (wrong.exit_code, wrong.stderr) == (
+        2,
+        "weakfeedback: --means-file must have 2 rows of 5 numbers in [0, 1]\n",
+    )

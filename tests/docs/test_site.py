@@ -240,6 +240,10 @@ def numbers_come_from_the_stored_results(site):
     assert f"{7000 + known.index('ch2-compare-bsc-1'):,}" in page
     words = html.unescape(re.sub(r"<[^>]+>", "", page))
     assert "weakfeedback reproduce --quick --only 'ch2-compare-*'" in words
+    drawn = page.partition('class="curves"')[2].partition("</svg>")[0]
+    assert 'aria-label="regret over rounds on compare-bsc-1"' in drawn
+    assert "<svg" in drawn
+    assert "USS-UCB" in drawn
 
 
 @pytest.mark.slow

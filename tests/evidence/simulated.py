@@ -6,6 +6,9 @@ from hashlib import sha256
 from weakfeedback import simulate
 from weakfeedback.settings.catalog import SETTINGS
 
+# measures that were added since
+NEWER = dict.fromkeys(("spent", "differs", "errors", *(f"calls_{k}" for k in range(9))), "adaptive")
+
 
 def pairs():
     """All problems and policies, by name."""
@@ -26,6 +29,9 @@ def play(setting, make, policy, path, compiled=False):
             results = simulate(problem, {policy: made}, 200, replications=2, seed=5, compiled=compiled)
         except (ValueError, TypeError) as error:
             return {"refused": str(error)}
+    results.frame = results.frame.drop(
+        columns=[name for name in results.frame if NEWER.get(name) == setting.name]
+    )
     results.about.pop("sources")  # the text of the policies' modules, which may change
     results.save(path)
     rows = results.frame.to_csv(index=False).encode()

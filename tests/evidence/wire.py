@@ -31,6 +31,8 @@ RUNNING = {
     "created",
     "seconds",
     "uptime",
+    "since",
+    "waited",
     "first_token",
     "latency",
     "took",
@@ -44,11 +46,14 @@ def normal(value, key=""):
     if isinstance(value, dict):
         return {name: normal(one, name) for name, one in value.items()}
     if isinstance(value, list):
+        if key == "calls" and len(value) > 8:  # one call of the accounts ends with its seconds
+            value = [*value[:8], *(type(one).__name__ for one in value[8:])]
         return [normal(one, key) for one in value]
     if key in RUNNING and isinstance(value, (int, float, str)):
         return type(value).__name__
     if isinstance(value, str):
         value = TIME.sub("TIME", PLACE.sub("PLACE", value))
+        value = re.sub(r"policy must be one of [^']*, got", "policy must be one of THOSE, got", value)
         return re.sub(r"chatcmpl-[\w-]+", "chatcmpl-ID", value)
     return value
 

@@ -128,6 +128,20 @@ def test_a_request_is_a_decision_of_the_learner(tmp_path):
     asyncio.run(work())
 
 
+def test_the_judge_of_an_adaptive_learner_is_an_option_of_its_policy(tmp_path):
+    table = learner(mode="adaptive", judge="score", compare={"type": "text"})
+
+    async def work():
+        async with chatting(tmp_path / "s.db", table) as chat:
+            await chat.ask()
+            assert (await chat.service.info("support"))["config"]["options"] == {"judge": "score"}
+            assert (await chat.service.report("support"))["details"]["judge"] == "score"
+
+    asyncio.run(work())
+    with pytest.raises(ValueError, match="judge must be last or score, for adaptive, got 'lst'"):
+        read_proxied("learner[0]", {**table, "judge": "lst"}, {"fake": None})
+
+
 def test_what_was_learned_survives_and_open_decisions_are_taken_back(tmp_path):
     async def first():
         async with chatting(tmp_path / "s.db") as chat:

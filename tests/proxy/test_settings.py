@@ -122,6 +122,7 @@ STAGE = ("learner", 0, "stage", 0)
         (("upstream", "Cloud!"), {"url": "https://x.example"}, "must be named with"),
         (("learner", 0, "kind"), "rooter", r"did you mean router"),
         (("learner", 0, "mode"), "fast", "must be router or adaptive"),
+        (("learner", 0, "judge"), "score", "judge must be last or score, for adaptive, got 'score'"),
         (("learner", 0, "prefix"), "unsure", 'must be "always", for kind cascade'),
         (("learner", 0, "error_cost"), 0, "error_cost must be a number > 0, got 0"),
         (("learner", 0, "error_cost"), None, "error_cost must be a number > 0, got None"),

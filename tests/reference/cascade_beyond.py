@@ -71,6 +71,31 @@ class SlowUssWd(SlowWalk):
             self.d[row[:k]] += Y[k + 1] != Y[k]
 
 
+class SlowUssMean(SlowWalk):
+    """USS-mean: normal draws around the mean movement of each pair, kept as lists."""
+
+    def __init__(self, costs: Sequence[float], scale: float = 1.0):
+        super().__init__(costs)
+        self.scale = scale
+        self.seen: dict[tuple[int, int], list[float]] = {pair: [] for pair in self.pairs(self.K)}
+
+    def select(self, rng: Any) -> int:
+        def bound(i: int, j: int) -> float:
+            z, moved = rng.standard_normal(), self.seen[i, j]
+            if len(moved) < 2:
+                return math.inf
+            mean = math.fsum(moved) / len(moved)
+            variance = math.fsum((x - mean) ** 2 for x in moved) / len(moved)
+            return mean + z * math.sqrt(max(variance, len(moved) ** -2) / len(moved))
+
+        return self.walk(bound) - 1
+
+    def update(self, arm: int, outputs: Sequence[float], rng: Any) -> None:
+        Y = dict(enumerate(outputs, 1))
+        for i, j in self.pairs(arm + 1):
+            self.seen[i, j].append(min(((Y[i] - Y[j]) / self.scale) ** 2, 1.0))
+
+
 class SlowUssTsDrift(SlowWalk):
     """USS-TS-P: the last arm now and then, and no more than M observations of a pair."""
 

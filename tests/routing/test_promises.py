@@ -193,7 +193,7 @@ def test_ratios_of_the_six_worlds(name):
 
 
 def test_the_six_worlds_are_what_their_names_say():
-    assert names() == tuple(GOLDEN)
+    assert names()[:6] == tuple(GOLDEN)
     for name, best, dominance in zip(names(), (1, 1, 2, 0, 0, 0), (True, True, True, True, True, False)):
         problem = load(name)
         steps = [int(step) for step in name.split("-")[1:]]

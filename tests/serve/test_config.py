@@ -79,7 +79,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         (
             "budget = 2.0",
             "budget = -2.0",
-            "learner[0].budget = -2.0: input should be greater than or equal to 0.000000000000001",
+            "learner[0].budget = -2.0: must be >= 1e-15",
         ),
         ("budget = 2.0", "bugdet = 2.0", "learner[0].budget"),
         ("error_cost = 10", "eror_cost = 10", "learner[1].eror_cost is not known; did you mean error_cost?"),

@@ -9,6 +9,7 @@ from weakfeedback.adaptive.setting import SETTING
 if TYPE_CHECKING:
     from weakfeedback.adaptive.policies.agreement import Agreement as Agreement
     from weakfeedback.adaptive.policies.fixed_arm import FixedArm as FixedArm
+    from weakfeedback.adaptive.policies.promise import Promise as Promise
     from weakfeedback.adaptive.policies.thresholds import Thresholds as Thresholds
     from weakfeedback.adaptive.policies.uss_a import UssA as UssA
     from weakfeedback.adaptive.policies.uss_next import UssNext as UssNext

@@ -1,4 +1,4 @@
-"""Named problems: three bundled data sets and two supplied by the user, each at six prices."""
+"""Named problems: three bundled data sets and two supplied by the user, each at six prices, and recorded answers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 from weakfeedback import datasets
 from weakfeedback.adaptive.problem import AdaptiveProblem
 from weakfeedback.datasets import stages
+from weakfeedback.datasets.answers import CHAINS, load_answers
 from weakfeedback.settings.instances import Described, find_instance
 
+REFERENCE = 0.1  # the price of the reference of recorded answers, in units of an error
 PRICES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # of running all stages, in units of an error
 Loader = Callable[[Any], "stages.Recorded"]
 
@@ -26,7 +28,7 @@ class Instance(Described):
     data : str
         "built-in", or the data set the user must supply: "pima" or "heart".
     costs : tuple of float
-        The price of each stage, in units of an error.
+        The price of each stage, in units of an error; of recorded answers the last one, the reference, costs 0.1.
     """
 
     name: str
@@ -34,7 +36,9 @@ class Instance(Described):
     data: str
     costs: tuple[float, ...]
     setting: str = "adaptive"
-    _record: Loader = field(kw_only=True, repr=False, compare=False)
+    _record: Loader | None = field(
+        default=None, kw_only=True, repr=False, compare=False
+    )  # None: recorded answers
 
 
 def names() -> tuple[str, ...]:
@@ -65,6 +69,9 @@ def load(name: str, data: Any = None) -> AdaptiveProblem:
     AdaptiveProblem(arms=3, rows=178, best_fixed=2)
     """
     instance = describe(name)
+    if instance._record is None:
+        found = load_answers(instance.name)
+        return AdaptiveProblem(found.truth, found.outputs, found.scores, instance.costs, groups=found.groups)
     recorded = instance._record(data)
     return AdaptiveProblem(
         recorded.truth, recorded.outputs, recorded.scores, instance.costs, chances=recorded.chances
@@ -113,6 +120,10 @@ _INSTANCES = {
             "heart",
             *("heart disease (Cleveland)", "heart", (1.0, 5.0, 25.0)),
             lambda data: stages.heart_stages(datasets.load_heart(data)),
+        ),
+        *(
+            Instance(name, chain.words, "built-in", chain.relative(REFERENCE))
+            for name, chain in CHAINS.items()
         ),
     )
 }

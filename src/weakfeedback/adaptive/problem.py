@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from weakfeedback.adaptive.world import RecordedWorld
     from weakfeedback.engine.loop import Loop
 
+ORDERS = ("drawn", "shuffled", "given")
 TIE = 1e-12  # absolute tolerance of ties
 
 
@@ -56,11 +57,17 @@ class AdaptiveProblem(FrozenProblem):
     chances : numbers in [0, 1], shape (n, L), or a mapping from labels to n numbers; or None
         The probability that the last stage gives to each label. Without a mapping the L labels are those of ``truth``
         and ``outputs``, sorted.
+    groups : n labels, or None
+        The group of each row, known before any stage is run. Policies that take groups are told it.
+    order : "drawn", "shuffled" or "given"
+        Rows are drawn independently; or each is served once, in an order drawn for every replication; or in theirs.
 
     Attributes
     ----------
     arms, labels, costs, cumulative
         K, L, the prices, and the total cost of stopping at each stage.
+    groups, order : tuple and str
+        The groups that occur, sorted; and how rows are served.
     errors, fixed_costs, best_fixed
         The error rate of each stage, the cost per round of always stopping there, and the best stage (the last of those
         within 1e-12).
@@ -88,12 +95,26 @@ class AdaptiveProblem(FrozenProblem):
     errors: np.ndarray
     fixed_costs: np.ndarray
     best_fixed: int
+    groups: tuple[Any, ...]
+    order: str
     _outputs: np.ndarray
     _scores: np.ndarray
     _wrong: np.ndarray
     _chances: np.ndarray
+    _groups: np.ndarray
 
-    def __init__(self, truth: Any, outputs: Any, scores: Any, costs: Any, chances: Any = None):
+    def __init__(
+        self,
+        truth: Any,
+        outputs: Any,
+        scores: Any,
+        costs: Any,
+        chances: Any = None,
+        groups: Any = None,
+        order: str = "drawn",
+    ):
+        if order not in ORDERS:
+            raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {brief(order)}")
         known, target, answers = _encode(truth, outputs)
         n, arms = answers.shape
         prices = stage_costs(costs)
@@ -105,6 +126,7 @@ class AdaptiveProblem(FrozenProblem):
         wrong = (answers != target[:, None]).astype(np.int64)
         errors = np.array([np.count_nonzero(wrong[:, k]) / n for k in range(arms)])
         fixed = errors + cumulative
+        kinds, places = _groups(groups, n)
         self.__dict__.update(
             arms=arms,
             labels=max(len(known), 2),
@@ -117,6 +139,9 @@ class AdaptiveProblem(FrozenProblem):
             _scores=_scores(scores, answers.shape),
             _wrong=wrong,
             _chances=_chances(chances, known, answers),
+            groups=kinds,
+            _groups=places,
+            order=order,
         )
         self._freeze()
 
@@ -153,9 +178,14 @@ class AdaptiveProblem(FrozenProblem):
 
     def world(self) -> RecordedWorld:
         """Return the hidden part of the simulation."""
-        from weakfeedback.adaptive.world import RecordedWorld
+        from weakfeedback.adaptive.world import OrderedWorld, RecordedWorld
 
-        return RecordedWorld(self._outputs, self._scores, self._wrong, self._chances)
+        hidden = self._outputs, self._scores, self._wrong, self._chances, self._groups
+        return (
+            RecordedWorld(*hidden)
+            if self.order == "drawn"
+            else OrderedWorld(*hidden, self.order == "shuffled")
+        )
 
     def loop(self) -> Loop:
         """Return the round loop of this setting."""
@@ -164,25 +194,56 @@ class AdaptiveProblem(FrozenProblem):
         return LOOP
 
     def measures(self, counts: Any) -> dict[str, np.ndarray]:
-        """Turn counts, shape (..., K + 1), into regret, cost, total_cost and the stops at each stage.
+        """Turn counts, shape (..., K + 2), into regret, cost, total_cost, stops at each stage, spent and differs.
 
-        cost is what the stages cost; total_cost adds the errors made; regret is total_cost - t * min(fixed_costs).
+        cost and spent are what the stages cost; total_cost adds the errors made; regret is total_cost - t *
+        min(fixed_costs); differs are the answers unlike the last stage's.
         """
-        table = counts_table("counts", counts, self.arms + 1)
-        cost = np.zeros(table.shape[:-1])
-        best = np.zeros(table.shape[:-1])
+        if np.shape(counts)[-1:] == (self.arms + 1,):  # without the answers that differ
+            counts = np.insert(np.asarray(counts), self.arms + 1, 0, axis=-1)
+        table = counts_table("counts", counts, self.arms + 2)
+        calls = np.flip(np.cumsum(np.flip(table[..., : self.arms], -1), axis=-1), -1)
+        return self._measured(
+            table[..., : self.arms], calls, table[..., self.arms], table[..., self.arms + 1]
+        )
+
+    def measures_of_calls(self, counts: Any, reference: int) -> dict[str, np.ndarray]:
+        """Do the same for a policy that names the stages, with counts of shape (..., 3 K + 1), and its reference."""
+        K = self.arms
+        table = counts_table("counts", counts, 3 * K + 1)
+        stops, calls, unlike = (table[..., k * K : k * K + K] for k in range(3))
+        return self._measured(stops, calls, table[..., 3 * K], unlike[..., reference], chosen=True)
+
+    def _measured(
+        self,
+        stops: np.ndarray,
+        calls: np.ndarray,
+        errors: np.ndarray,
+        differs: np.ndarray,
+        chosen: bool = False,
+    ) -> dict[str, np.ndarray]:
+        cost = np.zeros(stops.shape[:-1])
+        best = np.zeros(stops.shape[:-1])
         # in index order, so that the result does not depend on how the counts are batched
         for arm in range(self.arms):
-            cost += table[..., arm] * self.cumulative[arm]
-            best += table[..., arm] * self.fixed_costs.min()
-        total = cost + table[..., self.arms]
-        stops = {f"stops_{arm}": table[..., arm].copy() for arm in range(self.arms)}
-        return {"regret": total - best, "cost": cost, "total_cost": total, **stops}
+            cost += calls[..., arm] * self.costs[arm] if chosen else stops[..., arm] * self.cumulative[arm]
+            best += stops[..., arm] * self.fixed_costs.min()
+        total = cost + errors
+        found = {"regret": total - best, "cost": cost, "total_cost": total}
+        found |= {f"stops_{arm}": stops[..., arm].copy() for arm in range(self.arms)}
+        found |= {"spent": cost.copy(), "differs": differs.copy(), "errors": errors.copy()}
+        return found | {f"calls_{arm}": calls[..., arm].copy() for arm in range(self.arms)}
 
     def digest(self) -> str:
         """Return a hexadecimal fingerprint of everything that determines a simulation of this problem."""
         head = f"{type(self).__name__} {self._outputs.shape} {self._chances.shape}"
-        return fingerprint(head, self._outputs, self._scores, self._wrong, self._chances, self.costs)
+        arrays = [self._outputs, self._scores, self._wrong, self._chances, self.costs]
+        if len(self.groups) > 1:
+            head = f"{head} {len(self.groups)} groups"
+            arrays.append(self._groups)
+        if self.order != "drawn":
+            head = f"{head} {self.order}"
+        return fingerprint(head, *arrays)
 
 
 def _encode(truth: Any, outputs: Any) -> tuple[list[Any], np.ndarray, np.ndarray]:
@@ -218,6 +279,17 @@ def _labels(name: str, values: Any) -> np.ndarray:
     if array.dtype.kind not in "bi" and not (array.dtype.kind == "u" and (array < 2**63).all()):
         raise ValueError(f"{name} must be {allowed}, got {brief(values)}")
     return array.astype(np.int64)
+
+
+def _groups(values: Any, n: int) -> tuple[tuple[Any, ...], np.ndarray]:
+    """Return the groups that occur, sorted, and the number of each row's."""
+    if values is None:
+        return (), np.zeros(n, dtype=np.int64)
+    found = _labels("groups", values)
+    if found.shape != (n,):
+        raise ValueError(f"groups must be {n} labels, one per row, got shape {found.shape}")
+    kinds, places = np.unique(found, return_inverse=True)
+    return tuple(kinds.tolist()), places.reshape(n).astype(np.int64)
 
 
 def _scores(values: Any, shape: tuple[int, ...]) -> np.ndarray:

@@ -54,6 +54,7 @@ SETTING = Setting(
         {
             "USS-A": "uss_a:UssA",
             "USS-next": "uss_next:UssNext",
+            "Promise": "promise:Promise",
             "Agreement": "agreement:Agreement",
             "Thresholds": "thresholds:Thresholds",
             "Fixed": "fixed_arm:FixedArm",

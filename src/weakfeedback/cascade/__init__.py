@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from weakfeedback.cascade.numbers import NumericProblem
 from weakfeedback.cascade.problem import CascadeProblem
 from weakfeedback.cascade.setting import SETTING
 
@@ -10,13 +11,14 @@ if TYPE_CHECKING:
     from weakfeedback.cascade.policies.baselines import RandomArm as RandomArm
     from weakfeedback.cascade.policies.hanawal import HanawalHeuristic as HanawalHeuristic
     from weakfeedback.cascade.policies.q_uss import QUss as QUss
+    from weakfeedback.cascade.policies.uss_mean import UssMean as UssMean
     from weakfeedback.cascade.policies.uss_ts import UssTs as UssTs
     from weakfeedback.cascade.policies.uss_ts_drift import UssTsDrift as UssTsDrift
     from weakfeedback.cascade.policies.uss_ucb import UssUcb as UssUcb
     from weakfeedback.cascade.policies.uss_wd import UssWd as UssWd
 
 # and the policies, which are imported when first used
-__all__ = ["CascadeProblem", *SETTING.policies.classes]
+__all__ = ["CascadeProblem", "NumericProblem", *SETTING.policies.classes]
 
 
 def __getattr__(name: str) -> type[Any]:

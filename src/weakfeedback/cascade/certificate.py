@@ -83,6 +83,14 @@ class Certificate:
         return self.sentence()
 
 
+def certificate_level(alpha: Any) -> float:
+    """Return ``alpha``, which must be above 0 and below 1."""
+    level = number("alpha", alpha, above=0.0)
+    if level >= 1.0:
+        raise ValueError(f"alpha must be a number below 1, got {brief(alpha)}")
+    return level
+
+
 def certify(costs: Any, compared: Any, disagreed: Any, alpha: float = 0.05) -> Certificate:
     """Return what comparisons of the arms prove without labels.
 
@@ -112,9 +120,7 @@ def certify(costs: Any, compared: Any, disagreed: Any, alpha: float = 0.05) -> C
     total = cumulative_costs(costs)
     arms = total.size
     n, d = _counts(compared, disagreed, arms)
-    level = number("alpha", alpha, above=0.0)
-    if level >= 1.0:
-        raise ValueError(f"alpha must be a number below 1, got {brief(alpha)}")
+    level = certificate_level(alpha)
     first, second = np.triu_indices(arms, 1)
     limit = math.log(max(first.size, 1) / level)
     gaps = total[second] - total[first]

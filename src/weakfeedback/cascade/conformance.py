@@ -1,5 +1,6 @@
 """One round of a cascade split into its steps, for checks that act between them."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -76,12 +77,14 @@ class Protocol(Recorded):
         policy.update(arm, seen, rng)
 
     def learn_pairs(self, policy: Any, arm: int, seen: Any, rng: Rng, size: int) -> Any:
-        """Give the same feedback as a ``size`` x ``size`` matrix of disagreements."""
-        policy.update_pairs(arm, _differ(seen, arm, size), rng)
+        """Give the same feedback as a ``size`` x ``size`` matrix of disagreements, or of movements of numbers."""
+        numbers = seen.dtype.kind == "f"
+        apart = _moved(seen, size, getattr(policy, "scale", 1.0)) if numbers else _differ(seen, arm, size)
+        policy.update_pairs(arm, apart, rng)
 
     def scramble(self, row: Any, arm: int, rng: Rng) -> Any:
         """Return another row that looks the same to the policy."""
-        other = rng.integers(0, 1000, size=row.size)
+        other = rng.integers(0, 1000, size=row.size).astype(row.dtype)
         other[1 : arm + 2] = row[1 : arm + 2]
         return other
 
@@ -113,6 +116,14 @@ class LabelProtocol(Protocol):
             policy.learn_label_pairs(arm, differ, outputs == truth)
         policy.update_pairs(arm, differ, rng)
         return sold
+
+
+def _moved(outputs: np.ndarray, size: int, scale: float) -> np.ndarray:
+    moved = np.zeros((size, size))
+    for i, j in itertools.combinations(range(outputs.size), 2):
+        apart = (outputs[i] - outputs[j]) / scale
+        moved[i, j] = min(apart * apart, 1.0)
+    return moved
 
 
 def _differ(outputs: np.ndarray, arm: int, size: int) -> np.ndarray:

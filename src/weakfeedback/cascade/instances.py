@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from weakfeedback import datasets
+from weakfeedback.cascade.numbers import NumericProblem
 from weakfeedback.cascade.problem import CascadeProblem
 from weakfeedback.cascade.theory import uniform_counterexample
+from weakfeedback.datasets.numbers import SETS
 from weakfeedback.settings.instances import Described, find_instance
 
 # Builds a problem from cumulative costs and the folder of the medical data (None: the environment variable).
-Maker = Callable[[tuple[float, ...], Any], CascadeProblem]
+Maker = Callable[[tuple[float, ...], Any], CascadeProblem | NumericProblem]
+NUMBER_SCALE = 4.0  # standard deviations of the truth: an error of that size costs 1
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ def describe(name: str) -> Instance:
     return find_instance(name, _INSTANCES)
 
 
-def load(name: str, data: Any = None) -> CascadeProblem:
+def load(name: str, data: Any = None) -> Any:
     """Return the problem with this name. Raise ``DataMissing`` if its data set is missing.
 
     ``data`` is a folder with the medical data sets; without it the environment variable ``WEAKFEEDBACK_DATA``
@@ -71,6 +75,11 @@ def load(name: str, data: Any = None) -> CascadeProblem:
     """
     instance = describe(name)
     return instance._make(instance.costs, data)
+
+
+def labelled() -> tuple[str, ...]:
+    """Return the names of the instances whose answers are labels, not numbers."""
+    return tuple(name for name in _INSTANCES if name.rpartition("-")[0] not in SETS)
 
 
 def _bsc(costs: tuple[float, ...], _data: Any) -> CascadeProblem:
@@ -104,8 +113,18 @@ def _unordered(costs: tuple[float, ...], _data: Any) -> CascadeProblem:
     return CascadeProblem(list(law), list(law.values()), costs)
 
 
+def _numeric(name: str, costs: tuple[float, ...], _data: Any) -> NumericProblem:
+    return NumericProblem(*datasets.numeric_cascade(name), costs, NUMBER_SCALE)
+
+
 def _uniform_counterexample(_costs: tuple[float, ...], _data: Any) -> CascadeProblem:
     return uniform_counterexample()
+
+
+def _numbers(name: str) -> list[Instance]:
+    rows = tuple((costs, arm, True) for costs, arm in zip(_NUMBER_COSTS, _NUMBER_STAGES[name]))
+    about = f"{name}, 3 stages that answer with numbers, stacked"
+    return _table(name, "built-in", partial(_numeric, name), about, rows)
 
 
 def _table(prefix: str, data: str, make: Maker, about: str, rows: tuple[_Row, ...]) -> list[Instance]:
@@ -170,6 +189,12 @@ _BC4: tuple[_Row, ...] = (
     ((0.05, 0.15, 0.40, 0.50), 0, False),
     ((0.02, 0.04, 0.20, 0.36), 1, False),
 )
+# All three stages together cost .05 or .2 variances of the truth, in shares of 1, 5 and 25: costs for a scale of 4
+# standard deviations, and the optimal stage at each.
+_NUMBER_COSTS = tuple(
+    tuple(price * share / 31 / NUMBER_SCALE**2 for share in (1, 6, 31)) for price in (0.05, 0.2)
+)
+_NUMBER_STAGES = {"diabetes": (1, 1), "friedman1": (2, 1), "friedman2": (2, 1), "friedman3": (2, 1)}
 _SPECIAL = [
     Instance(
         "unordered-1",
@@ -195,5 +220,6 @@ _INSTANCES = {
         *_table("bc3", "built-in", _breast_cancer, "breast cancer, 3 classifiers", _BC3),
         *_table("bc4", "built-in", _breast_cancer, "breast cancer, 4 classifiers", _BC4),
         *_SPECIAL,
+        *(instance for name in SETS for instance in _numbers(name)),
     )
 }

@@ -8,6 +8,7 @@ import numpy as np
 from weakfeedback.cascade.conformance import LabelProtocol, Protocol
 from weakfeedback.cascade.events import LAWS, play_events
 from weakfeedback.cascade.labels import measures_with_labels, most_outputs
+from weakfeedback.cascade.numbers import NumericProblem
 from weakfeedback.contract.decisions import arm_words, checked_arm
 from weakfeedback.engine.loop import Loop
 from weakfeedback.settings.problem import check_arms
@@ -22,7 +23,9 @@ def play(policy, world, world_rng, rng, marks, pulls, table):
     Return 0, or the round in which the policy chose an arm that does not exist.
     """
     K = pulls.size
-    seen = np.full(K, NOTHING)  # holds only what this policy has observed, in this round or before
+    seen = np.full(
+        K, NOTHING, world.rows.dtype
+    )  # holds only what this policy has observed, in this round or before
     played = 0
     for k in range(K):
         played += pulls[k]
@@ -75,7 +78,15 @@ def play_selling(policy, world, world_rng, rng, marks, counts, table):
 def fits(problem, policy):
     """Refuse a policy that was made for other arms or labels."""
     check_arms(problem, policy)
-    if getattr(policy, "binary_outputs", False) and most_outputs(problem) > 2:
+    if isinstance(problem, NumericProblem):
+        if not getattr(policy, "numeric_outputs", False):
+            raise ValueError(
+                f"{type(policy).__name__} is for answers that are labels, the problem has numbers: use USS-mean"
+            )
+        scale = getattr(policy, "scale", problem.scale)
+        if scale != problem.scale:
+            raise ValueError(f"scale must be {problem.scale:g}, as in the problem, got {scale:g}")
+    elif getattr(policy, "binary_outputs", False) and most_outputs(problem) > 2:
         raise ValueError(
             f"{type(policy).__name__} is for outputs of two labels, the problem has {most_outputs(problem)} in a round"
         )

@@ -21,6 +21,14 @@ TIE = 1e-12
 BSC_ARMS = 16
 
 
+class OtherNumberOfCosts(ValueError):
+    """There are more or fewer costs than arms."""
+
+    def __init__(self, arms: int, given: int) -> None:
+        self.arms, self.given = arms, given
+        super().__init__(f"costs must be {arms} numbers, one per arm, got {given}")
+
+
 class RowsProblem(FrozenProblem):
     """A problem whose rounds are rows (y, y1, ..., yK), drawn from a law or served in turn from a data set."""
 
@@ -246,25 +254,30 @@ class CascadeProblem(RowsProblem):
         >>> problem.measures([3, 5])["regret"].item(), problem.measures([3, 5])["cost"].item()
         (0.75, 3.25)
         """
-        counts = counts_table("pulls", pulls, self.arms)
-        regret = np.zeros(counts.shape[:-1])
-        cost = np.zeros(counts.shape[:-1])
-        # in index order, so that the result does not depend on how the counts are batched
-        for arm in range(self.arms):
-            regret += counts[..., arm] * self.gaps[arm]
-            cost += counts[..., arm] * self.costs[arm]
-        shares = {f"pulls_{arm}": counts[..., arm].copy() for arm in range(self.arms)}
-        return {"regret": regret, "cost": cost, **shares}
+        return pull_measures(self, pulls)
 
     def digest(self) -> str:
         """Return a hexadecimal fingerprint of everything that determines a simulation of this problem."""
         return self._fingerprint(self.costs)
 
 
+def pull_measures(problem: Any, pulls: Any) -> dict[str, np.ndarray]:
+    """Turn pull counts, shape (..., K), into regret, cost and the counts of each arm, shape (...) each."""
+    counts = counts_table("pulls", pulls, problem.arms)
+    regret = np.zeros(counts.shape[:-1])
+    cost = np.zeros(counts.shape[:-1])
+    # in index order, so that the result does not depend on how the counts are batched
+    for arm in range(problem.arms):
+        regret += counts[..., arm] * problem.gaps[arm]
+        cost += counts[..., arm] * problem.costs[arm]
+    shares = {f"pulls_{arm}": counts[..., arm].copy() for arm in range(problem.arms)}
+    return {"regret": regret, "cost": cost, **shares}
+
+
 def _weighted_costs(costs: Any, tradeoff: Any, arms: int) -> np.ndarray:
     raw = cumulative_costs(costs)
     if raw.size != arms:
-        raise ValueError(f"costs must be {arms} numbers, one per arm, got {raw.size}")
+        raise OtherNumberOfCosts(arms, raw.size)
     if isinstance(tradeoff, str) or not np.iterable(tradeoff):
         factors = np.full(arms, number("tradeoff", tradeoff, above=0.0))
     else:

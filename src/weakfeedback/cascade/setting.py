@@ -3,7 +3,10 @@
 import math
 from typing import Any
 
+import numpy as np
+
 from weakfeedback.cascade.limit import limit, reason_against
+from weakfeedback.cascade.numbers import NumericProblem
 from weakfeedback.cascade.problem import CascadeProblem
 from weakfeedback.settings.setting import Form, Policies, Setting, Words, in_a_row
 
@@ -13,8 +16,33 @@ def sample_problem() -> CascadeProblem:
     return CascadeProblem.bsc([0.3937, 0.2899, 0.1358], [0.05, 0.285, 0.45])
 
 
-def describe_problem(problem: CascadeProblem) -> Words:
+def sample_numbers() -> NumericProblem:
+    """Three stages that answer with numbers, each closer to the truth."""
+    rng = np.random.default_rng(0)
+    steps = rng.normal(size=(200, 4)) * [1.0, 0.4, 0.2, 0.1]
+    answers = np.cumsum(steps, axis=1)
+    return NumericProblem(answers[:, 3], answers[:, :3], [0.05, 0.15, 0.3])
+
+
+def describe_numbers(problem: NumericProblem) -> Words:
+    """Describe a problem with answers that are numbers."""
+    settled = "the optimal one" if problem.settled_arm == problem.optimal_arm else "not the optimal one"
+    return [
+        ("Stages", f"{problem.arms}, counted from 0, that answer with numbers"),
+        ("Costs", in_a_row(problem.costs)),
+        ("Mean squared errors", in_a_row(problem.errors)),
+        ("Size of an error that costs 1", f"{problem.scale:.4g}"),
+        ("Loss per round above the best", in_a_row(problem.gaps)),
+        ("Optimal stage", str(problem.optimal_arm)),
+        ("Stage that movements point to", f"{problem.settled_arm}, {settled}"),
+        ("Weak dominance", "holds" if problem.weak_dominance else "fails"),
+    ]
+
+
+def describe_problem(problem: CascadeProblem | NumericProblem) -> Words:
     """Describe a problem for readers."""
+    if isinstance(problem, NumericProblem):
+        return describe_numbers(problem)
     holds = "holds" if problem.weak_dominance else "fails: the optimal arm cannot be learned"
     return [
         ("Arms", f"{problem.arms}, counted from 0"),
@@ -62,6 +90,7 @@ SETTING = Setting(
             "USS-WD": "uss_wd:UssWd",
             "USS-TS-drift": "uss_ts_drift:UssTsDrift",
             "Q-USS": "q_uss:QUss",
+            "USS-mean": "uss_mean:UssMean",
             "Fixed": "baselines:FixedArm",
             "Random": "baselines:RandomArm",
         },
@@ -69,11 +98,12 @@ SETTING = Setting(
     former=Policies("weakfeedback.cascade.policies", {"USS-TS-joint": "uss_wd:UssTsJoint"}),
     first=("costs",),
     arguments=lambda problem: (problem.costs,),
-    samples={"channels": sample_problem},
+    samples={"channels": sample_problem, "numbers": sample_numbers},
     describe_problem=describe_problem,
     forms=(
         Form(from_channel, ("bsc",), {"bsc": channel}),
         Form(CascadeProblem.bsc, ("errors",)),
+        Form(NumericProblem, ("scale",)),
         Form(CascadeProblem.from_predictions, ("truth", "predictions")),
         Form(CascadeProblem),
     ),

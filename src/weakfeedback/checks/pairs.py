@@ -57,6 +57,8 @@ def _notes(seen: Any, arm: Any, arms: int) -> list[np.ndarray]:
     if isinstance(arm, np.ndarray):  # a set of models, for which nothing is stored
         return []
     parts = seen if isinstance(seen, tuple) else (seen,)
+    if isinstance(seen, np.ndarray) and seen.dtype.kind == "f":  # numbers, which do not differ but lie apart
+        return []
     outputs = next(
         part
         for part in parts

@@ -429,15 +429,17 @@ def check(
 
 @app.command()
 def radio(
-    players: Annotated[int, typer.Option(metavar="N", help="How many players.", show_default=False)],
-    channels: Annotated[int, typer.Option(metavar="K", help="How many channels.", show_default=False)],
+    players: Annotated[
+        int | None, typer.Option(metavar="N", help="How many players; without both, 6 on 10 channels.")
+    ] = None,
+    channels: Annotated[int | None, typer.Option(metavar="K", help="How many channels.")] = None,
     more: Annotated[list[str] | None, typer.Argument(metavar="", hidden=True)] = None,
     seed: Annotated[int, typer.Option(metavar="S", help="Replication 0 of simulate(seed=S).")] = 0,
     policy: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="dlc-lix, dlc, musical-chairs, sic-mmab or dpe1.",
+            help="dlc-lix, dlc, musical-chairs, sic-mmab, dpe1, claims, match or selfish.",
             autocompletion=completion.players,
         ),
     ] = "dlc-lix",
@@ -459,7 +461,32 @@ def radio(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="An option of the policy, such as epsilon=0.2; repeatable."),
     ] = None,
-    max_slots: Annotated[int, typer.Option(metavar="N", help="End after N slots, settled or not.")] = 200_000,
+    join: Annotated[
+        list[str] | None,
+        typer.Option(metavar="N@T", help="Player N joins in slot T; repeatable. Needs claims or selfish."),
+    ] = None,
+    leave: Annotated[
+        list[str] | None, typer.Option(metavar="N@T", help="Player N leaves in slot T; repeatable.")
+    ] = None,
+    kill: Annotated[
+        list[str] | None,
+        typer.Option(metavar="N@T", help="The process of player N is killed in slot T; repeatable."),
+    ] = None,
+    lose: Annotated[
+        float, typer.Option(metavar="P", help="The probability that a player loses a slot.")
+    ] = 0.0,
+    means_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Each player's own means: a row for each, separated by commas."),
+    ] = None,
+    max_slots: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="End after N slots, settled or not: 200000, or 10000 for policies that never settle.",
+            show_default=False,
+        ),
+    ] = None,
     max_seconds: Annotated[
         float, typer.Option(metavar="S", help="End after S seconds, settled or not.")
     ] = 300.0,
@@ -476,6 +503,7 @@ def radio(
     weakfeedback radio --players 6 --channels 10
     weakfeedback radio --players 2 --channels 4 --means 0.9 0.2 0.6 0.4 --json
     weakfeedback radio --players 3 --channels 5 --policy dlc --option epsilon=0.3
+    weakfeedback radio --policy claims --join 2@5000 --kill 0@9000 --lose .005
     """
     from weakfeedback.cli import radio as command
 
@@ -483,7 +511,20 @@ def radio(
         raise Stop(f"{more[0]!r}: means are given with --means; see `weakfeedback radio --help`")
     numbers = [*(means or ()), *(more or ())]
     command.radio(
-        players, channels, policy, seed, numbers, shuffle, rewards, option or [], max_slots, max_seconds, json
+        players,
+        channels,
+        policy,
+        seed,
+        numbers,
+        shuffle,
+        rewards,
+        option or [],
+        max_slots,
+        max_seconds,
+        json,
+        {"--join": join or [], "--leave": leave or [], "--kill": kill or []},
+        lose,
+        means_file,
     )
 
 

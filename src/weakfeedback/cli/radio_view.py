@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from weakfeedback.apps.radio.crew import Crew
 
 REFRESH = 8  # times a second
+ABSENT = ("not there yet", "gone")
 SOON, PERIOD = 1.0, 5.0  # seconds before the first line, and between lines
 
 
@@ -46,7 +47,7 @@ class View:
         for title in ("player", "channel", "doing"):
             table.add_column(title, justify="left" if title == "doing" else "right")
         for n, (device, arm) in enumerate(zip(self._crew.devices, arms)):
-            style = "green" if device.settled else ""
+            style = "dim" if device.phase in ABSENT else "green" if device.holds else ""
             table.add_row(str(n), "idle" if arm == IDLE else str(arm), device.phase, style=style)
         return table
 
@@ -54,11 +55,12 @@ class View:
 def headline(air: Air, crew: Crew, start: float) -> str:
     """Return the progress in a line; ``start`` is the start time."""
     slots, spent = air.slots, max(time.monotonic() - start, 1e-9)
-    seated = sum(device.settled for device in crew.devices)
-    return (
-        f"slot {slots}   collisions {air.collisions}   "
-        f"settled {seated} of {len(crew.devices)}   {slots / spent:.0f} slots/s"
-    )
+    if air.survives:
+        there = sum(device.phase not in ABSENT for device in crew.devices)
+        state = f"owning {sum(device.holds for device in crew.devices)} of {there} present"
+    else:
+        state = f"settled {sum(device.settled for device in crew.devices)} of {len(crew.devices)}"
+    return f"slot {slots}   collisions {air.collisions}   {state}   {slots / spent:.0f} slots/s"
 
 
 def channels(arms: list[int], count: int) -> Text:

@@ -12,6 +12,7 @@ import typer
 from weakfeedback.cli.output import App, Commands, Stop, say
 from weakfeedback.cli.serve_stores import add_commands
 from weakfeedback.environment import read_secret
+from weakfeedback.plaintext import counted
 
 ADMIN = "WEAKFEEDBACK_ADMIN_TOKEN"
 EXTRA = ("starlette", "uvicorn", "httptools", "orjson", "prometheus_client", "aiohttp")
@@ -223,7 +224,7 @@ def run(
         if service.state == "standby":
             say(f"weakfeedback waits for its store, as a standby, at http://{name}:{port}/")
         else:
-            say(f"weakfeedback serves {len(service.learners)} learners at http://{name}:{port}/")
+            say(f"weakfeedback serves {counted(len(service.learners), 'learner')} at http://{name}:{port}/")
         if service.models:
             names = " or ".join(f'"{model}"' for model in service.models[:3])
             say(f'OpenAI clients: base_url = "http://{name}:{port}/v1", model = {names}')

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from weakfeedback.cli.output import FAILED, Stop, say
+from weakfeedback.plaintext import counted
 
 STORE = "A file, sqlite:///FILE or postgresql://USER@HOST/DATABASE."
 Address = Annotated[str, typer.Argument(metavar="STORE", help=STORE)]
@@ -100,7 +101,7 @@ def copy(
 
     with opened(source, create=False) as one, opened(target) as other:
         count = copy_store(one, other)
-        say(f"{count} events of {len(one.learners())} learners copied and compared")
+        say(f"{count} events of {counted(len(one.learners()), 'learner')} copied and compared")
 
 
 def export(store: Address) -> None:

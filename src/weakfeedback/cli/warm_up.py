@@ -95,7 +95,7 @@ def live_object(setting: str, policy: str, compiled: bool, seed: int = 0) -> Any
     from weakfeedback.settings.catalog import SETTINGS
 
     chosen = SETTINGS[setting].policy_class(policy)
-    if getattr(chosen, "sees_truth", False):
+    if getattr(chosen, "sees_truth", False) or (setting == "adaptive" and hasattr(chosen, "next_stage")):
         return None
     problem = SETTINGS[setting].sample_problem(policy)
     given: dict[str, Any] = {**getattr(chosen, "sample_options", {}), "seed": seed, "compiled": compiled}

@@ -61,6 +61,18 @@ def checked_bool(policy: Any, value: Any, method: str) -> bool:
     return whole == 1
 
 
+def checked_stage(policy: Any, value: Any, arms: int, method: str = "next_stage") -> int:
+    """Return the stage to be called next, or -1 if the round ends.
+
+    >>> checked_stage("a policy", -1, 3)
+    -1
+    """
+    stage = value if type(value) is int else _whole(value)
+    if stage is None or not -1 <= stage < arms:
+        raise WrongDecision(policy, method, value, stage_words(arms))
+    return stage
+
+
 def checked_choice(policy: Any, value: Any, arms: int, method: str = "choose") -> int:
     """Return the arm that a player chooses, or -1 if it idles.
 
@@ -110,6 +122,11 @@ def checked_call(policy: Any, value: Any, models: int, method: str = "select") -
 def arm_words(arms: int) -> str:
     """Describe what a policy of a cascade may return."""
     return f"an arm from 0 to {arms - 1}"
+
+
+def stage_words(arms: int) -> str:
+    """Describe what a policy that names the next stage may return."""
+    return f"a stage from 0 to {arms - 1}, or -1 to stop"
 
 
 def choice_words(arms: int) -> str:

@@ -7,6 +7,8 @@ methods get a generator, used or not. Optional are
     Feedback may come late and out of order. Default: False.
 ``recostable : bool``
     Nothing that is learned depends on the costs, which may change.
+``choosing_learns : bool``
+    Deciding counts rounds and comparisons under way. Default: False.
 ``sees_truth : bool``
     It is a comparator that sees which answers were right. Simulations only.
 ``in_short``, ``explained``, ``sample_options``, ``sample_problem``
@@ -32,22 +34,6 @@ class Policy(Protocol):
 
 
 @runtime_checkable
-class PairPolicy(Policy, Protocol):
-    """A policy for cascades that also accepts which pairs of arms differed; live cascades need it."""
-
-    def update_pairs(self, arm: int, differ: Any, rng: Rng) -> None:
-        """Learn from a matrix of bools: ``differ[i, j]`` for i < j <= arm."""
-
-
-@runtime_checkable
-class LabelPolicy(Policy, Protocol):
-    """A policy for cascades that may buy the truth."""
-
-    def wants_label(self, arm: int, outputs: Any, rng: Rng) -> bool:
-        """Return whether to buy the label of this round."""
-
-
-@runtime_checkable
 class ContextualPolicy(Protocol):
     """A policy for cascades with context (chapter 3)."""
 
@@ -67,6 +53,21 @@ class AdaptivePolicy(Protocol):
 
     def update(self, arm: int, outputs: Any, scores: Any, chances: Any, rng: Rng) -> None:
         """Learn from a round that stopped at stage ``arm``."""
+
+
+@runtime_checkable
+class StagesPolicy(Protocol):
+    """A policy that names the next stage: it may begin at any, and skip.
+
+    With a method ``turn_to(group, first, chance)`` it is told the round of the next call. ``chance`` and ``first`` are
+    then fields of the policy: the chance of the coin just tossed, and the stage whose answer it is about.
+    """
+
+    def next_stage(self, k: int, outputs: Any, scores: Any, rng: Rng) -> int:
+        """Return the stage to call after stage k (-1: before the first one), or -1: the last one called answers."""
+
+    def update(self, arm: int, outputs: Any, scores: Any, chances: Any, rng: Rng) -> None:
+        """Learn from a round that stage ``arm`` answered; outputs of stages that were not called are -1."""
 
 
 @runtime_checkable

@@ -8,15 +8,19 @@ from weakfeedback.datasets.cascades import (
 )
 from weakfeedback.datasets.dataset import DataMissing, Dataset
 from weakfeedback.datasets.medical import load_breast_cancer, load_heart, load_pima
+from weakfeedback.datasets.numbers import Numbers, numeric_cascade, stack
 
 __all__ = [
     "DataMissing",
     "Dataset",
+    "Numbers",
     "Predictions",
     "breast_cancer_cascade",
     "heart_cascade",
     "load_breast_cancer",
     "load_heart",
     "load_pima",
+    "numeric_cascade",
     "pima_cascade",
+    "stack",
 ]

@@ -26,6 +26,8 @@ class Loop:
     protocol: Any  # one round split into steps (draw, decide, show, learn), for the conformance checks
     with_truth: "Loop | None" = None  # the same setting for comparators with ``sees_truth = True``
     with_labels: "Loop | None" = None  # the same setting for policies that buy labels, with ``wants_label``
+    # policy -> the same setting for policies that name the next stage, with ``next_stage``
+    with_stages: "Callable[[Any], Loop] | None" = None
     players: Callable[[Any], int] | None = (
         None  # problem -> N: ``play`` gets lists of N policies and generators
     )
@@ -39,6 +41,8 @@ class Loop:
 def loop_for(problem: Any, policy: Any) -> Loop:
     """Return the loop for this policy: the problem's own, or the one that shows or sells the truth."""
     loop: Loop = problem.loop()
+    if loop.with_stages is not None and callable(getattr(policy, "next_stage", None)):
+        return loop.with_stages(policy)
     if callable(getattr(policy, "wants_label", None)):
         if loop.with_labels is None:
             raise ValueError(f"{type(policy).__name__} buys labels, which {problem!r} does not sell")

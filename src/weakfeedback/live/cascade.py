@@ -35,7 +35,8 @@ from weakfeedback.live.staged import STATE as COMMON
 from weakfeedback.live.staged import Staged, arm_of, check_number, warn_of_prices
 from weakfeedback.live.stages import Rows
 from weakfeedback.live.stopping import Step
-from weakfeedback.settings.catalog import POLICIES, make_policy
+from weakfeedback.settings.catalog import POLICIES, canonical_name, make_policy
+from weakfeedback.settings.setting import find_name
 from weakfeedback.validate import integer
 
 __all__ = ["EXPLAINED", "Answer", "Audit", "Cascade", "Costed", "Decision", "Scored", "majority"]
@@ -157,6 +158,7 @@ class Cascade(Staged, Audited):
         refuse_tolerance(options, compare)
         if policy is None:
             policy = "USS-TS" if label is None and label_price is None else "Q-USS"
+        _check_name(policy)
         self._label_source = None if label is None else LabelSource("label", label)
         self._label_price = label_price_of(policy, label, label_price, self._error_cost, options)
         costs = self._costs
@@ -527,8 +529,17 @@ def decides_within(policy: Any) -> bool:
         known = {name.lower() for name in POLICIES["adaptive"]} - {
             name.lower() for name in POLICIES["cascade"]
         }
-        return policy.lower() in known
+        return policy.lower() in known - {"promise"}  # which names the stages itself
     return not isinstance(policy, type) and callable(getattr(policy, "go_on", None))
+
+
+def _check_name(policy: Any) -> None:
+    """Refuse a name that no policy has, with all names: also of those that decide after every answer."""
+    try:
+        if isinstance(policy, str):
+            canonical_name("cascade", policy)
+    except ValueError:
+        find_name("policy", policy, dict.fromkeys((*POLICIES["cascade"], *POLICIES["adaptive"])))
 
 
 def _adaptive() -> type[Cascade]:

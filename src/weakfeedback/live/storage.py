@@ -237,7 +237,7 @@ def restore_fields(fresh: Any, fields: Any) -> Any:
         )
     policy = copy.copy(fresh)
     grows = bool(getattr(fresh, "keeps_history", False))
-    vars(policy).update(getattr(fresh, "before", {}))
+    vars(policy).update(getattr(type(fresh), "before", {}))  # of the class: policies have fields of this name
     for name, value in fields.items():
         vars(policy)[name] = restored(name, born[name], value, grows)
     arrays = [(vars(policy)[name], first) for name, first in born.items() if isinstance(first, np.ndarray)]

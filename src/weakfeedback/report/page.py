@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weakfeedback.figures import MOST_POINTS, curve_figure
+from weakfeedback.figures import LIMIT, MOST_POINTS, curve_figure
 from weakfeedback.plaintext import visible
 from weakfeedback.report import tables
 from weakfeedback.report.formulas import set_formulas
@@ -180,8 +180,11 @@ def section_view(section: Section, gallery: Gallery, points: int = MOST_POINTS) 
     figures = []
     for k, drawn in enumerate(section.measures):
         words = f"Mean {drawn} over rounds, with 95 % bands"
+        figure = curve_figure(section.results, drawn, points)
+        if figure["series"][-1]["name"] == LIMIT:
+            words += "; the dashed line is the least that a consistent policy can have in the long run"
         key = section.key if k == 0 else f"{section.key}-{drawn.replace('_', '-')}"
-        figures.append(gallery.add(key, curve_figure(section.results, drawn, points), words))
+        figures.append(gallery.add(key, figure, words))
     return {
         "section": section,
         "measure": measure,

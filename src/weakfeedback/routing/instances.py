@@ -1,4 +1,4 @@
-"""Named problems of routing: six worlds of prices, one for each place where the best model can be."""
+"""Named problems of routing: six worlds of prices, one for each place where the best model can be; recorded answers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from weakfeedback.datasets.answers import CHAINS, load_answers
 from weakfeedback.routing.problem import RoutingProblem
 from weakfeedback.settings.instances import Described, find_instance
 
@@ -19,9 +20,9 @@ class Instance(Described):
     name, summary : str
         Its name, and a one-line description.
     data : str
-        "": all instances are laws.
+        "" for a law, "built-in" for recorded answers.
     prices : tuple of float
-        What each model costs alone, in units of an error.
+        What each model costs alone, in units of an error; of recorded answers the last one, the reference, costs 0.1.
     """
 
     name: str
@@ -30,9 +31,12 @@ class Instance(Described):
     data: str = ""
     setting: str = "routing"
     # which models err together, one letter per model, by probability; two that err give the same wrong answer
-    _wrong: Mapping[str, float] = field(kw_only=True, repr=False, compare=False)
+    _wrong: Mapping[str, float] = field(default_factory=dict, kw_only=True, repr=False, compare=False)
 
     def _make(self) -> RoutingProblem:
+        if self.data:
+            found = load_answers(self.name)
+            return RoutingProblem.from_predictions(found.truth, found.outputs, self.prices)
         rows, law = [[1] * (len(self.prices) + 1)], [1.0 - sum(self._wrong.values())]
         for pattern, probability in self._wrong.items():
             rows.append([1] + [0 if letter == "x" else 1 for letter in pattern])
@@ -67,6 +71,7 @@ def load(name: str, data: Any = None) -> RoutingProblem:  # noqa: ARG001
     return describe(name)._make()
 
 
+REFERENCE = 0.1  # the price of the reference of recorded answers, in units of an error
 # Which models err together, in the order of the probabilities below.
 _TWO = ("xx", "x.", ".x")
 _THREE = ("xxx", "xx.", "x.x", ".xx", "x..", ".x.", "..x")
@@ -110,6 +115,10 @@ _INSTANCES = {
             "two models, the first is best, but weak dominance fails",
             (0.05, 0.10),
             (0.08, 0.07, 0.0516),
+        ),
+        *(
+            Instance(name, chain.words, chain.relative(REFERENCE), "built-in")
+            for name, chain in CHAINS.items()
         ),
     )
 }

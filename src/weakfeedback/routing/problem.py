@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.cascade.problem import CascadeProblem, RowsProblem
+from weakfeedback.cascade.problem import CascadeProblem, OtherNumberOfCosts, RowsProblem
 from weakfeedback.routing.prices import model_prices
 from weakfeedback.settings.problem import counts_table
 
@@ -149,13 +149,9 @@ def _priced(make: Any, *arguments: Any) -> CascadeProblem:
     """Return a cascade whose costs are the prices of models; messages refer to prices and models."""
     try:
         found: CascadeProblem = make(*arguments)
-        return found
-    except ValueError as error:
-        words = str(error)
-        if words.startswith("costs must be") and "one per arm" in words:
-            words = words.replace("costs", "prices", 1).replace("one per arm", "one per model")
-            raise ValueError(words) from None
-        raise
+    except OtherNumberOfCosts as error:
+        raise ValueError(f"prices must be {error.arms} numbers, one per model, got {error.given}") from None
+    return found
 
 
 def _margin(best: int, disagreement: np.ndarray, prices: np.ndarray) -> float:

@@ -16,9 +16,10 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Route
 
+from weakfeedback.plaintext import one_line
 from weakfeedback.serve.api import JSON, OPERATIONS, PROBLEM, Answer, Call, Operation
 from weakfeedback.serve.auth import Auth
-from weakfeedback.serve.limits import BODY_LIMIT, HEADER_LIMIT, IN_FLIGHT_LIMIT
+from weakfeedback.serve.limits import BODY_LIMIT, HEADER_LIMIT, IN_FLIGHT_LIMIT, is_name
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.service import Service
 
@@ -165,6 +166,7 @@ class Gate:
         except Problem as problem:
             if status:
                 raise  # the response has already started
+            scope["weakfeedback.reason"] = f"{problem.code}: {problem.detail}"
             await send_problem(answer, problem, scope["path"])
         except HTTPException as error:  # from the router: unknown path, or method not allowed
             if status:
@@ -188,7 +190,14 @@ class Gate:
                     "status": status,
                     "ms": round(1e3 * seconds, 2),
                 }
-                log.info("%s %s %s", scope["method"], route, status, extra={"request": told})
+                line = f"{scope['method']} {route} {status}"
+                name = scope.get("weakfeedback.learner") or scope.get("path_params", {}).get("name")
+                if is_name(name):
+                    told["learner"], line = name, f"{line} {name}"
+                if status >= 400 and "weakfeedback.reason" in scope:
+                    told["reason"] = one_line(scope["weakfeedback.reason"], 200)
+                    line = f"{line}: {told['reason']}"
+                log.info("%s", line, extra={"request": told})
 
     async def _pass(self, scope: Any, receive: Any, send: Any, headers: dict[bytes, bytes]) -> None:
         if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADER_LIMIT:

@@ -18,6 +18,7 @@ from weakfeedback.journal import Store, open_store
 from weakfeedback.serve.auth import LEVELS, LOOPBACK, SHORTEST, Token
 from weakfeedback.serve.limits import NAME, is_name
 from weakfeedback.serve.models import CONFIG, Problem
+from weakfeedback.serve.wording import first_mistake, unlike
 
 FILE = "weakfeedback.toml"
 STORE = "sqlite:///weakfeedback.db"
@@ -222,17 +223,11 @@ def checked_learner(place: str, given: dict[str, Any]) -> Any:
     try:
         return CONFIG.validate_python(given)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        where = [str(part) for part in first["loc"]]
-        if where and where[0] == given.get("kind"):  # the tag of the union
-            where = where[1:]
-        key = ".".join([place, *where])
-        if first["type"] == "extra_forbidden":
-            model = _model_of(given.get("kind"))
-            near = difflib.get_close_matches(where[-1], model, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(model)}"
-            raise ConfigError(f"{key} is not known; {hint}") from None
-        raise ConfigError(f"{key} = {_shown(first.get('input'))}: {_lower(first['msg'])}") from None
+        found = first_mistake(error, _model_of(given.get("kind")))
+        key = f"{place}.{found.field}" if found.field else place
+        if found.unknown:
+            raise ConfigError(f"{key} {found.words}") from None
+        raise ConfigError(f"{key} = {_shown(found.value)}: {found.words}") from None
 
 
 def _model_of(kind: Any) -> list[str]:
@@ -300,12 +295,9 @@ async def _compare(service: Any, known: Any, name: str, config: Any, file: str) 
     from weakfeedback.serve.models import CostsRequest
 
     wanted, now = config.model_dump(mode="json", exclude={"seed"}), known.settings()
-    for key in wanted:
-        if key not in PRICES and wanted[key] != now.get(key):
-            raise ConfigError(
-                f"{file}: learner {name}: {key} = {_shown(wanted[key])}, and in the store {_shown(now.get(key))}: "
-                "only prices can change; use another name"
-            )
+    told = unlike(wanted, now, [key for key in wanted if key not in PRICES])
+    if told:
+        raise ConfigError(f"{file}: learner {name}: {told}: only prices can change; use another name")
     changed = {key: wanted[key] for key in PRICES if key in wanted and wanted[key] != now.get(key)}
     if changed:
         try:
@@ -323,7 +315,3 @@ def _wrong(problem: Problem, file: str, name: str) -> Exception:
 
 def _shown(value: Any) -> str:
     return f"{value!r:.60}"
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]

@@ -25,6 +25,7 @@ from weakfeedback.serve.limits import (
     TTL_LIMIT,
     clamped,
 )
+from weakfeedback.serve.wording import first_mistake
 
 DAY = 86_400.0
 
@@ -571,11 +572,8 @@ class Health(Model):
 
 def invalid(error: ValidationError, quote: bool = False) -> Problem:
     """The problem of a body that does not fit its model; values are quoted only where they hold no data of users."""
-    first = error.errors(include_url=False, include_context=False)[0]
-    place = [str(part) for part in first["loc"] if not str(part).startswith("function-")]
-    field = ".".join(place) or None
-    words = f"{field or 'the body'}: {first['msg'][0].lower()}{first['msg'][1:]}"
-    value = first.get("input")
-    if quote or isinstance(value, (int, float)):
-        words += f", got {value!r:.60}"
-    return Problem("invalid", words, field=field)
+    found = first_mistake(error)
+    words = f"{found.field or 'the body'} {found.words}"
+    if quote or isinstance(found.value, (int, float)):
+        words += f", got {found.value!r:.60}"
+    return Problem("invalid", words, field=found.field or None)

@@ -22,10 +22,12 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from weakfeedback.cascade.certificate import certificate_level
 from weakfeedback.journal import Event, JournalError, OwnedElsewhere, SqliteStore, Store, StoreUnavailable
 from weakfeedback.journal.recover import differences
 from weakfeedback.live.ledger import UnknownDecision
 from weakfeedback.live.report import plain
+from weakfeedback.plaintext import counted
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.config import ConfigError
 from weakfeedback.serve.kinds import kind_of, same_output
@@ -47,6 +49,7 @@ from weakfeedback.serve.models import (
 )
 from weakfeedback.serve.outputs import check_labels, digest_of
 from weakfeedback.serve.recover import Recovered, recover, recover_all
+from weakfeedback.serve.wording import unlike
 
 THREADS = 2  # for heavy steps
 YIELD = 16  # feedbacks of a batch between which other requests are served
@@ -237,7 +240,7 @@ class Service:
             except Exception as error:
                 log.error("the store cannot be opened again yet: %s", error)
                 continue
-            log.warning("the store is open again: %d learners", len(self.learners))
+            log.warning("the store is open again: %s", counted(len(self.learners), "learner"))
             if self.options.compiled:
                 self._spawn(self._compile(list(self.learners.values())))
 
@@ -620,8 +623,11 @@ class Service:
         now_known = {**learner.settings(), "seed": wanted["seed"]}
         born = learner.config.model_dump(mode="json")
         if wanted != born and (wanted != now_known or wanted["seed"] not in (None, born["seed"])):
-            field = next(key for key in wanted if wanted[key] != born.get(key))
-            raise Problem("exists", f"learner {learner.name} exists with another {field}", field=field)
+            fields = [key for key in wanted if key != "seed" and wanted[key] != now_known.get(key)]
+            told = [unlike(wanted, now_known, fields)] if fields else []
+            told += ["another seed"] if wanted["seed"] not in (None, born["seed"]) else []
+            detail = f"learner {learner.name} exists, and differs: {', '.join(told)}"
+            raise Problem("exists", detail, field=(fields or ["seed"])[0])
         return self.told(learner)
 
     async def _compile(self, learners: Iterable[Learner]) -> None:
@@ -1105,7 +1111,7 @@ class Service:
             "seq": learner.seq,
         }
         if learner.invoice.terms is not None:
-            told["proxy"] = learner.invoice.summary()
+            told["proxy"] = {**learner.invoice.summary(), "since": moment(learner.invoice.since or 0)}
             told |= {name: told["proxy"][name] for name in ("spent", "wasted", "saved")}
         watch: Any = learner.observers.get("watch")
         if watch is not None and watch.kind != "allocation":
@@ -1130,12 +1136,15 @@ class Service:
         certificate = getattr(learner.live, "certificate", None)
         if certificate is None:
             raise Problem("not_offered", f"a {learner.kind.name} learner has no certificate")
+        try:
+            certificate_level(alpha)
+        except ValueError as error:
+            raise Problem("invalid", str(error)) from None
         async with learner.lock:
             try:
                 found = await self._in_pool(certificate, alpha)
             except ValueError as error:
-                code = "invalid" if str(error).startswith("alpha") else "not_offered"
-                raise Problem(code, str(error)) from None
+                raise Problem("not_offered", str(error)) from None
         told = {
             "verdict": found.verdict,
             "possible": list(found.possible),

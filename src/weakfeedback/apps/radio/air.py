@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import selectors
 import socket
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from weakfeedback.apps.radio.wire import (
     unpack_choice,
 )
 from weakfeedback.engine.seeds import WORLD, generator
+from weakfeedback.multiplayer.world import AWAKE
 
 PATIENCE = 30.0  # seconds that a player may keep all others waiting
 STRANGERS = 16  # open connections that may not have sent a token yet
@@ -54,18 +56,26 @@ class Air:
     seed : integer >= 0
     patience : number of seconds
         How long to wait for a choice before the player counts as lost.
+    survives : bool
+        Whether the others go on when a player is lost; if not, `PlayerLost` is raised.
 
     Attributes
     ----------
     slots, collisions : int
         How many were played; how many players collided in them.
     latest : list of int
-        The choices of the last slot.
+        The choices of the last slot; -1 for those that idle, lose the slot or are not there.
+    lost : dict
+        The players that were lost without being dismissed, and the first slot without each.
     """
 
-    def __init__(self, problem: Any, seed: int = 0, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, problem: Any, seed: int = 0, patience: float = PATIENCE, survives: bool = False
+    ) -> None:
         self.problem = problem
         self.patience = patience
+        self.survives = survives
+        self.lost: dict[int, int] = {}
         self.tokens = tuple(secrets.token_bytes(TOKEN_SIZE) for _ in range(problem.players))
         self.slots = 0
         self.collisions = 0
@@ -74,8 +84,11 @@ class Air:
         self._rng = generator(seed, 0, WORLD)
         self._world = problem.world()
         self._world.begin(self._rng)
-        self._rewards = np.empty(problem.arms)
-        self._connections: list[socket.socket] = []
+        rows = (self._world.means.shape[0],) if problem.is_open else ()
+        self._rewards = np.empty((*rows, problem.arms))
+        self._awake = np.full(problem.players, AWAKE)
+        self._slots = [array("q") for _ in range(problem.players)]  # those in which each of them took part
+        self._connections: dict[int, socket.socket] = {}
         self._listener = socket.create_server((HOST, 0), backlog=128)
         self.address: tuple[str, int] = self._listener.getsockname()
 
@@ -87,39 +100,53 @@ class Air:
 
     def close(self) -> None:
         """Close all connections, which ends the players."""
-        for connection in self._connections:
+        for connection in self._connections.values():
             connection.close()
         self._listener.close()
 
+    def dismiss(self, player: int) -> None:
+        """Close the connection of a player, which ends it."""
+        if player in self._connections:
+            self._connections.pop(player).close()
+
     # -- joining
 
-    def admit(self, check: Callable[[], None] = lambda: None, seconds: float = 60.0) -> None:
-        """Wait until every player has sent its token; connections that send anything else are refused.
+    def admit(
+        self,
+        check: Callable[[], None] = lambda: None,
+        seconds: float = 60.0,
+        players: Iterable[int] | None = None,
+        last: bool = True,
+    ) -> None:
+        """Wait until these players (all by default) have sent their tokens; other connections are refused.
 
-        ``check`` is called regularly, and raises if waiting any longer is useless.
+        ``check`` is called regularly, and raises if waiting any longer is useless. After the ``last`` call nobody can
+        connect any more.
         """
         deadline = time.monotonic() + seconds
+        expected = set(range(self.problem.players) if players is None else players)
         seated: dict[int, socket.socket] = {}
         shown: dict[socket.socket, bytes] = {}
         with selectors.DefaultSelector() as selector:
             self._listener.setblocking(False)
             selector.register(self._listener, selectors.EVENT_READ)
             try:
-                while len(seated) < self.problem.players:
+                while len(seated) < len(expected):
                     check()
                     if time.monotonic() > deadline:
-                        absent = [n for n in range(self.problem.players) if n not in seated]
-                        raise TimeoutError(f"player {absent[0]} did not join within {seconds:g} s")
+                        absent = min(expected - seated.keys())
+                        raise TimeoutError(f"player {absent} did not join within {seconds:g} s")
                     for key, _ in selector.select(POLL):
                         if key.fileobj is self._listener:
                             self._greet(selector, shown)
                         else:
-                            self._look(key.fileobj, selector, shown, seated)
+                            self._look(key.fileobj, selector, shown, seated, expected)
             finally:
                 for stranger in shown:
                     stranger.close()
-                self._connections = [seated[n] for n in sorted(seated)]
-        self._listener.close()
+                self._connections |= seated
+        if last:
+            self._listener.close()
 
     def _greet(self, selector: selectors.BaseSelector, shown: dict[socket.socket, bytes]) -> None:
         try:
@@ -141,6 +168,7 @@ class Air:
         selector: selectors.BaseSelector,
         shown: dict[socket.socket, bytes],
         seated: dict[int, socket.socket],
+        expected: set[int],
     ) -> None:
         """Read a token, or the part of it that is there."""
         if connection not in shown:  # dropped in this same pass
@@ -156,8 +184,8 @@ class Air:
             return
         token = shown.pop(connection)
         selector.unregister(connection)
-        for n, expected in enumerate(self.tokens):
-            if secrets.compare_digest(token, expected) and n not in seated:
+        for n in expected - seated.keys():
+            if secrets.compare_digest(token, self.tokens[n]):
                 prepare(connection, self.patience)
                 seated[n] = connection
                 return
@@ -166,23 +194,47 @@ class Air:
     # -- slots
 
     def slot(self) -> None:
-        """Play one slot: draw all rewards, collect every player's choice, send each player its outcome."""
-        if len(self._connections) < self.problem.players:
+        """Play one slot: draw all rewards, collect the players' choices, send each its outcome."""
+        if self.problem.is_open:
+            self._world.draw(self._rewards, self._awake, self.slots, self._rng)
+        else:
+            self._world.draw(self._rewards, self._rng)
+        playing = [n for n in range(self.problem.players) if self._awake[n] == AWAKE and n not in self.lost]
+        if not self._connections.keys() >= set(playing):
             raise ValueError("the players must join before a slot is played: call admit()")
-        self._world.draw(self._rewards, self._rng)
-        arms = [self._hear(n) for n in range(self.problem.players)]
+        arms = [IDLE] * self.problem.players
+        for n in playing:
+            with self._surviving(n, self.slots):
+                arms[n] = self._hear(n)
         crowd = [0] * self.problem.arms
         for arm in arms:
             if arm != IDLE:
                 crowd[arm] += 1
-        for n, arm in enumerate(arms):
+        own = self._rewards.reshape(-1, self.problem.arms)
+        for n in playing:
+            if n in self.lost:
+                continue
+            arm, sensing = arms[n], self.problem.sensing
             collided = arm != IDLE and crowd[arm] > 1
-            reward = 0.0 if arm == IDLE or collided else float(self._rewards[arm])
-            self._tell(n, pack_outcome(self.slots, reward, collided))
+            reward = 0.0 if arm == IDLE or collided else float(own[n if len(own) > 1 else 0, arm])
+            with self._surviving(n, self.slots + 1):  # it took part in this slot
+                self._tell(n, pack_outcome(len(self._slots[n]), reward, collided and sensing))
+            self._slots[n].append(self.slots)
             self.collisions += collided
         self._log.extend(arms)
         self.latest = arms
         self.slots += 1
+
+    @contextlib.contextmanager
+    def _surviving(self, player: int, slot: int) -> Iterator[None]:
+        """Go on without a player that is lost, if the others can."""
+        try:
+            yield
+        except PlayerLost:
+            if not self.survives:
+                raise
+            self.lost[player] = slot
+            self.dismiss(player)
 
     def _hear(self, n: int) -> int:
         try:
@@ -209,6 +261,10 @@ class Air:
     def choices(self) -> np.ndarray:
         """Return all choices so far: one row for each slot, one column for each player, -1 for idling."""
         return np.array(self._log, dtype=np.int64).reshape(-1, self.problem.players)
+
+    def slots_of(self, player: int) -> Sequence[int]:
+        """Return the slots in which a player took part."""
+        return self._slots[player]
 
     @property
     def order(self) -> np.ndarray:

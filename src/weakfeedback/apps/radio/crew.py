@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,10 +25,12 @@ GRACE = 5.0  # seconds for a player's process to exit by itself before it is kil
 
 @dataclass
 class Device:
-    """A player's process, and what its display has shown: (slots played, settled, channel if settled)."""
+    """A player's process, and what its display has shown: (slots played, settled, channel if it owns one)."""
 
-    process: subprocess.Popen[bytes]
-    phase: str = "starting"
+    process: subprocess.Popen[bytes] | None = None  # None: it has not come yet
+    phase: str = "not there yet"
+    ended: str = ""  # "leaves" or "killed"
+    holds: bool = False  # whether it owns a channel
     history: list[tuple[int, bool, int]] = field(default_factory=list)
     complaint: str = ""  # its last words on standard error
     readers: list[threading.Thread] = field(default_factory=list)
@@ -38,7 +41,7 @@ class Device:
         return bool(self.history) and self.history[-1][1]
 
     def at(self, slots: int) -> tuple[bool, int]:
-        """Return whether it had settled after ``slots`` slots, and where."""
+        """Return whether it had settled after ``slots`` of its slots, and the channel it owned, or -1."""
         for slot, settled, arm in reversed(self.history):
             if slot <= slots:
                 return settled, arm
@@ -58,23 +61,33 @@ class Crew:
     def __init__(self, air: Air, policy: str, options: dict[str, Any], seed: int) -> None:
         self._air = air
         self._arms = air.problem.arms
-        self.devices: list[Device] = []
+        self._orders = {"port": air.address[1], "arms": self._arms, "policy": policy, "options": options}
+        self._seed = seed
+        self.devices = [Device() for _ in range(air.problem.players)]
         try:
-            for n in range(air.problem.players):
-                orders = {
-                    "port": air.address[1],
-                    "token": air.tokens[n].hex(),
-                    "arms": self._arms,
-                    "policy": policy,
-                    "options": options,
-                    "generator": generator(seed, 0, POLICY, n).bit_generator.state,
-                    # it waits longer than the air does, so that the air is the first to report who is missing
-                    "patience": 2 * air.patience + 10,
-                }
-                self._start(orders)
+            self.start(n for n in range(air.problem.players) if air.problem.present(0)[n])
         except BaseException:
             self.stop()
             raise
+
+    def start(self, players: Iterable[int]) -> None:
+        """Start the processes of players."""
+        for n in players:
+            orders = {
+                **self._orders,
+                "token": self._air.tokens[n].hex(),
+                "generator": generator(self._seed, 0, POLICY, n).bit_generator.state,
+                # it waits longer than the air does, so that the air is the first to report who is missing
+                "patience": 2 * self._air.patience + 10,
+            }
+            self._start(self.devices[n], orders)
+
+    def kill(self, player: int) -> None:
+        """Kill the process of a player, without a word to anybody."""
+        process = self.devices[player].process
+        if process is not None:
+            process.kill()
+            process.wait()
 
     def __enter__(self) -> Crew:
         return self
@@ -82,7 +95,7 @@ class Crew:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _start(self, orders: dict[str, Any]) -> None:
+    def _start(self, device: Device, orders: dict[str, Any]) -> None:
         # A session of its own: Ctrl-C in the terminal reaches the air alone, which then ends the players.
         apart: dict[str, Any] = {"start_new_session": True}
         if sys.platform == "win32":
@@ -95,8 +108,7 @@ class Crew:
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
             **apart,
         )
-        device = Device(process)
-        self.devices.append(device)
+        device.process, device.phase = process, "starting"
         for work in (self._watch, self._overhear):
             thread = threading.Thread(target=work, args=(device,), daemon=True)
             thread.start()
@@ -107,6 +119,7 @@ class Crew:
 
     def _watch(self, device: Device) -> None:
         """Read a display until it is closed."""
+        assert device.process is not None
         assert device.process.stdout is not None
         with device.process.stdout as lines:
             while line := lines.readline(LONGEST_LINE):
@@ -115,11 +128,13 @@ class Crew:
                     slot = integer("slot", said["slot"], 1)
                     arm = integer("arm", said["arm"], IDLE, self._arms - 1)
                     device.history.append((slot, said["settled"] is True, arm))
+                    device.holds = said["holds"] is True
                     device.phase = str(said["phase"])
                 except (ValueError, KeyError, TypeError):
                     device.phase = "unreadable"
 
     def _overhear(self, device: Device) -> None:
+        assert device.process is not None
         assert device.process.stderr is not None
         with device.process.stderr as lines:
             while line := lines.readline(LONGEST_LINE):
@@ -128,17 +143,21 @@ class Crew:
     @property
     def all_settled(self) -> bool:
         """Whether every display says so."""
-        return all(device.settled for device in self.devices)
+        return all(
+            device.settled or device.ended or n in self._air.lost for n, device in enumerate(self.devices)
+        )
 
     def check(self) -> None:
         """Raise ChildProcessError if a process has ended."""
         for n, device in enumerate(self.devices):
-            if device.process.poll() is not None:
+            expected = device.process is not None and not device.ended and n not in self._air.lost
+            if expected and device.process.poll() is not None:  # type: ignore[union-attr]
                 raise ChildProcessError(f"player {n} {self.fate(n)}")
 
     def fate(self, n: int) -> str:
         """Describe what happened to a player that disconnected."""
         device = self.devices[n]
+        assert device.process is not None
         try:
             status = device.process.wait(GRACE)
         except subprocess.TimeoutExpired:
@@ -152,16 +171,21 @@ class Crew:
         """After the air is closed: let the players exit, and read their displays to the end."""
         deadline = time.monotonic() + self._air.patience
         for device in self.devices:
+            if device.process is None:
+                continue
             with contextlib.suppress(subprocess.TimeoutExpired):
                 device.process.wait(max(0.0, deadline - time.monotonic()))
             device.readers[0].join(max(0.0, deadline - time.monotonic()))
 
     def stop(self) -> None:
         """Kill every process."""
-        running = [device.process for device in self.devices if device.process.poll() is None]
-        for process in running:
-            process.kill()  # it has nothing to save, and a stopped process reacts to no other signal
-        for device in self.devices:
+        started = [device for device in self.devices if device.process is not None]
+        for device in started:
+            assert device.process is not None
+            if device.process.poll() is None:
+                device.process.kill()  # it has nothing to save, and a stopped process reacts to no other signal
+        for device in started:
+            assert device.process is not None
             device.process.wait()
             for thread in device.readers:
                 thread.join(GRACE)

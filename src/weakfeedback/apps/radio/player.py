@@ -49,10 +49,11 @@ def listen_and_play(
         policy.observe(arm, reward, collided, rng)
         slot += 1
         settled = bool(policy.settled)
-        face = (phase_of(policy), settled, int(policy.arm) if settled else IDLE)
+        holds = bool(getattr(policy, "holds", settled))
+        face = (phase_of(policy), settled, holds, int(policy.arm) if holds else IDLE)
         if face != shown:
             shown = face
-            display({"slot": slot, "phase": face[0], "settled": settled, "arm": face[2]})
+            display({"slot": slot, "phase": face[0], "settled": settled, "holds": holds, "arm": face[3]})
 
 
 def run(orders: dict[str, Any], display: Display) -> int:

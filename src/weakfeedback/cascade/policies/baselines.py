@@ -28,6 +28,7 @@ class FixedArm:
     sample_options: ClassVar = {"arm": 0}
     delay_safe = True
     recostable = True  # nothing is learned
+    numeric_outputs = True  # outputs may be anything
 
     def __init__(self, costs, arm):
         self.K = cumulative_costs(costs).size
@@ -67,6 +68,7 @@ class RandomArm:
     explained = "Random stops at a stage drawn at random, whatever was seen."
     delay_safe = True
     recostable = True  # nothing is learned
+    numeric_outputs = True  # outputs may be anything
 
     def __init__(self, costs):
         self.K = cumulative_costs(costs).size

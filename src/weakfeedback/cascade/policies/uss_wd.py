@@ -60,7 +60,7 @@ class UssWd:
     [989, 11]
     """
 
-    in_short = "USS-TS that learns the joint law of two labels, under weak dominance"
+    in_short = "Thompson sampling of the law of two labels"
     explained = (
         "USS-WD compares the extra cost with a random draw from what is known about all stages "
         "together, so it now and then goes further than the estimate suggests, to learn."

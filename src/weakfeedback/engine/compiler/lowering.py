@@ -230,9 +230,13 @@ def _compile_as(function: Callable[..., Any], digest: str) -> Any:
     So a name in the disk cache never means two things, and processes that write it at the same time write the same.
     """
     source: Any = function
-    copy = types.FunctionType(source.__code__, source.__globals__, source.__name__, source.__defaults__)
     # the code of this package itself is in the digest
-    code = "" if source.__module__.startswith(f"{__package__}.") else fingerprint({source.__name__: source})
+    own = source.__module__.startswith(f"{__package__}.")
+    code = "" if own else fingerprint({source.__name__: source})
+    if own:
+        copy = types.FunctionType(source.__code__, source.__globals__, source.__name__, source.__defaults__)
+    else:
+        copy = _make_compilable(source)
     all_of_it = f"{digest}|{code}|{functions.VERSION}|{functions.machine()}"
     copy.__qualname__ = f"{source.__name__}_{hashlib.sha256(all_of_it.encode()).hexdigest()[:16]}"
     copy.__module__ = source.__module__

@@ -260,6 +260,7 @@ class Guarded:
         try:
             await self._auth.check(scope, headers, self._scope)
         except Problem as problem:
+            scope["weakfeedback.reason"] = problem.code
             await Reply(send).error(Refused(problem.status, problem.detail, problem.code))
             return
         if self._service is not None and self._service.state in ("starting", "standby"):

@@ -169,11 +169,13 @@ class Proxy:
                 raise Refused(415, "the body must be application/json", "unsupported_media_type")
             asked = read_request(await read_body(receive), headers, self.learners)
         except Refused as refused:
+            scope["weakfeedback.reason"] = refused.code
             await reply.error(refused)
             return
         except ClientLeft:
             return
-        work = asyncio.create_task(self._serve(Round(asked), reply))
+        scope["weakfeedback.learner"] = asked.settings.name
+        work = asyncio.create_task(self._serve(Round(asked), reply, scope))
         left = asyncio.create_task(until_left(receive))
         try:
             await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
@@ -186,7 +188,7 @@ class Proxy:
 
     # -- one request
 
-    async def _serve(self, round: Round, reply: Reply) -> None:
+    async def _serve(self, round: Round, reply: Reply, scope: MutableMapping[str, Any]) -> None:
         try:
             try:
                 first = await self._decide(round)
@@ -201,6 +203,7 @@ class Proxy:
             except Refused as refused:
                 self._abandon(round, "failed", "failed")
                 refused.headers |= round.headers(round.chosen)
+                scope["weakfeedback.reason"] = refused.code
                 await reply.error(refused)
                 return
             except StreamCut:

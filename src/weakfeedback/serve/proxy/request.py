@@ -31,7 +31,7 @@ class Refused(Exception):
         kind: str = "invalid_request_error",
     ) -> None:
         super().__init__(message)
-        self.status, self.headers = status, dict[str, str]()
+        self.status, self.code, self.headers = status, code, dict[str, str]()
         self.error = {"message": one_line(message, 1000), "type": kind, "param": param, "code": code}
 
 

@@ -251,11 +251,6 @@ def _address(where: str, url: str) -> str:
     return url.rstrip("/")
 
 
-def is_proxied(table: Any) -> bool:
-    """Whether a table ``[[learner]]`` describes a learner with upstream stages."""
-    return isinstance(table, dict) and ("stage" in table or "mode" in table)
-
-
 def read_proxied(
     where: str, table: Any, upstreams: Collection[str], prices: PriceFile | None = None
 ) -> ProxySettings:
@@ -307,9 +302,7 @@ def read_proxied(
         compare_timeout=number_at(where, table, "compare_timeout", 60.0, above=True),
         fail_open=flag_at(where, table, "fail_open", True),
         features=_features(where, table, kind),
-        more={
-            key: table[key] for key in ("policy", "options", "judge", "seed", "pending_ttl") if key in table
-        },
+        more=_more(where, table, kind),
     )
 
 

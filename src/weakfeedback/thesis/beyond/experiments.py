@@ -10,7 +10,7 @@ import numpy as np
 
 from weakfeedback.allocation import CsbTs, CsbTsSame
 from weakfeedback.allocation import instances as allocations
-from weakfeedback.cascade import QUss, UssTs, UssTsDrift, UssUcb, UssWd, instances
+from weakfeedback.cascade import FixedArm, QUss, UssMean, UssTs, UssTsDrift, UssUcb, UssWd, instances
 from weakfeedback.contextual import UssPd, UssPdRidge, UssPdTs
 from weakfeedback.contextual import instances as contexts
 from weakfeedback.experiments.model import Experiment
@@ -33,6 +33,7 @@ WD, DRIFT, PD_TS, TS, TS_SAME, DPE1, CLAIMS = (
     "DPE1",
     "Claims",
 )
+MEAN = "USS-mean"
 PRICES = (0.1, 1.0, 5.0)
 Q_USS = {f"Q-USS, label {price:g}": price for price in PRICES}
 EARLY, EARLY_N = "DLC-LIX, eps, early moves", "DLC-LIX, eps/N, early moves"
@@ -76,6 +77,27 @@ def _cascade(name: str) -> Experiment:
         facts=limit_fact,
         marks=40,
         nanoseconds=500.0,
+    )
+
+
+def _numbers(name: str) -> Experiment:
+    return Experiment(
+        f"beyond-numbers-{name}",
+        f"Stages that answer with numbers, on {name}",
+        "cascades that answer with numbers",
+        "cascade",
+        {
+            MEAN: lambda p: UssMean(p.costs, p.scale),
+            "Always the first": lambda p: FixedArm(p.costs, 0),
+            "Always the last": lambda p: FixedArm(p.costs, p.arms - 1),
+        },
+        instance=name,
+        horizon=5_000,
+        replications=20,
+        marks=20,
+        facts=lambda p: {"fixed": float(p.total_costs.min())},
+        deviations=(OURS, NO_BOUND),
+        nanoseconds=200.0,
     )
 
 
@@ -215,7 +237,8 @@ def _players(name: str) -> Experiment:
 def _all_experiments() -> list[Experiment]:
     real = {"bc": (10, 30_000.0), "pima": (20, 12_000.0), "heart": (5, 80_000.0)}  # replications, ns a round
     return [
-        *(_cascade(name) for name in instances.names() if name != "heart-5-as-printed"),
+        *(_cascade(name) for name in instances.labelled() if name != "heart-5-as-printed"),
+        *(_numbers(name) for name in instances.names() if name not in instances.labelled()),
         *(_contextual(name, *real.get(name.split("-")[0], (100, 20_000.0))) for name in contexts.names()),
         *(_routing(name) for name in routes.names()),
         *(_allocation(name) for name in allocations.names()),

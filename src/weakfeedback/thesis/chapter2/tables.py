@@ -19,7 +19,8 @@ NO_DATA = "no data"
 
 def _problem(name: str, data: Any) -> CascadeProblem | None:
     try:
-        return instances.load(name, data)
+        found: CascadeProblem = instances.load(name, data)
+        return found
     except DataMissing:
         return None
 
