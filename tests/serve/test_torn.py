@@ -11,10 +11,11 @@ import pytest
 from tests.serve.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, Caller, opener, quick, run, serving
 
 import weakfeedback
+from weakfeedback.journal.recover import Checked
 from weakfeedback.live import Costed
 from weakfeedback.serve import learner as learner_module
 from weakfeedback.serve import service as service_module
-from weakfeedback.serve.checking import Checked, check_store
+from weakfeedback.serve.checking import check_store
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.limits import AMOUNT_LIMIT, TTL_LIMIT
 from weakfeedback.serve.series import LARGEST, Series
@@ -148,7 +149,8 @@ def test_waiting_for_ever_is_refused_and_a_hundred_years_are_not(tmp_path: Path,
     async def play() -> None:
         async with serving(tmp_path / "s.db") as (service, call):
             reply = await call("PUT", "/v1/learners/t", {**CASCADE, "pending_ttl": ttl})
-            assert (reply.status, reply.data["field"]) == (422, "cascade.pending_ttl")
+            assert reply.status == 422
+            assert reply.data["field"].endswith("pending_ttl")
             reply = await call("PUT", "/v1/learners/t", {**CASCADE, "pending_ttl": TTL_LIMIT})
             assert reply.status == 201
             reply = await call("POST", "/v1/learners/t/decide", {})

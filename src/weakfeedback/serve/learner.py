@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, cast
 
 from weakfeedback._version import __version__
-from weakfeedback.journal import Event
+from weakfeedback.journal import Event, fold
 from weakfeedback.journal.events import ENDS, OPENS, Row, make_row
-from weakfeedback.live.base import Live
-from weakfeedback.live.ledger import PendingDecision
+from weakfeedback.live.core import GAP, Core
+from weakfeedback.live.errors import PendingDecision, Refused
+from weakfeedback.live.live import Live
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.kinds import Kind, kind_of
@@ -41,7 +43,14 @@ ITEM = "\x1f"  # separates an idempotency key from the number of the decision wi
 OWN = ("archive", "audit", "serve", "terms", "bill")  # kinds of events that only the service writes
 KEYED = ("decide", "warm", "begin", "calibrate")  # kinds of events of a live object that can have a key
 # parts of the bodies of events that only the service reads
-EXTRA = {"feedback": ("outputs", "spent", "tokens"), "warm": ("digest",), "calibrate": ("digest",)}
+EXTRA = {
+    "decide": ("clock",),
+    "begin": ("clock",),
+    "feedback": ("outputs", "spent", "tokens"),
+    "warm": ("digest",),
+    "calibrate": ("digest",),
+}
+SLACK = 1_000_000  # microseconds that a clock may be behind the last event without being called wrong
 Clock = Callable[[], int]
 
 
@@ -96,7 +105,12 @@ class Outbox:
             key = self.key
         if self.extra and kind in EXTRA:
             body = {**body, **self.extra}
-        self._at = max(self._clock(), self._at)
+        now = self._clock()
+        if (
+            now < self._at - SLACK and kind in OPENS
+        ):  # times in the log never decrease: keep that of the clock, too
+            body = {**body, "clock": now}
+        self._at = max(now, self._at)
         seq = self.last_seq + 1 + ahead
         row = make_row(self.learner, seq, self._at, kind, decision, key, body)
         self._bodies[seq] = body
@@ -109,9 +123,18 @@ class Outbox:
             self._noted.append((row, Event(seq, at, kind, decision, key, self._bodies.pop(seq))))
             self.last_seq = seq
 
+    @property
+    def ahead(self) -> int:
+        """How far the last event lies ahead of the clock, in microseconds."""
+        return self._at - self._clock()
+
     def append(self, kind: str, body: dict[str, Any], key: str | None = None) -> None:
         """Queue an event of the service itself."""
         self.put(self.prepare(kind, None, body, key=key))
+
+    def begin_at(self, at: int) -> None:
+        """Let no later event be earlier than this."""
+        self._at = at
 
     def take(self) -> list[tuple[Row, Event]]:
         """Return what was queued since the last call."""
@@ -169,7 +192,9 @@ class Learner:
         self.counts = dict.fromkeys(("decided", "feedback", "cancelled", "expired"), 0)
         self.refused = dict.fromkeys(RESULTS, 0)  # or repeated, since the start: these are not events
         self.stops: dict[str, int] = {}  # decisions by the stage that answers
-        self.opened: dict[int, int] = {}  # when each pending decision was made, oldest first
+        self.opened: dict[int, int] = {}  # when each pending decision was made, by the log, oldest first
+        self.clocks: dict[int, int] = {}  # and by the clock, where it was behind the log
+        self._noticed: dict[int, int] = {}  # when decisions were noticed that were made ahead of the clock
         self.audits: dict[int, dict[str, Any]] = {}
         self.weights: dict[str, Weight] = {}  # of its steps, by kind
         self.torn = False  # a step failed halfway: it is being read again
@@ -183,6 +208,11 @@ class Learner:
         self._batch: list[Row] = []
         self._events: list[Event] = []
         self._seen = -1  # the last event that was counted
+
+    @property
+    def core(self) -> Core:
+        """What decides and learns."""
+        return self.live.core
 
     @property
     def seq(self) -> int:
@@ -211,18 +241,19 @@ class Learner:
 
     def attach(self) -> None:
         """Queue the changes of the live object from now on."""
-        self.live._connect(self.outbox)
+        self.core.sink = self.outbox
 
     def become(self, live: Live) -> None:
         """Continue with another object of the same state; keep the explanations of the last decisions."""
-        live._take_over(self.live._seed, self.live._every, self.live._records)
+        core = live.core
+        core.seed, core.every, core.kept = self.core.seed, self.core.every, self.core.kept
         self.live = live
         self.attach()
 
     def picture(self) -> dict[str, Any]:
         """Return everything that recovery starts from, for a snapshot or the first event."""
         live = self.live
-        told = {"kind": live.kind, "package": __version__, "seed": live._seed, "every": 1}
+        told = {"kind": live.kind, "package": __version__, "seed": self.core.seed, "every": 1}
         own = {
             "created": self.created,
             "revision": self.revision,
@@ -230,6 +261,7 @@ class Learner:
             "counts": dict(self.counts),
             "stops": dict(self.stops),
             "opened": [[id, at] for id, at in self.opened.items()],
+            **({"clocks": [[id, at] for id, at in self.clocks.items()]} if self.clocks else {}),
             "audits": [[id, dict(audit)] for id, audit in self.audits.items()],
             "observers": {name: observer.state() for name, observer in self.observers.items()},
         }
@@ -248,13 +280,14 @@ class Learner:
         """Return the learner of a picture, as it was after event ``seq``; not compiled, and not yet attached."""
         config = stored_config(body["config"], [] if warnings is None else warnings, f"learner {name}")
         live = kind_of(config).again(body["state"], False)
-        live._take_over(body["seed"], body["every"])
+        live.core.seed, live.core.every = body["seed"], body["every"]
         learner = cls(name, id, config, live, clock)
         own = body["service"]
         learner.created, learner.revision, learner.archived = own["created"], own["revision"], own["archived"]
         learner.counts |= own["counts"]
         learner.stops = own["stops"]
         learner.opened = dict(own["opened"])
+        learner.clocks = dict(own.get("clocks", ()))
         learner.audits = dict(own["audits"])
         for key, observer in learner.observers.items():
             if key in own["observers"]:
@@ -262,16 +295,18 @@ class Learner:
         learner.outbox.last_seq = learner.committed = learner.pictured = learner._seen = seq
         return learner
 
-    def apply(self, event: Event, same: bool, where: str) -> None:
-        """Apply an event; ``same`` if this version of the package wrote it."""
+    def apply(self, event: Event, same: bool, where: str) -> str | None:
+        """Apply an event; return a line about it if the logged decision stands against the one made now."""
+        words = None
         if event.kind not in OWN:
             told, extra = event, EXTRA.get(event.kind, ())
             if any(name in event.body for name in extra):
                 told = event._replace(body={k: v for k, v in event.body.items() if k not in extra})
-            self.live._apply(told, same, where)
+            words = fold.apply(self.core, told, same, where)
         self.see(event)
         self.outbox.last_seq = self.committed = self._seen = event.seq
-        self.outbox._at = event.at
+        self.outbox.begin_at(event.at)
+        return words
 
     def see(self, event: Event) -> None:
         """Count an event, new or replayed."""
@@ -285,11 +320,16 @@ class Learner:
                 self._stop(self.kind.stage(event.body))
             if self.kind.waits(event.body):
                 self.opened[id] = event.at
+                if "clock" in event.body:
+                    self.clocks[id] = event.body["clock"]
         elif kind == "tell":
             if event.body["next"] is None:
                 self._stop(self.kind.names[event.body["stage"]])
         elif kind in ENDS and id is not None:
             self.opened.pop(id, None)
+            if self.clocks or self._noticed:
+                self.clocks.pop(id, None)
+                self._noticed.pop(id, None)
             self.counts[_COUNTED[kind]] += 1
         elif kind == "recost":
             self.revision += 1
@@ -330,8 +370,8 @@ class Learner:
 
     def _check_room(self, count: int) -> None:
         """Refuse decisions beyond the limit of open ones."""
-        waiting = self.live._ledger.waiting
-        if not self.live._delay_safe and (waiting or count > 1):
+        waiting = self.core.ledger.waiting
+        if self.core.ledger.one_at_a_time and (waiting or count > 1):
             if waiting:
                 open_id = next(iter(waiting))
                 raise Problem("decision_open", f"decision {open_id} is open, and this policy learns in order")
@@ -398,32 +438,58 @@ class Learner:
 
     def cancel(self, id: int, cost: float, reason: str) -> list[Event]:
         """Cancel a decision; return no events if that is not possible."""
-        self.live._close([id], cost, "cancel", reason)
+        self.core.close([id], cost, "cancel", reason)
         return self._settle()
 
-    def expire(self, before: int, most: int) -> list[Event]:
-        """Expire pending decisions that were made at ``before`` or earlier, the oldest first, at most so many."""
-        self.live._close(self._old(before, most), 0.0, "expire")
+    def expire(self, most: int) -> list[Event]:
+        """Expire pending decisions that have waited too long, the oldest first, at most so many."""
+        self.core.close(self._old(most), 0.0, "expire")
         return self._settle()
 
-    def older(self, before: int, most: int) -> int:
+    def older(self, most: int) -> int:
         """Return how many decisions `expire` would end."""
-        return len(self._old(before, most))
+        return len(self._old(most))
 
-    def _old(self, before: int, most: int) -> list[int]:
+    def _old(self, most: int) -> list[int]:
+        now, ttl = self.clock(), int(self.config.pending_ttl * 1e6)
+        ahead = self.outbox.ahead > 0
         old: list[int] = []
         for id, at in self.opened.items():
-            if at > before or len(old) == most:
+            if len(old) == most:
                 break
-            old.append(id)
+            if self._since(id, at, now) <= now - ttl:
+                old.append(id)
+            elif not ahead:
+                break  # the later ones are younger
         return old
+
+    def _since(self, id: int, at: int, now: int) -> int:
+        """Return when a decision was made, by the clock.
+
+        If the clock was ahead at an event, all later times in the log are, too. Then the clock's own time of a decision
+        counts; and for one that was made while it was ahead, the time at which this was noticed.
+        """
+        if at <= now:
+            return at
+        made = self.clocks.get(id, at)
+        return made if made <= now else self._noticed.setdefault(id, now)
+
+    def expires(self, event: Event) -> int:
+        """Return when the decision of an event expires."""
+        made: int = event.body.get("clock", event.at)
+        return made + int(self.config.pending_ttl * 1e6)
+
+    def skip_ids(self) -> list[Event]:
+        """Leave a random gap: the store is a copy, and does not know which ids were given out since."""
+        self.core.skip(self.core.ledger.next + 1 + secrets.randbelow(GAP), 1)
+        return self._settle()
 
     def recost(self, given: dict[str, Any]) -> list[Event]:
         """Continue with new prices."""
         try:
             self.kind.recost(self.live, given)
         except ValueError as error:
-            code = "not_offered" if str(error).startswith("recost") else "invalid"
+            code = error.code if isinstance(error, Refused) else "invalid"
             raise Problem(code, str(error)) from None
         return self._settle()
 
@@ -453,7 +519,7 @@ class Learner:
         """Return what was spent and saved, as its report says it; None without prices."""
         if self.invoice.terms is not None:
             return self.invoice.spent, self.invoice.saved
-        counts = self.live._counts
+        counts = self.core.counts
         return (counts.spent, counts.alone - counts.spent) if hasattr(counts, "alone") else None
 
     def note(self, kind: str, body: dict[str, Any]) -> list[Event]:
@@ -492,7 +558,7 @@ class Learner:
         """Queue and count what a failed step has changed; return False if memory is not what the events say."""
         with contextlib.suppress(Exception):
             self._settle()
-        return self._seen == self.seq and self.live._change is None
+        return self._seen == self.seq and self.core.change is None
 
     # -- committing
 
@@ -547,9 +613,9 @@ class Learner:
     def settings(self) -> dict[str, Any]:
         """Return the configuration with the current prices and without the seed, which stays in the log."""
         told: dict[str, Any] = self.config.model_dump(mode="json", exclude={"seed"})
-        for field, own in (("stage_costs", "_prices"), ("prices", "_prices"), ("error_cost", "_error_cost")):
+        for field, own in (("stage_costs", "prices"), ("prices", "prices"), ("error_cost", "error_cost")):
             if field in told:
-                told[field] = getattr(self.live, own)
+                told[field] = getattr(self.core.terms, own)
         return told
 
 
