@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.live import persistence, storage
+from weakfeedback.live import persistence
 from weakfeedback.live.allocation_report import AllocationReport, history_table, make_allocation_report
 from weakfeedback.live.errors import UnknownDecision
-from weakfeedback.live.form import made_again
+from weakfeedback.live.form import from_state
 from weakfeedback.live.games.allocation import OTHER, AllocationCounts, AllocationGame, arm_names
 from weakfeedback.live.live import Live
 from weakfeedback.live.report import counted
@@ -252,6 +252,5 @@ class Allocator(Live):
     @classmethod
     def from_state(cls, state: dict[str, Any], *, policy: Any = None, compiled: bool = False) -> Allocator:
         """Return the allocator that gave ``state``. See `load`."""
-        body = storage.checked_copy(state)
-        found: Allocator = made_again(cls, body, {}, policy, compiled, "the state")
+        found: Allocator = from_state(cls, state, {}, policy, compiled)
         return found

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weakfeedback.cascade.certificate import FIRST, NEVER, Certificate, certify
-from weakfeedback.live.counts import Counts
+from weakfeedback.live.games.cascade import Counts
 from weakfeedback.live.report import (
     Report,
     against_last,
@@ -33,7 +33,7 @@ LABELS = (
 
 
 @dataclass(frozen=True)
-class CascadeReport(Report):
+class CascadeReport:
     """What a cascade has seen and spent. ``print`` it for a table.
 
     Attributes
@@ -89,6 +89,8 @@ class CascadeReport(Report):
     net_saved: tuple[float, float] | None = field(default=None, kw_only=True)
     labels: int | None = field(default=None, kw_only=True)
     label_spent: float = field(default=0.0, kw_only=True)
+
+    to_dict = Report.to_dict
 
     def __str__(self) -> str:
         lines = [

@@ -11,11 +11,10 @@ import numpy as np
 
 from weakfeedback.contract.decisions import checked_allocation
 from weakfeedback.live import storage
+from weakfeedback.live.answers import Content, fingerprint, freeze, short
 from weakfeedback.live.driver import Examples, Interpreted, learns_by_choosing
 from weakfeedback.live.form import Argument, Form
 from weakfeedback.live.game import Alter, Choice
-from weakfeedback.live.labels import freeze, short
-from weakfeedback.live.ledger import Content, fingerprint
 from weakfeedback.live.storage import StateError
 from weakfeedback.settings.catalog import policy_name
 from weakfeedback.validate import brief, integer, number, vector
@@ -100,6 +99,7 @@ class AllocationGame:
     opening = "decide"
     needs = ("select", "update")
     stepwise = spares = cancelling_learns = False
+    teaching_draws = True
     in_order = ()
     form = Form(
         (
