@@ -283,17 +283,17 @@ def test_without_a_store_answers_go_on_and_learning_stops(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["adaptive", "router"])
-def test_what_another_owner_left_open_is_cancelled_when_the_store_comes_back(tmp_path, mode):
+def test_what_another_owner_left_open_is_cancelled_when_the_store_comes_back(tmp_path, mode, monkeypatch):
     """A request that is under way meanwhile keeps its decision and is learned from."""
     path, left, back = tmp_path / "s.db", [], threading.Event()
+    complete = FakeServer._completion
 
-    class Patient(FakeUpstream):
-        """Answers when the store is back."""
+    async def when_back(server, body):
+        while not back.is_set():
+            await asyncio.sleep(0.01)
+        return await complete(server, body)
 
-        async def __call__(self, *call):
-            while not back.is_set():
-                await asyncio.sleep(0.01)
-            await super().__call__(*call)
+    monkeypatch.setattr(FakeServer, "_completion", when_back)
 
     async def in_between():
         service = Service(opener(path), quick(durability="process"))
@@ -320,8 +320,7 @@ def test_what_another_owner_left_open_is_cancelled_when_the_store_comes_back(tmp
 
     async def work():
         table = learner(mode=mode, compare={"type": "text"})
-        models = {name: FakeModel(name) for name in MODELS}
-        async with chatting(path, table, Patient(models), wrap=wrap) as chat:
+        async with chatting(path, table, wrap=wrap) as chat:
             request = asyncio.ensure_future(chat.post(body_of()))
             own = chat.service.learners["support"]
             while own.committed < 2:

@@ -164,8 +164,8 @@ MUTANTS = {
     ),
     "show what is not stored": (
         service,
-        "        future = self._commit(learner)\n        if future is not None:\n            await",
-        "        future = self._commit(learner)\n        if False:\n            await",
+        "            future = committer.run(store.check_owner)\n        if future is not None:\n            await",
+        "            future = committer.run(store.check_owner)\n        if False:\n            await",
     ),
     "answer a duplicate before its original": (
         service,

@@ -81,6 +81,26 @@ def test_a_standby_waits_takes_over_and_loses_nothing(server):
         assert [event.kind for event in store.events(1)] == ["create", "decide", "feedback", "decide"]
 
 
+def test_who_has_lost_the_store_reads_nothing_out_of_its_memory(server):
+    """A process that was stopped and goes on would show what was true before."""
+    place = InPostgres(server)
+
+    async def play():
+        first, call = await started(place.address)  # its own clock never ticks
+        second, wait = await started(place.address)
+        assert (await call("PUT", "/v1/learners/triage", CASCADE)).status == 201
+        end_session(place, first)
+        await until(lambda: second.state == "ready")
+        assert (await wait("POST", "/v1/learners/triage/decide", {})).status == 200
+        for path in ("", "/report", "/decisions", "/certificate"):
+            assert (await call("GET", "/v1/learners/triage" + path)).status == 503
+        assert (await wait("GET", "/v1/learners/triage")).data["seq"] == 1
+        await second.stop()
+        await first.stop()
+
+    run(play())
+
+
 def test_who_has_lost_the_store_notices_without_a_request(server):
     place = InPostgres(server)
 

@@ -148,7 +148,8 @@ def test_waiting_for_ever_is_refused_and_a_hundred_years_are_not(tmp_path: Path,
     async def play() -> None:
         async with serving(tmp_path / "s.db") as (service, call):
             reply = await call("PUT", "/v1/learners/t", {**CASCADE, "pending_ttl": ttl})
-            assert (reply.status, reply.data["field"]) == (422, "cascade.pending_ttl")
+            assert reply.status == 422
+            assert reply.data["field"].endswith("pending_ttl")
             reply = await call("PUT", "/v1/learners/t", {**CASCADE, "pending_ttl": TTL_LIMIT})
             assert reply.status == 201
             reply = await call("POST", "/v1/learners/t/decide", {})

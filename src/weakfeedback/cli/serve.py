@@ -82,6 +82,10 @@ def serve(
             help="Go on where a logged decision would fall otherwise now.",
         ),
     ] = False,
+    restored: Annotated[
+        bool,
+        typer.Option("--restored", help="The store was restored from a backup: go on with it, and skip ids."),
+    ] = False,
     patience: Annotated[
         int,
         typer.Option(
@@ -126,7 +130,9 @@ def serve(
     settings = settings_of(config, store, host, port, hosts)
     from weakfeedback.serve.service import Options
 
-    options = Options(durability=settings.durability, compiled=not interpreted, trust_log=trust_log)
+    options = Options(
+        durability=settings.durability, compiled=not interpreted, trust_log=trust_log, restored=restored
+    )
     if demo:
         raise typer.Exit(run_demo(settings, options, log, store is not None))
     raise typer.Exit(run(settings, options, log, quiet, patience=patience))
@@ -140,7 +146,7 @@ def run_demo(settings: Any, options: Any, log: str, keep: bool) -> int:
     from weakfeedback.serve.proxy.demo import MODELS as CHAT_MODELS
 
     clock = Clock()
-    options.clock, options.compiled = clock, False
+    options.clock, options.steady, options.compiled = clock, lambda: clock() / 1e6, False
     models = [
         f"{name} is right in {skill:.0%} for {price:g}" for name, skill, price in zip(MODELS, SKILLS, PRICES)
     ]

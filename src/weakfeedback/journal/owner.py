@@ -2,7 +2,8 @@
 
 The kernel releases the lock when its process ends, however it ends, so a store is free again at once after a
 crash. The lock file itself stays: removing it would let two processes hold two locks, one on the removed file
-and one on its successor. The file holds one line of text.
+and one on its successor. The first line of the file names the owner. The second line is the mark: what the owner
+has stored, outside of the store itself, so that a store that has lost something is noticed.
 
 A forked child shares the parent's lock. Closing the descriptor in the child does not release the lock, which
 belongs to the open file that the parent still has. The child must close it, or the store would stay locked
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from weakfeedback.journal.events import OwnedElsewhere, StoreUnavailable
 
+_LINE = 128  # bytes
 _FAR = 2**30  # Windows hides locked bytes from other readers: lock one beyond the text
 
 
@@ -51,8 +53,17 @@ class Owner:
             words = _read(self._descriptor)
             self.release()
             raise OwnedElsewhere(f"{path} is in use by {words}: close it there first")
-        _write(self._descriptor, f"process {self.pid} since {time.strftime('%Y-%m-%d %H:%M:%S')}\n")
+        self.previous = _line(
+            self._descriptor, 0
+        )  # who owned it before; "" if nobody has, or the power failed
+        self.mark = _line(self._descriptor, 1)  # of the previous owner
+        _write(self._descriptor, 0, f"process {self.pid} since {time.strftime('%Y-%m-%d %H:%M:%S')}")
         _owners.add(self)
+
+    def note(self, mark: str) -> None:
+        """Write the mark; it survives the end of the process."""
+        if self._descriptor >= 0:
+            _write(self._descriptor, 1, mark)
 
     def release(self) -> None:
         """Release the store; in a forked child the parent's lock is not affected."""
@@ -65,18 +76,24 @@ class Owner:
 
 
 def _read(descriptor: int) -> str:
+    words = _line(descriptor, 0)
+    return words if words.startswith("process ") else "another process"
+
+
+def _line(descriptor: int, number: int) -> str:
     with suppress(OSError):
-        text = os.pread(descriptor, 100, 0) if hasattr(os, "pread") else os.read(descriptor, 100)
-        words = text.decode("ascii", "replace").strip()
-        if words.startswith("process ") and words.isprintable():
-            return words
-    return "another process"
+        os.lseek(descriptor, number * _LINE, os.SEEK_SET)
+        text = os.read(descriptor, _LINE).decode("ascii", "replace").partition("\n")[0].strip()
+        if text.isprintable():
+            return text
+    return ""
 
 
-def _write(descriptor: int, text: str) -> None:
-    with suppress(OSError):  # disk full: the lock works without the owner's description
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, text.encode("ascii"))
+def _write(descriptor: int, number: int, text: str) -> None:
+    line = text.ljust(_LINE - 1)[: _LINE - 1] + "\n"
+    with suppress(OSError):  # disk full: the lock works without
+        os.lseek(descriptor, number * _LINE, os.SEEK_SET)
+        os.write(descriptor, line.encode("ascii", "replace"))
 
 
 if sys.platform == "win32":

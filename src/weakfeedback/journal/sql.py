@@ -85,6 +85,25 @@ class SqlStore(ABC):
     def _check_place(self) -> None:
         """Reject writes that would be lost."""
 
+    def _note_written(self, events: int, sync: bool) -> None:  # noqa: B027
+        """Keep the number of events outside of the store, too."""
+
+    @property
+    def identity(self) -> str:
+        """The random name that the store got when it was made; copies have the same."""
+        return self._run(lambda: self._meta("store")) or ""
+
+    def surprise(self) -> str | None:
+        """Return one line if less is there than was stored here, or another store; None if all is well."""
+        return None
+
+    def is_moved(self) -> bool:
+        """Whether this is a copy: ids may have been given out that it does not know."""
+        return False
+
+    def accept(self) -> None:  # noqa: B027
+        """Go on with what is there, whatever `surprise` and `is_moved` have said."""
+
     @abstractmethod
     def _look(self) -> list[str]:
         """Return one line for each problem that the database reports about itself."""
@@ -189,6 +208,8 @@ class SqlStore(ABC):
         def work() -> None:
             self._check_place()
             self._tails.update(self._insert(rows, check, sync))
+            self._check_place()  # what was written to a file that is gone must not be acknowledged
+            self._note_written(len(rows), sync)
 
         try:
             self._run(work)
@@ -208,6 +229,7 @@ class SqlStore(ABC):
         def work() -> None:
             self._check_place()
             self._transaction(count)
+            self._note_written(0, True)
 
         self._run(work)
 
@@ -437,7 +459,12 @@ class SqlStore(ABC):
                 raise ValueError(f"{self.place} is not empty: copy into a new store")
             return sum(self._fill(source, learner) for learner in source.learners())
 
-        return self._run(lambda: self._transaction(work))
+        def all_or_nothing() -> int:
+            count = self._transaction(work)
+            self._note_written(count, True)
+            return count
+
+        return self._run(all_or_nothing)
 
     def _fill(self, source: Store, learner: Learner) -> int:
         self._add_learner(learner)

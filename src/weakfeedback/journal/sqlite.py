@@ -30,6 +30,7 @@ from weakfeedback.journal.sql import SqlStore, Tails, check_schema, no_learner, 
 
 T = TypeVar("T")
 
+CREATING = "creating"  # the mark while a store is made
 MAGIC = b"SQLite format 3\0"  # the first bytes of an SQLite file
 # file systems on which a store must not lie: their locks and fsync are not reliable between machines, or not always
 NETWORK = frozenset(
@@ -79,6 +80,11 @@ class SqliteStore(SqlStore):
         self._owner = owner
         self._synchronous = ""
         self._file = _identity(file)
+        self._log: tuple[int, int] | None = None  # the write-ahead log, if this process writes to it
+        self._total = self._synced = 0  # events, and those that survive a loss of power
+        self._own_name = ""  # its identity, if this process owns it
+        self._surprise: str | None = None
+        self._moved = False
         _stores.add(self)
 
     @classmethod
@@ -105,6 +111,9 @@ class SqliteStore(SqlStore):
                 _refuse_inherited(file)
                 owner = Owner(file)
                 if not file.exists():
+                    if not owner.mark:
+                        owner.note(CREATING)
+                        owner.mark = CREATING
                     _make(file)
             connection = _connect(file, read_only)
             store = cls(file, connection, owner)
@@ -141,6 +150,7 @@ class SqliteStore(SqlStore):
                 if self._owner is not None:
                     self._transaction(self._note_heads)
                     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                    self._note_written(0, True)
         finally:
             self._connection = None
             connection.close()
@@ -209,9 +219,66 @@ class SqliteStore(SqlStore):
         return _translated(self.path, problem) if isinstance(problem, sqlite3.Error) else problem
 
     def _check_place(self) -> None:
-        """Check that the file was not removed or replaced, which would lose everything written."""
+        """Check that neither file was removed or replaced, which would lose everything written."""
         if _identity(self.path) != self._file:
             raise StoreUnavailable(errno.ENOENT, f"{self.path} was removed or replaced while it was in use")
+        if self._log is not None and _identity(_log_of(self.path)) != self._log:
+            raise StoreUnavailable(
+                errno.ENOENT, f"{_log_of(self.path)} was removed or replaced while it was in use"
+            )
+
+    # What is kept outside of the store
+
+    def _note_written(self, events: int, sync: bool) -> None:
+        self._total += events
+        if sync:
+            self._synced = self._total
+        if self._owner is not None and self._surprise is None:
+            self._owner.note(f"store {self._own_name} {self._synced} {self._total} {_boot()}")
+
+    def _compare_mark(self, mark: str) -> None:
+        """Compare what is there with what the previous owner has noted."""
+        self._own_name = self._meta("store") or ""
+        self._total = self._synced = sum(last + 1 for _, _, last in self._ends())
+        known = _marked(mark)
+        if known is not None:
+            name, stored = known
+            if name != self._own_name:
+                self._surprise = f"{self.path} is another store than the one that was in use here"
+            elif stored > self._total:
+                self._surprise = (
+                    f"{self.path} holds {self._total} events, and {stored} were stored here: its log "
+                    f"{_log_of(self.path).name} was removed, or an older copy was put in its place"
+                )
+        self._note_written(0, True)
+        place = self._meta("file")
+        if place is None:
+            self._transaction(self._set_place)
+        self._moved = place is not None and place != self._inode()
+
+    def _inode(self) -> str:
+        return str(self._file[1]) if self._file is not None else ""
+
+    def _set_place(self) -> None:
+        self._set_meta("file", self._inode())
+
+    def surprise(self) -> str | None:
+        """Return one line if less is there than was stored here, or another store; None if all is well."""
+        return self._surprise
+
+    def is_moved(self) -> bool:
+        """Whether this is a copy, told from the number of its file."""
+        return self._moved
+
+    def accept(self) -> None:
+        """Go on with what is there, whatever `surprise` and `is_moved` have said."""
+
+        def work() -> None:
+            self._transaction(self._set_place)
+            self._surprise, self._moved = None, False
+            self._note_written(0, True)
+
+        self._run(work)
 
     def _prepare(self, read_only: bool, create: bool) -> None:
         database = self._database
@@ -222,6 +289,13 @@ class SqliteStore(SqlStore):
         empty = not _check_schema(self.path, database)
         if empty and (read_only or not create):
             raise JournalError(f"{self.path} is empty: it holds no store")
+        mark, known = ("", "") if self._owner is None else (self._owner.mark, self._owner.previous)
+        if empty and mark != CREATING and (mark or (known and self.path.stat().st_size > 0)):
+            name = self.path.name
+            raise JournalError(
+                f"{self.path} holds no tables: its log {name}-wal is missing, or it was put there. It is not a new "
+                f"store: for one, remove {name} and {name}.lock"
+            )
         if not read_only:
             mode = self._one("PRAGMA journal_mode=WAL")[0]
             if mode != "wal":
@@ -235,6 +309,30 @@ class SqliteStore(SqlStore):
                 if not self._all("SELECT 1 FROM sqlite_master WHERE name = 'event_open'"):  # an old store
                     self._transaction(lambda: self._all(_TABLES["event_open"]))
         self._check_ends()
+        if not read_only:
+            self._log = _identity(_log_of(self.path))
+            self._compare_mark(mark)
+
+
+def _log_of(file: Path) -> Path:
+    return file.with_name(file.name + "-wal")
+
+
+@functools.cache
+def _boot() -> str:
+    """Return what identifies the run of the kernel: what was not synced may be gone after the next one began."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    return "-"
+
+
+def _marked(mark: str) -> tuple[str, int] | None:
+    """Return the store of a mark, and how many events it must hold; None if that is not known."""
+    parts = mark.split()
+    if len(parts) != 5 or parts[0] != "store" or not (parts[2] + parts[3]).isdecimal():
+        return None
+    same = parts[4] == _boot() != "-"
+    return parts[1], int(parts[3] if same else parts[2])
 
 
 @functools.cache

@@ -282,6 +282,9 @@ class Live:
     def _every(self) -> int:
         return self._core.every
 
+    def _skip_ids(self, count: int, every: int) -> None:
+        self._core.skip(self._core.ledger.next + count, every)
+
     def _close(self, ids: list[int], cost: float, kind: str = "cancel", reason: str = "") -> list[int]:
         return self._core.close(ids, cost, kind, reason)
 

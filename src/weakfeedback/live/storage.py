@@ -210,7 +210,7 @@ def encode_fields(policy: Any) -> dict[str, Any]:
                     f"the fields {other} and {name} of {type(policy).__name__} share memory, which no file can tell: "
                     "copy one of them"
                 )
-    added: dict[str, Any] = getattr(policy, "before", {})
+    added: dict[str, Any] = getattr(type(policy), "before", {})
     encoded = {}
     for name, value in vars(policy).items():
         if name in added and added[name] == value:
@@ -237,7 +237,7 @@ def restore_fields(fresh: Any, fields: Any) -> Any:
         )
     policy = copy.copy(fresh)
     grows = bool(getattr(fresh, "keeps_history", False))
-    vars(policy).update(getattr(fresh, "before", {}))
+    vars(policy).update(getattr(type(fresh), "before", {}))  # of the class: policies have fields of this name
     for name, value in fields.items():
         vars(policy)[name] = restored(name, born[name], value, grows)
     arrays = [(vars(policy)[name], first) for name, first in born.items() if isinstance(first, np.ndarray)]

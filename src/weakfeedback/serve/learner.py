@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, cast
@@ -17,7 +18,7 @@ from weakfeedback._version import __version__
 from weakfeedback.journal import Event
 from weakfeedback.journal.events import ENDS, OPENS, Row, make_row
 from weakfeedback.live.base import Live
-from weakfeedback.live.ledger import PendingDecision
+from weakfeedback.live.ledger import GAP, PendingDecision
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.kinds import Kind, kind_of
@@ -41,7 +42,14 @@ ITEM = "\x1f"  # separates an idempotency key from the number of the decision wi
 OWN = ("archive", "audit", "serve", "terms", "bill")  # kinds of events that only the service writes
 KEYED = ("decide", "warm", "begin", "calibrate")  # kinds of events of a live object that can have a key
 # parts of the bodies of events that only the service reads
-EXTRA = {"feedback": ("outputs", "spent", "tokens"), "warm": ("digest",), "calibrate": ("digest",)}
+EXTRA = {
+    "decide": ("clock",),
+    "begin": ("clock",),
+    "feedback": ("outputs", "spent", "tokens"),
+    "warm": ("digest",),
+    "calibrate": ("digest",),
+}
+SLACK = 1_000_000  # microseconds that a clock may be behind the last event without being called wrong
 Clock = Callable[[], int]
 
 
@@ -96,7 +104,12 @@ class Outbox:
             key = self.key
         if self.extra and kind in EXTRA:
             body = {**body, **self.extra}
-        self._at = max(self._clock(), self._at)
+        now = self._clock()
+        if (
+            now < self._at - SLACK and kind in OPENS
+        ):  # times in the log never decrease: keep that of the clock, too
+            body = {**body, "clock": now}
+        self._at = max(now, self._at)
         seq = self.last_seq + 1 + ahead
         row = make_row(self.learner, seq, self._at, kind, decision, key, body)
         self._bodies[seq] = body
@@ -108,6 +121,11 @@ class Outbox:
         if seq > self.last_seq:
             self._noted.append((row, Event(seq, at, kind, decision, key, self._bodies.pop(seq))))
             self.last_seq = seq
+
+    @property
+    def ahead(self) -> int:
+        """How far the last event lies ahead of the clock, in microseconds."""
+        return self._at - self._clock()
 
     def append(self, kind: str, body: dict[str, Any], key: str | None = None) -> None:
         """Queue an event of the service itself."""
@@ -169,7 +187,9 @@ class Learner:
         self.counts = dict.fromkeys(("decided", "feedback", "cancelled", "expired"), 0)
         self.refused = dict.fromkeys(RESULTS, 0)  # or repeated, since the start: these are not events
         self.stops: dict[str, int] = {}  # decisions by the stage that answers
-        self.opened: dict[int, int] = {}  # when each pending decision was made, oldest first
+        self.opened: dict[int, int] = {}  # when each pending decision was made, by the log, oldest first
+        self.clocks: dict[int, int] = {}  # and by the clock, where it was behind the log
+        self._noticed: dict[int, int] = {}  # when decisions were noticed that were made ahead of the clock
         self.audits: dict[int, dict[str, Any]] = {}
         self.weights: dict[str, Weight] = {}  # of its steps, by kind
         self.torn = False  # a step failed halfway: it is being read again
@@ -230,6 +250,7 @@ class Learner:
             "counts": dict(self.counts),
             "stops": dict(self.stops),
             "opened": [[id, at] for id, at in self.opened.items()],
+            **({"clocks": [[id, at] for id, at in self.clocks.items()]} if self.clocks else {}),
             "audits": [[id, dict(audit)] for id, audit in self.audits.items()],
             "observers": {name: observer.state() for name, observer in self.observers.items()},
         }
@@ -255,6 +276,7 @@ class Learner:
         learner.counts |= own["counts"]
         learner.stops = own["stops"]
         learner.opened = dict(own["opened"])
+        learner.clocks = dict(own.get("clocks", ()))
         learner.audits = dict(own["audits"])
         for key, observer in learner.observers.items():
             if key in own["observers"]:
@@ -285,11 +307,16 @@ class Learner:
                 self._stop(self.kind.stage(event.body))
             if self.kind.waits(event.body):
                 self.opened[id] = event.at
+                if "clock" in event.body:
+                    self.clocks[id] = event.body["clock"]
         elif kind == "tell":
             if event.body["next"] is None:
                 self._stop(self.kind.names[event.body["stage"]])
         elif kind in ENDS and id is not None:
             self.opened.pop(id, None)
+            if self.clocks or self._noticed:
+                self.clocks.pop(id, None)
+                self._noticed.pop(id, None)
             self.counts[_COUNTED[kind]] += 1
         elif kind == "recost":
             self.revision += 1
@@ -401,22 +428,48 @@ class Learner:
         self.live._close([id], cost, "cancel", reason)
         return self._settle()
 
-    def expire(self, before: int, most: int) -> list[Event]:
-        """Expire pending decisions that were made at ``before`` or earlier, the oldest first, at most so many."""
-        self.live._close(self._old(before, most), 0.0, "expire")
+    def expire(self, most: int) -> list[Event]:
+        """Expire pending decisions that have waited too long, the oldest first, at most so many."""
+        self.live._close(self._old(most), 0.0, "expire")
         return self._settle()
 
-    def older(self, before: int, most: int) -> int:
+    def older(self, most: int) -> int:
         """Return how many decisions `expire` would end."""
-        return len(self._old(before, most))
+        return len(self._old(most))
 
-    def _old(self, before: int, most: int) -> list[int]:
+    def _old(self, most: int) -> list[int]:
+        now, ttl = self.clock(), int(self.config.pending_ttl * 1e6)
+        ahead = self.outbox.ahead > 0
         old: list[int] = []
         for id, at in self.opened.items():
-            if at > before or len(old) == most:
+            if len(old) == most:
                 break
-            old.append(id)
+            if self._since(id, at, now) <= now - ttl:
+                old.append(id)
+            elif not ahead:
+                break  # the later ones are younger
         return old
+
+    def _since(self, id: int, at: int, now: int) -> int:
+        """Return when a decision was made, by the clock.
+
+        If the clock was ahead at an event, all later times in the log are, too. Then the clock's own time of a decision
+        counts; and for one that was made while it was ahead, the time at which this was noticed.
+        """
+        if at <= now:
+            return at
+        made = self.clocks.get(id, at)
+        return made if made <= now else self._noticed.setdefault(id, now)
+
+    def expires(self, event: Event) -> int:
+        """Return when the decision of an event expires."""
+        made: int = event.body.get("clock", event.at)
+        return made + int(self.config.pending_ttl * 1e6)
+
+    def skip_ids(self) -> list[Event]:
+        """Leave a random gap: the store is a copy, and does not know which ids were given out since."""
+        self.live._skip_ids(1 + secrets.randbelow(GAP), 1)
+        return self._settle()
 
     def recost(self, given: dict[str, Any]) -> list[Event]:
         """Continue with new prices."""

@@ -9,6 +9,7 @@ from typing import Any
 from weakfeedback._version import __version__
 from weakfeedback.journal import JournalError
 from weakfeedback.journal import Learner as Stored
+from weakfeedback.journal.recover import differences
 from weakfeedback.journal.store import Store
 from weakfeedback.serve.learner import Clock, Learner, now
 
@@ -72,6 +73,37 @@ def recover(
             found.events += 1
     learner.attach()
     return learner
+
+
+def read_again(store: Store, learner: Learner, *, trust: bool, clock: Clock) -> tuple[Learner, list[str]]:
+    """Return a learner as its events make it, in place of an object that a failed step has left; and warnings."""
+    (stored,) = [one for one in store.learners() if one.id == learner.id]
+    found = Recovered()
+    again = recover(store, stored, found, trust=trust, clock=clock)
+    again.continue_counting(learner)
+    try:
+        other = differences(learner.live.state(), again.live.state())
+    except Exception as error:  # its state is what is wrong
+        other = [str(error)]
+    told = [f"learner {learner.name}: its memory was wrong: {words}" for words in other[:1]]
+    return again, found.warnings + told
+
+
+def missing_in(store: Store, identity: str, acknowledged: dict[int, tuple[str, int]]) -> str | None:
+    """Return a line if a store that was opened again is another one, or lacks events that were acknowledged.
+
+    ``acknowledged`` has the name and the last event of every learner.
+    """
+    if store.identity != identity:
+        return f"{store.place}: another store was put in its place while it was in use"
+    for id, (name, seq) in acknowledged.items():
+        last = store.last(id)[0]
+        if last < seq:
+            return (
+                f"{store.place}: learner {name} had {seq + 1} events, and has {last + 1}: an older copy was put in its "
+                "place while it was in use"
+            )
+    return store.surprise()
 
 
 class _counted:

@@ -24,7 +24,6 @@ from pydantic import BaseModel
 
 from weakfeedback.cascade.certificate import certificate_level
 from weakfeedback.journal import Event, JournalError, OwnedElsewhere, SqliteStore, Store, StoreUnavailable
-from weakfeedback.journal.recover import differences
 from weakfeedback.live.ledger import UnknownDecision
 from weakfeedback.live.report import plain
 from weakfeedback.plaintext import counted
@@ -48,12 +47,14 @@ from weakfeedback.serve.models import (
     WarmStartRequest,
 )
 from weakfeedback.serve.outputs import check_labels, digest_of
-from weakfeedback.serve.recover import Recovered, recover, recover_all
+from weakfeedback.serve.recover import Recovered, missing_in, read_again, recover_all
 from weakfeedback.serve.wording import unlike
 
 THREADS = 2  # for heavy steps
 YIELD = 16  # feedbacks of a batch between which other requests are served
 BACK_OFF = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)  # seconds between attempts to open the store again
+LAST = 253_402_300_799  # the last second that can be written, in the year 9999
+JUMP = 60.0  # seconds by which a clock has changed if it was not time that passed
 TICK = 1.0  # seconds between checks for expired decisions
 DURABILITY = {"full": True, "process": False}
 
@@ -70,8 +71,10 @@ class Options:
     compiled: bool = True
     trust_log: bool = False
     clock: Clock = now
+    steady: Callable[[], float] = time.monotonic  # seconds, of a clock that never jumps
     tick: float = TICK
     standby: bool = False  # wait for a store that another process owns
+    restored: bool = False  # at the start, accept a store that has lost events, and skip ids
 
 
 class Service:
@@ -111,6 +114,10 @@ class Service:
         self._steps: set[asyncio.Task[Any]] = set()  # those in a thread, which cannot be cancelled
         self._unexpired: set[str] = set()  # learners whose decisions could not expire
         self._was_owner = False
+        self._identity = ""
+        self._acknowledged: dict[
+            int, tuple[str, int]
+        ] = {}  # the last event of each learner when the store was lost
         self._returning: asyncio.Task[Any] | None = None  # opens the store again
         self._leaving = threading.Event()  # stops the thread of a waiting standby
         self._then: list[Callable[[], Awaitable[Any]]] = []  # when the store is owned for the first time
@@ -171,6 +178,7 @@ class Service:
             try:
                 if self._leaving.is_set():
                     raise StoreUnavailable(0, "the service is stopping")
+                self._check_store(store)
                 found = recover_all(store, trust=trust, clock=clock)
                 return store, self._open(read_only=True), found
             except BaseException:
@@ -178,15 +186,25 @@ class Service:
                 raise
 
         store, self.reader, found = await asyncio.to_thread(opened)
-        again = self._again if self._was_owner else []
-        self.store, self._was_owner = store, True
+        again, restored = (self._again, False) if self._was_owner else ([], self.options.restored)
+        self.store, self._was_owner, self._identity = store, True, store.identity
         for words in found.warnings:
             log.warning(words)
         self.recovered, self._empty = found, found.empty
         self.metrics.replayed(found.events, time.perf_counter() - began, found.differences)
         self.learners = {learner.name: learner for learner in found.learners}
+        for learner in found.learners:
+            if learner.outbox.ahead > JUMP * 1e6:
+                log.warning(
+                    "the last event of learner %s lies %.0f seconds ahead of the clock: new events get its time until "
+                    "then, and decisions expire by the clock",
+                    learner.name,
+                    learner.outbox.ahead / 1e6,
+                )
         sync = DURABILITY[self.options.durability]
         self.committer = Committer(store, loop, sync=sync, failed=self._lost, watch=self._committed)
+        if restored or store.is_moved():
+            self._skip_ids(store, self.committer)
         before, self.state = self.state, "ready"
         then, self._then = self._then, []
         try:
@@ -197,6 +215,21 @@ class Service:
             if self.state == "ready":
                 self.state = before
             raise
+
+    def _check_store(self, store: Store) -> None:
+        """Refuse a store that is not the one that was owned, or holds less than was acknowledged."""
+        words = missing_in(store, self._identity, self._acknowledged) if self._was_owner else store.surprise()
+        if words is not None and (self._was_owner or not self.options.restored):
+            hint = "with serve --restored the service goes on with what is there, and skips ids"
+            raise JournalError(f"{words}; {hint}")
+
+    def _skip_ids(self, store: Store, committer: Committer) -> None:
+        """Go on with a copy: ids that were given out since it was made must not be given out again."""
+        log.warning("%s was moved or restored: the ids of its learners go on after a gap", store.place)
+        for learner in self.learners.values():
+            learner.skip_ids()
+            learner.submit(committer)
+        committer.run(store.accept)
 
     def _held(self) -> tuple[Store, Committer]:
         """Return the store and its committer, while this process owns the store."""
@@ -213,6 +246,7 @@ class Service:
         if self.state != "ready":
             return
         log.error("a commit failed, and the store is read again: %s", error)
+        self._acknowledged = {one.id: (one.name, one.committed) for one in self.learners.values()}
         self.state = "replaying"
         self.learners = {}
         if self._returning is None or self._returning.done():
@@ -281,15 +315,24 @@ class Service:
 
     async def _tick(self) -> None:
         """Expire decisions; check whether the store was lost while nothing was written."""
+        before = self._watch_clock()
         while True:
             await asyncio.sleep(self.options.tick)
             try:
+                before = self._watch_clock(before)
                 if self.state == "ready":
                     if self.store is not None and self.committer is not None:
                         self.committer.run(self.store.check_owner)
                     await self.expire()
             except Exception:  # whatever it was, the next time may be better
                 log.exception("decisions could not expire")
+
+    def _watch_clock(self, before: float | None = None) -> float:
+        """Return the difference of the clock to a steady one; warn if it has changed."""
+        ahead = self.options.clock() / 1e6 - self.options.steady()
+        if before is not None and abs(ahead - before) > JUMP:
+            log.warning("the clock has jumped by %+.0f seconds", ahead - before)
+        return ahead
 
     async def expire(self) -> int:
         """Expire decisions that have waited too long; return their number. A learner that fails stops no other."""
@@ -307,9 +350,9 @@ class Service:
         return count
 
     async def _expire(self, learner: Learner) -> int:
-        before, count = self.options.clock() - int(learner.config.pending_ttl * 1e6), 0
-        while (old := learner.older(before, BATCH_LIMIT)) > 0:
-            events = await self._step(learner, learner.expire, before, BATCH_LIMIT, units=old)
+        count = 0
+        while (old := learner.older(BATCH_LIMIT)) > 0:
+            events = await self._step(learner, learner.expire, BATCH_LIMIT, units=old)
             count += len(events)
             if not events:
                 break
@@ -491,18 +534,9 @@ class Service:
         reader = self.reader
         if reader is None:
             raise StoreUnavailable(0, "the store is closed")
-        (stored,) = [one for one in reader.learners() if one.id == learner.id]
-        found = Recovered()
-        again = recover(reader, stored, found, trust=self.options.trust_log, clock=self.options.clock)
-        for words in found.warnings:
+        again, told = read_again(reader, learner, trust=self.options.trust_log, clock=self.options.clock)
+        for words in told:
             log.warning(words)
-        again.continue_counting(learner)
-        try:
-            other = differences(learner.live.state(), again.live.state())
-        except Exception as error:  # its state is what is wrong
-            other = [str(error)]
-        for words in other[:1]:
-            log.error("learner %s: its memory was wrong: %s", learner.name, words)
         return again
 
     def _submit(self, learner: Learner) -> asyncio.Future[Any] | None:
@@ -555,9 +589,15 @@ class Service:
             ) from None
 
     async def _shown(self, learner: Learner, told: Told) -> Told:
-        """Return what was read from memory once all of it is stored."""
+        """Return what was read from memory once all of it is stored, and if the store is still owned.
+
+        A process that slept may have lost its store to a standby meanwhile, which knows more.
+        """
         await self._step_ended(learner)
         future = self._commit(learner)
+        if future is None and self.options.standby:
+            store, committer = self._held()
+            future = committer.run(store.check_owner)
         if future is not None:
             await self._wait(future)
         return told
@@ -763,7 +803,7 @@ class Service:
 
     def _decision(self, learner: Learner, event: Event) -> dict[str, Any]:
         waits = learner.kind.waits(event.body)
-        expires = moment(event.at + int(learner.config.pending_ttl * 1e6)) if waits else None
+        expires = moment(learner.expires(event)) if waits else None
         return {
             "id": event.decision,
             **learner.kind.answer(event.body),
@@ -1036,7 +1076,7 @@ class Service:
             "status": "pending" if waits else "alone",
             "decided": moment(made.at),
             "ended": None,
-            "expires": moment(made.at + int(learner.config.pending_ttl * 1e6)) if waits else None,
+            "expires": moment(learner.expires(made)) if waits else None,
             **learner.kind.answer(made.body),
         }
         told.pop("name", None)
@@ -1269,7 +1309,7 @@ class Service:
 
 def moment(at: int) -> str:
     """Return a time, microseconds since 1970, in the format of RFC 3339."""
-    return _second(at // 1_000_000)
+    return _second(min(at // 1_000_000, LAST))
 
 
 @functools.lru_cache(1024)

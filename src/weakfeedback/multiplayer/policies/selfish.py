@@ -28,7 +28,7 @@ class Selfish:
     ----------
     arms : integer >= 2
     index : "thompson" or "kl-ucb"
-        Thompson has less regret on average; KL-UCB with noise has no bad runs.
+        Thompson is much faster; KL-UCB with noise has fewer bad runs.
 
     Attributes
     ----------

@@ -34,6 +34,7 @@ SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 1
 WRONG = ("key_reused", "wrong_key", "key_too_long", "wrong_context")  # faults of a request, not the service
 UNABLE = (
     "store_unavailable",
+    "learner_replaying",
     "starting",
     "standby",
     "stopping",
