@@ -573,8 +573,8 @@ def replay_log(
 
     Examples:
 
-    weakfeedback replay log.csv --models small,large --prices 1,20
-    weakfeedback replay log.jsonl --models small,medium,large --prices 1,5,20 --agree .98 --out page
+    weakfeedback replay log.csv --models small,large --prices 1,20 --out page
+    weakfeedback replay log.jsonl --models a,b,c --prices 1,5,20 --agree .98
     """
     import json
 

@@ -25,7 +25,7 @@ main,footer{max-width:76rem;margin:0 auto;padding:1rem}h1{font-size:1.5rem;margi
 .big{font-size:1.7rem;font-weight:700;margin:.2rem 0}.gain{color:var(--gain)}.scroll{overflow-x:auto}
 table{border-collapse:collapse;width:100%}th,td{padding:.4rem .6rem;border-bottom:1px solid var(--line);text-align:right;
 white-space:nowrap}th:first-child,td:first-child{text-align:left}tr.ours{background:var(--mark);font-weight:600}
-svg{width:100%;height:auto;display:block}svg text{fill:var(--quiet);font-size:12px}pre{overflow-x:auto;background:var(--bg);
+svg{width:100%;height:auto;display:block}svg text{fill:var(--quiet);font-size:13px}.big small{font-size:1rem;font-weight:500}pre{overflow-x:auto;background:var(--bg);
 border:1px solid var(--line);border-radius:.4rem;padding:.7rem}
 """
 WIDE, HIGH, LEFT, BELOW = 560, 300, 46, 34
@@ -130,11 +130,11 @@ def _frontier(found: Replay) -> str:
         return LEFT + (1.0 - way.differ - least) / (1.0 - least) * (WIDE - LEFT - 70)
 
     def y(way: Way) -> float:
-        return 12 + (1.0 - way.spent / found.reference_alone / most) * (HIGH - BELOW - 12)
+        return 24 + (1.0 - way.spent / found.reference_alone / most) * (HIGH - BELOW - 24)
 
     parts = []
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        level = 12 + (1.0 - share / most) * (HIGH - BELOW - 12)
+        level = 24 + (1.0 - share / most) * (HIGH - BELOW - 24)
         parts.append(
             f'<line x1="{LEFT}" x2="{WIDE}" y1="{level:.1f}" y2="{level:.1f}" stroke="var(--line)"/>'
         )
@@ -150,7 +150,9 @@ def _frontier(found: Replay) -> str:
         parts.append(f'<circle cx="{x(way):.1f}" cy="{y(way):.1f}" r="5" fill="{kind}"/>')
         end = ' text-anchor="end"' if k >= len(found.frontier) and x(way) > WIDE / 2 else ""
         shift = -9 if end else 9
-        parts.append(f'<text x="{x(way) + shift:.1f}" y="{y(way) - 6:.1f}"{end}>{escape(name)}</text>')
+        parts.append(
+            f'<text x="{x(way) + shift:.1f}" y="{y(way) + (14 if end else -6):.1f}"{end}>{escape(name)}</text>'
+        )
     rows = "".join(
         f"<tr><td>{100 * level:g}&nbsp;%</td><td>{_share(1 - way.differ)}</td><td>{_share(way.spent / found.reference_alone)}</td></tr>"
         for level, way in found.frontier
