@@ -13,11 +13,10 @@ from weakfeedback.cli.app import app
 from weakfeedback.cli.warm_up import jobs, live_object
 from weakfeedback.engine.compiler import cache
 from weakfeedback.live import Allocator, Cascade, ContextualCascade, Player, Router
-from weakfeedback.live.adaptive import AdaptiveCascade
 from weakfeedback.settings.catalog import POLICIES
 
 WARM_UP = [sys.executable, "-W", "error", "-m", "weakfeedback", "warm-up", "random", "--setting", "cascade"]
-LIVE = {kind.setting for kind in (AdaptiveCascade, Allocator, Cascade, ContextualCascade, Player, Router)}
+LIVE = {kind.setting for kind in (Allocator, Cascade, ContextualCascade, Player, Router)} | {"adaptive"}
 PLAY = textwrap.dedent(
     """
     import sys

@@ -43,7 +43,7 @@ PACKAGES = ("live", *SETTINGS, "datasets", "apps.radio")
 ALGORITHMS = sorted(set((DOCS / "algorithms").glob("*.md")) - {
     *(DOCS / "algorithms" / name for name in ("index.md", "deviations-allocation.md")),
 })  # fmt: skip
-MEASURES = ("regret", "total_cost", "collisions", "optimal", "really_equivalent", "labels")
+MEASURES = ("regret", "total_cost", "collisions", "optimal", "really_equivalent", "labels", "share")
 
 
 def headings(page):
@@ -84,7 +84,7 @@ def test_every_policy_of_the_catalogue_has_a_page(tmp_path, monkeypatch):
 
 BEYOND = (
     *("uss-wd", "uss-ts-drift", "q-uss", "uss-pd-ts", "uss-a", "uss-next"),
-    *("csb-ts", "csb-ts-same", "dlc-lix-early", "claims", "match", "selfish"),
+    *("csb-ts", "csb-ts-same", "csb-iso", "dlc-lix-early", "claims", "match", "selfish"),
 )
 
 

@@ -19,7 +19,7 @@ TOLD = st.one_of(
     st.builds(Scored, SCALARS, st.floats(-9.0, 9.0), st.none() | st.dictionaries(st.integers(0, 2), SCALARS)),
     st.builds(Costed, st.integers(0, 2), st.floats(0.0, 9.0)),
 )
-ARMS = KINDS["Allocator"].make()._arms
+ARMS = KINDS["Allocator"].make().core.game.arms
 CONTENT = {
     "Cascade": st.one_of(LABELS, COSTED, ODD),
     "ContextualCascade": st.one_of(LABELS, COSTED, ODD),

@@ -4,52 +4,48 @@ import contextlib
 
 
 def core(thing):
-    return thing._core if hasattr(thing, "_game") else None
-
-
-def ledger(thing):
-    """Its ids, open decisions and answers."""
-    return thing._ledger
+    """What decides and learns."""
+    return thing._core
 
 
 def waiting(thing):
     """Its open decisions: id -> what was decided."""
-    return ledger(thing).waiting
+    return core(thing).ledger.waiting
 
 
 def decided(thing, id):
     """What was decided under an open id."""
-    return ledger(thing).decided(id)
+    return core(thing).ledger.decided(id)
 
 
 def answered(thing):
     """The answers that it remembers one by one: id -> content."""
-    return ledger(thing)._answered
+    return core(thing).ledger._answered
 
 
 def next_id(thing):
-    return ledger(thing).next
+    return core(thing).ledger.next
 
 
 def decide(thing, *context):
     """Decide without waiting for a journal: the id, and what was decided."""
-    return core(thing).decide(context) if core(thing) else thing._decide(*context)
+    return core(thing).decide(context)
 
 
 def counts(thing):
-    return thing._counts
+    return core(thing).counts
 
 
 def set_counts(thing, counts):
-    thing._counts = counts
+    core(thing).counts = counts
 
 
 def prices(thing):
-    return thing._prices
+    return core(thing).terms.prices
 
 
 def rng(thing):
-    return core(thing).rng if core(thing) else thing._rng
+    return core(thing).rng
 
 
 def set_rng(thing, rng):
@@ -57,7 +53,7 @@ def set_rng(thing, rng):
 
 
 def seed(thing):
-    return thing._seed
+    return core(thing).seed
 
 
 def stages(thing):
@@ -66,15 +62,15 @@ def stages(thing):
 
 def kept(thing):
     """What it keeps of its last decisions, to explain them."""
-    return dict(thing._records)
+    return dict(core(thing).kept)
 
 
 def lock(thing):
-    return thing._ledger.lock
+    return core(thing).lock
 
 
 def set_lock(thing, lock):
-    thing._ledger.lock = lock
+    core(thing).lock = lock
 
 
 def features(thing, context):
@@ -84,16 +80,12 @@ def features(thing, context):
 
 def fix(thing, context):
     """What the first context fixes."""
-    thing._fix(*context)
+    core(thing).resize(context)
 
 
 def tell(thing, id, output):
     """Tell the next output of an open round, and learn nothing yet: the round after it."""
-    return thing._shown(id, decided(thing, id), output)
-
-
-def is_stopped(progress):
-    return progress.stopped
+    return thing._advanced(id, decided(thing, id), output)
 
 
 def journal(thing):
@@ -111,7 +103,7 @@ def last_seq(thing):
 
 def snapshot(thing):
     """Take a snapshot now."""
-    thing._journal.snapshot(*(() if core(thing) else (thing,)))
+    thing._journal.snapshot()
 
 
 def kill(thing):
@@ -122,13 +114,13 @@ def kill(thing):
 def replace_snapshot(thing, replacement):
     """Let ``replacement(take)`` run whenever a snapshot is taken."""
     take = thing._journal.snapshot
-    thing._journal.snapshot = lambda *live: replacement(lambda: take(*live))
+    thing._journal.snapshot = lambda: replacement(take)
 
 
 def replace_wait(thing, replacement):
     """Let ``replacement(wait)`` run whenever a call waits for the disk."""
-    wait = thing._acknowledge
-    thing._acknowledge = lambda *call: replacement(lambda: wait(*call))
+    wait = thing._wait
+    thing._wait = lambda *call: replacement(lambda: wait(*call))
 
 
 def interrupt_commit(thing, call):
@@ -136,8 +128,6 @@ def interrupt_commit(thing, call):
 
     def interrupted(row):
         del thing._journal.put
-        if core(thing) is None:
-            thing._change.steps[-1] = (thing._journal.put, (row,))
         raise KeyboardInterrupt
 
     thing._journal.put = interrupted
@@ -147,11 +137,11 @@ def interrupt_commit(thing, call):
 
 
 def bind(thing):
-    """Let it take the methods of its policy again."""
-    thing._bind()
+    """Let the game take the methods of its policy again."""
+    core(thing).game.bind(core(thing).driver)
 
 
 def replace_method(thing, method, function):
     """Let a function take the place of a method of the policy of a router."""
-    names = {"select": "_select", "start": "_begin", "update_pairs": "_update", "cancel": "_free"}
-    setattr(thing, names[method], function)
+    names = {"select": "select", "start": "start", "update_pairs": "update", "cancel": "free"}
+    setattr(core(thing).game, names[method], function)

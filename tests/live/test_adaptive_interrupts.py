@@ -8,9 +8,9 @@ from tests.live import inside
 from tests.live.interrupts import Watch, attempt
 
 from weakfeedback import Cascade, Costed, Scored, UnknownDecision
+from weakfeedback.journal import recover
 from weakfeedback.journal.events import JournalError
-from weakfeedback.live import journalled
-from weakfeedback.live.adaptive import AdaptiveCascade
+from weakfeedback.live.games.adaptive import AdaptiveGame
 
 COSTS = {"stage_costs": [1.0, 4.0, 9.0], "error_cost": 60.0}
 STAGES = [
@@ -236,15 +236,15 @@ def test_a_tell_that_was_changed_in_the_journal_is_found(tmp_path, monkeypatch):
     id = cascade.begin().id
     step = cascade.tell(id, Scored("a", 0.5))
     inside.kill(cascade)
-    ask = AdaptiveCascade._ask
+    ask = AdaptiveGame._ask
     monkeypatch.setattr(
-        AdaptiveCascade, "_ask", lambda self, seen: ask(self, seen)._replace(more=step.stage is None)
+        AdaptiveGame, "_ask", lambda self, *seen: ask(self, *seen)._replace(more=step.stage is None)
     )
     with pytest.raises(
         JournalError, match=r"event 2: decision 1 was .*, and is now .*: the journal or the code"
     ):
         Cascade.open(path, 3, **COSTS, policy="USS-A")
-    monkeypatch.setattr(journalled, "__version__", "0.0.0")
+    monkeypatch.setattr(recover, "__version__", "0.0.0")
     with pytest.warns(UserWarning, match="the logged one stands"):
         other = Cascade.open(path, 3, **COSTS, policy="USS-A")
     assert other.tell(id, Scored("a", 0.5), stage=0).stage == step.stage

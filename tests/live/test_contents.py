@@ -13,9 +13,9 @@ from tests.live import inside
 from weakfeedback import Cascade
 from weakfeedback.cascade import UssTs
 from weakfeedback.live import FeedbackConflict
-from weakfeedback.live import ledger as ledgers
-from weakfeedback.live.counts import Counts, pairs_compared
-from weakfeedback.live.ledger import fingerprint, labelled_content, plain_content
+from weakfeedback.live import core as ledgers
+from weakfeedback.live.answers import fingerprint, labelled_content, plain_content, same_content
+from weakfeedback.live.games.cascade import Counts, pairs_compared
 
 # plain labels, short and long, and equal ones of other types
 PLAIN = [
@@ -130,8 +130,8 @@ def test_labels_are_not_in_the_file(tmp_path):
 )
 def test_contents_are_equal_when_digests_are(one, other):
     contents = plain_content(one), plain_content(other)
-    assert ledgers._same(*contents) == (fingerprint(one) == fingerprint(other))
-    assert ledgers._same(contents[0], fingerprint(other)) == (fingerprint(one) == fingerprint(other))
+    assert same_content(*contents) == (fingerprint(one) == fingerprint(other))
+    assert same_content(contents[0], fingerprint(other)) == (fingerprint(one) == fingerprint(other))
 
 
 @pytest.mark.parametrize(

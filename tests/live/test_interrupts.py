@@ -14,7 +14,7 @@ from tests.live import inside
 from tests.live.interrupts import Watch, attempt
 from tests.live.kinds import KINDS, play
 
-from weakfeedback import Allocator, Cascade, ContextualCascade, Player
+from weakfeedback import Allocator, Cascade, ContextualCascade, Player, Router
 from weakfeedback.live import Costed
 
 STAGES = [lambda x: x % 2, lambda x: x % 3, lambda x: x % 5]
@@ -74,6 +74,22 @@ def outputs_of(thing, id, stages=STAGES, x=7):
     return [stage(x) for stage in stages[: arm + 1]]
 
 
+FAILS = 13  # the sample on which the first model of a router fails
+
+
+def failing(x):
+    if x == FAILS:
+        raise OSError("no answer")
+    return x % 2
+
+
+MODELS = [failing, *STAGES[1:]]
+
+
+def model_outputs(thing, id, x):
+    return [STAGES[k](x) for k in inside.decided(thing, id)]
+
+
 def first(thing):
     return thing.pending[0]
 
@@ -125,6 +141,10 @@ GESTURES = {
     "decide for a context": lambda thing: thing.decide(CONTEXT),
     "warm_start with contexts": lambda thing: thing.warm_start([CONTEXT] * 2, [[0, 1, 0], [1, 1, 0]]),
     "feedback of losses": lambda thing: thing.feedback(first(thing), [0.0, 1.0, None, 0.5]),
+    "decide_many": lambda thing: thing.decide_many(3),
+    "call sparing a failure": lambda thing: thing(FAILS),
+    "batch sparing failures": lambda thing: thing.answers([7, FAILS, 9]),
+    "feedback of models": lambda thing: thing.feedback(first(thing), model_outputs(thing, first(thing), 8)),
     "choose": lambda thing: thing.choose(),
     "observe": lambda thing: thing.observe(1.0, False),
 }
@@ -203,6 +223,25 @@ def allocator_goes_on(thing):
         seen += [thing.feedback(id, [1.0, 0.0, 0.5, 0.0]) for id in thing.pending[:1]]
         decision = thing.decide()
         seen.append((decision.id, decision.allocation.tolist()))
+    return seen
+
+
+def router_begins(thing):
+    rng = random.Random(3)
+    for _ in range(8):
+        decision = thing.decide()
+        if len(decision.call) > 1:
+            thing.feedback(decision.id, model_outputs(thing, decision.id, rng.randrange(100)))
+    thing.cancel(thing.decide().id)
+    while len(thing.pending) < 2:
+        thing.decide()
+
+
+def router_goes_on(thing):
+    seen = []
+    for x in (3, 4, 5):
+        seen += [thing.feedback(id, model_outputs(thing, id, x)) for id in thing.pending[:1]]
+        seen.append(thing.decide())
     return seen
 
 
@@ -311,6 +350,15 @@ CASES |= {
         )
         for policy, options in (("CSB-SU", {}), ("CSB-TS", {}), ("CSB-DU", {"gamma": 0.05}))
     },
+    "Pay-to-compare": Case(
+        lambda: Router(MODELS, [1.0, 4.0, 9.0], error_cost=30.0, seed=1),
+        lambda state: Router.from_state(state, MODELS),
+        "call,decide,decide_many,feedback of models,cancel,batch,warm_start,recost,call sparing a failure,"
+        "batch sparing failures",
+        lambda thing: router_begins(thing),
+        lambda thing: router_goes_on(thing),
+        outputs=STAGES,
+    ),
     "DLC-LIX": Case(
         lambda: Player(4, "DLC-LIX", epsilon=0.3, seed=1),
         Player.from_state,
@@ -364,6 +412,63 @@ def cancelled(case, gesture, samples, contexts):
     return found
 
 
+def router_given_up(case, samples):
+    """The states of a call, or a batch, of a router: given up after so many calls, or with spared failures closed."""
+    found = []
+    for learned in (False, True):
+        probe = case.again(case.body)
+        decided = inside.core(probe).decide_many([()] * len(samples))
+        order = [
+            (k, row)
+            for k in (2, 1, 0)
+            for row, (_, call) in enumerate(decided)
+            if k in call and (len(samples) > 1 or k == call[-1])
+        ]
+        if len(samples) == 1:  # the answering model first
+            call = decided[0][1]
+            order = [(k, 0) for k in (call[-1], *call[:-1])]
+        fails = {
+            row
+            for row, x in enumerate(samples)
+            if x == FAILS and len(decided[row][1]) > 1 and 0 in decided[row][1]
+        }
+        for calls in range(len(order) + 1) if not learned else [len(order)]:
+            for closed in range(len(decided) + 1) if learned else [0]:
+                thing = case.again(case.body)
+                core = inside.core(thing)
+                core.decide_many([()] * len(samples))
+                if learned:
+                    compared = [
+                        core.game.record(id, call, [STAGES[k](samples[row]) for k in call], core.terms)
+                        for row, (id, call) in enumerate(decided)
+                        if len(call) > 1 and row not in fails
+                    ]
+                    if compared:
+                        core.learn(compared)
+                    closing = sorted(fails)[:closed]
+                else:
+                    closing = []
+                for row, (id, _) in enumerate(decided):
+                    paid = sum(
+                        inside.prices(thing)[k]
+                        for k, r in order[:calls]
+                        if r == row and not (k == 0 and samples[row] == FAILS)
+                    )
+                    if row in closing:
+                        core.close([id], paid, reason="a model failed")
+                if learned:
+                    found.append(thing.state())
+                for row, (id, _) in enumerate(decided):  # and then given up
+                    paid = sum(
+                        inside.prices(thing)[k]
+                        for k, r in order[:calls]
+                        if r == row and not (k == 0 and samples[row] == FAILS)
+                    )
+                    core.close([id], paid, reason="the round failed")
+                found.append(thing.state())
+    return found
+
+
 def allowed(case, gesture):
     """All states that may be found after an interruption: before, after, and given up."""
     thing = case.again(case.body)
@@ -377,6 +482,12 @@ def allowed(case, gesture):
             thing = case.again(case.body)
             inside.fix(thing, phi[0])
             found.append(thing.state())
+    if "Router" in str(type(thing)) and any(word in gesture for word in ("call", "batch", "decide_many")):
+        samples = {"call": [7], "batch": [7, 8, 9, 10], "decide_many": [7, 8, 9]}
+        found += router_given_up(case, samples.get(gesture, [FAILS]))
+        if gesture == "batch sparing failures":
+            found += router_given_up(case, [7, FAILS, 9])
+        return {dump(state) for state in found}
     if "call" in gesture:
         found += cancelled(case, gesture, [7], [phi[0] if "context" in gesture else ()])
     if gesture == "batch":

@@ -28,7 +28,7 @@ from weakfeedback import (
 from weakfeedback.cascade import UssTs
 from weakfeedback.journal import SqliteStore
 from weakfeedback.journal.events import StoreUnavailable
-from weakfeedback.live import Costed, journalled
+from weakfeedback.live import Costed, persistence
 
 
 @pytest.fixture(params=KINDS)
@@ -192,7 +192,7 @@ def test_asynchronous_calls_are_in_the_journal(path):
 
 
 def test_snapshots_are_taken_on_the_way_and_never_needed(path, monkeypatch):
-    monkeypatch.setattr(journalled, "SNAPSHOT", 10)
+    monkeypatch.setattr(persistence, "SNAPSHOT", 10)
     kind = KINDS["Cascade"]
     thing = kind.open(path)
     play(kind, thing, 30)

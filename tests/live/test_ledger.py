@@ -13,9 +13,39 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.threads import in_threads
 
-from weakfeedback.live import ledger as module
-from weakfeedback.live.ledger import FeedbackConflict, Ledger, PendingDecision, UnknownDecision, fingerprint
+from weakfeedback import Cascade
+from weakfeedback.live import core as module
+from weakfeedback.live.answers import fingerprint
+from weakfeedback.live.errors import FeedbackConflict, PendingDecision, UnknownDecision
 from weakfeedback.live.storage import StateError
+
+
+class Ledger(module.Ledger):
+    """With whole steps, as the core takes them."""
+
+    @property
+    def pending(self):
+        """The ids decided but not yet answered, in increasing order."""
+        return list(self.waiting)
+
+    def open(self, decided):
+        """Record a decision and return its id."""
+        id = self.reserved()
+        self.enter(id, decided)
+        return id
+
+    def settle(self, id, content):
+        """Record the answer to a decision; return "accepted" or "duplicate"."""
+        if self.check(id, content) == "duplicate":
+            return "duplicate"
+        self.close(int(id), content, self.rounds + 1)
+        return "accepted"
+
+    def cancel(self, id):
+        """Cancel a pending decision: nothing will be learned from it."""
+        self.decided(id)
+        self.drop(int(id))
+
 
 PENDING, REMEMBERED = 4, 2  # small limits, so that the machine meets them
 
@@ -269,20 +299,22 @@ def test_a_state_that_contradicts_itself_is_refused(change):
 
 
 def test_threads_lose_nothing():
-    ledger = Ledger()
+    core = Cascade(2, [1, 2], error_cost=10, seed=0).core  # whose lock guards its ledger
+    core.ledger = ledger = Ledger()
+    run = core.run
     outcomes = Counter()
     guard = threading.Lock()
 
     def work(thread):
         mine = Counter()
         for step in range(500):
-            id = ledger.open(thread)
+            id = run(ledger.open, thread)
             if step % 5 == 0:
-                ledger.cancel(id)
+                run(ledger.cancel, id)
                 mine["cancelled"] += 1
             elif step % 5 != 1:
-                mine[ledger.settle(id, "a")] += 1
-                mine[ledger.settle(id, "a")] += 1
+                mine[run(ledger.settle, id, "a")] += 1
+                mine[run(ledger.settle, id, "a")] += 1
             else:
                 mine["left"] += 1
         with guard:

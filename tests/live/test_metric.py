@@ -10,7 +10,7 @@ from tests.live import inside
 
 from weakfeedback import Cascade
 from weakfeedback.cascade import UssTs
-from weakfeedback.live.metrics import sample_disagreements
+from weakfeedback.live.answers import sample_disagreements
 
 RNG = np.random.default_rng(5)
 TABLE = np.clip(RNG.random((400, 1)) + RNG.normal(0.0, [0.3, 0.1, 0.05], size=(400, 3)), 0.0, 1.0)

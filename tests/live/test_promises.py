@@ -9,7 +9,7 @@ from tests.live.kinds import BY_ID, KINDS, play, state
 from tests.threads import in_threads
 
 from weakfeedback import FeedbackConflict, PendingDecision, Player, UnknownDecision, WrongSlot
-from weakfeedback.live import ledger
+from weakfeedback.live import core as ledger
 
 
 @pytest.fixture(params=KINDS)

@@ -579,7 +579,7 @@ def test_a_decision_that_another_version_would_not_make_stands_with_a_warning(tm
     monkeypatch.setattr(PayToCompare, "select", last_only)
     with pytest.raises(JournalError, match="the journal or the code was changed"):
         Router.open(copy, MODELS)
-    monkeypatch.setattr("weakfeedback.live.journalled.__version__", "another")
+    monkeypatch.setattr("weakfeedback.journal.recover.__version__", "another")
     with pytest.warns(UserWarning, match="the logged one stands"):
         found = Router.open(copy, MODELS)
     with found:

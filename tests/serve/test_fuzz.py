@@ -182,7 +182,8 @@ async def fuzz(path: Path, requests: int) -> dict[int, int]:
                 continue
             target, body, headers = request_of(operation, luck)
             before = {
-                name: (one.seq, one.live._rng.bit_generator.state) for name, one in service.learners.items()
+                name: (one.seq, one.live.core.rng.bit_generator.state)
+                for name, one in service.learners.items()
             }
             reply = await call.raw(operation.method, target, body, headers)
             statuses[reply.status] = statuses.get(reply.status, 0) + 1
@@ -193,7 +194,7 @@ async def fuzz(path: Path, requests: int) -> dict[int, int]:
                     assert set(reply.data) <= {"type", "title", "status", "detail", "code", "field"}
                     assert "\n" not in reply.data["detail"]
                 after = {
-                    name: (one.seq, one.live._rng.bit_generator.state)
+                    name: (one.seq, one.live.core.rng.bit_generator.state)
                     for name, one in service.learners.items()
                 }
                 assert after == before

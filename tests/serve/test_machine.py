@@ -139,10 +139,10 @@ class Machine(RuleBasedStateMachine):
             elif (sent.get("count", 1), sent.get("context")) != (body.get("count", 1), body.get("context")):
                 assert (status, told.get("code")) == (422, "key_reused")
             return
-        if not self.own._delay_safe and self.own.pending:
+        if self.own.core.ledger.one_at_a_time and self.own.pending:
             assert (status, told["code"]) == (409, "decision_open")
             return
-        if not self.own._delay_safe and (count or 1) > 1:
+        if self.own.core.ledger.one_at_a_time and (count or 1) > 1:
             assert (status, told["code"]) == (409, "not_offered")
             return
         assert status == 200, told
@@ -209,7 +209,7 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def feed_what_was_never_decided(self) -> None:
         sent = {"observed": {}} if isinstance(self.own, Allocator) else {"outputs": [0]}
-        status, told = self.call("POST", f"{PLACE}/decisions/{self.own._ledger.next}/feedback", sent)
+        status, told = self.call("POST", f"{PLACE}/decisions/{self.own.core.ledger.next}/feedback", sent)
         assert (status, told["code"]) == (404, "unknown_decision")
 
     @precondition(lambda self: self.open)
@@ -228,7 +228,7 @@ class Machine(RuleBasedStateMachine):
         self.now += seconds * 1_000_000
         self.loop.run_until_complete(self.service.expire())
         for id in [id for id, (at, _) in self.open.items() if at <= self.now - 100_000_000]:
-            self.own._close([id], 0.0, "expire")
+            self.own.core.close([id], 0.0, "expire")
             del self.open[id]
             self.ended[id] = "expire", None
 
@@ -240,7 +240,7 @@ class Machine(RuleBasedStateMachine):
         if isinstance(self.own, Allocator):
             assert (status, told["code"]) == (409, "not_offered")
             return
-        if list(self.own._prices) == costs:
+        if list(self.own.core.terms.prices) == costs:
             assert status == 200
             return
         try:
@@ -258,7 +258,7 @@ class Machine(RuleBasedStateMachine):
         if isinstance(self.own, ContextualCascade):
             body["contexts"] = contexts
         status, told = self.call("POST", PLACE + "/warm-start", body)
-        if not self.own._delay_safe and self.own.pending:
+        if self.own.core.ledger.one_at_a_time and self.own.pending:
             assert (status, told["code"]) == (409, "decision_open")
             return
         try:
@@ -282,7 +282,7 @@ class Machine(RuleBasedStateMachine):
     def equal(self) -> None:
         if getattr(self, "service", None) is None:
             return
-        assert self.live._rng.bit_generator.state == self.own._rng.bit_generator.state
+        assert self.live.core.rng.bit_generator.state == self.own.core.rng.bit_generator.state
         report = self.call("GET", PLACE + "/report")[1]
         assert report["details"] == self.own.report().to_dict()
         assert report["pending"] == len(self.open)

@@ -129,7 +129,7 @@ def test_a_repetition_waits_for_a_thread_that_learns_the_first(
             sent = {"outputs": [1] * (made["stage"] + 1)}
             path = "/v1/learners/t/decisions/1/feedback"
             first = asyncio.create_task(call("POST", path, sent))
-            while 1 in learner.live._ledger.waiting:
+            while 1 in learner.live.core.ledger.waiting:
                 await asyncio.sleep(0.001)
             second = asyncio.create_task(call("POST", path, sent))
             await asyncio.sleep(0.05)

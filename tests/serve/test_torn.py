@@ -11,10 +11,11 @@ import pytest
 from tests.serve.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, Caller, opener, quick, run, serving
 
 import weakfeedback
+from weakfeedback.journal.recover import Checked
 from weakfeedback.live import Costed
 from weakfeedback.serve import learner as learner_module
 from weakfeedback.serve import service as service_module
-from weakfeedback.serve.checking import Checked, check_store
+from weakfeedback.serve.checking import check_store
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.limits import AMOUNT_LIMIT, TTL_LIMIT
 from weakfeedback.serve.series import LARGEST, Series

@@ -45,7 +45,8 @@ def check(store: Address) -> None:
     weakfeedback serve check service.db
     weakfeedback serve check postgresql://me@db/weakfeedback
     """
-    from weakfeedback.serve.checking import Checked, check_store
+    from weakfeedback.journal.recover import Checked
+    from weakfeedback.serve.checking import check_store
 
     wrong = False
     with opened(store, read_only=True) as source:

@@ -91,7 +91,6 @@ def live_object(setting: str, policy: str, compiled: bool, seed: int = 0) -> Any
     import numpy as np
 
     from weakfeedback.live import Allocator, Cascade, ContextualCascade, Player, Router
-    from weakfeedback.live.adaptive import AdaptiveCascade
     from weakfeedback.settings.catalog import SETTINGS
 
     chosen = SETTINGS[setting].policy_class(policy)
@@ -103,7 +102,7 @@ def live_object(setting: str, policy: str, compiled: bool, seed: int = 0) -> Any
         kind: Any = Cascade if setting == "cascade" else ContextualCascade
         return kind(problem.arms, np.diff(problem.costs, prepend=0.0), policy=policy, **given)
     if setting == "adaptive":
-        return AdaptiveCascade(problem.arms, problem.costs, policy=policy, **given)
+        return Cascade(problem.arms, problem.costs, policy=policy, setting="adaptive", **given)
     if setting == "routing":
         return Router(problem.arms, problem.prices, policy=policy, **given)
     if setting == "allocation":

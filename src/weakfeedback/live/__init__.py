@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from weakfeedback.live.errors import PendingDecision as PendingDecision
     from weakfeedback.live.errors import Refused as Refused
     from weakfeedback.live.errors import UnknownDecision as UnknownDecision
+    from weakfeedback.live.games.adaptive import Step as Step
     from weakfeedback.live.player import Player as Player
     from weakfeedback.live.player import WrongSlot as WrongSlot
     from weakfeedback.live.player_report import PlayerReport as PlayerReport
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from weakfeedback.live.router import RouterAnswer as RouterAnswer
     from weakfeedback.live.router import RouterDecision as RouterDecision
     from weakfeedback.live.router_report import RouterReport as RouterReport
-    from weakfeedback.live.stopping import Step as Step
     from weakfeedback.live.storage import StateError as StateError
 
 # the names and where they are; for type checkers the same above
@@ -60,7 +60,7 @@ _HOMES = {
     "RouterReport": "weakfeedback.live.router_report",
     "Scored": "weakfeedback.live.cascade",
     "StateError": "weakfeedback.live.storage",
-    "Step": "weakfeedback.live.stopping",
+    "Step": "weakfeedback.live.games.adaptive",
     "UnknownDecision": "weakfeedback.live.errors",
     "WrongSlot": "weakfeedback.live.player",
     "majority": "weakfeedback.live.cascade",

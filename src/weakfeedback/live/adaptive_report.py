@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from weakfeedback.live.cascade_report import spent_lines
-from weakfeedback.live.counts import Counts
+from weakfeedback.live.games.adaptive import Ask
+from weakfeedback.live.games.cascade import Counts
 from weakfeedback.live.report import Report, counted, money, percent
-from weakfeedback.live.stopping import Told
 
 JUDGES = ("last", "score", "calibrated")
 LIMIT = (
@@ -30,15 +30,6 @@ NO_SCORES = (
     "Scored(label, score); with scores the cost fell to 0.91 of the best fixed stage, without to 1.04 (38 recorded "
     "cascades)."
 )
-
-
-class Ask(NamedTuple):
-    """The decision after one stage."""
-
-    told: Told
-    worth: float | None  # the sampled gain of going on, in money; None if the policy does not report it
-    prices: list[float]  # of all stages, at that time
-    more: bool
 
 
 @dataclass(frozen=True)

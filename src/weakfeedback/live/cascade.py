@@ -2,51 +2,82 @@
 
 from __future__ import annotations
 
-import inspect
+import copy
+import math
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.cascade.audit import Audit
+from weakfeedback.cascade.audit import Audit, checked_level
 from weakfeedback.cascade.certificate import Certificate, certify
-from weakfeedback.live import storage
-from weakfeedback.live.auditing import Audited
-from weakfeedback.live.base import EXPLAINED
-from weakfeedback.live.buying import NO_LABEL, Bought, LabelSource, label_price_of, labels_from_state
-from weakfeedback.live.cascade_report import CascadeReport, explanation, make_report
-from weakfeedback.live.driver import Examples
-from weakfeedback.live.errors import Refused
-from weakfeedback.live.labels import (
+from weakfeedback.live import persistence
+from weakfeedback.live.adaptive_report import AdaptiveReport, adaptive_explanation, make_adaptive_report
+from weakfeedback.live.answers import (
+    Comparer,
     Costed,
+    Metric,
     Scored,
     as_array,
-    freeze,
+    content_of,
+    costs_of,
+    fingerprint,
+    labelled_content,
     majority,
     output_list,
-    rights,
+    refuse_tolerance,
     short,
+    sorted_pairs,
 )
-from weakfeedback.live.ledger import Content
-from weakfeedback.live.metrics import Metric, far_matrix, refuse_tolerance
-from weakfeedback.live.rounds import Answer, Decision, RoundRecord
-from weakfeedback.live.staged import STATE as COMMON
-from weakfeedback.live.staged import Staged, arm_of, check_number, warn_of_prices
-from weakfeedback.live.stages import Rows
-from weakfeedback.live.stopping import Step
-from weakfeedback.settings.catalog import POLICIES, canonical_name, make_policy
+from weakfeedback.live.audits import (
+    all_rows,
+    audit_rule,
+    audit_stage,
+    rows_up_to,
+    run_stages,
+    teller,
+    told_truth,
+    with_scores,
+)
+from weakfeedback.live.cascade_report import CascadeReport, explanation, make_report
+from weakfeedback.live.core import PENDING_LIMIT
+from weakfeedback.live.errors import FeedbackConflict, Refused
+from weakfeedback.live.form import Form, from_state
+from weakfeedback.live.game import EXPLAINED, View
+from weakfeedback.live.games.adaptive import SETTING, AdaptiveGame, Ask, Lost, Progress, Step, alone, in_table
+from weakfeedback.live.games.cascade import (
+    Answer,
+    CascadeGame,
+    Counts,
+    Decision,
+    RoundRecord,
+    Terms,
+    prices_body,
+    terms_of,
+)
+from weakfeedback.live.games.comparing import check_functions, content_of_pairs, stop_by_means, warm_body
+from weakfeedback.live.label_source import NO_LABEL, Bought, LabelSource, label_price_of
+from weakfeedback.live.live import Live
+from weakfeedback.live.report import counted
+from weakfeedback.live.rounds import Rounds
+from weakfeedback.live.stages import Rows, make_stages
+from weakfeedback.live.warning import warn_caller
+from weakfeedback.settings.catalog import POLICIES, canonical_name, make_policy, option_names
 from weakfeedback.settings.setting import find_name
-from weakfeedback.validate import integer
+from weakfeedback.stats import add_up
+from weakfeedback.validate import integer, number
+
+if TYPE_CHECKING:
+    from weakfeedback.adaptive.audit import RuleAudit
 
 __all__ = ["EXPLAINED", "Answer", "Audit", "Cascade", "Costed", "Decision", "Scored", "majority"]
 
-STATE: dict[str, type | tuple[type, ...]] = {**COMMON, "metric": bool, "label": bool, "purse": dict}
-
-POLICY = 3  # its position among the arguments
+LEARNERS = ("USS-A", "USS-next")  # policies that decide after every answer, and depend on the prices
 
 
-class Cascade(Staged, Audited):
+class Cascade(Live, Rounds):
     """Stages of increasing cost whose answers are never checked; learns at which one to stop.
 
     A sample goes through the stages in order up to the one the policy chose, and the answer is that of the last
@@ -126,15 +157,10 @@ class Cascade(Staged, Audited):
     [0, 0, 1, 1, 0, 0, 0, 0, 0, 0]
     """
 
-    kind = "Cascade"
-    setting = "cascade"
-    form = STATE
-    code: ClassVar[tuple[str, ...]] = (*Staged.code, "metric", "label")
-
-    def __new__(cls, *arguments: Any, **named: Any) -> Cascade:
-        """Create a cascade that decides after every answer if the policy does."""
-        policy = named.get("policy", arguments[POLICY] if len(arguments) > POLICY else None)
-        return super().__new__(_adaptive() if cls is Cascade and decides_within(policy) else cls)
+    kind = CascadeGame.kind
+    setting = CascadeGame.setting
+    form = CascadeGame.form
+    _most = PENDING_LIMIT
 
     def __init__(
         self,
@@ -154,55 +180,76 @@ class Cascade(Staged, Audited):
         remember: int | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(stages, stage_costs, error_cost, combine, compare, timeout)
+        within = decides_within(policy, options)
+        if within:
+            refuse_for_steps(combine=combine, metric=metric, label=label, label_price=label_price)
+        limit = None if timeout is None else number("timeout", timeout, above=0.0)
+        self._stages = make_stages(stages, limit, scored=within)
+        K = len(self._stages)
+        terms = checked_terms(stage_costs, error_cost, K, combine, compare)
         refuse_tolerance(options, compare)
-        if policy is None:
-            policy = "USS-TS" if label is None and label_price is None else "Q-USS"
-        _check_name(policy)
-        self._label_source = None if label is None else LabelSource("label", label)
-        self._label_price = label_price_of(policy, label, label_price, self._error_cost, options)
-        costs = self._costs
-        make = lambda name, **o: make_policy("cascade", name, costs, **o)  # noqa: E731
-        self._start(policy, make, seed, options, compiled, remember)
-        self._binary = bool(getattr(self._driver.policy, "binary_outputs", False))
-        self._proven = compare is None  # whether ``compare`` is known not to be a tolerance
-        self._metric = metric
-        self._plain = compare is None and metric is None and not self._binary
-        self._unready = self._unready or self._label_price is not None
+        code = Comparer(compare, combine, metric)
+        game: Any
+        if within:
+            game = AdaptiveGame(K, code, limit)
+            costs = terms.stage_costs / terms.error_cost
+            if isinstance(policy, str):
+                options = self._options_for(canonical_name(SETTING, policy), options, stages)
+        else:
+            if policy is None:
+                policy = "USS-TS" if label is None and label_price is None else "Q-USS"
+            check_name(policy)
+            self._source = None if label is None else LabelSource("label", label)
+            price = label_price_of(policy, label, label_price, terms.error_cost, options)
+            game, costs = CascadeGame(K, code, limit, label is not None, price), terms.costs
+        make = lambda name, **o: make_policy(game.setting, name, costs, **o)  # noqa: E731
+        self._begin(game, policy, make, seed, options, compiled, remember, Counts.of(K), terms)
         if metric is not None:
-            self._check_metric(metric)
-        if self._policy_name not in (None, "Fixed", "Random"):  # one that learns where to stop
-            warn_of_prices(self._stage_costs, self._error_cost)
+            self._check_metric(metric, compare)
+        buys = not within and game.label_price is not None
+        self._unready = buys or (within and self._stages[0].elsewhere)
+        self._unready = self._unready or any(stage.asynchronous for stage in self._stages)
+        known = self._core.driver.origin.name
+        if (
+            known in LEARNERS if within else known not in (None, "Fixed", "Random")
+        ):  # one that learns where to stop
+            warn_of_prices(terms.stage_costs, terms.error_cost)
 
-    def _check_metric(self, metric: Any) -> None:
+    def _check_metric(self, metric: Any, compare: Any) -> None:
         if not callable(metric):
             raise ValueError(f"metric must be a callable or None, got {short(metric)}")
-        if self._compare is not None:
+        if compare is not None:
             raise ValueError("metric must not be given together with compare: one of them says what differs")
-        if self._binary or self._label_price is not None:
+        if self._game.binary or self._game.label_price is not None:
             raise ValueError(f"metric must not be given with {self._label}, which is for labels")
 
-    def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
-        examples, undrawn = super()._examples(policy)
-        if self._label_price is None:
-            return examples, undrawn
-        differ, right = freeze(np.zeros((1, 1), dtype=np.bool_)), freeze(np.zeros(1, dtype=np.bool_))
-        buying = {"wants_label_pairs": (0, differ), "learn_label_pairs": (0, differ, right)}
-        return {**examples, **buying}, (*undrawn, "learn_label_pairs")
+    def _options_for(self, name: str, options: dict[str, Any], stages: Any) -> dict[str, Any]:
+        """Return the options of a policy; the last stage gives the defaults of the judge and the number of labels."""
+        given = {key: value for key, value in options.items() if key != "judge" or value is not None}
+        if "judge" in option_names(SETTING, name):
+            last = self._stages[-1]
+            given.setdefault("judge", "score" if last.gives_chances else "last")
+            if last.gives_chances and given.get("labels") is None:
+                given["labels"] = max(2, len(stages[-1].classes_))
+        return given
 
-    def _bind(self) -> None:
-        super()._bind()
-        if self._label_price is not None:
-            self._wants_label = self._driver.method("wants_label_pairs")
-            self._learn_label = self._driver.method("learn_label_pairs")  # type: ignore[method-assign]
+    @classmethod
+    def _form(cls, body: Any) -> Form:
+        return AdaptiveGame.form if isinstance(body, dict) and "setting" in body else CascadeGame.form
+
+    @classmethod
+    def _setting(cls, body: Any) -> str:
+        return SETTING if "setting" in body else CascadeGame.setting
+
+    def __repr__(self) -> str:
+        return repr_of(self, self._noun)
 
     # -- one sample at a time
 
     async def acall(self, x: Any) -> Answer:
         """Answer for one sample, awaiting the stages; synchronous stages run in a thread."""
-        self._refuse_elsewhere()
-        self._refuse_unlabelled(awaits=True)
-        return await self._answer_async(x)
+        found: Answer = await self._play_async(x, ())
+        return found
 
     # -- many samples
 
@@ -218,8 +265,7 @@ class Cascade(Staged, Audited):
         is not ``delay_safe``) is the same as one call after the other. If anything fails, nothing is learned from
         the current batch and its decisions are cancelled; earlier batches stay learned.
         """
-        self._refuse_asynchronous()
-        self._refuse_unlabelled(awaits=False)
+        self._refuse_call(awaits=False)
         samples = Rows(X)
         return self._answers(samples, [()] * samples.size, batch_size)
 
@@ -227,19 +273,27 @@ class Cascade(Staged, Audited):
 
     def decide(self) -> Decision:
         """Decide for one sample; call the stages yourself and give their outputs to `feedback`."""
-        return self._give_decision()
+        self._offer("decide")
+        id, arm = self._core.decide()
+        if self._journal is not None:
+            self._give_out(id)
+        return Decision(id, arm)
 
     def wants_label(self, id: int, outputs: Sequence[Any]) -> bool:
         """Return whether the policy buys the label of a decision with these outputs; False if it buys no labels.
 
         Nothing is changed. Call this before `feedback`, buy the label, and pass outputs and label to `feedback`.
         """
+        core, game = self._core, self._game
+        if game.stepwise:
+            return False
         given = output_list("outputs", outputs)
-        with self._ledger.lock:
-            self._recover()
-            arm = arm_of(self._ledger.decided(id))
-        check_number(given, arm)
-        return self._wants(self._compared(int(id), arm, given, ()))
+        record = game.record(int(id), core.run(core.ledger.decided, id), given, core.terms, ())
+        return self._wants(record)
+
+    def _wants(self, record: RoundRecord) -> bool:
+        wants = self._game.wants
+        return wants is not None and bool(self._core.run(wants, record, self._core.rng))
 
     def feedback(self, id: int, outputs: Sequence[Any], label: Any = NO_LABEL) -> str:
         """Learn the outputs of stages 0, ..., arm of a decision. Feedback may come at any time and in any order.
@@ -251,27 +305,222 @@ class Cascade(Staged, Audited):
         Return "accepted", or "duplicate" if the same feedback was given before. `FeedbackConflict`, `UnknownDecision`
         and ValueError leave everything unchanged.
         """
-        return self._feedback(id, outputs, label)
+        self._offer("feedback")
+        given = output_list("outputs", outputs)
+        content = content_of(given)
+        if label is not NO_LABEL:
+            content = labelled_content(content, label)
+        core = self._core
+        arm = core.awaited(id, content)
+        settled = "duplicate"
+        if arm is not None:
+            record = self._game.record(int(id), arm, given, core.terms, content)
+            if label is not NO_LABEL:
+                self._add_label(record, label)
+            settled = core.settle(record)
+        if self._journal is not None:
+            self._wait()
+        return settled
+
+    def feedback_pairs(
+        self,
+        id: int,
+        differ: Sequence[tuple[int, int]],
+        *,
+        far: Sequence[float] | None = None,
+        costs: Sequence[float] | None = None,
+        label: Any = None,
+        digest: str | None = None,
+    ) -> str:
+        """Learn comparisons that were made elsewhere. Feedback may come at any time and in any order.
+
+        Parameters
+        ----------
+        id : integer
+            The id of the decision.
+        differ : pairs (i, j), i < j <= arm
+            The stages whose answers differed.
+        far : numbers from 0 to 1, optional
+            For a cascade with a ``metric``, instead of ``differ`` (which must then be empty): how far apart the pairs
+            (0, 1), (0, 2), ..., (1, 2), ... are. Disagreements are sampled as in `feedback`.
+        costs : numbers >= 0, one per stage called, optional
+            What the calls cost, if it differs from the stated costs.
+        label : bools, one per stage called, or `Costed` of them, optional
+            Which of the answers are right according to a bought label; for a policy that wanted it.
+        digest : string, optional
+            Distinguishes a repeated answer from a conflict; made from the comparisons if left out.
+
+        Draws, counts and result are the same as for `feedback` with such outputs. Return "accepted" or "duplicate", or
+        raise as `feedback` does.
+        """
+        self._offer("feedback_pairs")
+        core = self._core
+        differ = sorted_pairs(differ)
+        content = content_of_pairs(digest, differ, far, costs, label)
+        arm = core.awaited(id, content)
+        settled = "duplicate"
+        if arm is not None:
+            record = self._game.record_of_pairs(int(id), arm, core.terms, content, differ, far, costs)
+            if label is not None:
+                self._add_label(record, Bought.of(label, arm))
+            settled = core.settle(record)
+        self._wait()
+        return settled
+
+    def _add_label(self, record: RoundRecord, label: Any) -> None:
+        """Add a label to a record, if the policy wants it."""
+        if self._game.wants is None:
+            words = f"label goes with a policy that buys labels, such as Q-USS, not with {self._label}"
+            raise Refused(words, "wrong_label")
+        if not self._wants(record):
+            words = f"label must be given only when wants_label says so, got {short(label)}"
+            raise Refused(words, "wrong_label")
+        self._game.labelled(record, label)
+
+    def _buy(self, record: RoundRecord, label: Any) -> None:
+        self._add_label(record, label)
+        record.content = labelled_content(record.content, label)
+
+    # -- by hand, for a policy that decides after every answer
 
     def begin(self) -> Step:
         """Begin a round: run ``step.stage`` and `tell` its output. For a policy that decides after every answer."""
-        raise Refused(
-            f"begin is for a policy that decides after every answer, not for {self._label}: use decide"
-        )
+        self._offer("begin")
+        id, seen = self._core.decide()
+        if self._journal is not None:
+            self._give_out(id)
+        return Step(id, seen.next)
 
     def tell(self, id: int, output: Any, stage: int | None = None) -> Step:
-        """Tell the output of the stage that was to be run; return the next one to run, or the answer; see `begin`."""
-        raise Refused(
-            f"tell is for a policy that decides after every answer, not for {self._label}: use feedback"
-        )
+        """Tell the output of the stage that was to be run; return the next one to run, or the answer.
+
+        Parameters
+        ----------
+        id : integer
+            The id of the round, from `begin`.
+        output : label, `Scored` or `Costed`
+            What the stage returned.
+        stage : integer, optional
+            The stage that returned it; by default the stage that was to be run. Pass it wherever a call may be
+            repeated: the same output for the same stage then returns the same step, and a different output raises
+            `FeedbackConflict`.
+
+        Nothing is learned from a round that is never finished; `cancel` it, or let it expire. If the last output of a
+        finished round is repeated, and the round is not among the last 1000 or is older than this object, the answer
+        may hold nothing but the label.
+        """
+        self._offer("tell")
+        wanted = None if stage is None else integer("stage", stage, 0, len(self._stages) - 1)
+        content = alone(output).content()
+        call = ("tell", str(id), content)
+        if not self._owes(call):
+            self._tell(id, output, wanted, content)
+            self._wait(call)
+        return self._step_of(int(id), output, wanted)
+
+    def _tell(self, id: int, output: Any, wanted: int | None, content: str) -> None:
+        """Let the round go on with an output; do nothing if the call is a repetition."""
+        core, game = self._core, self._game
+        if self._is_told(id, wanted, content):
+            return
+        while True:
+            before: Progress | None = core.awaited(id, content)
+            if before is None:
+                return
+            stages = [one.stage for one in before.told]
+            repeated = stages[-1] if wanted is None and before.stopped else wanted
+            if repeated in stages:
+                if before.told[stages.index(repeated)].content() != content:
+                    raise FeedbackConflict(
+                        f"stage {repeated} of decision {id} was told already, with other content"
+                    )
+                if (
+                    before.stopped and repeated == stages[-1]
+                ):  # the process ended before the round was learned
+                    core.settle(game.record(int(id), before, (), core.terms))
+                return
+            if before.next is None or (wanted is not None and wanted != before.next):
+                due = "none, for the round has stopped" if before.next is None else str(before.next)
+                raise ValueError(f"stage must be the one that was to be run ({due}), got {wanted}")
+            told = game.told_of(before, output, core.counts, core.terms)
+            if core.advance(int(id), before, told, learn=True) is not None:
+                return
+
+    def _is_told(self, id: int, wanted: int | None, content: str) -> bool:
+        """Return whether an earlier stage of a finished round had this output; raise FeedbackConflict if it differs."""
+        asks, open_round = self._core.run(self._known, id)
+        if wanted is None or open_round is not None or not asks or asks[-1].more:
+            return False
+        earlier = {ask.told.stage: ask.told for ask in asks[:-1]}
+        if wanted not in earlier:
+            return False
+        if earlier[wanted].content() != content:
+            raise FeedbackConflict(f"stage {wanted} of decision {id} was told already, with other content")
+        return True
+
+    def _known(self, id: Any) -> tuple[tuple[Ask, ...], Progress | None]:
+        """Return what was asked in a round, and the round if it is open."""
+        if type(id) is not int:
+            return (), None
+        return self._core.kept.get(id, ()), self._core.ledger.waiting.get(id)
+
+    def _step_of(self, id: int, output: Any, wanted: int | None) -> Step:
+        """Return the next step after an output."""
+        asks, open_round = self._core.run(self._known, id)
+        stages = [ask.told.stage for ask in asks]
+        if open_round is not None:
+            told = [one.stage for one in open_round.told]
+            if wanted is None or wanted not in told[:-1]:
+                return Step(id, open_round.next)
+            return Step(id, told[told.index(wanted) + 1])
+        if wanted is not None and wanted in stages[:-1]:
+            return Step(id, stages[stages.index(wanted) + 1])
+        last = alone(output)
+        if not asks or asks[-1].told.content() != last.content():
+            return Step(id, None, Answer(last.label, wanted, math.nan, (), id))  # type: ignore[arg-type]
+        told_all = (*[ask.told for ask in asks[:-1]], last._replace(stage=stages[-1]))
+        prices = asks[-1].prices
+        cost = add_up(prices[one.stage] if one.cost is None else one.cost for one in told_all)
+        labels = tuple(None if isinstance(one.label, Lost) else one.label for one in told_all)
+        scores = tuple(one.known_score for one in told_all)
+        return Step(id, None, Answer(last.label, stages[-1], cost, labels, id, None, scores))
+
+    # -- other ways to learn
 
     def calibrate(self, items: Any, truth: Any) -> int:
-        """Learn from labelled samples how reliable the last stage is. For a policy that judges, such as USS-A."""
-        raise Refused(f"calibrate is for a policy that judges, such as USS-A, not for {self._label}")
+        """Learn from labelled samples how reliable the last stage is. For a policy that judges, such as USS-A.
+
+        Parameters
+        ----------
+        items : samples
+            About 30, drawn like future samples and not selected. All stages are run on each of them; the cost of
+            these calls is not counted as spent.
+        truth : labels, one per item
+
+        Return the number of items. No round is learned from them.
+        """
+        self._offer("calibrate")
+        samples = Rows(items, "items")
+        self._refuse_elsewhere("calibrate_outputs()")
+        self._refuse_asynchronous()
+        told = told_truth(truth, samples.size)  # before any call is paid for
+        return self._calibrate(run_stages(samples, self._stages, alone=True), told)
 
     def calibrate_outputs(self, outputs: Any, scores: Any, truth: Any) -> int:
-        """Calibrate as `calibrate` does, with existing outputs of all stages."""
-        raise Refused(f"calibrate_outputs is for a policy that judges, such as USS-A, not for {self._label}")
+        """Calibrate as `calibrate` does, with existing outputs of all stages.
+
+        ``outputs`` has one row of K labels per item. The labels may be `Scored`; then ``scores`` is None. Otherwise
+        ``scores`` has the shape of ``outputs``, with None or NaN for a missing score.
+        """
+        self._offer("calibrate_outputs")
+        rows = all_rows(outputs, len(self._stages))
+        rows = rows if scores is None else with_scores(rows, scores)
+        return self._calibrate(rows, told_truth(truth, len(rows)))
+
+    def _calibrate(self, rows: list[list[Any]], told: Rows) -> int:
+        body = in_table(rows, [told[row] for row in range(told.size)], self._game.code.compare)
+        self._alter("calibrate", body, ("calibrate", fingerprint(body)))
+        return len(rows)
 
     def warm_start(self, outputs: Any) -> int:
         """Learn from logs in which all stages ran: ``outputs`` has a row of K labels per sample.
@@ -279,19 +528,53 @@ class Cascade(Staged, Audited):
         Return the number of rows learned. They count as comparisons, not as rounds, and cost nothing. The samples
         must be like future ones; selected samples (for instance hard ones) bias the disagreements.
         """
-        return self._warm_start(outputs, None)
+        self._offer("warm_start")
+        found, call = self._warm_rows(outputs)
+        self._alter("warm", warm_body(found), call)
+        return len(found)
+
+    def recost(self, stage_costs: Any, error_cost: float) -> None:
+        """Continue with new prices; the counts stay.
+
+        Only for policies whose statistics do not depend on the costs: USS-TS, USS-UCB, USS-TS-drift, USS-WD,
+        USS-PD, USS-PD-TS, Fixed, Random, and for those that decide after every answer, which keep what they need to
+        learn again. Other policies raise ValueError, and nothing has changed.
+        """
+        body = prices_body(stage_costs, error_cost, self._core.terms)
+        if not getattr(self._core.driver.policy, "recostable", False):
+            raise Refused(f"recost is not for {self._label}: what it has learned depends on the costs")
+        self._alter("recost", body)
+
+    def _stated_prices(self) -> tuple[list[float], float]:
+        terms: Terms = self._core.terms
+        return terms.prices, terms.error_cost
 
     # -- what was learned
 
+    def settled(self) -> int:
+        """Return the stage at which the policy would stop now if its mean estimates were exact.
+
+        With a policy that decides after every answer, the stage at which most rounds stopped.
+        """
+        return self._core.view(lambda view: settled_at(view, self._game.stepwise))
+
     def report(self) -> CascadeReport:
-        """Return what was seen, spent and saved so far; ``print`` it for a table."""
-        with self._ledger.lock:
-            self._recover()
-            pending, buys = len(self._ledger.pending), self._label_price is not None
-            counts, certified = self._counts, not self._forgets()
-            return make_report(
-                self._label, self._stage_costs, self._error_cost, pending, counts, buys, certified
-            )
+        """Return what was seen, spent and saved so far; ``print`` it for a table.
+
+        With a policy that decides after every answer it is an `AdaptiveReport`.
+        """
+        found: Any = self._core.view(self._report)
+        made: CascadeReport = found
+        return made
+
+    def _report(self, view: View) -> CascadeReport | AdaptiveReport:
+        label, counts, terms, game = self._label, view.counts, view.terms, self._game
+        costs, error = terms.stage_costs, terms.error_cost
+        if game.stepwise:
+            return make_adaptive_report(label, view.policy, costs, error, view.pending, counts)
+        certified = "certificate" not in game.refuses
+        buys = game.label_price is not None
+        return make_report(label, costs, error, view.pending, counts, buys, certified)
 
     def certificate(self, alpha: float = 0.05) -> Certificate:
         """Return what the comparisons so far prove without labels.
@@ -308,17 +591,11 @@ class Cascade(Staged, Audited):
         >>> print(cascade.certificate())
         The first stage is optimal for certain (at confidence 95 %), whatever the truth is.
         """
-        if self._forgets():
-            raise Refused(f"certificate is not offered for {self._label}, which forgets: use audit")
-        with self._ledger.lock:
-            self._recover()
-            counts, costs = self._counts, self._costs
-        return certify(costs, counts.compared, counts.differed, alpha)
+        self._offer("certificate")
+        counts, terms = self._core.view(lambda view: (view.counts, view.terms))
+        return certify(terms.costs, counts.compared, counts.differed, alpha)
 
-    def _forgets(self) -> bool:
-        return bool(getattr(self._driver.policy, "forgets", False))
-
-    def audit(self, items: Any, truth: Any, alpha: float = 0.05, arm: int | None = None) -> Audit:
+    def audit(self, items: Any, truth: Any, alpha: float = 0.05, arm: int | None = None) -> Any:
         """Estimate from a few labels how much more a stage costs than the cheapest, without weak dominance.
 
         Parameters
@@ -335,6 +612,9 @@ class Cascade(Staged, Audited):
         Earlier stages are compared by the labels, later ones by how often they differed from this one so far,
         so let some rounds go there first. Do not repeat it until you like the verdict: ``alpha`` is for one audit.
 
+        With a policy that decides after every answer, the rule is compared with always stopping at each stage: all
+        stages are run on each item, all labels are used, and ``arm`` must be left out.
+
         >>> stages = [lambda x: x > 3, lambda x: x > 2]
         >>> cascade = Cascade(stages, stage_costs=[0, 1], error_cost=100, policy="Fixed", arm=1)
         >>> answer = cascade(5)
@@ -343,28 +623,99 @@ class Cascade(Staged, Audited):
         it costs 0 to 0 per round more than the cheapest stage (95 % confidence)
           against stage 0: -11.64 to -6.283, by labels
         """
-        return self._audit(items, truth, alpha, arm)
+        samples = Rows(items, "items")
+        if self._game.stepwise:
+            return self._audit_rule(samples, truth, alpha, arm)
+        self._refuse_asynchronous()
+        self._refuse_elsewhere()
+        chosen = self._audited(arm, samples.size)
+        ask, level = teller(samples, truth), checked_level(alpha)  # before any call is paid for
+        outputs = run_stages(samples, self._stages[: chosen + 1])
+        calls = add_up(add_up(costs_of(seen, self._core.terms.prices)) for seen in outputs)
+        return self._audit(outputs, ask, level, chosen, calls)
 
-    def audit_outputs(self, outputs: Any, truth: Any, alpha: float = 0.05, arm: int | None = None) -> Audit:
+    def audit_outputs(self, outputs: Any, truth: Any, alpha: float = 0.05, arm: int | None = None) -> Any:
         """Audit a stage as `audit` does, on existing outputs.
 
         ``outputs`` has one row per fresh item: the outputs of the stages 0, ..., ``arm``, or of all. ``truth`` is a
-        sequence of labels, or a callable that takes the number of a row.
+        sequence of labels, or a callable that takes the number of a row. With a policy that decides after every answer,
+        each row has the outputs of all stages, `Scored` where there are scores.
         """
-        return self._audit_outputs(outputs, truth, alpha, arm)
+        if self._game.stepwise:
+            rows = all_rows(outputs, len(self._stages))
+            self._check_audit(len(rows), alpha, arm)
+            return self._examine(rows, teller(Rows(range(len(rows))), truth), alpha)
+        size = Rows(outputs, "outputs").size
+        chosen = self._audited(arm, size)
+        rows = rows_up_to(outputs, chosen, len(self._stages), self._noun)
+        return self._audit(rows, teller(Rows(range(size)), truth), alpha, chosen, 0.0)
 
-    def _used(self) -> int:
-        with self._ledger.lock:
-            self._recover()
-            stops = self._counts.stops
+    def _audit(self, outputs: list[list[Any]], ask: Any, alpha: float, arm: int, calls: float) -> Audit:
+        view = self._core.view(lambda view: view)
+        return audit_stage(
+            outputs, ask, alpha, arm, calls, self._game.code, self._game.label_price or 0.0, view
+        )
+
+    def _audited(self, arm: int | None, items: int) -> int:
+        """Return the stage to audit."""
+        if self._game.code.metric is not None:
+            raise ValueError("an audit is for labels, not for answers compared by a metric")
+        chosen = self._mostly_used() if arm is None else integer("arm", arm, 0, len(self._stages) - 1)
+        if chosen > 0 and not items:
+            raise ValueError("items must be at least one sample, got none")
+        return chosen
+
+    def _mostly_used(self) -> int:
+        stops = self._core.view(lambda view: view.counts.stops)
         if not any(stops):
             raise ValueError("arm must be given, because no round was learned yet")
         return int(np.argmax(stops))
 
+    def _audit_rule(self, samples: Rows, truth: Any, alpha: float, arm: Any) -> RuleAudit:
+        self._refuse_elsewhere("audit_outputs()")
+        self._refuse_asynchronous()
+        self._check_audit(samples.size, alpha, arm)  # before any call is paid for
+        ask = teller(samples, truth)
+        rows = run_stages(samples, self._stages, alone=True)
+        spent = add_up(add_up(costs_of(row, self._core.terms.prices)) for row in rows)
+        return replace(self._examine(rows, ask, alpha), spent=spent)
+
+    def _check_audit(self, items: int, alpha: float, arm: Any) -> None:
+        if arm is not None:
+            raise ValueError(f"arm must be left out: {self._label} is compared with all of them")
+        if items < 2:
+            raise ValueError(f"items must be at least two samples, got {items}")
+        checked_level(alpha)
+
+    def _examine(self, rows: list[list[Any]], ask: Any, alpha: float) -> RuleAudit:
+        core = self._core
+        policy, rng = core.view(lambda view: (copy.deepcopy(view.policy), copy.deepcopy(core.rng)))
+        return audit_rule(rows, ask, alpha, self._game.code, policy, rng, core.terms)
+
     def explain(self, id: int) -> str:
-        """Explain why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
-        arm, counts, (stage_costs, error_cost) = self._explained(id)
-        return explanation(int(id), arm, counts, stage_costs, error_cost, self._label, self._how())
+        """Explain why a stage was chosen, for the last 1000 decisions made since this object was loaded.
+
+        With a policy that decides after every answer: why each stage was called.
+        """
+        why = self._explained(id)
+        if self._game.stepwise:
+            return adaptive_explanation(int(id), why, len(self._stages), self._label)
+        arm, counts, terms = why
+        how = str(getattr(self._core.driver.policy, "explained", ""))
+        return explanation(int(id), arm, counts, terms.stage_costs, terms.error_cost, self._label, how)
+
+    # -- refusals
+
+    def _refuse_call(self, awaits: bool) -> None:
+        by_hand = "begin() and tell()" if self._game.stepwise else "decide() and feedback()"
+        if awaits or self._game.stepwise:
+            self._refuse_elsewhere(f"{by_hand}, not a call")
+        if not awaits:
+            self._refuse_asynchronous()
+        if self._game.wants is not None and self._source is None:
+            raise ValueError(f"label must be given to call the cascade, because {self._label} buys labels")
+        if self._source is not None and self._source.asynchronous and not awaits:
+            raise ValueError("label is asynchronous: use `await cascade.acall(x)`")
 
     # -- saving
 
@@ -392,7 +743,8 @@ class Cascade(Staged, Audited):
         so that a late answer to one of those decisions is refused and not taken for another. `open` does not need this.
         """
         code = {"stages": stages, "combine": combine, "compare": compare, "metric": metric, "label": label}
-        return cls._load(path, code, policy, compiled, fresh_ids)
+        found: Cascade = persistence.load(cls, path, code, policy, compiled, fresh_ids)
+        return found
 
     @classmethod
     def from_state(
@@ -408,141 +760,76 @@ class Cascade(Staged, Audited):
         compiled: bool = False,
     ) -> Cascade:
         """Return the cascade that gave ``state``; if ``stages`` is left out, they run elsewhere. See `load`."""
-        body = storage.checked_copy(state)
-        if stages is None:
-            stages = storage.count_of(body, "stage_costs")
         code = {"stages": stages, "combine": combine, "compare": compare, "metric": metric, "label": label}
-        found: Cascade = cls._made_again(body, code, policy, compiled, "the state")
+        found: Cascade = from_state(cls, state, code, policy, compiled)
         return found
 
-    @classmethod
-    def _arguments_in(cls, body: dict[str, Any]) -> dict[str, Any]:
-        return {**super()._arguments_in(body), "label_price": body["purse"].get("price")}
 
-    @classmethod
-    def _made_again(
-        cls, body: dict[str, Any], code: dict[str, Any], policy: Any, compiled: bool, where: str
-    ) -> Any:
-        made: Any = _adaptive() if cls is Cascade and isinstance(body, dict) and "setting" in body else cls
-        return super(Cascade, made)._made_again(body, code, policy, compiled, where)
+def decides_within(policy: Any, options: dict[str, Any]) -> bool:
+    """Return whether a policy (a name or an object) decides after every answer.
 
-    def _state(self) -> dict[str, Any]:
-        functions = {"metric": self._metric is not None, "label": self._label_source is not None}
-        counts = self._counts
-        bought = {"price": self._label_price, "labels": counts.labels, "spent": counts.label_spent}
-        return {**super()._state(), **functions, "purse": bought}
-
-    def _code(self) -> dict[str, Any]:
-        asked = None if self._label_source is None else self._label_source.function
-        return {**super()._code(), "metric": self._metric, "label": asked}
-
-    @classmethod
-    def _arguments_of(cls, state: dict[str, Any]) -> dict[str, Any]:
-        price = state["purse"]["price"]
-        return {**super()._arguments_of(state), **({} if price is None else {"label_price": price})}
-
-    def _restore(self, body: dict[str, Any]) -> None:
-        super()._restore(body)
-        labels, spent = labels_from_state(body["purse"], self._label_price)
-        self._counts = self._counts._replace(labels=labels, label_spent=spent)
-
-    def _encode_decision(self, decided: int) -> int:
-        return decided
-
-    def _decode_decision(self, data: Any) -> int:
-        return integer("arm", data, 0, len(self._stages) - 1)
-
-    # -- how answers are compared
-
-    def _difference(self, answers: list[Any]) -> tuple[np.ndarray | None, np.ndarray | None]:
-        differ, far = super()._difference(answers)
-        if self._binary:
-            self._refuse_third_label(differ, answers)
-        return differ, far
-
-    def _refuse_third_label(self, differ: Any, answers: list[Any]) -> None:
-        first = differ[0]
-        if (differ[1:] != np.triu(first != first[:, None], 1)[1:]).any():
-            raise ValueError(
-                f"outputs must take at most two values in a round for {self._label}, got {short(answers)}"
-            )
-
-    def _record_of_pairs(
-        self, id: int, arm: int, differ: Any, far: Any, costs: Any, content: Content
-    ) -> RoundRecord:
-        if self._metric is None:
-            record = super()._record_of_pairs(id, arm, differ, far, costs, content)
-            if self._binary:
-                self._refuse_third_label(record.differ, list(differ))
-            return record
-        if far is None or output_list("differ", differ):
-            raise ValueError("far must be given, and differ empty, for a cascade with a metric")
-        record = super()._record_of_pairs(id, arm, (), None, costs, content)
-        record.differ, record.far = None, far_matrix(far, arm)
-        return record
-
-    # -- labels
-
-    def _refuse_call(self) -> None:
-        super()._refuse_call()
-        self._refuse_unlabelled(awaits=False)
-
-    def _refuse_unlabelled(self, awaits: bool) -> None:
-        if self._label_price is not None and self._label_source is None:
-            raise ValueError(f"label must be given to call the cascade, because {self._label} buys labels")
-        if self._label_source is not None and self._label_source.asynchronous and not awaits:
-            raise ValueError("label is asynchronous: use `await cascade.acall(x)`")
-
-    def _wants(self, record: RoundRecord) -> bool:
-        if self._label_price is None:
-            return False
-        with self._ledger.lock:
-            self._recover()
-            return bool(self._wants_label(record.arm, record.differ, self._rng))
-
-    def _labelled(self, record: RoundRecord, label: Any) -> None:
-        if self._label_price is None:
-            super()._labelled(record, label)
-        if not self._wants(record):
-            words = f"label must be given only when wants_label says so, got {short(label)}"
-            raise Refused(words, "wrong_label")
-        if isinstance(label, Bought):
-            record.right, cost = freeze(label.right), label.cost
-        else:
-            truth, cost = (label.label, label.cost) if isinstance(label, Costed) else (label, None)
-            record.right, record.truth = freeze(rights(record.answers, truth, self._compare)), truth
-        record.label_cost = self._label_price or 0.0 if cost is None else cost
-
-
-def _signature() -> inspect.Signature:
-    """Return the signature of the constructor, not that of __new__, which only looks up the policy."""
-    found = inspect.signature(Cascade.__init__)
-    return found.replace(parameters=list(found.parameters.values())[1:])
-
-
-setattr(Cascade, "__signature__", _signature())  # noqa: B010
-
-
-def decides_within(policy: Any) -> bool:
-    """Return whether a policy (a name or an object) decides after every answer. "Fixed" means the one that does not."""
+    "Fixed" is the name of one that does not, and of one that does; ``setting="adaptive"`` among the options, which is
+    taken out of them, means the latter.
+    """
+    if "setting" in options:
+        setting = options.pop("setting")
+        if setting != SETTING:
+            raise ValueError(f"setting must be {SETTING!r} or left out, got {short(setting)}")
+        return True
     if isinstance(policy, str):
-        known = {name.lower() for name in POLICIES["adaptive"]} - {
-            name.lower() for name in POLICIES["cascade"]
-        }
-        return policy.lower() in known - {"promise"}  # which names the stages itself
-    return not isinstance(policy, type) and callable(getattr(policy, "go_on", None))
+        known = {name.lower() for name in POLICIES[SETTING]} - {name.lower() for name in POLICIES["cascade"]}
+        return policy.lower() in known - {"promise"}  # which has no live object yet
+    asked = any(callable(getattr(policy, method, None)) for method in ("go_on", "next_stage"))
+    return asked and not isinstance(policy, type)
 
 
-def _check_name(policy: Any) -> None:
+def check_name(policy: Any) -> None:
     """Refuse a name that no policy has, with all names: also of those that decide after every answer."""
     try:
         if isinstance(policy, str):
             canonical_name("cascade", policy)
     except ValueError:
-        find_name("policy", policy, dict.fromkeys((*POLICIES["cascade"], *POLICIES["adaptive"])))
+        find_name("policy", policy, dict.fromkeys((*POLICIES["cascade"], *POLICIES[SETTING])))
 
 
-def _adaptive() -> type[Cascade]:
-    from weakfeedback.live.adaptive import AdaptiveCascade
+def refuse_for_steps(**given: Any) -> None:
+    """Reject what does not go with a policy that decides after every answer."""
+    for name, value in given.items():
+        if value is not None and name in ("combine", "metric"):
+            raise ValueError(f"{name} must be left out for a policy that decides after every answer")
+        if value is not None:
+            raise ValueError(f"{name} goes with a policy that buys labels, such as Q-USS: use calibrate")
 
-    return AdaptiveCascade
+
+def checked_terms(stage_costs: Any, error_cost: Any, size: int, combine: Any, compare: Any) -> Terms:
+    """Return the prices of a cascade, and reject functions that are none."""
+    terms = terms_of(stage_costs, error_cost, size, combine is not None)
+    check_functions(combine=combine, compare=compare)
+    return terms
+
+
+def settled_at(view: View, stepwise: bool) -> int:
+    """Return the stage at which a cascade would stop by the means of what it has seen."""
+    guess = getattr(view.policy, "best_guess", None)
+    if callable(guess):
+        return int(guess())
+    counts = view.counts
+    if stepwise:
+        return int(np.argmax(counts.stops))
+    return stop_by_means(view.terms.costs, counts.differed, counts.compared)
+
+
+def repr_of(live: Any, noun: str) -> str:
+    """Return what ``repr`` says of a cascade or a router; of a closed one too."""
+    core = live._core
+    stages, rounds = counted(len(live._stages), noun), counted(core.counts.rounds, "round")
+    return f"<{live.kind} of {stages}, {core.label}, {rounds}>"
+
+
+def warn_of_prices(stage_costs: np.ndarray, error_cost: float) -> None:
+    """Warn if going on can never pay, not even if the first stage is always wrong and the second never."""
+    if stage_costs.size > 1 and stage_costs[1] >= error_cost:
+        warn_caller(
+            f"at these prices no stage after the first can ever pay: the second costs {stage_costs[1]:g}, and an error "
+            f"no more than error_cost={error_cost:g}"
+        )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weakfeedback.cascade.certificate import FIRST, NEVER, Certificate, certify
-from weakfeedback.live.counts import Counts
+from weakfeedback.live.games.cascade import Counts
 from weakfeedback.live.report import (
     Report,
     against_last,
@@ -20,6 +20,7 @@ from weakfeedback.live.report import (
     percent,
     wilson,
 )
+from weakfeedback.stats import add_up
 
 WEAK_DOMINANCE = (
     "The learned stop is optimal only if weak dominance holds, which in general only labels can tell (audit)."
@@ -33,7 +34,7 @@ LABELS = (
 
 
 @dataclass(frozen=True)
-class CascadeReport(Report):
+class CascadeReport:
     """What a cascade has seen and spent. ``print`` it for a table.
 
     Attributes
@@ -89,6 +90,8 @@ class CascadeReport(Report):
     net_saved: tuple[float, float] | None = field(default=None, kw_only=True)
     labels: int | None = field(default=None, kw_only=True)
     label_spent: float = field(default=0.0, kw_only=True)
+
+    to_dict = Report.to_dict
 
     def __str__(self) -> str:
         lines = [
@@ -173,7 +176,7 @@ def make_report(
     if certified:
         certificate = certify(np.cumsum(stage_costs) / error_cost, compared, tally.differed, ALPHA)
         limits = [certificate.intervals[i, K - 1][1] for i in range(K - 1)]
-        extra = sum(stops * limit for stops, limit in zip(tally.stops, limits))
+        extra = add_up(stops * limit for stops, limit in zip(tally.stops, limits))
         saved = tally.alone - tally.spent
         net = saved - extra * error_cost, saved + extra * error_cost
     disagreement, intervals = disagreements(tally.differed, compared)

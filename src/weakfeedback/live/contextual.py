@@ -4,39 +4,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NoReturn
+from typing import Any
 
 import numpy as np
 
-from weakfeedback.contextual.features import QuadraticFeatures
-from weakfeedback.contract.decisions import checked_arm
-from weakfeedback.live import storage
-from weakfeedback.live.base import Change, Step
-from weakfeedback.live.buying import NO_LABEL
+from weakfeedback.live import persistence
+from weakfeedback.live.answers import Comparer, as_array, content_of, freeze, output_list, sorted_pairs
+from weakfeedback.live.cascade import checked_terms, repr_of, settled_at
 from weakfeedback.live.cascade_report import make_report
-from weakfeedback.live.context_report import (
-    ContextRecord,
-    ContextualReport,
-    context_explanation,
-    make_context_report,
-    make_record,
-)
+from weakfeedback.live.context_report import ContextualReport, context_explanation, make_context_report
 from weakfeedback.live.contexts import Contexts
-from weakfeedback.live.driver import Examples
-from weakfeedback.live.labels import as_array, freeze
-from weakfeedback.live.rounds import Answer, Decision
-from weakfeedback.live.staged import STATE as COMMON
-from weakfeedback.live.staged import Staged
-from weakfeedback.live.stages import Rows
-from weakfeedback.live.storage import StateError, require
+from weakfeedback.live.core import PENDING_LIMIT
+from weakfeedback.live.driver import Interpreted
+from weakfeedback.live.errors import Refused
+from weakfeedback.live.form import from_state
+from weakfeedback.live.game import View
+from weakfeedback.live.games.cascade import Answer, Counts, Decision, Terms, prices_body
+from weakfeedback.live.games.comparing import content_of_pairs, warm_body
+from weakfeedback.live.games.contextual import Context, ContextualGame
+from weakfeedback.live.live import Live
+from weakfeedback.live.rounds import Rounds
+from weakfeedback.live.stages import Rows, make_stages
 from weakfeedback.settings.catalog import make_policy, option_names, policy_class
-from weakfeedback.validate import brief, integer, vector
+from weakfeedback.validate import brief, integer, number
 
 KEEP = 5000  # default number of observations
-STATE: dict[str, type | tuple[type, ...]] = {**COMMON, "contexts": dict, "keep": (int, type(None))}
 
 
-class ContextualCascade(Staged):
+class ContextualCascade(Live, Rounds):
     """Stages of increasing cost whose answers are never checked; learns for which samples to stop at which one.
 
     As `Cascade`, but how often two stages differ may depend on the sample. It is estimated for each pair of stages by
@@ -79,10 +74,10 @@ class ContextualCascade(Staged):
     (1.0, 0.0)
     """
 
-    kind = "ContextualCascade"
-    setting = "contextual"
-    form = STATE
-    code: ClassVar[tuple[str, ...]] = (*Staged.code, "features")
+    kind = ContextualGame.kind
+    setting = ContextualGame.setting
+    form = ContextualGame.form
+    _most = PENDING_LIMIT
 
     def __init__(
         self,
@@ -101,34 +96,43 @@ class ContextualCascade(Staged):
         remember: int | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(stages, stage_costs, error_cost, combine, compare, timeout)
+        limit = None if timeout is None else number("timeout", timeout, above=0.0)
+        self._stages = make_stages(stages, limit)
+        K = len(self._stages)
+        terms = checked_terms(stage_costs, error_cost, K, combine, compare)
         self._contexts = Contexts(features)
-        self._keep = None if keep is None else integer("keep", keep, 100)
+        kept = None if keep is None else integer("keep", keep, 100)
         if isinstance(policy, str) and getattr(policy_class("contextual", policy), "sees_truth", False):
             raise ValueError(f"policy must be one that needs no labels, got {brief(policy)}")
-        self._named = isinstance(policy, str)
-        # The length of the features is not known yet: this policy checks the options, and is replaced later.
-        pairs = len(self._stages) * (len(self._stages) - 1) // 2
-        make = lambda name, **o: self._made(name, max(1, pairs), o)  # noqa: E731
-        self._start(policy, make, seed, options, compiled, remember)
-
-    def _made(self, name: str, dimension: int, options: dict[str, Any]) -> Any:
         told: dict[str, Any] = {"per_pair": True} if self._contexts.per_pair else {}
-        if self._keep is not None:
-            told["keep"] = self._keep
-        known = option_names("contextual", name)
-        taken = {option: value for option, value in told.items() if option in known}
-        return make_policy("contextual", name, self._costs, dimension, **{**taken, **options})
+        if kept is not None:
+            told["keep"] = kept
 
-    def _examples(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
-        # any length will do: compiled code does not depend on it
-        phi, differ = freeze(np.zeros(1)), freeze(np.zeros((1, 1), dtype=np.bool_))
-        return {"select": (phi,), "update_pairs": (phi, 0, differ)}, ()
+        def make(name: str, dimension: int, costs: np.ndarray, options: dict[str, Any]) -> Any:
+            known = option_names("contextual", name)
+            taken = {option: value for option, value in told.items() if option in known}
+            return make_policy("contextual", name, costs, dimension, **{**taken, **options})
+
+        def resized(driver: Interpreted, dimension: int) -> Any:
+            origin = driver.origin
+            return make(str(origin.name), dimension, self._core.terms.costs, origin.options or {})
+
+        named = isinstance(policy, str)
+        code = Comparer(compare, combine, proven=True)
+        game = ContextualGame(K, code, limit, self._contexts, kept, resized if named else None)
+        # The length of the features is not known yet: this policy checks the options, and is replaced later.
+        first = lambda name, **o: make(name, max(1, K * (K - 1) // 2), terms.costs, o)  # noqa: E731
+        self._begin(game, policy, first, seed, options, compiled, remember, Counts.of(K), terms)
+        self._unready = self._stages[0].elsewhere or any(stage.asynchronous for stage in self._stages)
+
+    def __repr__(self) -> str:
+        return repr_of(self, self._noun)
 
     @property
     def policy(self) -> Any:
         """The policy object itself; None before the first context fixes the number of features."""
-        return super().policy if self._contexts.dimension or not self._named else None
+        named = self._game.make is not None
+        return None if named and not self._core.terms.dimension else super().policy
 
     # -- one sample at a time
 
@@ -137,14 +141,15 @@ class ContextualCascade(Staged):
 
         A stage that raises cancels the decision; nothing is learned from it.
         """
-        self._refuse_elsewhere()
-        self._refuse_asynchronous()
-        return self._answer(x, *self._one(x, context))
+        self._refuse_call(awaits=False)
+        found: Answer = super().__call__(x, *self._one(x, context))
+        return found
 
     async def acall(self, x: Any, context: Any = None) -> Answer:
         """Answer for one sample, awaiting the stages; synchronous stages run in a thread."""
-        self._refuse_elsewhere()
-        return await self._answer_async(x, *self._one(x, context))
+        self._refuse_call(awaits=True)
+        found: Answer = await self._play_async(x, self._one(x, context))
+        return found
 
     # -- many samples
 
@@ -157,8 +162,7 @@ class ContextualCascade(Staged):
 
         The contexts, one row per sample, are X itself if left out. All are checked before the first decision.
         """
-        self._refuse_elsewhere()
-        self._refuse_asynchronous()
+        self._refuse_call(awaits=False)
         samples = Rows(X)
         if samples.size == 0:
             return []
@@ -168,7 +172,10 @@ class ContextualCascade(Staged):
 
     def decide(self, x: Any) -> Decision:
         """Decide for a context; call the stages yourself and give their outputs to `feedback`."""
-        return self._give_decision(*self._one(x, None))
+        id, decided = self._core.decide(self._one(x, None))
+        if self._journal is not None:
+            self._give_out(id)
+        return Decision(id, decided[0])
 
     def feedback(self, id: int, outputs: Sequence[Any]) -> str:
         """Learn the outputs of stages 0, ..., arm of a decision. Feedback may come at any time and in any order.
@@ -176,46 +183,121 @@ class ContextualCascade(Staged):
         Return "accepted", or "duplicate" if the same feedback was given before. `FeedbackConflict`, `UnknownDecision`
         and ValueError leave everything unchanged.
         """
-        return self._feedback(id, outputs, NO_LABEL)
+        given, core = output_list("outputs", outputs), self._core
+        content = content_of(given)
+        decided = core.awaited(id, content)
+        settled = "duplicate"
+        if decided is not None:
+            settled = core.settle(self._game.record(int(id), decided, given, core.terms, content))
+        self._wait()
+        return settled
+
+    def feedback_pairs(
+        self,
+        id: int,
+        differ: Sequence[tuple[int, int]],
+        *,
+        far: Sequence[float] | None = None,
+        costs: Sequence[float] | None = None,
+        label: Any = None,
+        digest: str | None = None,
+    ) -> str:
+        """Learn comparisons that were made elsewhere, as `Cascade.feedback_pairs`; without distances and labels."""
+        differ, core = sorted_pairs(differ), self._core
+        content = content_of_pairs(digest, differ, far, costs, label)
+        decided = core.awaited(id, content)
+        settled = "duplicate"
+        if decided is not None:
+            record = self._game.record_of_pairs(int(id), decided, core.terms, content, differ, far, costs)
+            if label is not None:
+                words = f"label goes with a policy that buys labels, such as Q-USS, not with {self._label}"
+                raise Refused(words, "wrong_label")
+            settled = core.settle(record)
+        self._wait()
+        return settled
 
     def warm_start(self, X: Any, outputs: Any) -> int:
         """Learn from logs in which all stages ran: ``outputs`` has a row of K labels per context in X.
 
         Return the number of rows learned. They count as comparisons, not as rounds, and cost nothing.
         """
-        return self._warm_start(outputs, self._many("X", X, None, None))
+        contexts = self._many("X", X, None, None)
+        found, call = self._warm_rows(outputs, len(contexts))
+        inputs = contexts[0][0] if contexts else self._core.terms.inputs
+        body = {**warm_body(found), "phi": [phi.tolist() for _, phi in contexts], "inputs": inputs}
+        self._alter("warm", body, call)
+        return len(found)
 
-    def _learn_warm(self, found: list[tuple[Any, Any]], contexts: Sequence[Any] | None) -> None:
-        with self._ledger.lock:
-            self._recover()
-            for inputs, phi in contexts or ():
-                self._fix(inputs, phi)
-            super()._learn_warm(found, [(phi,) for _, phi in contexts or ()])
+    def recost(self, stage_costs: Any, error_cost: float) -> None:
+        """Continue with new prices; the counts stay. See `Cascade.recost`."""
+        body = prices_body(stage_costs, error_cost, self._core.terms)
+        if not getattr(self._core.driver.policy, "recostable", False):
+            raise Refused(f"recost is not for {self._label}: what it has learned depends on the costs")
+        self._alter("recost", body)
+
+    def _stated_prices(self) -> tuple[list[float], float]:
+        terms: Terms = self._core.terms
+        return terms.prices, terms.error_cost
+
+    # -- contexts
+
+    def _one(self, x: Any, context: Any) -> Context:
+        # No lock: the map is user code. If another thread fixes the lengths meanwhile, resize checks against them.
+        name, given = ("x", x) if context is None else ("context", context)
+        terms = self._core.terms
+        inputs, phi = self._contexts.one(name, given, terms.inputs, terms.dimension)
+        self._check_dimension(phi.size)
+        return inputs, freeze(phi.copy())
+
+    def _many(self, name: str, X: Any, contexts: Any, rows: int | None) -> list[Context]:
+        given, table = (name, X) if contexts is None else ("contexts", contexts)
+        terms = self._core.terms
+        inputs, phi = self._contexts.many(given, table, terms.inputs, terms.dimension)
+        self._check_dimension(phi.shape[1])
+        if rows is not None and len(phi) != rows:
+            raise ValueError(f"contexts must have {rows} rows, one per sample, got {len(phi)}")
+        return [(inputs, freeze(row.copy())) for row in phi]
+
+    def _check_dimension(self, dimension: int) -> None:
+        """Reject features that do not fit the given policy object."""
+        given = self._game.make is None
+        wanted = getattr(self._core.driver.policy, "dimension", dimension) if given else dimension
+        if dimension != wanted:
+            raise ValueError(
+                f"features must give {wanted} numbers, as the policy's dimension, got {dimension}"
+            )
+
+    def _refuse_call(self, awaits: bool) -> None:
+        self._refuse_elsewhere()
+        if not awaits:
+            self._refuse_asynchronous()
 
     # -- what was learned
 
+    def settled(self) -> int:
+        """Return the stage at which the policy would stop now if its mean estimates were exact."""
+        return self._core.view(lambda view: settled_at(view, False))
+
     def report(self) -> ContextualReport:
         """Return what was seen, spent and saved so far; ``print`` it for a table."""
-        with self._ledger.lock:
-            self._recover()
-            pending = len(self._ledger.pending)
-            base = make_report(
-                self._label, self._stage_costs, self._error_cost, pending, self._counts, certified=False
-            )
-            known, policy = self._contexts, self._driver.write_back()
-            return make_context_report(base, policy, known.inputs, known.dimension)
+        return self._core.view(self._report)
 
-    def certificate(self, alpha: float = 0.05) -> NoReturn:
-        """Not available: which samples were compared depends on the samples, so nothing is proved for all of them."""
-        raise ValueError(
-            "certificate is not offered with contexts, which choose the samples that are compared: use the audit of a "
-            "Cascade of the same stages"
+    def _report(self, view: View) -> ContextualReport:
+        terms = view.terms
+        base = make_report(
+            self._label, terms.stage_costs, terms.error_cost, view.pending, view.counts, certified=False
         )
+        return make_context_report(base, view.policy, terms.inputs, terms.dimension)
+
+    def certificate(self, alpha: float = 0.05) -> None:
+        """Not available: which samples were compared depends on the samples, so nothing is proved for all of them."""
+        self._offer("certificate")
 
     def explain(self, id: int) -> str:
         """Explain why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
-        record, (stage_costs, error_cost) = self._explained(id)
-        return context_explanation(int(id), record, stage_costs, error_cost, self._label, self._how())
+        record, terms = self._explained(id)
+        how = str(getattr(self._core.driver.policy, "explained", ""))
+        return context_explanation(int(id), record, terms.stage_costs, terms.error_cost, self._label, how)
 
     # -- saving
 
@@ -242,7 +324,8 @@ class ContextualCascade(Staged):
         so that a late answer to one of those decisions is refused and not taken for another. `open` does not need this.
         """
         code = {"stages": stages, "features": features, "combine": combine, "compare": compare}
-        return cls._load(path, code, policy, compiled, fresh_ids)
+        found: ContextualCascade = persistence.load(cls, path, code, policy, compiled, fresh_ids)
+        return found
 
     @classmethod
     def from_state(
@@ -257,125 +340,6 @@ class ContextualCascade(Staged):
         compiled: bool = False,
     ) -> ContextualCascade:
         """Return the cascade that gave ``state``; if ``stages`` is left out, they run elsewhere. See `load`."""
-        body = storage.checked_copy(state)
-        if stages is None:
-            stages = storage.count_of(body, "stage_costs")
         code = {"stages": stages, "features": features, "combine": combine, "compare": compare}
-        return cls._made_again(body, code, policy, compiled, "the state")
-
-    @classmethod
-    def _check_code(cls, body: dict[str, Any], code: dict[str, Any], where: str) -> None:
-        super()._check_code(body, code, where)
-        form, given = body["contexts"].get("map"), code["features"]
-        if isinstance(form, dict) and isinstance(given, QuadraticFeatures):
-            if given.bound != form["bound"]:
-                raise ValueError(
-                    f"features must have the bound {form['bound']:g}, as in {where}, or be left out, got {brief(given)}"
-                )
-        elif (given is not None) != isinstance(form, str):
-            raise ValueError(f"features must be given if and only if it was a map of your own: see {where}")
-
-    @classmethod
-    def _arguments_in(cls, body: dict[str, Any]) -> dict[str, Any]:
-        return {**super()._arguments_in(body), "keep": body["keep"]}
-
-    def _restore(self, body: dict[str, Any]) -> None:
-        self._contexts = Contexts.from_state(body["contexts"], self._contexts.map)
-        dimension = self._contexts.dimension
-        if dimension and self._named:
-            self._drive(self._made(str(self._policy_name), dimension, self._options or {}))
-        super()._restore(body)
-        policy = self._driver.policy
-        history = getattr(policy, "arms", None)
-        if getattr(policy, "keeps_history", False) and isinstance(history, np.ndarray):
-            if not 0 <= policy.t <= history.size:
-                raise StateError("the history contradicts itself")
-
-    def _state(self) -> dict[str, Any]:
-        return {**super()._state(), "contexts": self._contexts.state(), "keep": self._keep}
-
-    def _encode_decision(self, decided: tuple[int, np.ndarray]) -> dict[str, Any]:
-        return {"arm": decided[0], "phi": decided[1].tolist()}
-
-    def _decode_decision(self, data: Any) -> tuple[int, np.ndarray]:
-        require("decision", data, {"arm": int, "phi": list})
-        phi = freeze(vector("phi", data["phi"], size=self._contexts.dimension))
-        return integer("arm", data["arm"], 0, len(self._stages) - 1), phi
-
-    # -- rounds with a context: ``context`` is the length of the context and its features
-
-    def _one(self, x: Any, context: Any) -> tuple[int, np.ndarray]:
-        # No lock: the map is user code. If another thread fixes the lengths meanwhile, _fix checks against them.
-        found = self._contexts.one("x", x) if context is None else self._contexts.one("context", context)
-        self._check_dimension(found[1].size)
-        return found[0], freeze(found[1].copy())
-
-    def _many(self, name: str, X: Any, contexts: Any, rows: int | None) -> list[tuple[int, np.ndarray]]:
-        given, table = (name, X) if contexts is None else ("contexts", contexts)
-        inputs, phi = self._contexts.many(given, table)
-        self._check_dimension(phi.shape[1])
-        if rows is not None and len(phi) != rows:
-            raise ValueError(f"contexts must have {rows} rows, one per sample, got {len(phi)}")
-        return [(inputs, freeze(row.copy())) for row in phi]
-
-    def _check_dimension(self, dimension: int) -> None:
-        """Reject features that do not fit the given policy object."""
-        wanted = dimension if self._named else getattr(self._driver.policy, "dimension", dimension)
-        if dimension != wanted:
-            raise ValueError(
-                f"features must give {wanted} numbers, as the policy's dimension, got {dimension}"
-            )
-
-    def _fix(self, inputs: int, phi: np.ndarray) -> None:
-        """Fix the lengths to those of the first context, and create the policy."""
-        known = self._contexts
-        if known.dimension == 0:
-            steps: list[Step] = [(known.fix, (inputs, phi.size))]
-            if self._named:
-                made = self._made(str(self._policy_name), phi.size, self._options or {})
-                steps.append((self._install, self._driven(made)))
-            change = self._change = Change(None, None)
-            self._commit(change, steps)
-        elif (inputs, phi.size) != (known.inputs, known.dimension):  # another thread's context came first
-            raise ValueError(f"x must have {known.inputs} numbers per context, as the first, got {inputs}")
-
-    def _decide(self, *context: Any, opened: list[int] | None = None) -> tuple[int, Any]:
-        inputs, phi = context
-        with self._ledger.lock:
-            self._recover()
-            self._ledger.ensure_room()
-            self._fix(inputs, phi)  # the lengths stay fixed even if the decision fails
-            return super()._decide(phi, opened=opened)
-
-    def _choose(self, *context: Any) -> tuple[tuple[int, np.ndarray], tuple[ContextRecord, Any]]:
-        (phi,) = context
-        arm = checked_arm(self._driver.policy, self._select(phi, self._rng), len(self._stages))
-        return (arm, phi), (make_record(arm, self._driver.write_back(), phi), self._tariff)
-
-    # -- events of the journal
-
-    def _decision_event(self, decided: tuple[int, np.ndarray]) -> dict[str, Any]:
-        return {**super()._decision_event(decided), "inputs": self._contexts.inputs}
-
-    def _context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
-        return integer("inputs", body["inputs"], 1), freeze(vector("phi", body["phi"]))
-
-    def _decoded(self, body: dict[str, Any]) -> tuple[int, np.ndarray]:
-        return self._decode_decision({"arm": body["stage"], "phi": body["phi"]})
-
-    def _warm_event(
-        self, sampled: list[np.ndarray], found: list[tuple[Any, Any]], contexts: Sequence[Any] | None
-    ) -> dict[str, Any]:
-        return {**super()._warm_event(sampled, found, contexts), "inputs": self._contexts.inputs}
-
-    def _warm_contexts(self, body: dict[str, Any]) -> list[tuple[int, np.ndarray]]:
-        inputs = integer("inputs", body["inputs"], 1) if body["phi"] else 0
-        return [(inputs, freeze(vector("phi", phi))) for phi in body["phi"]]
-
-    def _code(self) -> dict[str, Any]:
-        own = self._contexts.state()["map"]
-        return {**super()._code(), "features": self._contexts.map if isinstance(own, str) else None}
-
-    @classmethod
-    def _arguments_of(cls, state: dict[str, Any]) -> dict[str, Any]:
-        return {**super()._arguments_of(state), "keep": state["keep"]}
+        found: ContextualCascade = from_state(cls, state, code, policy, compiled)
+        return found

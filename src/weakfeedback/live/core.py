@@ -13,78 +13,303 @@ lock is a signal handler, or a policy that calls back: it is refused.
 from __future__ import annotations
 
 import math
+import numbers
 import os
+import secrets
 import threading
 import weakref
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, pairwise
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 from weakfeedback.contract.readonly import writes_to_loan
 from weakfeedback.live import storage
+from weakfeedback.live.answers import VAGUE, Content, digest_of, fingerprint, same_content
+from weakfeedback.live.change import Change, Closed, Shut, Sink
 from weakfeedback.live.driver import Interpreted, driver_of
-from weakfeedback.live.errors import PendingDecision, UnknownDecision
+from weakfeedback.live.errors import FeedbackConflict, PendingDecision, UnknownDecision
 from weakfeedback.live.game import Choice, View
-from weakfeedback.live.ledger import Content, Ledger
+from weakfeedback.live.storage import StateError, require
+from weakfeedback.validate import brief
 
+PENDING_LIMIT = 10_000  # maximum number of decisions waiting for feedback
+REMEMBERED = 10_000  # answers that are remembered individually
+GAP = 2**36  # maximum random gap before fresh ids
+ALONE = 100  # decisions that await no answer and can still be cancelled
+RUNS = 10_000  # intervals of ids that are remembered as answered, after the content of their answers is forgotten
 T = TypeVar("T")
 _alive: weakref.WeakSet[Core] = weakref.WeakSet()
 
 
-class Sink(Protocol):
-    """Receives the events of a core, such as a journal."""
+class Ledger:
+    """Ids, pending decisions and digests of answers, in bounded memory.
 
-    def prepare(
-        self, kind: str, id: int | None, body: dict[str, Any], ahead: int = 0, tag: Any = None
-    ) -> Any:
-        """Return the row of a future event that comes after ``ahead`` others. May raise, and changes nothing."""
+    Every issued id is pending, answered or cancelled. For the last ``remember`` answers the digest of the content is
+    kept, so that a repeated answer can be distinguished from a conflict. For older answers only their existence is
+    known: another answer counts as a duplicate, unchecked, unless there is an ``archive`` to ask. For this the answered
+    ids are kept as intervals; all other ids were never answered. If there are more than 10,000 intervals, the lowest
+    are forgotten: an answer for such an old id is refused, whether or not it was answered.
 
-    def put(self, row: Any) -> None:
-        """Queue a row. Never raises; a repetition has no effect."""
+    It has no lock: the core holds its own around every call. Methods that take an id, or a number of rounds, can be
+    repeated after an interruption: the second time they change nothing.
 
+    With ``one_at_a_time`` a decision must be answered before the next, as policies that are not ``delay_safe`` need.
+    """
 
-class Change:
-    """A change in progress. The defaults are class attributes, so that making one is cheap."""
+    def __init__(self, one_at_a_time: bool = False, remember: int | None = None) -> None:
+        self.one_at_a_time = one_at_a_time
+        self.remember = REMEMBERED if remember is None else remember
+        # id -> the digest of an answer that is no longer remembered, None if the decision was cancelled
+        self.archive: Callable[[int], str | None] | None = None
+        # id -> how a decision that was not answered ended, None if that is unknown
+        self.ending: Callable[[int], str | None] | None = None
+        self.next = 1  # the id of the next decision
+        self.gap = 0  # ids to skip before the next decision
+        self.rounds = 0  # answers accepted so far
+        self.waiting: dict[int, Any] = {}  # pending decisions: id -> what was decided, ids increasing
+        self.alone: OrderedDict[int, Any] = (
+            OrderedDict()
+        )  # decisions that await no answer, and can still be cancelled
+        # A plain dict would search for its oldest entry among all deleted ones.
+        # id -> its digest or, while no state was taken, the content if that is short; the oldest answer first
+        self._answered: OrderedDict[int, Content] = OrderedDict()
+        self._runs: list[
+            tuple[int, int]
+        ] = []  # first and last ids of intervals whose answers were forgotten, increasing
+        self._floor = 0  # up to this id the runs were forgotten as well
+        self._stated = 0  # number of answers when a state was last taken
+        self.recalled: dict[int, str] | None = (
+            None  # digests that were read from a journal, the oldest answer first
+        )
 
-    ready = False  # True: committed
-    backup: Any = None  # of the policy, if it may have changed
-    generator: Any = None  # its state before
-    counts: Any = None
-    terms: Any = None
-    resumed: tuple[int, int] | None = None  # the next id, and ``every``
-    installed: Interpreted | None = None  # a new driver
-    opened: list[int] | None = None  # of the caller, who cancels these ids if it is interrupted
-    enter: Sequence[tuple[int, Any]] = ()  # new decisions that wait for an answer
-    alone: Sequence[tuple[int, Any]] = ()  # new decisions that do not
-    alter: Sequence[tuple[int, Any]] = ()  # open decisions that go on
-    close: Sequence[tuple[int, Content, int]] = ()  # answers, and the number of answers then
-    drop: Sequence[int] = ()  # cancelled decisions
-    kept: Sequence[tuple[int, Any]] = ()
-    rows: Sequence[Any] = ()  # of the sink
+    def ensure_room(self, decisions: int = 1) -> None:
+        """Raise `PendingDecision` if ``decisions`` more decisions cannot be opened."""
+        if self.one_at_a_time and self.waiting:
+            open_id = next(iter(self.waiting))
+            raise PendingDecision(
+                f"decision {open_id} is open, and this policy learns in order (it is not delay_safe): "
+                "give its feedback or cancel it first"
+            )
+        if len(self.waiting) + decisions > PENDING_LIMIT:
+            raise PendingDecision(
+                f"{len(self.waiting)} decisions wait for feedback, at most {PENDING_LIMIT} may: "
+                "answer or cancel some first"
+            )
 
+    def reserved(self) -> int:
+        """Return the id of the next decision, after ensuring that there is room."""
+        if self.waiting and (self.one_at_a_time or len(self.waiting) >= PENDING_LIMIT):
+            self.ensure_room()
+        return self.next + self.gap
 
-class Closed(Change):
-    """The final change: no other may follow."""
+    def enter(self, id: int, decided: Any) -> None:
+        """Record the next decision; there must be room."""
+        self.waiting[id] = decided
+        self.next, self.gap = id + 1, 0
 
-    def __init__(self, words: str) -> None:
-        self.words = words
+    def enter_alone(self, id: int, decided: Any) -> None:
+        """Record the next decision, which awaits no answer."""
+        self.skip_to(id + 1)
+        self.alone[id] = decided
+        while len(self.alone) > ALONE:
+            self.alone.popitem(last=False)
 
+    def decided(self, id: int) -> Any:
+        """Return what was decided under a pending id."""
+        checked = self._known(id)
+        if checked not in self.waiting:
+            raise UnknownDecision(f"decision {checked} was already answered")
+        return self.waiting[checked]
 
-class Shut:
-    """Replaces the lock of a core that must no longer be used; its error says why."""
+    def check(self, id: int, content: Content) -> str:
+        """Return "pending" or "duplicate", or raise `FeedbackConflict` or `UnknownDecision`."""
+        checked = self._known(id)
+        if checked in self.waiting:
+            return "pending"
+        known: Content | None = self._answered.get(checked)
+        if known is None:
+            known = self._recalled(checked)
+        if known is not None and not same_content(known, content):
+            vague = digest_of(content).startswith(VAGUE)
+            why = (
+                "and a repr with an address does not tell whether with this"
+                if vague
+                else "with other content"
+            )
+            raise FeedbackConflict(f"decision {checked} was already answered, {why}")
+        return "duplicate"
 
-    def __init__(self, words: str) -> None:
-        self._words = words
+    def awaited(self, id: int, content: Content) -> Any:
+        """Return what was decided under a pending id, None for a duplicate, or raise as `check` does.
 
-    def _is_owned(self) -> NoReturn:
-        raise RuntimeError(self._words)
+        A pending id can then be passed to `close`.
+        """
+        if type(id) is int and id in self.waiting:
+            return self.waiting[id]
+        return None if self.check(id, content) == "duplicate" else self.waiting[int(id)]
 
-    __enter__ = _is_owned
+    def close(self, id: int, content: Content, rounds: int) -> None:
+        """Record the answer to a pending decision as number ``rounds``."""
+        if self.rounds >= rounds:  # already done before an interruption
+            return
+        if self.recalled is not None:
+            self.adopt()
+        self.waiting.pop(id, None)
+        self._answered[id] = content
+        while len(self._answered) > self.remember:
+            oldest = next(iter(self._answered))
+            self._forget(oldest)
+            self._answered.pop(oldest, None)
+        self.rounds = rounds  # last, so that a partial change is repeated
 
-    def __exit__(self, *error: object) -> None:
-        pass
+    def recall(self, digests: dict[int, str]) -> None:
+        """Know these answers, which a journal remembered, until they are adopted; the state is that of the journal."""
+        self.recalled, self.archive, self.ending = digests, digests.get, None
+
+    def adopt(self) -> None:
+        """Remember answers that were recalled as an object without a journal does. A single assignment."""
+        if self.recalled is None:
+            return
+        digests, runs = self.recalled, list[tuple[int, int]]()
+        ids = sorted(id for id in digests if self._was_answered(id))
+        for first, last in self._runs:
+            for id in ids[bisect_left(ids, first) : bisect_right(ids, last)]:
+                if first < id:
+                    runs.append((first, id - 1))
+                first = id + 1
+            if first <= last:
+                runs.append((first, last))
+        known = OrderedDict((id, digests[id]) for id in digests if self._was_answered(id)) | self._answered
+        remember = max(self.remember, REMEMBERED)
+        vars(self).update(_runs=runs, _answered=known, remember=remember, recalled=None, archive=None)
+
+    def drop(self, id: int) -> None:
+        """Cancel a decision that is pending."""
+        self.waiting.pop(id, None)  # an id that is neither pending nor answered was cancelled
+        self.alone.pop(id, None)
+
+    def leap(self) -> None:
+        """Skip a random number of ids, to issue none that another copy of the same state has issued."""
+        self.gap = 1 + secrets.randbelow(GAP)
+
+    def skip_to(self, id: int) -> None:
+        """Issue no id below this one."""
+        if id > self.next:
+            self.next, self.gap = id, 0
+
+    def _known(self, id: Any) -> int:
+        """Return the id of a decision that is pending or was answered."""
+        known: int = id
+        if type(id) is not int:
+            if not isinstance(id, numbers.Integral) or isinstance(id, (bool, np.bool_)):
+                raise ValueError(f"id must be the integer id of a decision, got {brief(id)}")
+            known = int(id)
+        if not 1 <= known < self.next:
+            raise UnknownDecision(f"there is no decision {known}")
+        if known not in self.waiting and known not in self._answered and not self._was_answered(known):
+            if known > self._floor:
+                raise UnknownDecision(f"decision {known} {self._end_of(known)}")
+            if self.archive is None:
+                raise UnknownDecision(
+                    f"decision {known} is so old that nobody knows whether it was answered or cancelled"
+                )
+        return known
+
+    def _recalled(self, id: int) -> Content | None:
+        """Return the content of an answer that is not remembered, or None if it is unknown."""
+        recalled = None if self.archive is None else self.archive(id)
+        if recalled is None and not self._was_answered(id):
+            raise UnknownDecision(f"decision {id} {self._end_of(id)}")
+        return recalled
+
+    def _end_of(self, id: int) -> str:
+        """Return what happened to a decision that is neither pending nor answered."""
+        known = None if self.ending is None else self.ending(id)
+        return known or "was cancelled or never given out"
+
+    def _forget(self, id: int) -> None:
+        """Remember only that there was an answer. Each change is one assignment, and can be repeated."""
+        runs = self._runs
+        if runs and runs[-1][1] + 1 == id:  # the usual case
+            runs[-1] = runs[-1][0], id
+            return
+        if id <= self._floor or self._was_answered(id):
+            return
+        k = bisect_left(runs, (id, id))
+        first, last, begin, end = id, id, k, k
+        if k > 0 and runs[k - 1][1] + 1 == id:
+            first, begin = runs[k - 1][0], k - 1
+        if k < len(runs) and runs[k][0] == id + 1:
+            last, end = runs[k][1], k + 1
+        runs[begin:end] = [(first, last)]
+        if len(runs) > RUNS:
+            self._floor = runs[0][1]
+            del runs[0]
+
+    def _was_answered(self, id: int) -> bool:
+        """Return whether an id is in one of the runs."""
+        k = bisect_right(self._runs, (id, self.next))
+        return k > 0 and self._runs[k - 1][1] >= id
+
+    def forgotten(self) -> Iterator[int]:
+        """Yield the ids whose answers are no longer remembered one by one, the highest first."""
+        for first, last in reversed(self._runs):
+            yield from range(last, first - 1, -1)
+
+    def state(self, encode: Callable[[Any], Any]) -> dict[str, Any]:
+        """Return everything as plain data; ``encode`` converts what was decided to plain data."""
+        new = islice(reversed(self._answered.items()), self.rounds - self._stated)
+        for id, content in list(new):
+            if type(content) is tuple:
+                self._answered[id] = fingerprint(content)
+        self._stated = self.rounds
+        return {
+            "next": self.next,
+            "rounds": self.rounds,
+            "remember": self.remember,
+            "floor": self._floor,
+            "runs": [list(run) for run in self._runs],
+            "pending": [[id, encode(decided)] for id, decided in self.waiting.items()],
+            "answered": [[id, digest] for id, digest in self._answered.items()],
+        }
+
+    @classmethod
+    def from_state(cls, state: Any, decode: Callable[[Any], Any], one_at_a_time: bool = False) -> Ledger:
+        """Return the ledger that gave ``state``, or raise `StateError`."""
+        keys = dict.fromkeys(("next", "rounds", "remember", "floor"), int)
+        require("ledger", state, {**keys, "runs": list, "pending": list, "answered": list})
+        ledger = cls(one_at_a_time, state["remember"])
+        ledger.next, ledger.rounds, ledger._floor = state["next"], state["rounds"], state["floor"]
+        ledger._runs = storage.id_pairs(state["runs"])
+        storage.integer_ids([last for _, last in ledger._runs])
+        ledger.waiting = {id: decode(decided) for id, decided in storage.id_pairs(state["pending"])}
+        ledger._answered = OrderedDict(storage.id_pairs(state["answered"]))
+        if not ledger._consistent(state):
+            raise StateError("the ledger contradicts itself")
+        return ledger
+
+    def _consistent(self, state: dict[str, Any]) -> bool:
+        ids = [*self.waiting, *self._answered]
+        runs = self._runs
+        forgotten = sum(last - first + 1 for first, last in runs)
+        return (
+            len(set(ids)) == len(state["pending"]) + len(state["answered"])
+            and all(0 < id < self.next and not self._was_answered(id) for id in ids)
+            and list(self.waiting) == sorted(self.waiting)
+            and all(isinstance(digest, str) for digest in self._answered.values())
+            and len(self.waiting) <= (1 if self.one_at_a_time else PENDING_LIMIT)
+            and len(self._answered) <= self.remember
+            and 0 <= self._floor < self.next
+            and len(runs) <= RUNS
+            and all(self._floor < first <= last < self.next for first, last in runs)
+            and all(before[1] + 1 < after[0] for before, after in pairwise(runs))
+            and 0 <= self.rounds - forgotten - len(self._answered) <= self._floor
+            and self.rounds + len(self.waiting) < self.next
+        )
 
 
 class Core:
@@ -124,12 +349,17 @@ class Core:
         if lock._is_owned():
             self._refuse()
         try:
-            with lock:
-                if self.change is not None:
-                    self._recover()
-                return work(*arguments)
+            try:
+                with lock:
+                    if self.change is not None:
+                        self._recover()
+                    return work(*arguments)
+            except BaseException:
+                if lock._is_owned():  # only a tracer can raise between the end of the block and the release
+                    lock.release()
+                raise
         except BaseException:
-            if lock._is_owned():  # only a tracer can raise between the end of the block and the release
+            if lock._is_owned():  # or at these lines: a second time
                 lock.release()
             raise
 
@@ -154,27 +384,48 @@ class Core:
             self.driver.restore(change.backup)
         self.change = None
 
+    def _backup(self) -> Any:
+        """Return what the driver needs to undo whatever a method of the policy does next."""
+        driver = self.driver
+        if driver.copied is None:
+            return driver.backup()
+        now = driver.policy.__dict__
+        return now.copy(), [(now[name], now[name].copy()) for name in driver.copied]
+
     def _carry_out(self, change: Change) -> None:
         """Carry out a change that is committed. Every line may be repeated."""
         ledger = self.ledger
+        if change.rare:
+            self._carry_out_rare(change)  # first: a decision may go on and be answered in one change
         for id, decided in change.enter:
             ledger.enter(id, decided)
+        for id, content, rounds in change.close:
+            ledger.close(id, content, rounds)
+        if change.kept:
+            kept = self.kept
+            for id, why in change.kept:
+                kept[id] = why
+            while len(kept) > self.game.keeps:
+                kept.popitem(last=False)
+        if change.counts is not None:
+            self.counts = change.counts
+        if change.opened is not None:
+            ids, new = change.opened
+            for id in new:
+                if not ids or ids[-1] < id:
+                    ids.append(id)
+        for row in change.rows:
+            self.sink.put(row)  # type: ignore[union-attr]
+        self.change = None
+
+    def _carry_out_rare(self, change: Change) -> None:
+        ledger = self.ledger
         for id, decided in change.alone:
             ledger.enter_alone(id, decided)
         for id, decided in change.alter:
             ledger.waiting[id] = decided
-        for id, content, rounds in change.close:
-            ledger.close(id, content, rounds)
         for id in change.drop:
             ledger.drop(id)
-        if change.kept:
-            kept, most = self.kept, self.game.keeps
-            for id, why in change.kept:
-                kept[id] = why
-            while len(kept) > most:
-                kept.popitem(last=False)
-        if change.counts is not None:
-            self.counts = change.counts
         if change.terms is not None:
             self.terms = change.terms
         if change.installed is not None:
@@ -182,11 +433,6 @@ class Core:
         if change.resumed is not None:
             ledger.skip_to(change.resumed[0])
             self.every = change.resumed[1]
-        if change.opened is not None:
-            _complete(change.opened, sorted(id for id, _ in (*change.enter, *change.alone)))
-        for row in change.rows:
-            self.sink.put(row)  # type: ignore[union-attr]
-        self.change = None
 
     def _install(self, driver: Interpreted) -> None:
         self.driver = driver
@@ -214,19 +460,8 @@ class Core:
 
         Its id is added to ``opened`` as part of the change, so that an interrupted caller knows what to cancel.
         """
-        lock = self.lock
-        if lock._is_owned():
-            self._refuse()
-        try:
-            with lock:
-                if self.change is not None:
-                    self._recover()
-                id, choice = self._decide(context, opened, tag)
-                return id, choice.decided
-        except BaseException:
-            if lock._is_owned():
-                lock.release()
-            raise
+        id, choice = self.run(self._decide, context, opened, tag)
+        return id, choice.decided
 
     def _decide(
         self, context: tuple[Any, ...] = (), opened: list[int] | None = None, tag: Any = None
@@ -238,16 +473,19 @@ class Core:
         change = Change()
         change.generator = self.rng.bit_generator.state
         if game.choosing_learns:
-            change.backup = self.driver.backup()
+            change.backup = self._backup()
         self.change = change
         try:
-            id = self.ledger.reserved()
+            ledger = self.ledger
+            id = ledger.reserved() if ledger.waiting else ledger.next + ledger.gap
             choice = game.choose(self.rng, self.counts, self.terms, *context)
             if choice.waits:
                 change.enter = ((id, choice.decided),)
             else:
-                change.alone = ((id, choice.decided),)
-            change.counts, change.opened = choice.counts, opened
+                change.alone, change.rare = ((id, choice.decided),), True
+            change.counts = choice.counts
+            if opened is not None:
+                change.opened = opened, (id,)
             if choice.why is not None:
                 change.kept = ((id, choice.why),)
             if self.sink is not None:
@@ -273,31 +511,52 @@ class Core:
         if game.resize is not None:
             for context in contexts:
                 self._resize(context)
+        return self._make(self._chosen(), self._fill_many, contexts, opened, tags)
+
+    def _chosen(self) -> Change:
+        """Return a change in which the policy chooses."""
         change = Change()
         change.generator = self.rng.bit_generator.state
-        if game.choosing_learns:
-            change.backup = self.driver.backup()
+        if self.game.choosing_learns:
+            change.backup = self._backup()
+        return change
+
+    def _make(self, change: Change, fill: Callable[..., T], *arguments: Any) -> T:
+        """Announce a change, let it be filled, commit it and carry it out; what fails is undone."""
         self.change = change
         try:
-            first, counts = ledger.reserved(), self.counts
-            enter, alone, kept, rows = list[Any](), list[Any](), list[Any](), list[Any]()
-            for n, context in enumerate(contexts):
-                id, choice = first + n, game.choose(self.rng, counts, self.terms, *context)
-                (enter if choice.waits else alone).append((id, choice.decided))
-                counts = counts if choice.counts is None else choice.counts
-                if choice.why is not None:
-                    kept.append((id, choice.why))
-                if self.sink is not None:
-                    tag = None if tags is None else tags[n]
-                    rows.append(self.sink.prepare(game.opening, id, game.opened(choice.decided), n, tag))
-            change.enter, change.alone, change.kept, change.rows = enter, alone, kept, rows
-            change.counts, change.opened = counts, opened
+            found = fill(change, *arguments)
             change.ready = True
             self._carry_out(change)
         except BaseException as error:
             self._recover()
             raise self._explained(error)  # noqa: B904
-        return sorted([*enter, *alone], key=lambda made: made[0])
+        return found
+
+    def _fill_many(
+        self,
+        change: Change,
+        contexts: Sequence[tuple[Any, ...]],
+        opened: list[int] | None,
+        tags: Sequence[Any] | None,
+    ) -> list[tuple[int, Any]]:
+        game, counts, first = self.game, self.counts, self.ledger.reserved()
+        made, kept, rows = [], [], []
+        for n, context in enumerate(contexts):
+            id, choice = first + n, game.choose(self.rng, counts, self.terms, *context)
+            made.append((id, choice.decided, choice.waits))
+            counts = counts if choice.counts is None else choice.counts
+            if choice.why is not None:
+                kept.append((id, choice.why))
+            if self.sink is not None:
+                tag = None if tags is None else tags[n]
+                rows.append(self.sink.prepare(game.opening, id, game.opened(choice.decided), n, tag))
+        change.enter = [(id, decided) for id, decided, waits in made if waits]
+        change.alone = [(id, decided) for id, decided, waits in made if not waits]
+        change.kept, change.rows, change.counts, change.rare = kept, rows, counts, True
+        if opened is not None:
+            change.opened = opened, range(first, first + len(contexts))
+        return [(id, decided) for id, decided, _ in made]
 
     def current(self) -> tuple[int, Any]:
         """Return the open decision or, if there is none, a new one."""
@@ -322,10 +581,8 @@ class Core:
         if policy is not None:
             old = self.driver
             change.installed = driver_of(policy, old.origin, self.game, old.compiled, self.rng)
-        change.terms = terms
-        self.change = change
-        change.ready = True
-        self._carry_out(change)
+        change.terms, change.rare = terms, True
+        self._make(change, lambda _: None)
 
     def advance(self, id: int, before: Any, told: Any, learn: bool, tag: Any = None) -> Any:
         """Let an open decision go on with an output; return it as it is then, None if it has changed meanwhile.
@@ -335,66 +592,56 @@ class Core:
         return self.run(self._advance, id, before, told, learn, tag)
 
     def _advance(self, id: int, before: Any, told: Any, learn: bool, tag: Any = None) -> Any:
-        game = self.game
         if self.ledger.decided(id) is not before:
             return None
-        change = Change()
-        change.generator = self.rng.bit_generator.state
-        if game.choosing_learns:
-            change.backup = self.driver.backup()
-        self.change = change
-        try:
-            after, why = game.advance(before, told, self.kept.get(id), self.terms, self.rng)
-            rows = list[Any]()
+        return self._make(self._chosen(), self._fill_advance, id, before, told, learn, tag)
+
+    def _fill_advance(self, change: Change, id: int, before: Any, told: Any, learn: bool, tag: Any) -> Any:
+        game, rows = self.game, []
+        after, why = game.advance(before, told, self.kept.get(id), self.terms, self.rng)
+        if self.sink is not None:
+            rows.append(self.sink.prepare("tell", id, game.told(after), 0, tag))
+        change.alter, change.kept, change.rare = ((id, after),), ((id, why),), True
+        if learn and not game.calls(after):
+            change.backup = change.backup or self._backup()  # until here the policy only chose
+            record = game.record(id, after, (), self.terms)
+            change.counts = game.teach(after, record, self.counts, self.terms, self.rng)
+            change.close = ((id, record.content, self.ledger.rounds + 1),)
             if self.sink is not None:
-                rows.append(self.sink.prepare("tell", id, game.told(after), 0, tag))
-            change.alter, change.kept = ((id, after),), ((id, why),)
-            if learn and not game.calls(after):
-                change.backup = change.backup or self.driver.backup()  # until here the policy only chose
-                record = game.record(id, after, (), self.terms)
-                change.counts = game.teach(after, record, self.counts, self.terms, self.rng)
-                change.close = ((id, record.content, self.ledger.rounds + 1),)
-                if self.sink is not None:
-                    rows.append(self.sink.prepare("feedback", id, game.answered(after, record), 1, tag))
-            change.rows = rows
-            change.ready = True
-            self._carry_out(change)
-        except BaseException as error:
-            self._recover()
-            raise self._explained(error)  # noqa: B904
+                rows.append(self.sink.prepare("feedback", id, game.answered(after, record), 1, tag))
+        change.rows = rows
         return after
 
     # -- answers
 
     def awaited(self, id: int, content: Content) -> Any:
         """Return what was decided under a pending id, None if it has this answer already."""
+        if (
+            self.change is None and type(id) is int
+        ):  # one look, which needs no lock; the answer is checked again
+            decided = self.ledger.waiting.get(id)
+            if decided is not None:
+                return decided
         return self.run(self.ledger.awaited, id, content)
 
     def learn(self, records: list[Any], tag: Any = None) -> None:
         """Learn these rounds: all or, if one is no longer pending, none."""
-        lock = self.lock
-        if lock._is_owned():
-            self._refuse()
-        try:
-            with lock:
-                if self.change is not None:
-                    self._recover()
-                self._learn(records, tag)
-        except BaseException:
-            if lock._is_owned():
-                lock.release()
-            raise
+        self.run(self._learn, records, tag)
 
     def _learn(self, records: list[Any], tag: Any = None) -> None:
         game, ledger, sink = self.game, self.ledger, self.sink
         waiting, rounds = ledger.waiting, ledger.rounds
         decided = [waiting[one.id] if one.id in waiting else ledger.decided(one.id) for one in records]
         change = Change()
-        change.generator, change.backup = self.rng.bit_generator.state, self.driver.backup()
+        change.backup = self._backup()
+        if game.teaching_draws:
+            change.generator = self.rng.bit_generator.state
         self.change = change
         try:
             counts, terms, rng = self.counts, self.terms, self.rng
-            close, kept, rows = list[Any](), list[Any](), list[Any]()
+            close: list[Any] = []
+            kept: list[Any] = []
+            rows: list[Any] = []
             for record, known in zip(records, decided):
                 counts = game.teach(known, record, counts, terms, rng)
                 rounds += 1
@@ -449,23 +696,16 @@ class Core:
         for id in found:
             change = Change()
             if self.game.cancelling_learns:
-                change.backup = self.driver.backup()
-            self.change = change
-            self._drop(change, id, cost, kind, reason)
+                change.backup = self._backup()
+            self._make(change, self._fill_drop, id, cost, kind, reason)
         return found
 
-    def _drop(self, change: Change, id: int, cost: float, kind: str, reason: str) -> None:
-        try:
-            change.counts = self.game.drop(self.ledger.waiting.get(id), cost, self.counts)
-            change.drop = (id,)
-            if self.sink is not None:
-                body = {"cost": cost, "reason": reason} if kind == "cancel" else {}
-                change.rows = (self.sink.prepare(kind, id, body),)
-            change.ready = True
-            self._carry_out(change)
-        except BaseException:
-            self._recover()
-            raise
+    def _fill_drop(self, change: Change, id: int, cost: float, kind: str, reason: str) -> None:
+        change.counts = self.game.drop(self.ledger.waiting.get(id), cost, self.counts)
+        change.drop, change.rare = (id,), True
+        if self.sink is not None:
+            body = {"cost": cost, "reason": reason} if kind == "cancel" else {}
+            change.rows = (self.sink.prepare(kind, id, body),)
 
     # -- everything else
 
@@ -483,40 +723,26 @@ class Core:
             for context in game.contexts_in(body):
                 self._resize(context)
         change = Change()
-        change.generator, change.backup = self.rng.bit_generator.state, self.driver.backup()
-        self.change = change
-        try:
-            altered = game.alters[kind](body, self.counts, self.terms, self.rng)
-            change.counts, change.terms = altered.counts, altered.terms
-            if self.sink is not None:
-                change.rows = (self.sink.prepare(kind, None, altered.body, 0, tag),)
-            change.ready = True
-            self._carry_out(change)
-        except BaseException as error:
-            self._recover()
-            raise self._explained(error)  # noqa: B904
+        change.generator, change.backup = self.rng.bit_generator.state, self._backup()
+        return self._make(change, self._fill_alter, kind, body, tag)
+
+    def _fill_alter(self, change: Change, kind: str, body: dict[str, Any], tag: Any) -> dict[str, Any]:
+        altered = self.game.alters[kind](body, self.counts, self.terms, self.rng)
+        change.counts, change.terms, change.rare = altered.counts, altered.terms, True
+        if self.sink is not None:
+            change.rows = (self.sink.prepare(kind, None, altered.body, 0, tag),)
         found: dict[str, Any] = altered.body
         return found
 
     def skip(self, start: int, every: int) -> None:
         """Issue no id below ``start``: some may have been issued before a power loss."""
-        self.run(self._skip, start, every)
-
-    def _skip(self, start: int, every: int) -> None:
         change = Change()
-        change.resumed = start, every
-        self.change = change
-        self._resume(change, {"next": start, "every": every})
+        change.resumed, change.rare = (start, every), True
+        self.run(self._make, change, self._fill_skip, {"next": start, "every": every})
 
-    def _resume(self, change: Change, body: dict[str, Any]) -> None:
-        try:
-            if self.sink is not None:
-                change.rows = (self.sink.prepare("resume", None, body),)
-            change.ready = True
-            self._carry_out(change)
-        except BaseException:
-            self._recover()
-            raise
+    def _fill_skip(self, change: Change, body: dict[str, Any]) -> None:
+        if self.sink is not None:
+            change.rows = (self.sink.prepare("resume", None, body),)
 
     def _explained(self, error: BaseException) -> BaseException:
         """Return the error, in words if the policy wrote to a borrowed array."""
@@ -537,10 +763,6 @@ class Core:
     def _view(self, work: Callable[[View], T]) -> T:
         ledger, policy = self.ledger, self.driver.write_back()
         return work(View(self.counts, self.terms, len(ledger.waiting), ledger.rounds, policy, self.kept))
-
-    def policy(self) -> Any:
-        """Return the policy object, up to date."""
-        return self.run(lambda: self.driver.write_back())
 
     @property
     def label(self) -> str:
@@ -604,10 +826,6 @@ class Core:
             ledger.enter_alone(*game.decode_alone(item, ledger.next))
         return policy, ledger
 
-    def replace_driver(self, driver: Interpreted) -> None:
-        """Continue with another driver of the same policy."""
-        self.run(self._install, driver)
-
     # -- for the fold of a journal: each returns the body made again
 
     @property
@@ -639,11 +857,6 @@ class Core:
         found: dict[str, Any] = game.told(after)
         return found
 
-    def reclose(self, id: int, body: dict[str, Any], kind: str) -> None:
-        """End a decision again as it was logged."""
-        if not self.close([id], body.get("cost", 0.0), kind):
-            raise UnknownDecision(f"decision {id} is not pending")
-
     def overrule(self, kind: str, id: int, body: dict[str, Any]) -> None:
         """Let a logged decision stand against the one made now."""
         game = self.game
@@ -652,13 +865,6 @@ class Core:
             self.ledger.waiting[id] = game.decided_from(body, self.terms)
         elif known is not None and kind == "tell":
             self.ledger.waiting[id] = game.overruled(known, body)
-
-
-def _complete(ids: list[int], new: list[int]) -> None:
-    """Append ids to a list, unless they are already there."""
-    for id in new:
-        if not ids or ids[-1] < id:
-            ids.append(id)
 
 
 def _disown() -> None:

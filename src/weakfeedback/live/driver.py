@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dis
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from weakfeedback.live.form import Origin
 
 Examples = Mapping[str, tuple[Any, ...]]
-Backup = list[tuple[str, Any, Any]]
+# Fields and copies of arrays; for policies that are known beforehand, all fields and the arrays that were copied.
+Backup = list[tuple[str, Any, Any]] | tuple[dict[str, Any], list[tuple[np.ndarray, np.ndarray]]]
 PLAIN = (bool, int, float, str, type(None))
 
 
@@ -31,11 +33,24 @@ class Interpreted:
         self.history = tuple(getattr(policy, "history", ()))  # tables that only grow, row by row
         slotted = any("__slots__" in vars(kind) for kind in type(policy).__mro__[:-1])
         self._plain = hasattr(policy, "__dict__") and not slotted
+        self.copied: list[str] | None = (
+            None  # the fields that a backup must copy, if that is known beforehand
+        )
 
     def method(self, name: str) -> Callable[..., Any]:
         """Return a method of the policy."""
         found: Callable[..., Any] = getattr(self.policy, name)
         return found
+
+    def draws(self, name: str) -> bool:
+        """Return whether a method may draw; a method of the catalogue that does not use its generator does not."""
+        code = getattr(getattr(type(self.policy), name, None), "__code__", None)
+        if self.origin.name is None or code is None:
+            return True
+        generator = code.co_varnames[code.co_argcount - 1]
+        return any(
+            one.argval == generator for one in dis.get_instructions(code) if one.opname.startswith("LOAD")
+        )
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the policy as they are now."""
@@ -49,12 +64,22 @@ class Interpreted:
         """Apply ``change`` to the policy object itself, outside its compiled methods."""
         change(self.write_back())
 
+    def plan(self) -> None:
+        """Find out which fields a backup must copy: a policy of the catalogue never changes the types of its fields."""
+        fields = vars(self.policy) if self._plain else {"slots": ()}
+        if all(isinstance(value, (np.ndarray, *PLAIN)) for value in fields.values()):
+            self.copied = [
+                name
+                for name, value in fields.items()
+                if isinstance(value, np.ndarray) and name not in self.history and value.flags.writeable
+            ]
+
     def backup(self) -> Backup:
         """Return what `restore` needs to undo whatever a method of the policy does next.
 
         A table that only grows (``policy.history``) is not copied: its rows in use never change.
         """
-        kept: Backup = []
+        kept: list[tuple[str, Any, Any]] = []
         fields = self.fields() if self.compiled or not self._plain else self.policy.__dict__
         for name, value in fields.items():
             if type(value) is np.ndarray:
@@ -66,10 +91,16 @@ class Interpreted:
 
     def restore(self, kept: Backup) -> None:
         """Undo everything done since the backup; this may be repeated, also after an interruption."""
-        for name, value, saved in kept:
-            if saved is not None:
-                value[...] = saved
-            setattr(self.policy, name, value)
+        if isinstance(kept, tuple):
+            fields, arrays = kept
+            for array, saved in arrays:
+                array[...] = saved
+            self.policy.__dict__.update(fields)
+        else:
+            for name, value, saved in kept:
+                if saved is not None:
+                    value[...] = saved
+                setattr(self.policy, name, value)
         for name in self.history:  # the rows of the change; the last one may be partly written
             getattr(self.policy, name)[self.policy.t :] = 0
 
@@ -128,6 +159,8 @@ def driver_of(
             raise ValueError(
                 f"compiled must be False for {type(policy).__name__}, which cannot be compiled: {reason}"
             ) from None
+    elif origin.name is not None:
+        driver.plan()
     driver.origin = origin
     driver.born = fresh(policy) if hasattr(policy, "__dict__") else policy
     return driver

@@ -78,24 +78,33 @@ def made_again(
 ) -> Any:
     """Return the object with this state; ``code`` is what no state holds."""
     form: Form = cls._form(body)
-    if form.counted is not None and code[form.arguments[0].name] is None:
-        code = {**code, form.arguments[0].name: storage.count_of(body, form.counted)}
     require("state", body, form.keys())
     check_code(form, body, code, where)
     chosen, options = saved_policy(body["core"], policy)
-    arguments = {**code, **arguments_in(form, body), **options, "policy": chosen}
-    live = remade(lambda: cls(**arguments, seed=0, compiled=compiled))
+    arguments = {**code, **options, "policy": chosen}
+    live = remade(lambda: cls(**{**arguments, **arguments_in(form, body)}, seed=0, compiled=compiled))
     remade(lambda: live._core.restore(body))
     return live
 
 
+def from_state(cls: Any, state: Any, code: dict[str, Any], policy: Any, compiled: bool) -> Any:
+    """Return the object with this state, which stays as it is; stages that are left out run elsewhere."""
+    body = storage.checked_copy(state)
+    form: Form = cls._form(body)
+    if form.counted is not None and code[form.arguments[0].name] is None:
+        code = {**code, form.arguments[0].name: storage.count_of(body, form.counted)}
+    return made_again(cls, body, code, policy, compiled, "the state")
+
+
 def arguments_in(form: Form, body: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that a state holds, without the options of the policy."""
-    return {
-        one.name: body[one.name] if one.read is None else one.read(body)
-        for one in form.arguments
-        if one.role == "data"
-    }
+    """Return the arguments that a state holds, without the options of the policy; also code that it can make."""
+    found = {}
+    for one in form.arguments:
+        if one.role == "data" or one.read is not None:
+            value = body[one.name] if one.read is None else one.read(body)
+            if one.role == "data" or value is not None:
+                found[one.name] = value
+    return found
 
 
 def check_code(form: Form, body: dict[str, Any], code: dict[str, Any], where: str) -> None:

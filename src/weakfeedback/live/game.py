@@ -61,6 +61,7 @@ class Game(Protocol):
     spares: bool  # a failed stage other than the answering one loses only the comparison
     choosing_learns: bool  # whether the policy is backed up before it chooses
     cancelling_learns: bool  # and before a cancellation
+    teaching_draws: bool  # whether anything is drawn when a round is learned
     in_order: tuple[str, ...]  # alterations that wait for open decisions if the policy learns in order
     keeps: int  # how many explanations, or rounds of history, are kept
     form: Form

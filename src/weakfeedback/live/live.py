@@ -9,7 +9,6 @@ from typing import Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
 
-from weakfeedback.journal import fold as folding
 from weakfeedback.live import persistence, storage
 from weakfeedback.live.core import Core
 from weakfeedback.live.driver import driver_of
@@ -17,7 +16,6 @@ from weakfeedback.live.errors import Refused, UnknownDecision
 from weakfeedback.live.form import Form, origin_of
 from weakfeedback.live.game import EXPLAINED
 from weakfeedback.live.storage import StateError
-from weakfeedback.live.warning import warn_caller
 from weakfeedback.plaintext import with_article
 from weakfeedback.validate import brief, integer, number
 
@@ -74,9 +72,14 @@ class Live:
     # -- what can be seen
 
     @property
+    def core(self) -> Core:
+        """What decides and learns: for programs that hold it themselves, such as a service."""
+        return self._core
+
+    @property
     def policy(self) -> Any:
         """The policy object itself, up to date: read it, but leave the learning to this object."""
-        return self._core.policy()
+        return self._core.view(lambda view: view.policy)
 
     @property
     def compiled(self) -> bool:
@@ -131,6 +134,12 @@ class Live:
     def _owes(self, call: Any) -> bool:
         """Return whether this call repeats one that was done but not written; if so, it is written now."""
         return self._journal is not None and self._journal.owes(call)
+
+    def _alter(self, kind: str, body: dict[str, Any], call: Any = None) -> None:
+        """Make an alteration of the game, unless the call repeats one that only has to be written."""
+        if call is None or not self._owes(call):
+            self._core.alter(kind, body)
+            self._wait(call)
 
     def cancel(self, id: int, cost: float = 0.0) -> None:
         """Cancel a pending decision: nothing is learned from it. ``cost`` was spent on it anyway."""
@@ -236,6 +245,7 @@ class Live:
         if persistence.is_journal(file):
             raise ValueError(f"path must not be a journal, which holds more than a state, got {str(path)!r}")
         with self._core.saving:  # so that the last state written is the latest
+            self._core.run(self._core.ledger.adopt)
             body = self.state()
             try:
                 self._core.check(body)
@@ -244,54 +254,6 @@ class Live:
                     f"{path} is not written, because it could not be loaded again: {error}"
                 ) from None
             storage.write(file, self.kind, body)
-
-    # -- what the service reaches for, until it holds the core itself
-
-    @property
-    def _ledger(self) -> Any:
-        return self._core.ledger
-
-    @property
-    def _delay_safe(self) -> bool:
-        return not self._core.ledger.one_at_a_time
-
-    @property
-    def _counts(self) -> Any:
-        return self._core.counts
-
-    @property
-    def _seed(self) -> int | None:
-        return self._core.seed
-
-    def _connect(self, sink: Any) -> None:
-        self._core.sink = sink
-
-    def _take_over(self, seed: int | None, every: int, kept: Any = None) -> None:
-        self._core.seed, self._core.every = seed, every
-        self._core.kept = self._core.kept if kept is None else kept
-
-    @property
-    def _change(self) -> Any:
-        return self._core.change
-
-    @property
-    def _records(self) -> Any:
-        return self._core.kept
-
-    @property
-    def _every(self) -> int:
-        return self._core.every
-
-    def _skip_ids(self, count: int, every: int) -> None:
-        self._core.skip(self._core.ledger.next + count, every)
-
-    def _close(self, ids: list[int], cost: float, kind: str = "cancel", reason: str = "") -> list[int]:
-        return self._core.close(ids, cost, kind, reason)
-
-    def _apply(self, event: Any, same: bool, where: str) -> None:
-        words = folding.apply(self._core, event, same, where)
-        if words is not None:
-            warn_caller(words)
 
     # -- unsupported operations
 

@@ -8,6 +8,7 @@ be the one in the journal. Occasional snapshots, and one at `close`, make recove
 from __future__ import annotations
 
 import inspect
+import itertools
 import os
 import time
 from contextlib import suppress
@@ -23,7 +24,7 @@ from weakfeedback.journal import fold as folding
 from weakfeedback.journal.events import ENDS
 from weakfeedback.journal.recover import recover
 from weakfeedback.live import storage
-from weakfeedback.live.core import Core
+from weakfeedback.live.core import REMEMBERED, Core, Ledger
 from weakfeedback.live.errors import DurabilityWarning
 from weakfeedback.live.form import Form, as_made_before, check_given, check_options, made_again
 from weakfeedback.live.warning import warn_caller
@@ -378,10 +379,20 @@ def _read_journal(cls: Any, path: Path, code: dict[str, Any]) -> Any:
     store = SqliteStore.open(path, read_only=True)
     try:
         live = _recovered(cls, store, store.learners(), code, str(path))
-        live._core.ledger.archive = None
+        live._core.ledger.recall(_digests(store, store.learners()[0].id, live._core.ledger))
         return live
     finally:
         store.close()
+
+
+def _digests(store: Any, learner: int, ledger: Ledger) -> dict[int, str]:
+    """Return the digests of the last answers, the oldest first, as an object without a journal remembers them."""
+    found = []
+    for id in itertools.islice(ledger.forgotten(), REMEMBERED):
+        end = store.end_of(learner, id)
+        if end is not None and end.kind == "feedback":
+            found.append((end.seq, id, str(end.body.get("digest"))))
+    return {id: digest for _, id, digest in sorted(found)}
 
 
 def is_journal(path: str | os.PathLike[str]) -> bool:

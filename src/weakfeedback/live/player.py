@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.live import persistence, storage
+from weakfeedback.live import persistence
 from weakfeedback.live.errors import FeedbackConflict, UnknownDecision
-from weakfeedback.live.form import made_again
+from weakfeedback.live.form import from_state
 from weakfeedback.live.games.player import IDLE, PlayerCounts, PlayerGame
 from weakfeedback.live.live import Live
 from weakfeedback.live.player_report import PlayerReport, make_player_report
@@ -261,8 +261,7 @@ class Player(Live):
         missed: int = 0,
     ) -> Player:
         """Return the player that gave ``state``, as if it had never stopped unless it ``missed`` slots. See `load`."""
-        body = storage.checked_copy(state)
-        found: Player = made_again(cls, body, {}, policy, compiled, "the state")
+        found: Player = from_state(cls, state, {}, policy, compiled)
         return found._back(missed)
 
     def _back(self, missed: int | None) -> Player:

@@ -1,53 +1,295 @@
-"""One round of a cascade: the decision, the answer, and the record to learn from."""
+"""How a round is played here: a call, a coroutine and a batch, for cascades and the router alike.
+
+A decision is a set of stages and the one that answers. Every round goes the same way: decide, call the stages, compare,
+learn, wait for the journal. A call, a coroutine and a batch differ only in how they call the stages.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, ClassVar
 
-import numpy as np
-
-from weakfeedback.live.ledger import Content
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A decision: call the stages 0, ..., ``arm`` and give their outputs as feedback under ``id``."""
-
-    id: int
-    arm: int
+from weakfeedback.live.answers import answers_of, fingerprint, labels_of
+from weakfeedback.live.audits import all_rows
+from weakfeedback.live.core import Core
+from weakfeedback.live.stages import Failed, Rows
+from weakfeedback.validate import integer
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer to one sample: its label, the stage it stopped at, and the total cost of the stages called."""
+class Rounds:
+    """Plays rounds with the stages of a live object."""
 
-    label: Any
-    arm: int
-    cost: float
-    outputs: tuple[Any, ...]
-    id: int
-    truth: Any = None  # the label that was bought for this sample, None if there was none
-    scores: tuple[
-        float | None, ...
-    ] = ()  # of the stages called, where the cascade decides after every answer
+    _noun: ClassVar[str] = "stage"  # what is called
+    _whole: ClassVar[str] = "cascade"  # what they form together
+    _done: ClassVar[str] = "the answer is learned"  # what has happened when an answer is returned
+    _most: ClassVar[int]  # samples in a batch
 
+    _core: Core
+    _game: Any
+    _journal: Any
+    _stages: list[Any]
+    _source: Any = None  # of labels
+    _unready: bool = False  # whether a plain call may be refused
 
-@dataclass(slots=True)
-class RoundRecord:
-    """Everything to learn from one round, computed before anything is changed."""
+    # -- one sample
 
-    id: int
-    arm: int
-    answers: list[Any]
-    labels: list[Any]
-    content: Content
-    differ: np.ndarray | None  # which pairs differ; None while they are still to be sampled
-    far: np.ndarray | None  # how far apart the answers are, where a metric tells
-    cost: float  # of all calls
-    last: float  # what the last stage costs, or cost if it was called
-    costs: list[float] | None = None  # of each call, if they differ from the stated costs
-    right: np.ndarray | None = None  # which of the answers are right according to a bought label
-    truth: Any = None
-    label_cost: float = 0.0
-    scores: tuple[float | None, ...] = ()
+    def __call__(self, x: Any, *context: Any) -> Any:
+        """Answer for one sample. A stage that raises cancels the decision; nothing is learned from it."""
+        if self._unready:
+            self._refuse_call(awaits=False)
+        core, game, stages = self._core, self._game, self._stages
+        opened: list[int] = []
+        seen: dict[int, Any] = {}
+        failed: dict[int, Exception] = {}
+        try:
+            id, decided = core.decide(context, opened)
+            calls = game.calls(decided)
+            while calls:
+                if game.spares:
+                    self._call_sparing(calls, x, seen, failed)
+                else:
+                    for k in calls:
+                        seen[k] = stages[k].one(x, seen.values())
+                if not game.stepwise:
+                    break
+                decided = self._advanced(id, decided, seen[calls[-1]])
+                calls = game.calls(decided)
+            if game.spares:
+                record = game.answered_by(id, decided, seen, failed, core.terms)
+                self._learn([record])
+            else:
+                record = game.record(id, decided, list(seen.values()), core.terms)
+                if self._source is not None and core.run(game.wants, record, core.rng):
+                    self._buy(record, self._source.ask(x, record.labels))
+                core.learn([record])
+        except BaseException:
+            self._abandon(opened, [seen])
+            raise
+        if self._journal is not None:
+            self._journal.wait_paid(self._done)
+        return game.answer(record)
+
+    def _call_sparing(
+        self, calls: Sequence[int], x: Any, seen: dict[int, Any], failed: dict[int, Exception]
+    ) -> None:
+        """Call the answering model, then the others, whose failures lose only the comparison."""
+        seen[calls[0]] = self._stages[calls[0]].one(x, ())
+        for k in calls[1:]:
+            self._try(k, x, seen, failed)
+
+    def _try(self, k: int, x: Any, seen: dict[int, Any], failed: dict[int, Exception]) -> None:
+        try:
+            seen[k] = self._stages[k].one(x, ())
+        except Exception as error:
+            failed[k] = error
+
+    def _advanced(self, id: int, before: Any, output: Any) -> Any:
+        """Tell the output of a stage; return the round after it."""
+        core = self._core
+        told = self._game.told_of(before, output, core.counts, core.terms)
+        after = core.advance(id, before, told, learn=False)
+        if after is None:
+            raise RuntimeError(f"decision {id} was told by somebody else while it was under way")
+        return after
+
+    def _record(self, id: int, decided: Any, seen: dict[int, Any], failed: dict[int, Exception]) -> Any:
+        if self._game.spares:
+            return self._game.answered_by(id, decided, seen, failed, self._core.terms)
+        return self._game.record(id, decided, list(seen.values()), self._core.terms)
+
+    def _learn(self, records: list[Any]) -> None:
+        """Learn rounds; those of which a spared stage failed are cancelled, and single answers teach nothing."""
+        core, game = self._core, self._game
+        if not game.spares:
+            core.learn(records)
+            return
+        compared = [one for one in records if len(one.call) > 1 and not one.failed]
+        if compared:
+            core.learn(compared)
+        for one in records:
+            if one.failed:
+                core.close([one.id], one.cost, reason="a model failed")
+
+    def _buy(self, record: Any, label: Any) -> None:
+        """Add a bought label to a record."""
+        raise NotImplementedError
+
+    def _abandon(self, ids: list[int], seen: Sequence[dict[int, Any]]) -> None:
+        """Cancel decisions whose round failed; their costs stay counted."""
+        core = self._core
+        core.pending()  # completes the list if the decision was interrupted
+        for id, outputs in zip(ids, seen):
+            core.close([id], self._game.paid(outputs, core.terms), reason="the round failed")
+        with suppress(OSError):  # the caller must see the error that made the round fail
+            self._wait()
+
+    def _wait(self, call: Any = None) -> None:
+        raise NotImplementedError
+
+    # -- the same, awaited
+
+    async def _play_async(self, x: Any, context: tuple[Any, ...]) -> Any:
+        self._refuse_call(awaits=True)
+        core, game = self._core, self._game
+        opened, seen, failed = list[int](), dict[int, Any](), dict[int, Exception]()
+        try:
+            id, decided = core.decide(context, opened)
+            calls = game.calls(decided)
+            while calls:
+                if game.spares:
+                    await self._call_at_once(calls, x, seen, failed)
+                else:
+                    for k in calls:
+                        seen[k] = await self._stages[k].one_async(x, seen.values())
+                if not game.stepwise:
+                    break
+                decided = self._advanced(id, decided, seen[calls[-1]])
+                calls = game.calls(decided)
+            record = self._record(id, decided, seen, failed)
+            if self._source is not None and core.run(game.wants, record, core.rng):
+                self._buy(record, await self._source.ask_async(x, record.labels))
+            self._learn([record])
+        except BaseException:
+            self._abandon(opened, [seen])
+            raise
+        if self._journal is not None:
+            await asyncio.to_thread(self._journal.wait_paid, self._done)
+        return game.answer(record)
+
+    async def _call_at_once(
+        self, calls: Sequence[int], x: Any, seen: dict[int, Any], failed: dict[int, Exception]
+    ) -> None:
+        """Call all models at once; failures other than of the answering one lose only the comparison."""
+        tasks: dict[int, asyncio.Task[Any]] = {}
+        try:
+            for k in sorted(calls):
+                tasks[k] = asyncio.ensure_future(self._stages[k].one_async(x, ()))
+            seen[calls[0]] = await tasks[calls[0]]
+            for k in calls[1:]:
+                await self._try_async(k, tasks[k], seen, failed)
+        except BaseException:
+            for task in tasks.values():
+                task.cancel()
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+            raise
+
+    async def _try_async(
+        self, k: int, task: asyncio.Task[Any], seen: dict[int, Any], failed: dict[int, Exception]
+    ) -> None:
+        try:
+            seen[k] = await task
+        except Exception as error:
+            failed[k] = error
+
+    # -- many samples
+
+    def _answers(self, samples: Rows, contexts: Sequence[tuple[Any, ...]], batch_size: Any) -> list[Any]:
+        """Answer for many samples, one context each."""
+        self._refuse_call(awaits=False)
+        found: list[Any] = []
+        for rows in self._batches(samples.size, batch_size):
+            found += map(self._game.answer, self._answer_batch(samples, contexts, rows))
+            if self._journal is not None:
+                self._journal.wait_paid(self._done)
+        return found
+
+    def _batches(self, count: int, batch_size: Any) -> Iterator[range]:
+        """Yield the rows of each batch; single rows for a policy that must learn in order."""
+        size = integer("batch_size", batch_size, 1, self._most)
+        step = 1 if self._core.ledger.one_at_a_time else size
+        for start in range(0, count, step):
+            yield range(start, min(start + step, count))
+
+    def _answer_batch(self, samples: Rows, contexts: Sequence[tuple[Any, ...]], rows: range) -> list[Any]:
+        core, game = self._core, self._game
+        opened: list[int] = []
+        seen: list[dict[int, Any]] = [{} for _ in rows]
+        failed: list[dict[int, Exception]] = [{} for _ in rows]
+        try:
+            decisions = core.decide_many(contexts[rows.start : rows.stop], opened)
+            if game.spares:
+                self._call_models(decisions, samples, rows, seen, failed)
+            else:
+                decisions = self._call_stages(decisions, samples, rows, seen)
+            records = [self._record(*one, *outputs) for one, *outputs in zip(decisions, seen, failed)]
+            for row, record in zip(rows, records):
+                if self._source is not None and core.run(game.wants, record, core.rng):
+                    self._buy(record, self._source.ask(samples[row], record.labels))
+            self._learn(records)
+        except BaseException:
+            self._abandon(opened, seen)
+            raise
+        return records
+
+    def _call_stages(
+        self, decisions: list[tuple[int, Any]], samples: Rows, rows: range, seen: list[dict[int, Any]]
+    ) -> list[tuple[int, Any]]:
+        """Call each stage on the rows that want it, the earliest first; return the decisions after the last call."""
+        game, known = self._game, list(decisions)
+        wanted = [set(game.calls(decided)) for _, decided in known]
+        while any(wanted):
+            k = min(min(stages) for stages in wanted if stages)
+            places = [p for p, stages in enumerate(wanted) if k in stages]
+            results = self._stages[k].many(
+                samples, [rows[p] for p in places], [seen[p].values() for p in places]
+            )
+            for p, output in zip(places, results):
+                seen[p][k] = output
+            for p in places:
+                wanted[p].discard(k)
+                if game.stepwise:
+                    id, decided = known[p]
+                    known[p] = id, self._advanced(id, decided, seen[p][k])
+                    wanted[p] = set(game.calls(known[p][1]))
+        return known
+
+    def _call_models(
+        self,
+        decisions: list[tuple[int, Any]],
+        samples: Rows,
+        rows: range,
+        seen: list[dict[int, Any]],
+        failed: list[dict[int, Exception]],
+    ) -> None:
+        """Call each model on its rows; the last first, as models that answer usually are."""
+        for model in reversed(self._stages):
+            places = [p for p, (_, call) in enumerate(decisions) if model.index in call]
+            for p, output in zip(places, model.each(samples, [rows[p] for p in places])):
+                if not isinstance(output, Failed):
+                    seen[p][model.index] = output
+                elif decisions[p][1][-1] == model.index:
+                    raise output.error
+                else:
+                    failed[p][model.index] = output.error
+
+    # -- logs in which all stages ran
+
+    def _warm_rows(self, outputs: Any, contexts: int | None = None) -> tuple[list[Any], Any]:
+        """Return the comparisons of each row, and what identifies the call; there may be one context per row."""
+        size, K = Rows(outputs, "outputs").size, len(self._stages)
+        if contexts is not None and contexts != size:
+            raise ValueError(f"outputs must have {contexts} rows, one per context, got {size}")
+        found, digests, code = [], [], self._game.code
+        for given in all_rows(outputs, K, self._noun):
+            found.append(code.difference(answers_of(labels_of(given), code.combine)))
+            digests.append(fingerprint(given))
+        return found, ("warm_start", fingerprint(digests))
+
+    # -- refusals
+
+    def _refuse_call(self, awaits: bool) -> None:
+        """Raise ValueError if the stages cannot be called in this way."""
+        raise NotImplementedError
+
+    def _refuse_asynchronous(self) -> None:
+        for stage in self._stages:
+            if stage.asynchronous:
+                raise ValueError(
+                    f"{self._noun}s[{stage.index}] is asynchronous: use `await {self._whole}.acall(x)`"
+                )
+
+    def _refuse_elsewhere(self, instead: str = "decide() and feedback(), not a call") -> None:
+        if self._stages[0].elsewhere:
+            raise ValueError(f"the {self._noun}s run elsewhere: use {instead}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from weakfeedback.live.counts import RouterCounts
+from weakfeedback.live.games.router import Known, RouterCounts
 from weakfeedback.live.report import Report, against_last, between, counted, disagreements, money, percent
 from weakfeedback.routing.tails import below, mean_excess
 
@@ -144,19 +144,6 @@ def _guarantees(policy: Any, bound: float) -> tuple[str, ...]:
         f"Loss: up to errors of estimation, money plus errors are at most {percent(policy.rho)} above those of always "
         f"calling the last model, or any model more expensive than the settled one. {dominance}",
     )
-
-
-class Known(NamedTuple):
-    """What was known when a decision was made."""
-
-    call: tuple[int, ...]
-    counts: RouterCounts
-    prices: list[float]
-    error_cost: float
-    settled: int
-    ahead: float | None  # rounds, for a rule that looks ahead
-    rho: float
-    evidence: tuple[np.ndarray, np.ndarray] | None  # of such a rule, after fading: D and N
 
 
 def explanation(id: int, known: Known, label: str) -> str:

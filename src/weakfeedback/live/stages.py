@@ -10,11 +10,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from weakfeedback.live.labels import PLAIN, Scored, labels_of, short
+from weakfeedback.live.answers import PLAIN, Scored, labels_of, short
 from weakfeedback.validate import integer
 
 MOST = 10_000  # stages
@@ -176,10 +177,42 @@ class Stage:
         return TimeoutError(f"stages[{self.index}] took longer than {self._timeout:g} s")
 
 
-def call_each(stages: Sequence[Any], x: Any, outputs: list[Any]) -> None:
-    """Call stages in order on one sample; append the output of each to ``outputs`` as soon as it is available."""
-    for stage in stages:
-        outputs.append(stage.one(x, outputs))
+@dataclass(slots=True)
+class Failed:
+    """Stands for the output of a failed call."""
+
+    error: Exception
+
+
+class Model(Stage):
+    """A stage that is called a model."""
+
+    def each(self, samples: Rows, rows: list[int]) -> list[Any]:
+        """Return the output or the failure of each row; a classifier is called once for all rows, and fails for all."""
+        found: list[Any] = []
+        try:
+            if self._predicts and rows:
+                return list(self.many(samples, rows, ()))
+        except Exception as error:
+            return [Failed(error)] * len(rows)
+        for row in rows:
+            try:
+                found.append(self.one(samples[row], ()))
+            except Exception as error:
+                found.append(Failed(error))
+        return found
+
+    def _too_late(self) -> TimeoutError:
+        return TimeoutError(f"models[{self.index}] took longer than {self._timeout:g} s")
+
+
+def make_models(models: Any, timeout: float | None) -> list[Any]:
+    """Return the models of a router, validated; a number means that many models that run elsewhere."""
+    try:
+        made = make_stages(models, timeout)
+        return made if made[0].elsewhere else [Model(k, one, timeout) for k, one in enumerate(models)]
+    except ValueError as error:
+        raise ValueError(str(error).replace("stages", "models")) from None
 
 
 def make_stages(stages: Any, timeout: float | None, scored: bool = False) -> list[Any]:

@@ -150,6 +150,21 @@ def restored_counts(state: Any, fresh: Mapping[str, Any]) -> dict[str, Any]:
     return {name: restored(name, born, state[name]) for name, born in fresh.items()}
 
 
+def integer_ids(values: list[Any]) -> list[int]:
+    """Return the ids that a ledger holds, or raise `StateError`."""
+    if not all(type(value) is int for value in values):
+        raise StateError("the ids of the ledger must be integers")
+    return values
+
+
+def id_pairs(values: list[Any]) -> list[tuple[int, Any]]:
+    """Return pairs that start with an id, or raise `StateError`."""
+    if not all(isinstance(pair, list) and len(pair) == 2 for pair in values):
+        raise StateError("the ledger must list pairs that start with an id")
+    integer_ids([pair[0] for pair in values])
+    return [(pair[0], pair[1]) for pair in values]
+
+
 def count_of(body: Any, key: str) -> int:
     """Return the length of a list in a state; raise `StateError` if there is no such list."""
     value = body.get(key) if isinstance(body, dict) else None

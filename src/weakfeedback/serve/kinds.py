@@ -9,18 +9,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from weakfeedback.live.adaptive import AdaptiveCascade
 from weakfeedback.live.allocator import Allocator
-from weakfeedback.live.base import Live
+from weakfeedback.live.answers import Costed, Scored, rights
 from weakfeedback.live.cascade import Cascade
 from weakfeedback.live.cascade_report import WEAK_DOMINANCE
 from weakfeedback.live.contextual import ContextualCascade
-from weakfeedback.live.labels import Costed, Scored, rights
-from weakfeedback.live.ledger import FeedbackConflict
+from weakfeedback.live.errors import FeedbackConflict, Refused
+from weakfeedback.live.games.adaptive import alone
+from weakfeedback.live.live import Live
 from weakfeedback.live.report import plain
 from weakfeedback.live.router import Router
-from weakfeedback.live.staged import Staged, arm_of
-from weakfeedback.live.stopping import alone
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.limits import HISTORY_LIMIT, MATRIX_LIMIT, PAIRS_LIMIT, STAGES_LIMIT
 from weakfeedback.serve.models import CalibrateRequest, FeedbackRequest, Problem, TellRequest
@@ -252,13 +250,14 @@ class CascadeKind(Compared):
 
     def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
         self.refuse(given, ("outputs", "differ", "distance", "costs", "label", "label_cost", "right"))
-        stages = range(arm_of(live._ledger.waiting[id]) + 1)
+        core = live.core
+        stages = core.game.calls(core.ledger.waiting[id])
         pairs, far, labels = self.seen(given, stages)
         bought = self._bought(given, labels, len(stages))
         try:
             live.feedback_pairs(id, pairs, far=far, costs=given.costs, label=bought, digest=digest)
         except ValueError as error:
-            code = "wrong_label" if str(error).startswith("label") else "wrong_outputs"
+            code = error.code if isinstance(error, Refused) else "wrong_outputs"
             raise Problem(code, str(error)) from None
 
     def _bought(self, given: FeedbackRequest, labels: list[Any] | None, called: int) -> Any:
@@ -280,18 +279,20 @@ class CascadeKind(Compared):
         return right if given.label_cost is None else Costed(right, given.label_cost)
 
     def wants(self, live: Any, id: int, given: FeedbackRequest) -> bool:
-        arm = arm_of(live._ledger.waiting[id])
-        pairs, far, _ = self.seen(given, range(arm + 1))
+        core = live.core
+        game, decided = core.game, core.ledger.waiting[id]
+        pairs, far, _ = self.seen(given, game.calls(decided))
         try:
-            return bool(live._wants(live._record_of_pairs(id, arm, pairs, far, given.costs, "")))
+            record = game.record_of_pairs(id, decided, core.terms, "", pairs, far, given.costs)
+            return game.wants is not None and bool(core.run(game.wants, record, core.rng))
         except ValueError as error:
             raise Problem("wrong_outputs", str(error)) from None
 
     def recost(self, live: Any, given: dict[str, Any]) -> None:
         if given.get("prices") is not None:
             raise Problem("invalid", "prices are those of a router: give stage_costs", field="prices")
-        costs = live._prices if given.get("stage_costs") is None else given["stage_costs"]
-        error = live._error_cost if given.get("error_cost") is None else given["error_cost"]
+        costs = live.core.terms.prices if given.get("stage_costs") is None else given["stage_costs"]
+        error = live.core.terms.error_cost if given.get("error_cost") is None else given["error_cost"]
         live.recost(costs, error)
 
     def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
@@ -402,7 +403,7 @@ class AdaptiveKind(CascadeKind):
     """A cascade that decides after every answer."""
 
     name = "adaptive"
-    live = AdaptiveCascade
+    live = Cascade
     opening = "begin"
 
     def __init__(self, config: Any) -> None:
@@ -413,7 +414,7 @@ class AdaptiveKind(CascadeKind):
     def make(self, seed: int, compiled: bool) -> Live:
         config, common = self.config, {"policy": "USS-A", **self.common(seed, compiled)}
         made = Cascade(len(self.names), config.stage_costs, config.error_cost, **common)
-        if not isinstance(made, AdaptiveCascade):
+        if made.core.opening != self.opening:
             raise ValueError(f"policy must be one that decides after every answer, got {config.policy!r:.60}")
         return made
 
@@ -461,7 +462,7 @@ class AdaptiveKind(CascadeKind):
         try:
             live.calibrate_outputs(rows, given.scores, truth)
         except ValueError as error:
-            code = "not_offered" if str(error).startswith("calibrate") else "wrong_outputs"
+            code = error.code if isinstance(error, Refused) else "wrong_outputs"
             raise Problem(code, str(error)) from None
 
     def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
@@ -511,7 +512,7 @@ class RouterKind(Compared):
 
     def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
         self.refuse(given, ("outputs", "differ", "distance"))
-        pairs, far, _ = self.seen(given, live._ledger.waiting[id])
+        pairs, far, _ = self.seen(given, live.core.ledger.waiting[id])
         try:
             live.feedback_pairs(id, pairs, far=far, digest=digest)
         except ValueError as error:
@@ -520,8 +521,8 @@ class RouterKind(Compared):
     def recost(self, live: Any, given: dict[str, Any]) -> None:
         if given.get("stage_costs") is not None:
             raise Problem("invalid", "stage_costs are those of a cascade: give prices", field="stage_costs")
-        prices = live._prices if given.get("prices") is None else given["prices"]
-        error = live._error_cost if given.get("error_cost") is None else given["error_cost"]
+        prices = live.core.terms.prices if given.get("prices") is None else given["prices"]
+        error = live.core.terms.error_cost if given.get("error_cost") is None else given["error_cost"]
         live.recost(prices, error)
 
     def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
@@ -553,16 +554,14 @@ class AllocationKind(Kind):
     """A budget over arms."""
 
     name = "allocation"
-    live = Allocator  # type: ignore[assignment]
+    live = Allocator
     _parts = "arms"
 
     def make(self, seed: int, compiled: bool) -> Live:
         config = self.config
         policy = {} if config.policy is None else {"policy": config.policy}
         options = {**policy, **_options(config.options), "seed": seed, "compiled": compiled, "remember": 0}
-        made: Any = Allocator(self.names, config.budget, setting=config.setting, **options)
-        found: Live = made
-        return found
+        return Allocator(self.names, config.budget, setting=config.setting, **options)
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         return {"allocation": dict(zip(self.names, body["allocation"]))}
@@ -585,9 +584,9 @@ class AllocationKind(Kind):
         return digest_of(seen)
 
     def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
-        game = live._game
+        core, game = live.core, live.core.game
         try:
-            live._core.learn([game.record(id, None, game.seen(given.observed), (), digest)])
+            core.learn([game.record(id, None, game.seen(given.observed), (), digest)])
         except ValueError as error:
             raise Problem("wrong_outputs", str(error), field="observed") from None
 
@@ -661,4 +660,4 @@ def _saved(last: str, amount: float, alone: float) -> dict[str, Any]:
     return {"against": f"{last} alone", "amount": amount, "share": share, "estimated": True}
 
 
-__all__ = ["KINDS", "Kind", "Staged", "kind_of"]
+__all__ = ["KINDS", "Kind", "kind_of"]

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, cast
 
 from weakfeedback._version import __version__
-from weakfeedback.journal import Event
+from weakfeedback.journal import Event, fold
 from weakfeedback.journal.events import ENDS, OPENS, Row, make_row
-from weakfeedback.live.base import Live
-from weakfeedback.live.ledger import GAP, PendingDecision
+from weakfeedback.live.core import GAP, Core
+from weakfeedback.live.errors import PendingDecision, Refused
+from weakfeedback.live.live import Live
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.kinds import Kind, kind_of
@@ -131,6 +132,10 @@ class Outbox:
         """Queue an event of the service itself."""
         self.put(self.prepare(kind, None, body, key=key))
 
+    def begin_at(self, at: int) -> None:
+        """Let no later event be earlier than this."""
+        self._at = at
+
     def take(self) -> list[tuple[Row, Event]]:
         """Return what was queued since the last call."""
         taken, self._noted = self._noted, []
@@ -205,6 +210,11 @@ class Learner:
         self._seen = -1  # the last event that was counted
 
     @property
+    def core(self) -> Core:
+        """What decides and learns."""
+        return self.live.core
+
+    @property
     def seq(self) -> int:
         """The number of the last event."""
         return self.outbox.last_seq
@@ -231,18 +241,19 @@ class Learner:
 
     def attach(self) -> None:
         """Queue the changes of the live object from now on."""
-        self.live._connect(self.outbox)
+        self.core.sink = self.outbox
 
     def become(self, live: Live) -> None:
         """Continue with another object of the same state; keep the explanations of the last decisions."""
-        live._take_over(self.live._seed, self.live._every, self.live._records)
+        core = live.core
+        core.seed, core.every, core.kept = self.core.seed, self.core.every, self.core.kept
         self.live = live
         self.attach()
 
     def picture(self) -> dict[str, Any]:
         """Return everything that recovery starts from, for a snapshot or the first event."""
         live = self.live
-        told = {"kind": live.kind, "package": __version__, "seed": live._seed, "every": 1}
+        told = {"kind": live.kind, "package": __version__, "seed": self.core.seed, "every": 1}
         own = {
             "created": self.created,
             "revision": self.revision,
@@ -269,7 +280,7 @@ class Learner:
         """Return the learner of a picture, as it was after event ``seq``; not compiled, and not yet attached."""
         config = stored_config(body["config"], [] if warnings is None else warnings, f"learner {name}")
         live = kind_of(config).again(body["state"], False)
-        live._take_over(body["seed"], body["every"])
+        live.core.seed, live.core.every = body["seed"], body["every"]
         learner = cls(name, id, config, live, clock)
         own = body["service"]
         learner.created, learner.revision, learner.archived = own["created"], own["revision"], own["archived"]
@@ -284,16 +295,18 @@ class Learner:
         learner.outbox.last_seq = learner.committed = learner.pictured = learner._seen = seq
         return learner
 
-    def apply(self, event: Event, same: bool, where: str) -> None:
-        """Apply an event; ``same`` if this version of the package wrote it."""
+    def apply(self, event: Event, same: bool, where: str) -> str | None:
+        """Apply an event; return a line about it if the logged decision stands against the one made now."""
+        words = None
         if event.kind not in OWN:
             told, extra = event, EXTRA.get(event.kind, ())
             if any(name in event.body for name in extra):
                 told = event._replace(body={k: v for k, v in event.body.items() if k not in extra})
-            self.live._apply(told, same, where)
+            words = fold.apply(self.core, told, same, where)
         self.see(event)
         self.outbox.last_seq = self.committed = self._seen = event.seq
-        self.outbox._at = event.at
+        self.outbox.begin_at(event.at)
+        return words
 
     def see(self, event: Event) -> None:
         """Count an event, new or replayed."""
@@ -357,8 +370,8 @@ class Learner:
 
     def _check_room(self, count: int) -> None:
         """Refuse decisions beyond the limit of open ones."""
-        waiting = self.live._ledger.waiting
-        if not self.live._delay_safe and (waiting or count > 1):
+        waiting = self.core.ledger.waiting
+        if self.core.ledger.one_at_a_time and (waiting or count > 1):
             if waiting:
                 open_id = next(iter(waiting))
                 raise Problem("decision_open", f"decision {open_id} is open, and this policy learns in order")
@@ -425,12 +438,12 @@ class Learner:
 
     def cancel(self, id: int, cost: float, reason: str) -> list[Event]:
         """Cancel a decision; return no events if that is not possible."""
-        self.live._close([id], cost, "cancel", reason)
+        self.core.close([id], cost, "cancel", reason)
         return self._settle()
 
     def expire(self, most: int) -> list[Event]:
         """Expire pending decisions that have waited too long, the oldest first, at most so many."""
-        self.live._close(self._old(most), 0.0, "expire")
+        self.core.close(self._old(most), 0.0, "expire")
         return self._settle()
 
     def older(self, most: int) -> int:
@@ -468,7 +481,7 @@ class Learner:
 
     def skip_ids(self) -> list[Event]:
         """Leave a random gap: the store is a copy, and does not know which ids were given out since."""
-        self.live._skip_ids(1 + secrets.randbelow(GAP), 1)
+        self.core.skip(self.core.ledger.next + 1 + secrets.randbelow(GAP), 1)
         return self._settle()
 
     def recost(self, given: dict[str, Any]) -> list[Event]:
@@ -476,7 +489,7 @@ class Learner:
         try:
             self.kind.recost(self.live, given)
         except ValueError as error:
-            code = "not_offered" if str(error).startswith("recost") else "invalid"
+            code = error.code if isinstance(error, Refused) else "invalid"
             raise Problem(code, str(error)) from None
         return self._settle()
 
@@ -506,7 +519,7 @@ class Learner:
         """Return what was spent and saved, as its report says it; None without prices."""
         if self.invoice.terms is not None:
             return self.invoice.spent, self.invoice.saved
-        counts = self.live._counts
+        counts = self.core.counts
         return (counts.spent, counts.alone - counts.spent) if hasattr(counts, "alone") else None
 
     def note(self, kind: str, body: dict[str, Any]) -> list[Event]:
@@ -545,7 +558,7 @@ class Learner:
         """Queue and count what a failed step has changed; return False if memory is not what the events say."""
         with contextlib.suppress(Exception):
             self._settle()
-        return self._seen == self.seq and self.live._change is None
+        return self._seen == self.seq and self.core.change is None
 
     # -- committing
 
@@ -600,9 +613,9 @@ class Learner:
     def settings(self) -> dict[str, Any]:
         """Return the configuration with the current prices and without the seed, which stays in the log."""
         told: dict[str, Any] = self.config.model_dump(mode="json", exclude={"seed"})
-        for field, own in (("stage_costs", "_prices"), ("prices", "_prices"), ("error_cost", "_error_cost")):
+        for field, own in (("stage_costs", "prices"), ("prices", "prices"), ("error_cost", "error_cost")):
             if field in told:
-                told[field] = getattr(self.live, own)
+                told[field] = getattr(self.core.terms, own)
         return told
 
 

@@ -140,7 +140,7 @@ class Metrics:
             first = next(iter(learner.opened.values()), now)
             oldest.add_metric([name], max(0.0, (now - first) / 1e6))
             step.add_metric([name], learner.step_seconds)
-            counts = live._counts
+            counts = learner.core.counts
             if hasattr(counts, "differed") and not learner.lock.locked():
                 settled.add_metric([name], live.settled())
                 compared = counts.compared

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.journal.events import encode
-from weakfeedback.live.metrics import Metric, distances
+from weakfeedback.live.answers import Metric, distances
 from weakfeedback.serve.limits import LABEL_LIMIT
 from weakfeedback.serve.models import Compare, NumberCompare, Problem, TextCompare
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
-from weakfeedback._version import __version__
 from weakfeedback.journal import JournalError
 from weakfeedback.journal import Learner as Stored
-from weakfeedback.journal.recover import differences
+from weakfeedback.journal import recover as journal_recovery
 from weakfeedback.journal.store import Store
 from weakfeedback.serve.learner import Clock, Learner, now
 
@@ -41,36 +39,28 @@ def recover(
 ) -> Learner:
     """Recover one learner; with ``trust``, logged decisions are kept where they would differ now."""
     where = f"learner {stored.name}"
-    damaged: list[str] = []
-    start: tuple[dict[str, Any], int, str] | None = None
-    for snapshot in store.snapshots(stored.id, damaged):
-        start = snapshot.body, snapshot.seq, snapshot.package
-        break
-    found.warnings += [f"a snapshot is damaged and was not used: {words}" for words in damaged]
-    first = None
-    if start is None:
-        first = next(iter(store.events(stored.id, limit=1)), None)
-        if first is None or first.kind != "create":
-            raise JournalError(f"{where} does not begin with its making")
-        start = first.body, first.seq, first.body.get("package", "")
-    body, seq, package = start
-    if "service" not in body:
-        raise JournalError(f"{where} is the journal of a live object: open it with {body.get('kind')}.open")
-    try:
-        learner = Learner.of(stored.name, stored.id, body, seq, clock, found.warnings)
-    except (LookupError, TypeError, ValueError) as error:
-        raise JournalError(f"{where}: event {seq} cannot be begun with: {error}") from None
-    if first is not None:
-        learner.created = first.at
-        learner.outbox._at = first.at
-        learner.pictured = -1
-    else:
-        learner.outbox._at = store.last(stored.id)[1]
-    same = package == __version__ and not trust
-    with _counted(found):
-        for event in store.events(stored.id, after=seq):
-            learner.apply(event, same, where)
-            found.events += 1
+
+    def make(body: dict[str, Any], seq: int, at: int | None) -> Learner:
+        if "service" not in body:
+            raise JournalError(
+                f"{where} is the journal of a live object: open it with {body.get('kind')}.open"
+            )
+        try:
+            learner = Learner.of(stored.name, stored.id, body, seq, clock, found.warnings)
+        except (LookupError, TypeError, ValueError) as error:
+            raise JournalError(f"{where}: event {seq} cannot be begun with: {error}") from None
+        if at is None:
+            learner.outbox.begin_at(store.last(stored.id)[1])
+        else:
+            learner.created, learner.pictured = at, -1
+            learner.outbox.begin_at(at)
+        return learner
+
+    made = journal_recovery.recover(store, stored, make, where, trust=trust)
+    found.warnings += [*made.warnings, *made.stands]
+    found.differences += len(made.stands)
+    found.events += made.events
+    learner: Learner = made.fold
     learner.attach()
     return learner
 
@@ -82,7 +72,7 @@ def read_again(store: Store, learner: Learner, *, trust: bool, clock: Clock) -> 
     again = recover(store, stored, found, trust=trust, clock=clock)
     again.continue_counting(learner)
     try:
-        other = differences(learner.live.state(), again.live.state())
+        other = journal_recovery.differences(learner.live.state(), again.live.state())
     except Exception as error:  # its state is what is wrong
         other = [str(error)]
     told = [f"learner {learner.name}: its memory was wrong: {words}" for words in other[:1]]
@@ -104,21 +94,3 @@ def missing_in(store: Store, identity: str, acknowledged: dict[int, tuple[str, i
                 "place while it was in use"
             )
     return store.surprise()
-
-
-class _counted:
-    """Collects the warnings about decisions that differ now."""
-
-    def __init__(self, found: Recovered) -> None:
-        self._found = found
-        self._catch = warnings.catch_warnings(record=True)
-
-    def __enter__(self) -> None:
-        self._caught = self._catch.__enter__()
-        warnings.simplefilter("always")
-
-    def __exit__(self, *error: object) -> None:
-        self._catch.__exit__(*error)  # type: ignore[arg-type]
-        for one in self._caught or ():
-            self._found.warnings.append(str(one.message))
-            self._found.differences += "stands" in str(one.message)

@@ -24,7 +24,7 @@ from pydantic import BaseModel
 
 from weakfeedback.cascade.certificate import certificate_level
 from weakfeedback.journal import Event, JournalError, OwnedElsewhere, SqliteStore, Store, StoreUnavailable
-from weakfeedback.live.ledger import UnknownDecision
+from weakfeedback.live.errors import UnknownDecision
 from weakfeedback.live.report import plain
 from weakfeedback.plaintext import counted
 from weakfeedback.serve.commit import Committer
@@ -691,7 +691,7 @@ class Service:
             "name": learner.name,
             "kind": learner.kind.name,
             "revision": learner.revision,
-            "policy": learner.live._label,
+            "policy": learner.core.label,
             "archived": learner.archived,
             "created": moment(learner.created),
             "seq": learner.seq,
@@ -841,7 +841,7 @@ class Service:
     ) -> tuple[dict[str, Any], asyncio.Future[Any] | None]:
         """Learn a feedback; return the answer to the client, which is valid once the future is done."""
         digest = digest or learner.kind.digest(given)
-        if id not in learner.live._ledger.waiting:
+        if id not in learner.core.ledger.waiting:
             await self._step_ended(learner)  # a thread may be about to end it, and has not said yet how
             return await self._ended(learner, id, digest), self._commit(learner)
         if given.dry_run:
@@ -859,11 +859,11 @@ class Service:
     def _learn_once(
         self, learner: Learner, id: int, given: FeedbackRequest, digest: str, extra: dict[str, Any] | None
     ) -> Event | None:
-        waits = id in learner.live._ledger.waiting
+        waits = id in learner.core.ledger.waiting
         return learner.feedback(id, given, digest, extra) if waits else None
 
     def _wants(self, learner: Learner, id: int, given: FeedbackRequest) -> bool:
-        if id not in learner.live._ledger.waiting:
+        if id not in learner.core.ledger.waiting:
             raise Problem("unknown_decision", f"decision {id} is not pending")
         return learner.kind.wants(learner.live, id, given)
 
@@ -898,7 +898,7 @@ class Service:
 
     async def _no_end(self, learner: Learner, id: int) -> Problem:
         """Return the reason why a decision that is not pending has no end."""
-        if not 1 <= id < learner.live._ledger.next:
+        if not 1 <= id < learner.core.ledger.next:
             return Problem("unknown_decision", f"there is no decision {id!r:.30}")
         floor = await self._look(lambda store: store.floor(learner.id))
         if floor.decision is not None and id <= floor.decision:
@@ -979,7 +979,7 @@ class Service:
     def _tell_once(
         self, learner: Learner, id: int, given: TellRequest
     ) -> tuple[int | None, int | None] | None:
-        return learner.tell(id, given) if id in learner.live._ledger.waiting else None
+        return learner.tell(id, given) if id in learner.core.ledger.waiting else None
 
     async def _told_before(
         self, learner: Learner, id: int, given: TellRequest
@@ -1063,7 +1063,7 @@ class Service:
     async def _standing(self, learner: Learner, id: int) -> dict[str, Any]:
         await asyncio.sleep(0)  # many are looked up in a row: let other requests run
         made = None
-        if 0 < id < learner.live._ledger.next:
+        if 0 < id < learner.core.ledger.next:
             made = await self._look(lambda store: store.decided(learner.id, id))
         if made is None and id in learner.opened:
             await self._shown(learner, None)
@@ -1093,7 +1093,7 @@ class Service:
         if status == "pending":
             ids = [id for id in list(learner.opened) if id > after]
         else:
-            ids = list(range(after + 1, min(learner.live._ledger.next, after + 1 + 10 * limit)))
+            ids = list(range(after + 1, min(learner.core.ledger.next, after + 1 + 10 * limit)))
         found: list[dict[str, Any]] = []
         seen = after
         for id in ids:
@@ -1108,7 +1108,7 @@ class Service:
                 continue
             if status in ("all", told["status"]):
                 found.append(told)
-        more = seen + 1 < learner.live._ledger.next if status != "pending" else bool(ids) and ids[-1] > seen
+        more = seen + 1 < learner.core.ledger.next if status != "pending" else bool(ids) and ids[-1] > seen
         return await self._shown(learner, {"decisions": found, "next": seen if more else None})
 
     async def explain(self, name: str, id: int) -> dict[str, Any]:

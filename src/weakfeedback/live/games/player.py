@@ -10,10 +10,10 @@ import numpy as np
 
 from weakfeedback.contract.decisions import checked_choice
 from weakfeedback.live import storage
+from weakfeedback.live.answers import fingerprint
 from weakfeedback.live.driver import Examples, Interpreted
 from weakfeedback.live.form import Argument, Form
 from weakfeedback.live.game import Alter, Altered, Choice
-from weakfeedback.live.ledger import fingerprint
 from weakfeedback.live.storage import StateError
 from weakfeedback.validate import integer
 
@@ -84,6 +84,7 @@ class PlayerGame:
     opening = "decide"
     needs = ("choose", "observe")
     stepwise = spares = cancelling_learns = False
+    teaching_draws = True
     choosing_learns = True  # policies of players change state when they choose
     in_order = ("miss",)
     keeps = 0

@@ -2,7 +2,7 @@
 
 Comparators by label form classes, so that "same" is an equivalence relation. Comparators by metric give distances
 from 0 to 1 that satisfy the triangle inequality. There is nothing in between: a tolerance is refused (see
-`weakfeedback.live.metrics`).
+`weakfeedback.live.answers`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from weakfeedback.live.metrics import TOLERANCES, WHY
+from weakfeedback.live.answers import TOLERANCES, WHY
 from weakfeedback.serve.proxy.answers import (
     LETTERS,
     Answer,

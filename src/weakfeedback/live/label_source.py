@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.live.labels import Costed, output_list, short
+from weakfeedback.live.answers import Costed, output_list, short
+from weakfeedback.live.errors import Refused
 from weakfeedback.live.stages import in_thread, result_of
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.settings.catalog import canonical_name, option_names
@@ -42,7 +43,8 @@ class Bought:
         said, cost = (label.label, label.cost) if isinstance(label, Costed) else (label, None)
         given = output_list("label", said)
         if len(given) != arm + 1 or not all(isinstance(one, (bool, np.bool_)) for one in given):
-            raise ValueError(f"label must be {arm + 1} bools, which answers are right, got {short(said)}")
+            words = f"label must be {arm + 1} bools, which answers are right, got {short(said)}"
+            raise Refused(words, "wrong_label")
         return cls(np.array(given, dtype=np.bool_), cost)
 
 

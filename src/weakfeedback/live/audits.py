@@ -1,0 +1,198 @@
+"""Audits of live objects: fresh samples through their stages, labels where these disagree."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weakfeedback.cascade.audit import Audit, audit_arm, checked_level
+from weakfeedback.contract.decisions import checked_bool
+from weakfeedback.live.answers import (
+    Combine,
+    Compare,
+    Comparer,
+    Costed,
+    Scored,
+    answers_of,
+    costs_of,
+    differences,
+    label_of,
+    labels_of,
+    output_list,
+    rights,
+    short,
+)
+from weakfeedback.live.games.adaptive import Progress, told_of
+from weakfeedback.live.label_source import LabelSource
+from weakfeedback.live.stages import Rows, Stage
+
+if TYPE_CHECKING:
+    from weakfeedback.adaptive.audit import RuleAudit
+
+Ask = Callable[[int, list[Any]], Any]  # row and outputs -> the truth
+
+
+@dataclasses.dataclass
+class Findings:
+    """What the fresh samples showed."""
+
+    wrong: list[np.ndarray]  # for each labelled sample, which stages were wrong
+    labels: float = 0.0  # what the labels cost
+
+
+def run_stages(samples: Rows, stages: Sequence[Stage], alone: bool = False) -> list[list[Any]]:
+    """Return the outputs of all these stages for every sample; a single stage is run only if ``alone`` is true."""
+    outputs: list[list[Any]] = [[] for _ in range(samples.size)]
+    if len(stages) > 1 or alone:
+        for stage in stages:
+            for seen, output in zip(outputs, list(stage.many(samples, range(samples.size), outputs))):
+                seen.append(output)
+    return outputs
+
+
+def rows_up_to(outputs: Any, arm: int, stages: int, noun: str) -> list[list[Any]]:
+    """Return the outputs of the stages 0, ..., arm, row by row."""
+    table, rows = Rows(outputs, "outputs"), []
+    for row in range(table.size):
+        given = output_list(f"outputs[{row}]", table[row])
+        if not arm < len(given) <= stages:
+            wanted = f"{arm + 1} to {stages} labels, of the {noun}s 0 to {arm} at least"
+            raise ValueError(f"outputs[{row}] must be {wanted}, got {short(given)}")
+        rows.append(given[: arm + 1])
+    return rows
+
+
+def all_rows(outputs: Any, stages: int, noun: str = "stage") -> list[list[Any]]:
+    """Return the outputs of all stages, row by row."""
+    table, rows = Rows(outputs, "outputs"), []
+    for row in range(table.size):
+        given = output_list(f"outputs[{row}]", table[row])
+        if len(given) != stages:
+            raise ValueError(f"outputs[{row}] must be {stages} labels, one per {noun}, got {short(given)}")
+        rows.append(given)
+    return rows
+
+
+def examine(
+    outputs: list[list[Any]], ask: Ask, combine: Combine | None, compare: Compare | None, label_price: float
+) -> Findings:
+    """Ask for the truth of the rows in which the answers differ."""
+    found = Findings([])
+    for row, seen in enumerate(outputs):
+        if len(seen) < 2:
+            continue
+        answers = answers_of(labels_of(seen), combine)
+        if differences(answers, compare).any():
+            given = ask(row, labels_of(seen))
+            label, cost = (given.label, given.cost) if isinstance(given, Costed) else (given, label_price)
+            found.wrong.append(~rights(answers, label, compare))
+            found.labels += cost
+    return found
+
+
+def audit_stage(
+    outputs: list[list[Any]],
+    ask: Ask,
+    alpha: float,
+    arm: int,
+    calls: float,
+    code: Comparer,
+    price: float,
+    view: Any,
+) -> Audit:
+    """Return what the outputs of the stages up to ``arm``, and labels, say of it; ``calls`` were paid for them."""
+    level = checked_level(alpha)
+    counts, terms = view.counts, view.terms
+    found = examine(outputs, ask, code.combine, code.compare, price)
+    audit = audit_arm(terms.costs, arm, found.wrong, len(outputs), counts.differed, counts.compared, level)
+    return in_money(audit, terms.error_cost, calls + found.labels)
+
+
+def audit_rule(
+    rows: list[list[Any]],
+    ask: Ask,
+    alpha: float,
+    code: Comparer,
+    policy: Any,
+    rng: np.random.Generator,
+    terms: Any,
+) -> RuleAudit:
+    """Return what labels say of the rule of a policy that decides after every answer; both are copies."""
+    from weakfeedback.adaptive.audit import audit_stops
+
+    told = [ask(row, labels_of(outputs)) for row, outputs in enumerate(rows)]
+    right = [rights(labels_of(row), label_of(one), code.compare) for row, one in zip(rows, told)]
+    stops = [_stop_of(policy, row, code.compare, rng) for row in rows]
+    paid = [costs_of(row, terms.prices) for row in rows]
+    own = any(isinstance(output, Costed) for row in rows for output in row)
+    return audit_stops(
+        stops, ~np.array(right), terms.stage_costs, alpha, terms.error_cost, paid if own else None
+    )
+
+
+def _stop_of(policy: Any, row: list[Any], compare: Compare | None, rng: np.random.Generator) -> int:
+    """Return the stage at which a policy stops a row."""
+    seen = Progress()
+    for k, output in enumerate(row[:-1]):
+        seen = Progress((*seen.told, told_of(output, seen, compare, False)))
+        numbers, scores = seen.arrays()
+        if not checked_bool(policy, policy.go_on(k, numbers, scores, rng), "go_on"):
+            return k
+    return len(row) - 1
+
+
+def teller(samples: Rows, truth: Any) -> Ask:
+    """Return a function that returns the truth of a row, from the given sequence or callable."""
+    if callable(truth):
+        source = LabelSource("truth", truth)
+        return lambda row, outputs: source.ask(samples[row], outputs)
+    if isinstance(truth, (str, bytes, dict)) or not np.iterable(truth):
+        raise ValueError(
+            f"truth must be a callable or a sequence of labels, one per item, got {short(truth)}"
+        )
+    told = Rows(truth)
+    if told.size != samples.size:
+        raise ValueError(f"truth must be {samples.size} labels, one per item, got {told.size}")
+    return lambda row, _: told[row]
+
+
+def in_money(audit: Audit, error_cost: float, spent: float) -> Audit:
+    """Return the audit with costs in the money of the stages."""
+    against = tuple((low * error_cost, high * error_cost) for low, high in audit.against)
+    return dataclasses.replace(
+        audit, low=audit.low * error_cost, high=audit.high * error_cost, against=against, spent=spent
+    )
+
+
+# -- labelled samples, for a calibration
+
+
+def told_truth(truth: Any, items: int) -> Rows:
+    """Return the truth as rows, one label per item."""
+    told = Rows(truth, "truth")
+    if told.size != items or not items:
+        raise ValueError(f"truth must be {items or 'at least one'} labels, one per item, got {told.size}")
+    return told
+
+
+def with_scores(rows: list[list[Any]], scores: Any) -> list[list[Any]]:
+    """Return the outputs with their scores; None or NaN is a missing score."""
+    table = Rows(scores, "scores")
+    if table.size != len(rows):
+        raise ValueError(f"scores must have {len(rows)} rows, as outputs has, got {table.size}")
+    found = []
+    for row, labels in enumerate(rows):
+        given = output_list(f"scores[{row}]", table[row])
+        if len(given) != len(labels):
+            raise ValueError(
+                f"scores[{row}] must be {len(labels)} numbers, one per stage, got {short(given)}"
+            )
+        missing = [
+            one is None or (isinstance(one, (float, np.floating)) and math.isnan(one)) for one in given
+        ]
+        found.append([a if gap else Scored(a, one) for a, one, gap in zip(labels, given, missing)])
+    return found

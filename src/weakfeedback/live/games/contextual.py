@@ -1,0 +1,237 @@
+"""The game of a cascade that looks at a context first: the policy names a stage for its features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.contextual.features import QuadraticFeatures
+from weakfeedback.contract.decisions import checked_arm
+from weakfeedback.live.answers import Comparer, Content, costs_of, freeze
+from weakfeedback.live.context_report import make_record
+from weakfeedback.live.contexts import OWN, Contexts, quadratic
+from weakfeedback.live.driver import Examples, Interpreted, learns_by_choosing
+from weakfeedback.live.form import Argument, Form
+from weakfeedback.live.game import EXPLAINED, Altered, Choice
+from weakfeedback.live.games.cascade import (
+    Counts,
+    RoundRecord,
+    Terms,
+    answer_body,
+    compared,
+    made_answer,
+    of_pairs,
+    price,
+    recosted,
+    stage_arguments,
+    stages_state,
+    take_costs,
+    terms_of,
+)
+from weakfeedback.live.games.comparing import check_costs, pairs_in, warm_rows
+from weakfeedback.live.storage import StateError, require
+from weakfeedback.stats import add_up
+from weakfeedback.validate import brief, integer, vector
+
+Placed = tuple[int, np.ndarray, int]  # the stage, the features, and the length of the context
+Context = tuple[int, np.ndarray]  # the length of the context, and its features
+REFUSED = {
+    "certificate": "certificate is not offered with contexts, which choose the samples that are compared: use the "
+    "audit of a Cascade of the same stages"
+}
+
+
+def _check_map(given: Any, body: dict[str, Any], where: str) -> None:
+    form = body["contexts"].get("map")
+    if isinstance(form, dict) and isinstance(given, QuadraticFeatures):
+        if given.bound != form["bound"]:
+            raise ValueError(
+                f"features must have the bound {form['bound']:g}, as in {where}, or be left out, got {brief(given)}"
+            )
+    elif (given is not None) != isinstance(form, str):
+        raise ValueError(f"features must be given if and only if it was a map of your own: see {where}")
+
+
+def _map_in(body: dict[str, Any]) -> QuadraticFeatures | None:
+    form = body["contexts"].get("map")
+    return quadratic(form) if isinstance(form, dict) else None
+
+
+class ContextualGame:
+    """One round with a context. The ledger keeps the chosen stage and the features."""
+
+    kind = "ContextualCascade"
+    setting = "contextual"
+    opening = "decide"
+    needs = ("select", "update_pairs")
+    stepwise = spares = cancelling_learns = False
+    teaching_draws = True
+    in_order = ("warm",)
+    keeps = EXPLAINED
+    form = Form(
+        (
+            *stage_arguments(),
+            Argument("features", "code", read=_map_in, check=_check_map),
+            Argument("keep", "data", (int, type(None))),
+        ),
+        {"contexts": (dict,)},
+        counted="stage_costs",
+    )
+    refuses = REFUSED
+    wants = None
+
+    def __init__(
+        self,
+        K: int,
+        code: Comparer,
+        timeout: float | None,
+        contexts: Contexts,
+        keep: int | None,
+        make: Callable[[Interpreted, int], Any] | None,
+    ) -> None:
+        self.K, self.code, self.timeout = K, code, timeout
+        self.contexts, self.keep = contexts, keep
+        self.make = make  # makes the policy for a length of the features; None: it was given as an object
+        self.calls = lambda decided: tuple(range(decided[0] + 1))
+        self.alters = {"recost": self.recost, "warm": self.warm}
+
+    def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
+        # any length will do: compiled code does not depend on it
+        phi, differ = freeze(np.zeros(1)), freeze(np.zeros((1, 1), dtype=np.bool_))
+        return {"select": (phi,), "update_pairs": (phi, 0, differ)}, ()
+
+    def bind(self, driver: Interpreted) -> None:
+        self.driver, self.policy = driver, driver.policy
+        self.select, self.update = driver.method("select"), driver.method("update_pairs")
+        self.choosing_learns = learns_by_choosing(driver)
+
+    def check(self, policy: Any, terms: Terms) -> None:
+        check_costs(policy, terms.costs)
+        history = getattr(policy, "arms", None)
+        if getattr(policy, "keeps_history", False) and isinstance(history, np.ndarray):
+            if not 0 <= policy.t <= history.size:
+                raise StateError("the history contradicts itself")
+
+    # -- the first context fixes the lengths
+
+    def resize(self, terms: Terms, context: Context) -> tuple[Any, Terms] | None:
+        inputs, phi = context
+        if terms.dimension == 0:
+            fixed = terms._replace(inputs=inputs, dimension=phi.size)
+            return self.resized(fixed), fixed
+        if (inputs, phi.size) != (terms.inputs, terms.dimension):  # another thread's context came first
+            raise ValueError(f"x must have {terms.inputs} numbers per context, as the first, got {inputs}")
+        return None
+
+    def resized(self, terms: Terms) -> Any:
+        """Return a new policy for this length of the features, None if it was given as an object."""
+        return None if self.make is None else self.make(self.driver, terms.dimension)
+
+    def contexts_in(self, body: dict[str, Any]) -> list[Context]:
+        """Return the contexts of the event of a warm start."""
+        if not body.get("phi"):
+            return []
+        inputs = integer("inputs", body["inputs"], 1)
+        return [(inputs, freeze(vector("phi", phi))) for phi in body["phi"]]
+
+    # -- one round
+
+    def choose(
+        self, rng: np.random.Generator, counts: Counts, terms: Terms, inputs: int, phi: np.ndarray
+    ) -> Choice:
+        arm = checked_arm(self.policy, self.select(phi, rng), self.K)
+        return Choice((arm, phi, inputs), (make_record(arm, self.driver.write_back(), phi), terms))
+
+    def record(
+        self, id: int, decided: Placed, outputs: Sequence[Any], terms: Terms, content: Content | None = None
+    ) -> RoundRecord:
+        return compared(self.code, self.code.plain, id, decided[0], outputs, terms, content)
+
+    def record_of_pairs(
+        self, id: int, decided: Placed, terms: Terms, content: Content, differ: Any, far: Any, costs: Any
+    ) -> RoundRecord:
+        """Return the record of comparisons that were made elsewhere."""
+        if far is not None:
+            raise ValueError("far must be left out: it is for a cascade with a metric")
+        return of_pairs(id, decided[0], terms, content, differ, costs)
+
+    def teach(
+        self, decided: Placed, record: RoundRecord, counts: Counts, terms: Terms, rng: np.random.Generator
+    ) -> Counts:
+        price(record, terms)
+        arm, differ = decided[0], record.differ
+        self.update(decided[1], arm, differ, rng)
+        return counts.after_round(arm, differ, record.cost, terms.savings[arm], record.last)
+
+    def drop(self, decided: Placed, cost: float, counts: Counts) -> Counts | None:
+        return counts.after_failure(cost) if cost else None
+
+    answer = staticmethod(made_answer)
+
+    def paid(self, seen: Mapping[int, Any], terms: Terms) -> float:
+        return add_up(costs_of(list(seen.values()), terms.prices))
+
+    # -- other ways to learn
+
+    def recost(self, body: dict[str, Any], counts: Any, terms: Terms, rng: Any) -> Altered:
+        """Take new prices; what was counted stays."""
+        new = recosted(body, terms)._replace(inputs=terms.inputs, dimension=terms.dimension)
+        take_costs(self.driver, new)
+        return Altered(body, terms=new)
+
+    def warm(self, body: dict[str, Any], counts: Counts, terms: Terms, rng: np.random.Generator) -> Altered:
+        """Learn from logs in which all stages ran."""
+        last, rows = self.K - 1, warm_rows(body, self.K - 1, rng)
+        for (_, phi), differ in zip(self.contexts_in(body), rows):
+            self.update(phi, last, differ, rng)
+            counts = counts.after_comparison(last, differ)
+        told = {**body, "differ": [pairs_in(differ) for differ in rows], "inputs": terms.inputs}
+        return Altered(told, counts)
+
+    # -- what the log and a state hold
+
+    def opened(self, decided: Placed) -> dict[str, Any]:
+        arm, phi, inputs = decided
+        return {"stage": arm, "phi": phi.tolist(), "inputs": inputs}
+
+    def context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
+        return integer("inputs", body["inputs"], 1), freeze(vector("phi", body["phi"]))
+
+    def decided_from(self, body: dict[str, Any], terms: Terms) -> Placed:
+        return self.decode({"arm": body["stage"], "phi": body["phi"]}, terms)
+
+    def answered(self, decided: Placed, record: RoundRecord) -> dict[str, Any]:
+        return answer_body(record)
+
+    def record_from(self, id: int, decided: Placed, body: dict[str, Any], terms: Terms) -> RoundRecord:
+        return of_pairs(id, decided[0], terms, body["digest"], body["differ"], body.get("costs"))
+
+    def encode(self, decided: Placed) -> dict[str, Any]:
+        return {"arm": decided[0], "phi": decided[1].tolist()}
+
+    def decode(self, data: Any, terms: Terms) -> Placed:
+        require("decision", data, {"arm": int, "phi": list})
+        phi = freeze(vector("phi", data["phi"], size=terms.dimension))
+        return integer("arm", data["arm"], 0, self.K - 1), phi, terms.inputs
+
+    def state(self, counts: Counts, terms: Terms, kept: Mapping[int, Any]) -> dict[str, Any]:
+        lengths = {"inputs": terms.inputs, "dimension": terms.dimension, "map": self.contexts.map_state()}
+        return {
+            **stages_state(self.code, self.timeout, counts, terms),
+            "contexts": lengths,
+            "keep": self.keep,
+        }
+
+    def restore(self, body: dict[str, Any]) -> tuple[Counts, Terms, Mapping[int, Any]]:
+        counts = Counts.from_state(self.K, body["counts"], body["core"]["ledger"]["rounds"])
+        terms = terms_of(body["stage_costs"], body["error_cost"], self.K, self.code.combine is not None)
+        known = body["contexts"]
+        require("contexts", known, {"inputs": int, "dimension": int, "map": (dict, str, type(None))})
+        if isinstance(known["map"], str) and known["map"] != OWN:
+            raise StateError(f"there is no feature map {known['map']!r:.40}")
+        inputs, dimension = integer("inputs", known["inputs"], 0), integer("dimension", known["dimension"], 0)
+        if (inputs == 0) != (dimension == 0):
+            raise StateError("the contexts contradict themselves")
+        return counts, terms._replace(inputs=inputs, dimension=dimension), {}

@@ -1,0 +1,478 @@
+"""The game of a router: the policy names models that can be called alone; the last of them answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weakfeedback.contract.decisions import checked_call
+from weakfeedback.live import storage
+from weakfeedback.live.answers import (
+    Comparer,
+    Content,
+    content_of,
+    costs_of,
+    far_matrix,
+    freeze,
+    is_nan,
+    label_of,
+    labels_of,
+    output_list,
+    sample_disagreements,
+    short,
+)
+from weakfeedback.live.driver import Examples, Interpreted
+from weakfeedback.live.form import Argument, Form
+from weakfeedback.live.game import EXPLAINED, Altered, Choice
+from weakfeedback.live.games.comparing import (
+    check_costs,
+    check_count,
+    finite,
+    pairs_body,
+    pairs_in,
+    stop_by_means,
+    warm_rows,
+)
+from weakfeedback.live.stages import make_models
+from weakfeedback.live.storage import StateError
+from weakfeedback.routing.policies.pay_to_compare import PayToCompare
+from weakfeedback.routing.prices import model_prices
+from weakfeedback.stats import add_up
+from weakfeedback.validate import integer, number
+
+ARRAYS = ("differed", "compared", "calls", "answers")
+NUMBERS = ("cancelled", "learned", "asked")
+SUMS = ("spent", "alone", "allowed", "wasted")
+FORGETS = {"certificate": "certificate is not offered for {} with a memory: use audit"}
+NO_WARM = {"warm_start": "warm_start is not for {}, which has no warm_pairs()"}
+Call = tuple[int, ...]  # models, in increasing order
+
+
+@dataclass(frozen=True, slots=True)
+class RouterAnswer:
+    """The answer to one sample, the model that gave it, and the total cost of the calls.
+
+    ``outputs`` are the labels of the models of ``call``, None for those in ``failed``, which has their exceptions.
+    If a model other than the answering one fails, the comparison is lost, but not the answer.
+    """
+
+    label: Any
+    model: int
+    cost: float
+    call: tuple[int, ...]
+    outputs: tuple[Any, ...]
+    id: int
+    failed: dict[int, Exception] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ComparisonRecord:
+    """What is learned from the outputs of a decision, and what is answered. Used once."""
+
+    id: int
+    call: Call
+    content: Content
+    differ: np.ndarray | None  # indexed by model; None while they are still to be sampled
+    far: np.ndarray | None = None  # with a metric, how far apart the outputs are, in the order of ``call``
+    outputs: Sequence[Any] = ()
+    cost: float = 0.0
+    failed: dict[int, Exception] = field(default_factory=dict)  # then nothing is learned
+    keep: None = None
+
+
+class Known(NamedTuple):
+    """What was known before a decision; the evidence is the policy's own, if it does not use the counts."""
+
+    call: Call
+    counts: RouterCounts
+    prices: list[float]
+    error_cost: float
+    settled: int
+    ahead: float | None  # rounds expected to follow
+    rho: float
+    evidence: tuple[np.ndarray, np.ndarray] | None = None  # disagreements and comparisons
+
+
+class RouterTerms(NamedTuple):
+    """The prices of a router."""
+
+    prices: list[float]
+    error_cost: float
+    costs: np.ndarray  # in units of an error
+
+
+def terms_of(prices: Any, error_cost: Any, models: int) -> RouterTerms:
+    """Return the terms of validated prices for so many models."""
+    found, error = model_prices(prices), number("error_cost", error_cost, above=0.0)
+    if found.size != models:
+        raise ValueError(f"prices must be {models} numbers, one per model, got {found.size}")
+    with np.errstate(over="ignore", under="ignore"):
+        costs = found / error
+    if not np.isfinite(costs).all() or costs[-1] <= 0.0:
+        raise ValueError(f"prices / error_cost must be finite and end above 0, got error_cost={error!r}")
+    return RouterTerms(found.tolist(), error, costs)
+
+
+class RouterCounts(NamedTuple):
+    """Counts of a router of K models. Immutable: a decision or an answer creates new ones."""
+
+    differed: np.ndarray  # pairs i < j whose answers differed
+    compared: np.ndarray  # how often they were compared
+    calls: tuple[int, ...]
+    answers: tuple[int, ...]
+    cancelled: int = 0
+    learned: int = 0  # comparisons
+    asked: int = 0  # decisions that called several models, cancelled or not
+    spent: float = 0.0  # at stated prices, on all decisions
+    alone: float = 0.0  # what the last model alone would have cost
+    allowed: float = 0.0  # the price of the last model, once for every period of prices
+    wasted: float = 0.0  # reported as spent on cancelled decisions
+
+    @classmethod
+    def of(cls, prices: list[float]) -> RouterCounts:
+        """Return the counts before the first decision."""
+        size = len(prices)
+        square = np.zeros((size, size), dtype=np.int64)
+        return cls(square, square, (0,) * size, (0,) * size, allowed=prices[-1])
+
+    @property
+    def decided(self) -> int:
+        """All decisions, cancelled or not."""
+        return sum(self.answers)
+
+    @property
+    def rounds(self) -> int:
+        """The decisions that were not cancelled."""
+        return self.decided - self.cancelled
+
+    def after_decision(self, call: Call, prices: list[float]) -> RouterCounts:
+        """Count a decision to call these models."""
+        calls = tuple(n + (k in call) for k, n in enumerate(self.calls))
+        answers = tuple(n + (k == call[-1]) for k, n in enumerate(self.answers))
+        spent, alone = finite(self.spent + add_up(prices[k] for k in call)), finite(self.alone + prices[-1])
+        asked = self.asked + (len(call) > 1)
+        return self._replace(calls=calls, answers=answers, spent=spent, asked=asked, alone=alone)
+
+    def after_comparison(self, call: Call, differ: np.ndarray, learned: int = 1) -> RouterCounts:
+        """Count a comparison of the answers of these models; ``differ`` is indexed by model."""
+        compared = self.compared.copy()
+        compared[np.ix_(call, call)] += np.triu(np.ones((len(call), len(call)), dtype=np.int64), 1)
+        return self._replace(
+            differed=self.differed + differ, compared=compared, learned=self.learned + learned
+        )
+
+    def after_cancel(self, cost: float) -> RouterCounts:
+        """Count a cancelled decision; its price stays counted."""
+        return self._replace(cancelled=self.cancelled + 1, wasted=finite(self.wasted + cost))
+
+    def after_recost(self, prices: list[float]) -> RouterCounts:
+        """Count a new period of prices."""
+        return self._replace(allowed=finite(self.allowed + prices[-1]))
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as plain data."""
+        arrays = {name: storage.encode(np.array(getattr(self, name), dtype=np.int64)) for name in ARRAYS}
+        return arrays | {name: getattr(self, name) for name in NUMBERS + SUMS}
+
+    @classmethod
+    def from_state(cls, models: int, state: Any, learned: int) -> RouterCounts:
+        """Return the counts that gave ``state``, with so many comparisons learned, or raise `StateError`."""
+        square = np.zeros((models, models), dtype=np.int64)
+        fresh = dict(zip(ARRAYS, (square, square, square[0], square[0])))
+        found = storage.restored_counts(
+            state, {**fresh, **dict.fromkeys(NUMBERS, 0), **dict.fromkeys(SUMS, 0.0)}
+        )
+        counts = cls(
+            **{**found, "calls": tuple(found["calls"].tolist()), "answers": tuple(found["answers"].tolist())}
+        )
+        calls, answers = found["calls"], found["answers"]
+        sound = (
+            (counts.differed >= 0).all()
+            and (counts.differed <= counts.compared).all()
+            and not np.tril(counts.compared).any()
+            and (answers >= 0).all()
+            and (answers <= calls).all()
+            and 0 <= counts.cancelled <= answers.sum()
+            and 0 <= counts.learned <= counts.asked <= answers.sum()
+            and all(0.0 <= found[name] < math.inf for name in SUMS)
+        )
+        if not sound:
+            raise StateError("the counts contradict each other")
+        if counts.learned != learned:
+            raise StateError("the counts contradict the ledger")
+        return counts
+
+
+class RouterGame:
+    """One decision of a router. The ledger keeps the models called."""
+
+    kind = "Router"
+    setting = "routing"
+    opening = "decide"
+    needs = ("select", "start", "update_pairs", "cancel")
+    teaching_draws = True
+    stepwise = False
+    spares = choosing_learns = cancelling_learns = (
+        True  # a decision is counted: its price, and open comparisons
+    )
+    in_order = ("warm",)
+    keeps = EXPLAINED
+    form = Form(
+        (
+            Argument(
+                "models", "code", check=check_count("models", lambda m: len(make_models(m, None)), "prices")
+            ),
+            Argument("prices", "data", (list,), priced=True),
+            Argument("error_cost", "data", (int, float), priced=True),
+            Argument("timeout", "data", (int, float, type(None)), free=True),
+            Argument("compare", "given", (bool,)),
+            Argument("metric", "given", (bool,)),
+        ),
+        {"alone": (list,)},
+        counted="prices",
+    )
+    resize = wants = None
+
+    def __init__(self, K: int, code: Comparer, timeout: float | None) -> None:
+        self.K, self.code, self.timeout = K, code, timeout
+        self.alters = {"recost": self.recost, "warm": self.warm}
+
+    def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
+        call, differ = freeze(np.zeros(1, dtype=np.bool_)), freeze(np.zeros((1, 1), dtype=np.bool_))
+        examples: dict[str, tuple[Any, ...]] = {
+            "select": (),
+            "start": (call,),
+            "update_pairs": (call, differ),
+            "cancel": (call,),
+        }
+        undrawn = ["cancel"]
+        for name, example in (("reprice", freeze(np.zeros(1))), ("warm_pairs", differ)):
+            if callable(getattr(policy, name, None)):
+                examples[name] = (example,)
+                undrawn.append(name)
+        return examples, tuple(undrawn)
+
+    def bind(self, driver: Interpreted) -> None:
+        method, policy = driver.method, driver.policy
+        self.driver, self.policy = driver, policy
+        self.select, self.start = method("select"), method("start")
+        self.update, self.free = method("update_pairs"), method("cancel")
+        warms = callable(getattr(policy, "warm_pairs", None))
+        self.warm_row: Any = method("warm_pairs") if warms else None
+        forgets = getattr(policy, "memory", 0) > 0
+        self.refuses = {**({} if warms else NO_WARM), **(FORGETS if forgets else {})}
+
+    def check(self, policy: Any, terms: RouterTerms) -> None:
+        check_costs(policy, terms.costs, "c", "prices / error_cost", "model")
+
+    # -- one round
+
+    def choose(
+        self, rng: np.random.Generator, counts: RouterCounts, terms: RouterTerms, played: Call | None = None
+    ) -> Choice:
+        """Ask the policy which models to call; in a replay, ``played`` were called instead."""
+        known = self._known(counts, terms)
+        chosen = tuple(np.flatnonzero(checked_call(self.policy, self.select(rng), self.K)).tolist())
+        call = chosen if played is None else played
+        self.start(self._bools(call), rng)
+        after = counts.after_decision(call, terms.prices)
+        return Choice(call, known._replace(call=call), after, len(call) > 1, chosen)
+
+    def _known(self, counts: RouterCounts, terms: RouterTerms) -> Known:
+        """Return what explains the next decision; for a policy that looks ahead, also what it expects."""
+        settled, policy = self.settled(counts, terms), self.policy  # the policy is now up to date
+        ahead, evidence = None, None
+        if isinstance(policy, PayToCompare):
+            ahead, evidence = float(policy.ahead()), (policy.D.copy(), policy.N.copy())
+        rho = float(getattr(policy, "rho", 0.0))
+        return Known((), counts, terms.prices, terms.error_cost, settled, ahead, rho, evidence)
+
+    def settled(self, counts: RouterCounts, terms: RouterTerms) -> int:
+        """Return the model that the policy trusts now."""
+        known = getattr(self.driver.write_back(), "settled", None)
+        if callable(known):
+            return int(known())
+        return stop_by_means(terms.costs, counts.differed, counts.compared)
+
+    def _bools(self, call: Call) -> np.ndarray:
+        found = np.zeros(self.K, dtype=np.bool_)
+        found[list(call)] = True
+        return freeze(found)
+
+    def calls(self, decided: Call) -> tuple[int, ...]:
+        return (decided[-1], *decided[:-1])  # the answering model first
+
+    def record(
+        self,
+        id: int,
+        decided: Call,
+        outputs: Sequence[Any],
+        terms: RouterTerms,
+        content: Content | None = None,
+    ) -> ComparisonRecord:
+        """Return the record of these outputs, in the order of the call; ValueError if they cannot be compared."""
+        if len(outputs) != len(decided):
+            raise ValueError(
+                f"outputs must be {len(decided)} in number, of the models {', '.join(map(str, decided))}, "
+                f"got {len(outputs)}: {short(outputs)}"
+            )
+        return self._compared(id, decided, outputs, content_of(list(outputs)) if content is None else content)
+
+    def _compared(self, id: int, call: Call, outputs: Sequence[Any], content: Content) -> ComparisonRecord:
+        differ, far = self.code.difference(labels_of(outputs))
+        return ComparisonRecord(
+            id, call, content, None if differ is None else self._by_models(call, differ), far
+        )
+
+    def answered_by(
+        self, id: int, call: Call, outputs: dict[int, Any], failed: dict[int, Exception], terms: RouterTerms
+    ) -> ComparisonRecord:
+        """Return the record of a round that was played here, of whose models some may have failed."""
+        for k in call[:-1]:
+            if k in outputs and k not in failed and is_nan(label_of(outputs[k]), self.code.compare):
+                failed[k] = ValueError(f"models[{k}] gave NaN, which is no label")
+        given = [outputs.get(k) for k in call]
+        if len(call) > 1 and not failed:
+            record = self._compared(id, call, given, content_of(given))
+        else:
+            record = ComparisonRecord(id, call, (), None)
+        record.outputs, record.cost, record.failed = given, self.paid(outputs, terms), failed
+        return record
+
+    def record_of_pairs(
+        self, id: int, decided: Call, terms: RouterTerms, content: Content, differ: Any, far: Any
+    ) -> ComparisonRecord:
+        """Return the record of a comparison that was made elsewhere."""
+        pairs = output_list("differ", differ)
+        if (self.code.metric is not None) != (far is not None) or (far is not None and pairs):
+            raise ValueError(
+                "far must be given for a router with a metric, and differ be empty, else left out"
+            )
+        if far is not None:
+            return ComparisonRecord(id, decided, content, None, far_matrix(far, len(decided) - 1))
+        matrix = np.zeros((self.K, self.K), dtype=np.bool_)
+        for pair in pairs:
+            known = isinstance(pair, (tuple, list)) and len(pair) == 2 and all(type(k) is int for k in pair)
+            if not known or pair[0] >= pair[1] or not set(pair) <= set(decided):
+                raise ValueError(
+                    f"differ must be pairs (i, j), i < j, of the models {decided}, got {short(pair)}"
+                )
+            matrix[pair[0], pair[1]] = True
+        return ComparisonRecord(id, decided, content, freeze(matrix))
+
+    def _by_models(self, call: Call, differ: np.ndarray) -> np.ndarray:
+        """Return a matrix indexed by model from one in the order of the call."""
+        matrix = np.zeros((self.K, self.K), dtype=np.bool_)
+        matrix[np.ix_(call, call)] = differ
+        return freeze(matrix)
+
+    def teach(
+        self,
+        decided: Call,
+        record: ComparisonRecord,
+        counts: RouterCounts,
+        terms: RouterTerms,
+        rng: np.random.Generator,
+    ) -> RouterCounts:
+        if record.differ is None:
+            record.differ = self._by_models(decided, sample_disagreements(record.far, rng))  # type: ignore[arg-type]
+        self.update(self._bools(decided), record.differ, rng)
+        return counts.after_comparison(decided, record.differ)
+
+    def drop(self, decided: Call | None, cost: float, counts: RouterCounts) -> RouterCounts:
+        """Close its comparisons; the round and its spending stay counted. None: one model alone."""
+        if decided is not None:
+            self.free(self._bools(decided))
+        return counts.after_cancel(cost)
+
+    def answer(self, record: ComparisonRecord) -> RouterAnswer:
+        labels, call = tuple(labels_of(record.outputs)), record.call
+        return RouterAnswer(labels[-1], call[-1], record.cost, call, labels, record.id, record.failed)
+
+    def paid(self, seen: Mapping[int, Any], terms: RouterTerms) -> float:
+        return add_up(costs_of(list(seen.values()), [terms.prices[k] for k in seen]))
+
+    # -- other ways to learn
+
+    def recost(self, body: dict[str, Any], counts: RouterCounts, terms: RouterTerms, rng: Any) -> Altered:
+        """Take new prices; the bound on spending starts again for this period."""
+        new = terms_of(body["stage_costs"], body["error_cost"], self.K)
+        self.driver.method("reprice")(freeze(np.array(new.prices) / new.error_cost))
+        return Altered(body, counts.after_recost(new.prices), new)
+
+    def warm(
+        self, body: dict[str, Any], counts: RouterCounts, terms: RouterTerms, rng: np.random.Generator
+    ) -> Altered:
+        """Learn from logs in which all models ran."""
+        rows, everyone = warm_rows(body, self.K - 1, rng), tuple(range(self.K))
+        for differ in rows:
+            self.warm_row(differ)
+            counts = counts.after_comparison(everyone, differ, learned=0)
+        return Altered({**body, "differ": [pairs_in(differ) for differ in rows]}, counts)
+
+    # -- what the log and a state hold
+
+    def opened(self, decided: Call) -> dict[str, Any]:
+        return {"call": list(decided), "answer": decided[-1]}
+
+    def context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
+        return (self._models(body["call"]),)
+
+    def decided_from(self, body: dict[str, Any], terms: RouterTerms) -> Call:
+        return self._models(body["call"])
+
+    def answered(self, decided: Call, record: ComparisonRecord) -> dict[str, Any]:
+        return pairs_body(record.differ, record.far, record.content)  # type: ignore[arg-type]
+
+    def record_from(
+        self, id: int, decided: Call, body: dict[str, Any], terms: RouterTerms
+    ) -> ComparisonRecord:
+        far = body.get("far")
+        pairs = () if far is not None else body["differ"]
+        return self.record_of_pairs(id, decided, terms, body["digest"], pairs, far)
+
+    def encode(self, decided: Call) -> list[int]:
+        return list(decided)
+
+    def decode(self, data: Any, terms: RouterTerms) -> Call:
+        call = self._models(data)
+        if len(call) < 2:
+            raise StateError("a decision of one model alone waits for no feedback")
+        return call
+
+    def encode_alone(self, decided: Call) -> int:
+        return decided[0]
+
+    def decode_alone(self, item: Any, next_id: int) -> tuple[int, Call]:
+        """Return the id and the model of a decision that can still be cancelled."""
+        if not isinstance(item, list) or len(item) != 2:
+            raise StateError("alone must be pairs of a decision and a model")
+        id = integer("id", item[0], 1, next_id - 1)
+        return id, (integer("model", item[1], 0, self.K - 1),)
+
+    def _models(self, data: Any) -> Call:
+        """Return the models, validated: at least one, in increasing order."""
+        if not isinstance(data, list) or not data:
+            raise ValueError(f"call must be a list of models, got {short(data)}")
+        call = tuple(integer("a model of call", k, 0, self.K - 1) for k in data)
+        if list(call) != sorted(set(call)):
+            raise ValueError(f"call must be increasing, got {short(data)}")
+        return call
+
+    def state(self, counts: RouterCounts, terms: RouterTerms, kept: Mapping[int, Any]) -> dict[str, Any]:
+        return {
+            "prices": terms.prices,
+            "error_cost": terms.error_cost,
+            "timeout": self.timeout,
+            "compare": self.code.compare is not None,
+            "metric": self.code.metric is not None,
+            "counts": counts.state(),
+        }
+
+    def restore(self, body: dict[str, Any]) -> tuple[RouterCounts, RouterTerms, Mapping[int, Any]]:
+        counts = RouterCounts.from_state(self.K, body["counts"], body["core"]["ledger"]["rounds"])
+        return counts, terms_of(body["prices"], body["error_cost"], self.K), {}
