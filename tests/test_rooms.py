@@ -132,7 +132,7 @@ def test_a_cascade_loads_no_other_setting_and_no_database():
     _, modules = loaded("from weakfeedback import Cascade")
     others = [setting for setting in SETTINGS if setting != "cascade"]
     assert within(modules, *others, "experiments", "thesis", "serve", "report") == []
-    assert {"sqlite3", "pandas", "numba", "scipy", "matplotlib"} & modules == set()
+    assert {"sqlite3", "pandas", "numba", "scipy", "matplotlib", "numpy.ma"} & modules == set()
     assert within(modules, "cascade.policies") == []
 
 
@@ -151,6 +151,33 @@ def test_a_reproduction_loads_its_chapter_alone():
     assert within(modules, "thesis.chapter3")
     assert within(modules, "thesis.chapter2", "thesis.chapter4", "thesis.chapter5", "thesis.beyond") == []
     assert within(modules, "serve", "live", "apps", "checks") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "foreign"),
+    [
+        (
+            ["list", "policies"],
+            ("thesis", "reproduce", "serve", "live", "journal", "apps", "checks", "report"),
+        ),
+        (
+            ["list", "experiments", "ch2-lower-*"],
+            ("serve", "live", "journal", "apps", "checks", "thesis.chapter3"),
+        ),
+        (
+            ["serve", "--help"],
+            ("thesis", "reproduce", "experiments", "live", "apps", "checks", "report", *SETTINGS),
+        ),
+        (
+            ["check", "--help"],
+            ("thesis", "reproduce", "serve", "live", "journal", "apps", "report", *SETTINGS),
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_no_command_loads_the_rooms_of_another(words, foreign):
+    _, modules = loaded(COMMAND.format(words))
+    assert within(modules, *foreign) == []
 
 
 # -- what must not come back; where a rule does not hold yet, the exceptions are listed: the lists may only shrink

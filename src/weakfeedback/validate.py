@@ -2,6 +2,7 @@
 
 import math
 import numbers
+import sys
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from weakfeedback.plaintext import one_line
 MOST_ARMS = 10**6
 MOST_INPUTS = 20_000  # maximum number of features of a regression, whose matrix has their square
 SMALLEST = 1e-200  # smallest number that may be a divisor
-STRANGE = (bytes, bytearray, memoryview, np.ma.MaskedArray)  # bytes, and masks that would be ignored
 
 
 def number(name: str, value: Any, above: float = -math.inf, at_least: float = -math.inf) -> float:
@@ -72,7 +72,7 @@ def vector(name: str, value: Any, at_least: float = -math.inf, size: int | None 
 def plain(value: Any) -> Any:
     """Return the value; raise ``TypeError`` for a masked array, a sequence of bytes, or a list of these."""
     rows = value if isinstance(value, (list, tuple)) else ()
-    if isinstance(value, STRANGE) or any(isinstance(row, STRANGE) for row in rows):
+    if _is_strange(value) or any(map(_is_strange, rows)):
         raise TypeError("masked arrays and bytes are not numbers")
     return value
 
@@ -109,3 +109,9 @@ def brief(value: Any) -> str:
     except Exception:  # the user's own, or that of an integer with too many digits
         text = object.__repr__(value)
     return one_line(text, 120)
+
+
+def _is_strange(value: Any) -> bool:
+    """Whether a value is bytes, or has a mask that would be ignored; numpy.ma takes long to import, so it is not."""
+    masked = "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray)
+    return masked or isinstance(value, (bytes, bytearray, memoryview))

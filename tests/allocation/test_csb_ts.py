@@ -262,6 +262,23 @@ def test_losses_are_padded():
     padded_losses(CsbTs)
 
 
+def surprised(kind):
+    """A loss where there was none for 25 rounds, though losses had been common below: twice is no accident."""
+    policy = kind(1, 1.0, 0.1)
+    for level, losses, quiet in ((2, 30, 0), (5, 0, 20), (5, 1, 0), (7, 0, 21), (7, 1, 0), (9, 1, 0)):
+        for outcome in [1.0] * losses + [0.0] * quiet:
+            feed(policy, [level], [outcome])
+    assert policy.surprises == 1  # 20 rounds are too few, and none where nothing was quiet
+    policy = kind(1, 1.0, 0.1)
+    for outcome in [0.0] * 100 + [1.0]:  # an arm of which nothing is known may be quiet for long
+        feed(policy, [5], [outcome])
+    assert policy.surprises == 0
+
+
+def test_outcomes_at_odds_with_thresholds_are_counted():
+    surprised(CsbTs)
+
+
 @pytest.mark.usefixtures("no_cover")
 def test_an_arm_is_probed_if_it_may_be_served_at_all():
     policy = CsbTs(2, 1.0, 0.1)

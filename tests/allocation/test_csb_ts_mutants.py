@@ -1,7 +1,7 @@
 """Mutants of CSB-TS, CSB-TS-same and their posterior: each edit must be found out by the enumeration."""
 
 import pytest
-from tests.allocation.test_csb_ts import CASES, battery, covering, quantile_and_level
+from tests.allocation.test_csb_ts import CASES, battery, covering, quantile_and_level, surprised
 from tests.mutants import mutate, survives
 
 from weakfeedback.allocation import posterior
@@ -60,6 +60,9 @@ EDITS = [
     (csb_ts, "                self.P[i] += 1\n", "                self.P[i] += int(observed[i])\n"),
     (csb_ts, "int(coin(observed[i], rng))", "1"),
     (csb_ts, "if place > self.edge[i]:", "if True:"),
+    (csb_ts, "if quiet > QUIET and", "if"),
+    (csb_ts, "float(quiet)) < UNLIKELY", "float(quiet)) < 1.0"),
+    (csb_ts, "            self.surprises += 1\n", "            pass\n"),
     (csb_ts, "elif place <= self.edge[i]:", "elif place <= self.edge[i] + 1:"),
     (csb_ts, "self.levels[i, gone] <= place", "self.levels[i, gone] <= place + 1"),
     (csb_ts, "            self.F[i] += self.zeros[i, gone]\n", ""),
@@ -106,7 +109,7 @@ MORE = [(seed, *case, delay) for seed in range(8) for case in CASES for delay in
 def found_out(kind, runs=RUNS):
     """Whether the enumeration finds something wrong in a few runs, or a case by hand."""
     if kind.__name__ == "CsbTs" and not all(
-        survives(lambda case=case: case(kind)) for case in (quantile_and_level, covering)
+        survives(lambda case=case: case(kind)) for case in (quantile_and_level, covering, surprised)
     ):
         return True
     return any(not survives(lambda run=run: battery(kind, *run)) for run in runs)

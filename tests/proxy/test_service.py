@@ -237,7 +237,7 @@ def test_a_learner_that_is_another_is_refused(tmp_path):
             pass
 
     asyncio.run(work(learner()))
-    with pytest.raises(ValueError, match="kind = 'cascade', and in the store 'router'"):
+    with pytest.raises(ValueError, match=r"kind = 'cascade' \(it has 'router'\)"):
         asyncio.run(work(learner(kind="cascade")))
 
 

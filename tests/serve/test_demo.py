@@ -70,7 +70,7 @@ def test_the_command_shows_the_page_and_leaves_nothing(tmp_path):
         status, page = client("GET", "/learners/support")
         assert status == 200
         assert b"small" in page
-        assert client("GET", "/v1/learners/changed/report")[1]["drift"][0]["alarms"] >= 1
+        assert client("GET", "/v1/learners/refunds/report")[1]["drift"][0]["alarms"] >= 1
         client.close()
         demo.terminate()
         demo.communicate(timeout=60)

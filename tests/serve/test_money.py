@@ -1,18 +1,23 @@
 """What the page says about money and time: sums that add up, whole axes from the first minute, both sides of it."""
 
+import json
 import math
 import random
+import subprocess
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.serve.harness import CASCADE, ROUTER, run, serving
-from tests.serve.test_page import paged, play, text_of
+from tests.serve.processes import Process
+from tests.serve.test_page import ADAPTIVE, ALLOCATION, CONTEXTUAL, paged, play, text_of
 
+from weakfeedback.client import Client
 from weakfeedback.journal import Event
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.page import view
 from weakfeedback.serve.page.bars import bars_of, round_top
+from weakfeedback.serve.page.calling import calls_of
 from weakfeedback.serve.page.money import added_up, headline, other_side, totals
 from weakfeedback.serve.page.routes import watch_of
 from weakfeedback.serve.watch import Watch
@@ -122,6 +127,8 @@ def test_the_other_side_stands_beside_the_saving():
     assert (other["worth"], other["worth_about"]) == ("1.25 USD", "2.50 USD")
     assert (other["net"], other["open"]) == ("4.00 to 36.00 USD", False)
     assert said["rest"] == "instead of 30.00 USD, and about 92 of 100 answers are the same as b\u2019s."
+    early = told(report_of(20.0, comparisons=49))[1]
+    assert early["rest"] == "instead of 30.00 USD."  # too early to speak of the answers
     other, _ = told(report_of(20.0, error=2.0))
     assert (other["net"], other["open"]) == ("\u221212.00 to 52.00 USD", True)  # grey: nothing is proved
 
@@ -178,3 +185,36 @@ def test_the_list_the_page_the_text_and_the_report_say_the_same(tmp_path, name, 
         assert view.amount(abs(report["saved"]["amount"]), "EUR") in page
     assert f"spent {report['spent']:.4g}" in text
     assert math.isfinite(report["spent"])
+
+
+def test_the_lines_on_the_page_call_the_learner(tmp_path, monkeypatch):
+    """The lines for Python, as they stand, against a running service."""
+    configs = {
+        "triage": CASCADE,
+        "mail": ROUTER,
+        "asks": ADAPTIVE,
+        "patrols": ALLOCATION,
+        "looks": CONTEXTUAL,
+    }
+    made = []
+
+    class Kept(Client):
+        def __init__(self, *given, **more):
+            super().__init__(*given, **more)
+            made.append(self)
+
+    monkeypatch.setattr("weakfeedback.client.Client", Kept)
+    with Process(tmp_path) as server:
+        address = f"http://127.0.0.1:{server.port}"
+        client = Kept(address)
+        for name, config in configs.items():
+            client.create(name, **config)
+            names = config.get("stages") or config.get("models") or config["arms"]
+            lines = dict(calls_of(name, config["kind"], names, address, chat=False, token=False))
+            exec(lines["Python"], {})
+            assert client.learner(name).report()["rounds"] == 1
+            command = lines["curl"].splitlines()[0]
+            answer = subprocess.run(command, shell=True, capture_output=True, check=True, text=True).stdout
+            assert json.loads(answer)["id"] == 2
+        for one in made:
+            one.close()

@@ -9,6 +9,7 @@ from weakfeedback.allocation.setting import SETTING
 if TYPE_CHECKING:
     from weakfeedback.allocation.policies.csb_dt import CsbDt as CsbDt
     from weakfeedback.allocation.policies.csb_du import CsbDu as CsbDu
+    from weakfeedback.allocation.policies.csb_iso import CsbIso as CsbIso
     from weakfeedback.allocation.policies.csb_mk import CsbMk as CsbMk
     from weakfeedback.allocation.policies.csb_sk import CsbSk as CsbSk
     from weakfeedback.allocation.policies.csb_st import CsbSt as CsbSt

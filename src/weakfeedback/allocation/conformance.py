@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.allocation.world import AllocationWorld, reaches
+from weakfeedback.allocation.world import AllocationWorld, GradualWorld, reaches
 from weakfeedback.contract.typing import AllocationPolicy, Problem, Rng
 
 # A recorded row: Q, the optimal value, whether outcomes are rewards, then mu, theta and the outcomes of K arms.
@@ -74,3 +74,62 @@ class Protocol:
         theta = row[HEAD + arms : HEAD + 2 * arms]
         served = np.array([reaches(allocation[i], theta[i]) for i in range(arms)])
         return served if row[2] > 0.0 else ~served
+
+
+class GradualScript(GradualWorld):
+    """A world that replays recorded rows: K, Q, the curves, and what decides the outcomes."""
+
+    def __init__(self, rows: np.ndarray) -> None:
+        arms = int(rows[0, 0])
+        super().__init__(rows[0, 2:-arms].reshape(arms, -1).copy(), rows[0, 1])
+        self.rows = rows[:, -arms:].copy()
+        self.served = 0
+
+    def draw(self, hidden: np.ndarray, rng: Rng) -> None:
+        """Write the next row."""
+        for i in range(hidden.size):
+            hidden[i] = self.rows[self.served, i]
+        self.served += 1
+
+
+class GradualProtocol:
+    """The same for arms that respond gradually."""
+
+    decides = "select"  # the method that returns the decision
+
+    def record(self, problem: Problem, rounds: int, rng: Rng) -> np.ndarray:
+        """Return the hidden data of ``rounds`` rounds."""
+        world = problem.world()
+        hidden = np.empty(problem.arms)
+        rows = []
+        for _ in range(rounds):
+            world.draw(hidden, rng)
+            rows.append([problem.arms, world.Q, *world.curves.ravel(), *hidden])
+        return np.array(rows)
+
+    def script(self, hidden: np.ndarray) -> GradualScript:
+        """Return a world that replays recorded data."""
+        return GradualScript(hidden)
+
+    def decide(self, policy: AllocationPolicy, rng: Rng) -> Any:
+        """Ask for the allocation."""
+        return policy.select(rng)
+
+    def show(self, row: np.ndarray, allocation: np.ndarray) -> Any:
+        """Return what the policy may see of a row."""
+        world, seen = GradualScript(row[None]), np.empty(allocation.size)
+        world.show(allocation, row[-allocation.size :], seen)
+        return seen
+
+    def learn(self, policy: AllocationPolicy, allocation: np.ndarray, seen: Any, rng: Rng) -> None:
+        """Give the feedback of a decision."""
+        policy.update(allocation, seen, rng)
+
+    def scramble(self, row: np.ndarray, allocation: np.ndarray, rng: Rng) -> Any:
+        """Return another row that looks the same to the policy: what decides is redrawn on its side of the curve."""
+        world, other = GradualScript(row[None]), row.copy()
+        for i in range(allocation.size):
+            at = world.curves[i, world.level(allocation[i])]
+            k = row.size - allocation.size + i
+            other[k] = at * rng.random() if row[k] < at else at + (1.0 - at) * rng.random()
+        return other

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from weakfeedback.allocation.conformance import Protocol
+from weakfeedback.allocation.conformance import GradualProtocol, Protocol
 from weakfeedback.contract.decisions import REACH, allocation_words, checked_allocation
 from weakfeedback.engine.loop import Loop
 from weakfeedback.settings.problem import check_arms
@@ -53,7 +53,39 @@ def play(policy, world, world_rng, rng, marks, counts, table):
         counts[SEARCHING] += 1 - counts[FOUND]
 
 
-def _fits(problem, policy):
+def play_gradual(policy, world, world_rng, rng, marks, counts, table):
+    """Play up to the round ``marks[-1]``, counting the rounds by arm and level.
+
+    Return 0, or the round in which the policy returned an invalid allocation.
+    """
+    K = world.curves.shape[0]
+    width = world.curves.shape[1]
+    hidden = np.empty(K)
+    seen = np.empty(K)
+    if counts[ROUNDS] == 0:
+        world.begin(world_rng)
+    m = 0
+    while True:
+        t = counts[ROUNDS]
+        if t == marks[m]:
+            for k in range(counts.size):
+                table[m, k] = counts[k]
+            m += 1
+        if t >= marks[-1]:
+            return 0
+        world.draw(hidden, world_rng)
+        allocation = policy.select(rng)
+        if not world.allows(allocation):
+            return t + 1
+        for i in range(K):
+            counts[1 + i * width + world.level(allocation[i])] += 1
+        world.show(allocation, hidden, seen)
+        policy.update(allocation, seen, rng)
+        counts[ROUNDS] += 1
+
+
+def fits(problem, policy):
+    """Raise ``ValueError`` unless the policy was made for this problem."""
     check_arms(problem, policy)
     budget = getattr(policy, "Q", problem.budget)
     if abs(budget - problem.budget) > REACH * problem.budget:
@@ -82,9 +114,24 @@ LOOP = Loop(
     entry=("select", "update"),
     world_entry=("begin", "draw", "allows", "serve", "follow", "settled"),
     counters=_counters,
-    fits=_fits,
+    fits=fits,
     refusal=lambda problem: allocation_words(problem.arms, problem.budget),
     judge=lambda problem, policy, value: checked_allocation(policy, value, problem.arms, problem.budget),
     chunk_rounds=100_000,
     protocol=Protocol(),
+)
+
+GRADUAL = Loop(
+    play_gradual,
+    entry=("select", "update"),
+    world_entry=("begin", "draw", "allows", "level", "show"),
+    counters=lambda problem: (
+        "rounds",
+        *(f"level_{i}_{k}" for i in range(problem.arms) for k in range(problem.curves.shape[1])),
+    ),
+    fits=fits,
+    refusal=lambda problem: allocation_words(problem.arms, problem.budget),
+    judge=lambda problem, policy, value: checked_allocation(policy, value, problem.arms, problem.budget),
+    chunk_rounds=100_000,
+    protocol=GradualProtocol(),
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weakfeedback.allocation.world import SPREAD, AllocationWorld
+from weakfeedback.allocation.world import SPREAD, AllocationWorld, GradualWorld
 from weakfeedback.kernels.knapsack import CAPACITY_SLACK, pack_lightest, runner_up
 from weakfeedback.settings.problem import FrozenProblem, counts_table, fingerprint
 from weakfeedback.validate import brief, number, vector
@@ -47,6 +47,10 @@ class AllocationProblem(FrozenProblem):
     thresholds : K numbers from 0 to the budget
     budget : number > 0
     setting : "loss" or "reward"
+    curves : K rows of C + 1 numbers from 0 to 1, in place of means and thresholds
+        The mean loss of each arm at the levels 0, ..., C of Q/C each, which never rises (rewards: never falls). Then
+        what is incurred is what is seen, in every round at every arm, and regret is the difference of mean losses to
+        the best split into levels. ``means``, ``thresholds`` and what follows from them are not defined.
     rewards : "bernoulli" or "uniform"
         The law of the outcomes. Uniform ones lie in [mu_i - .1, mu_i + .1] and are clipped to [0, 1], which moves the
         mean of an arm near 0 or 1 (mu = .98 becomes .964). Regret is computed with the stated mu.
@@ -98,6 +102,7 @@ class AllocationProblem(FrozenProblem):
     budget: float
     outcome: str
     law: str
+    curves: np.ndarray | None = None
     optimal_set: np.ndarray
     optimal_allocation: np.ndarray
     optimal_value: float
@@ -105,8 +110,20 @@ class AllocationProblem(FrozenProblem):
     gamma: float
 
     def __init__(
-        self, means: Any, thresholds: Any, budget: Any, setting: str = "loss", rewards: str = "bernoulli"
+        self,
+        means: Any = None,
+        thresholds: Any = None,
+        budget: Any = None,
+        setting: str = "loss",
+        rewards: str = "bernoulli",
+        *,
+        curves: Any = None,
     ) -> None:
+        if curves is not None:
+            if means is not None or thresholds is not None:
+                raise ValueError("means and thresholds must be left out where curves are given")
+            self._init_curves(curves, number("budget", budget, above=0.0), setting, rewards)
+            return
         mu = vector("means", means, at_least=0.0)
         if (mu > 1.0).any():
             raise ValueError(f"means must lie in [0, 1], got {brief(means)}")
@@ -129,6 +146,34 @@ class AllocationProblem(FrozenProblem):
             optimal_value=math.fsum(mu[best]),
             residual=residual,
             gamma=residual / mu.size,
+        )
+        self._freeze()
+
+    def _init_curves(self, curves: Any, Q: float, setting: str, rewards: str) -> None:
+        outcome = _one_of("setting", setting, ("loss", "reward"))
+        if _one_of("rewards", rewards, ("bernoulli", "uniform")) != "bernoulli":
+            raise ValueError(f"rewards must be 'bernoulli' where curves are given, got {brief(rewards)}")
+        rows = [vector(f"curves[{i}]", row, at_least=0.0) for i, row in enumerate(curves)]
+        if not rows or rows[0].size < 2 or len({row.size for row in rows}) > 1:
+            raise ValueError(
+                "curves must be a row for each arm, of its means at the levels 0, ..., C, C >= 1"
+            )
+        table = np.array(rows)
+        rise = np.diff(table, axis=1) * (1.0 if outcome == "loss" else -1.0)
+        if (table > 1.0).any() or (rise > 0.0).any():
+            words = "never rise" if outcome == "loss" else "never fall"
+            raise ValueError(f"curves must lie in [0, 1] and {words} with what an arm gets")
+        levels, value = best_levels(table if outcome == "reward" else -table)
+        chosen = levels > 0
+        self.__dict__.update(
+            arms=len(rows),
+            curves=table,
+            budget=Q,
+            outcome=outcome,
+            law="bernoulli",
+            optimal_set=chosen,
+            optimal_allocation=levels * (Q / (table.shape[1] - 1)),
+            optimal_value=abs(value),
         )
         self._freeze()
 
@@ -209,13 +254,21 @@ class AllocationProblem(FrozenProblem):
         return found
 
     def __repr__(self) -> str:
+        if self.curves is not None:
+            levels = self.curves.shape[1] - 1
+            return (
+                f"AllocationProblem(arms={self.arms}, budget={self.budget:g}, setting={self.outcome!r}, "
+                f"curves at {levels} levels)"
+            )
         return (
             f"AllocationProblem(arms={self.arms}, budget={self.budget:g}, setting={self.outcome!r}, "
             f"rewards={self.law!r}, served={int(self.optimal_set.sum())}, gamma={self.gamma:.6g})"
         )
 
-    def world(self) -> AllocationWorld:
+    def world(self) -> Any:
         """Return the hidden side of the simulation: what draws the outcomes."""
+        if self.curves is not None:
+            return GradualWorld(self.curves.copy(), self.budget)
         # copies: for the compiler a read-only array has another type, and it would compile the knapsack twice
         return AllocationWorld(
             self.means.copy(),
@@ -228,16 +281,18 @@ class AllocationProblem(FrozenProblem):
 
     def loop(self) -> Loop:
         """Return the round loop of this setting."""
-        from weakfeedback.allocation.play import LOOP
+        from weakfeedback.allocation.play import GRADUAL, LOOP
 
-        return LOOP
+        return LOOP if self.curves is None else GRADUAL
 
     def measures(self, counts: Any) -> dict[str, np.ndarray]:
         """Turn the counts of the loop, shape (..., K + 4), into measures of shape (...).
 
         ``found_at`` is the number of rounds it took to find the thresholds, NaN where they were not found yet;
-        ``really_equivalent`` is 1 where the present estimate is, otherwise 0.
+        ``really_equivalent`` is 1 where the present estimate is, otherwise 0. With curves there is only the regret.
         """
+        if self.curves is not None:
+            return {"regret": self._regret_by_level(counts_table("counts", counts, self.curves.size + 1))}
         table = counts_table("counts", counts, self.arms + 4)
         rounds, searching, found, equivalent = (table[..., k] for k in range(4))
         regret = np.zeros(table.shape[:-1])
@@ -251,10 +306,44 @@ class AllocationProblem(FrozenProblem):
             "really_equivalent": equivalent.copy(),
         }
 
+    def _regret_by_level(self, table: np.ndarray) -> np.ndarray:
+        assert self.curves is not None
+        sign = 1.0 if self.outcome == "loss" else -1.0
+        regret = -sign * self.optimal_value * table[..., 0]
+        for k, mean in enumerate(self.curves.ravel()):
+            regret = regret + sign * mean * table[..., 1 + k]
+        return regret
+
     def digest(self) -> str:
         """Return a hexadecimal fingerprint of everything that determines a simulation of this problem."""
+        if self.curves is not None:
+            return fingerprint(f"curves {self.outcome} {self.budget.hex()} {self.curves.shape}", self.curves)
         head = f"{type(self).__name__} {self.arms} {self.outcome} {self.law} {self.budget.hex()} {SPREAD}"
         return fingerprint(head, self.means, self.thresholds)
+
+
+def best_levels(gains: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the levels, C in all, with the largest sum of gains; of equally good ones those that take least.
+
+    >>> best_levels(np.array([[0.0, 0.5, 0.6], [0.0, 0.2, 0.9]]))
+    (array([0, 2]), 0.9)
+    """
+    arms, width = gains.shape
+    best = np.zeros(width)
+    taken = np.empty((arms, width), dtype=np.int64)
+    for i in range(arms):
+        # row k: arm i takes k levels
+        offers = np.full((width, width), -math.inf)
+        for k in range(width):
+            offers[k, k:] = best[: width - k] + gains[i, k]
+        taken[i] = np.argmax(offers, axis=0)
+        best = np.max(offers, axis=0)
+    room = int(np.argmax(best >= best[-1] - 1e-12))
+    levels, value = np.empty(arms, dtype=np.int64), float(best[room])
+    for i in range(arms - 1, -1, -1):
+        levels[i] = taken[i, room]
+        room -= levels[i]
+    return levels, value
 
 
 def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:

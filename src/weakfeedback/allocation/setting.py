@@ -1,5 +1,7 @@
 """Registration of the setting "allocation"."""
 
+from typing import Any
+
 from weakfeedback.allocation.problem import AllocationProblem
 from weakfeedback.settings.setting import Form, Policies, Setting, Words, in_a_row
 
@@ -21,8 +23,29 @@ def rewards() -> AllocationProblem:
     return AllocationProblem(MEANS, [0.5, 0.5, 0.5, 0.5], budget=1.2, setting="reward")
 
 
+def with_thresholds(
+    means: Any, thresholds: Any, budget: Any, setting: str = "loss", rewards: str = "bernoulli"
+) -> AllocationProblem:
+    """A problem whose arms are served or not."""
+    return AllocationProblem(means, thresholds, budget, setting, rewards)
+
+
+def with_curves(curves: Any, budget: Any, setting: str = "loss") -> AllocationProblem:
+    """A problem whose arms respond gradually."""
+    return AllocationProblem(curves=curves, budget=budget, setting=setting)
+
+
 def describe_problem(problem: AllocationProblem) -> Words:
     """Describe a problem for readers."""
+    if problem.curves is not None:
+        return [
+            ("Arms", str(problem.arms)),
+            ("Budget", f"{problem.budget:.4g}"),
+            ("Setting", problem.outcome),
+            ("Levels", str(problem.curves.shape[1] - 1)),
+            ("Optimal allocation", in_a_row(problem.optimal_allocation)),
+            ("Optimal value", f"{problem.optimal_value:.4g}"),
+        ]
     return [
         ("Arms", str(problem.arms)),
         ("Budget", f"{problem.budget:.4g}"),
@@ -51,6 +74,7 @@ SETTING = Setting(
             "CSB-DT": "csb_dt:CsbDt",
             "CSB-TS": "csb_ts:CsbTs",
             "CSB-TS-same": "csb_ts_same:CsbTsSame",
+            "CSB-ISO": "csb_iso:CsbIso",
             "Known": "known_thresholds:KnownThresholds",
         },
     ),
@@ -58,7 +82,7 @@ SETTING = Setting(
     arguments=lambda problem: (problem.arms, problem.budget),
     samples={"same": same_thresholds, "different": different_thresholds, "rewards": rewards},
     describe_problem=describe_problem,
-    forms=(Form(AllocationProblem),),
+    forms=(Form(with_curves, marks=("curves",)), Form(with_thresholds)),
     told=lambda problem: {"setting": problem.outcome},
     facts=("arms", "budget", "outcome", "thresholds", "means", "optimal_value", "gamma"),
     in_short={"CSB-DK": "CSB-MK with as many thresholds as arms"},

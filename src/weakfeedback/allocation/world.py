@@ -75,6 +75,47 @@ class AllocationWorld:
         return value >= self.value - REACH * max(1.0, self.value)
 
 
+class GradualWorld:
+    """Response curves of all arms: the mean loss or reward of each at the levels 0, ..., C.
+
+    Draws: every round, one ``rng.random()`` for each arm in index order. An arm that gets level l has an outcome of 1
+    if it is below the arm's curve at l. Amounts between two levels count as the lower one.
+    """
+
+    def __init__(self, curves, Q):
+        self.curves = curves
+        self.Q = Q
+
+    def begin(self, rng):
+        """Nothing to prepare."""
+
+    def draw(self, hidden, rng):
+        """Write what decides the outcomes of this round."""
+        for i in range(hidden.size):
+            hidden[i] = rng.random()
+
+    def allows(self, allocation):
+        """Whether these are K numbers >= 0 within the budget."""
+        if allocation.size != self.curves.shape[0]:
+            return False
+        total = 0.0
+        for i in range(allocation.size):
+            if not allocation[i] >= 0.0:  # NaN fails this, too
+                return False
+            total += allocation[i]
+        return total <= self.Q * (1.0 + REACH)
+
+    def level(self, amount):
+        """Return the level that an amount reaches."""
+        C = self.curves.shape[1] - 1
+        return min(C, int(amount / self.Q * C * (1.0 + REACH) + REACH))
+
+    def show(self, allocation, hidden, seen):
+        """Write the outcomes, which are all seen."""
+        for i in range(hidden.size):
+            seen[i] = 1.0 if hidden[i] < self.curves[i, self.level(allocation[i])] else 0.0
+
+
 def reaches(amount, theta):
     """Return whether ``amount >= theta``, to within a relative 1e-9."""
     return amount >= theta * (1.0 - REACH)

@@ -11,11 +11,18 @@ import numpy as np
 
 from weakfeedback.live.games.allocation import AllocationCounts
 from weakfeedback.live.report import Report, between, counted, percent
+from weakfeedback.validate import brief
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SLACK = 1e-9  # relative tolerance on amounts
+SURPRISES = 2  # so many outcomes at odds with thresholds are no accident
+GRADUAL = (
+    "the response looks gradual, or needs have changed: what was enough for long was not enough later; "
+    "use response='gradual'"
+)
+LATER = ("looks_gradual", "responses")  # only where they say something
 
 
 @dataclass(frozen=True)
@@ -51,6 +58,10 @@ class AllocationReport(Report):
         Rounds in which the report of the arm is missing.
     unlearned : int
         Rounds with a missing report, from which the policy could not learn.
+    looks_gradual : bool
+        Whether the policy has seen what no fixed threshold explains: effects are gradual, or needs have changed.
+    responses : tuple of three arrays for each arm, or None
+        For a policy of gradual effects: see `curve`.
     total : float
         The sum of everything seen: losses should be small, rewards large.
     even_total, best_total : float
@@ -78,15 +89,45 @@ class AllocationReport(Report):
     total: float = 0.0
     even_total: float = math.nan
     best_total: float = math.nan
+    looks_gradual: bool = False
+    responses: tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...] | None = None
+
+    def curve(self, arm: int | str) -> pd.DataFrame:
+        """Return the learned response of an arm: a table of amount, mean (loss or reward), and its 95 % band low, high.
+
+        Neighbouring amounts whose means are out of order share one estimate; amounts that were never given have that
+        of the next smaller one.
+        """
+        import pandas as pd
+        from scipy.special import betaincinv
+
+        if self.responses is None:
+            raise ValueError(f"{self.policy} learns thresholds, no curves: use response='gradual'")
+        names = range(len(self.seen)) if self.names is None else self.names
+        if arm not in names:
+            raise ValueError(f"arm must be one of {brief(list(names))}, got {brief(arm)}")
+        amounts, ones, zeros = self.responses[list(names).index(arm)]
+        known = ones + zeros > 0
+        mean = np.where(known, ones / np.maximum(ones + zeros, 1), math.nan)
+        low, high = (betaincinv(1.0 + ones, 1.0 + zeros, q) for q in (0.025, 0.975))
+        return pd.DataFrame({"amount": amounts, "mean": mean, "low": low, "high": high})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data; what does not concern the policy is left out."""
+        found = super().to_dict()
+        return {name: value for name, value in found.items() if name not in LATER or value}
 
     def __str__(self) -> str:
         words = {True: "found", False: "still being searched for", None: "as estimated so far"}
         lines = [
             f"A budget of {self.budget:g} over {len(self.seen)} arms, {self.policy}: "
             f"{counted(self.rounds, 'round')} learned, {self.pending} pending",
-            f"thresholds {words[self.found]}; {self.setting} as the policy learned it, with 95 % interval",
+            f"thresholds {words[self.found]}; {self.setting} as the policy learned it, with 95 % interval"
+            if self.responses is None
+            else f"gradual effects as estimated so far: report().curve(arm) is the mean {self.setting} by amount",
             *self._against(),
             *self._missing(),
+            *([GRADUAL] if self.looks_gradual else []),
             "",
         ]
         heads = ["arm", "gets", "in rounds", "threshold", f"mean {self.setting}", "seen in", "in all"]
@@ -168,6 +209,10 @@ def make_allocation_report(
         unlearned=tally.unlearned,
         total=float(tally.total.sum()),
         even_total=rounds * expected(np.full(arms, budget / arms), thresholds, means, setting),
+        looks_gradual=getattr(policy, "surprises", 0) >= SURPRISES,
+        responses=tuple(policy.response_of(i) for i in range(arms))
+        if hasattr(policy, "response_of")
+        else None,
         best_total=rounds * expected(best_split(thresholds, means, budget), thresholds, means, setting),
     )
 

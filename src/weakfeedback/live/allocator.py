@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+DEFAULTS = {"threshold": "CSB-TS", "gradual": "CSB-ISO"}  # the policy for each response
 LEGEND = 16  # maximum number of arms named beside a plot
 
 
@@ -57,13 +58,17 @@ class Allocator(Live):
     arms : integer >= 1, or names
         The number of arms, or their names: different strings. Decisions, feedback and reports then use the names.
     budget : number > 0
-    policy : name or policy object
-        Losses or rewards: "CSB-TS" (several thresholds; ``step`` is its resolution), "CSB-TS-same" (one threshold for
-        all arms), "Known" (the thresholds are given). Losses: "CSB-SK", "CSB-ST", "CSB-SU" (one threshold), "CSB-MK",
-        "CSB-DT", "CSB-DU" (several). Rewards: "NUM-SK", "NUM-MK". Options of the policy are passed by name. Or an
-        object made for these arms and this budget, which belongs to the allocator from then on.
+    policy : name or policy object, optional
+        Losses or rewards: "CSB-TS" (several thresholds; the default), "CSB-TS-same" (one threshold for all arms),
+        "Known" (the thresholds are given), "CSB-ISO" (gradual effects; the default with ``response="gradual"``).
+        Losses: "CSB-SK", "CSB-ST", "CSB-SU" (one threshold), "CSB-MK", "CSB-DT", "CSB-DU" (several). Rewards: "NUM-SK",
+        "NUM-MK". Options of the policy are passed by name. Or an object made for these arms and this budget, which
+        belongs to the allocator from then on.
     setting : "loss" or "reward"
         What is observed.
+    response : "threshold" or "gradual", optional
+        "gradual": more always helps, by and by; there is no amount that is enough. What is observed is then what
+        happened, at every arm.
     seed : integer >= 0, SeedSequence or Generator, optional
         The seed of the policy's generator; fresh entropy if None. A Generator must use PCG64, and is not copied.
     compiled, remember
@@ -100,10 +105,11 @@ class Allocator(Live):
         self,
         arms: int | Sequence[str] | np.ndarray,
         budget: float,
-        policy: Any = "CSB-TS",
+        policy: Any = None,
         setting: str = "loss",
         seed: Any = None,
         *,
+        response: str | None = None,
         compiled: bool = False,
         remember: int | None = None,
         **options: Any,
@@ -113,6 +119,17 @@ class Allocator(Live):
         amount = number("budget", budget, above=0.0)
         if not isinstance(setting, str) or setting not in OTHER:
             raise ValueError(f"setting must be 'loss' or 'reward', got {brief(setting)}")
+        if response is not None and response not in DEFAULTS:
+            raise ValueError(f"response must be 'threshold' or 'gradual', got {brief(response)}")
+        if policy is None:
+            policy = DEFAULTS[response or "threshold"]
+        elif response is not None:
+            chosen = policy_class("allocation", policy) if isinstance(policy, str) else policy
+            takes = getattr(chosen, "response", "threshold")
+            if takes != response:
+                raise ValueError(
+                    f"response must be {takes!r} with this policy, got {response!r}; leave the policy out"
+                )
         game = AllocationGame(number_of_arms, names, amount, setting)
         counts = AllocationCounts.of(number_of_arms)
 

@@ -36,7 +36,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "mailroom": {"kind": "router", "models": list(MODELS), "prices": PRICES, **_priced},
     "returns": {"kind": "contextual", "stages": ["rules", "large"], "stage_costs": [0.0002, 0.03], **_priced},
     "claims": {"kind": "adaptive", "stages": list(MODELS), "stage_costs": PRICES, **_priced},
-    "changed": {"kind": "cascade", "stages": list(MODELS), "stage_costs": PRICES, **_priced},
+    "refunds": {"kind": "cascade", "stages": list(MODELS), "stage_costs": PRICES, **_priced},
     "patrols": {"kind": "allocation", "arms": list(NEEDS), "budget": 1.6, "seed": 1},
 }
 
@@ -130,14 +130,14 @@ class Load:
     def _outputs(self, name: str, decision: dict[str, Any], hard: float, changed: bool) -> list[str]:
         config = LEARNERS[name]
         names = config.get("stages") or config["models"]
-        skills: tuple[float, ...] = WORSE if changed and name == "changed" else SKILLS
+        skills: tuple[float, ...] = WORSE if changed and name == "refunds" else SKILLS
         if config["kind"] == "contextual":
             skills = (0.6, 0.98)
         said = dict(zip(names, self.world.answers(skills, hard)))
         return [said[model] for model in decision["call"]]
 
     async def play_past(self, clock: Clock, minutes: int = HISTORY) -> None:
-        """Play an hour as fast as possible; in its last quarter the small model of "changed" becomes worse."""
+        """Play an hour as fast as possible; in its last quarter the small model of "refunds" becomes worse."""
         for minute in range(minutes):
             clock.behind = (minutes - minute) * 60_000_000
             counts = {name: max(1, round(self.world.dice.gauss(PER_MINUTE, 6.0))) for name in LEARNERS}

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from weakfeedback.allocation.common import SLACK, coin
-from weakfeedback.allocation.posterior import cheapest_join, first_above, lay_out, share_up_to
+from weakfeedback.allocation.posterior import cheapest_join, fall, first_above, lay_out, share_up_to
 from weakfeedback.kernels.knapsack import pack_rounded
 from weakfeedback.validate import MOST_ARMS, brief, limited, number
 
@@ -19,6 +19,10 @@ EDITION = 2  # of the rules; what was saved under the first ones goes on under t
 REST = 0.001 * (1.0 + SLACK)  # what the .999-quantile leaves; the slack settles exact ties
 LEVELS = 256  # maximum number of levels with zeros kept per arm
 MOSTLY = 0.9 * (1.0 + SLACK)  # of the level up to which losses are padded
+QUIET, UNLIKELY = (
+    20,
+    1e-6,
+)  # more zeros, of less probability, where none should have been censored: a surprise
 MIDDLE = 0.5 * (1.0 + SLACK)  # of the median; the slack settles exact ties
 POOL = 30  # real-valued outcomes: the pooled prior weighs at most as much as this many outcomes of an arm
 
@@ -110,7 +114,7 @@ class CsbTs:
     delay_safe = True
     made_for = ("loss", "reward")
     takes_gaps = True  # NaN among the observed outcomes says that there is no report
-    before: ClassVar = {"edition": 1}  # what a state without these fields stands for
+    before: ClassVar = {"edition": 1, "surprises": 0}  # what a state without these fields stands for
 
     def __init__(self, arms, budget, step=None, setting="loss"):
         self.K = limited("arms", arms, 1, MOST_ARMS)
@@ -138,6 +142,7 @@ class CsbTs:
         self.zeros = np.zeros((self.K, min(LEVELS, self.C)), dtype=np.int64)  # ... how many at each,
         self.used = np.zeros(self.K, dtype=np.int64)  # ... and how many such levels
         self.edition = EDITION
+        self.surprises = 0  # outcomes at odds with fixed thresholds
         self.fractions = 0  # positive outcomes below 1, of all arms
 
     def select(self, rng):
@@ -250,12 +255,19 @@ class CsbTs:
                 self.count_zero(i, place)
 
     def narrow(self, i, place):
-        """Record that the threshold of arm i lies beyond this place: zeros up to it are genuine."""
+        """Record that the threshold of arm i lies beyond this place: zeros up to it are genuine.
+
+        If these are so many that it is very unlikely, it is no threshold, or it has changed.
+        """
         self.edge[i] = place
         gone = 0
+        before = self.F[i]
         while gone < self.used[i] and self.levels[i, gone] <= place:
             self.F[i] += self.zeros[i, gone]
             gone += 1
+        quiet = self.F[i] - before
+        if quiet > QUIET and fall(self.P[i] - 1.0, float(before), float(quiet)) < UNLIKELY:
+            self.surprises += 1
         self.used[i] -= gone
         for j in range(self.used[i]):
             self.levels[i, j] = self.levels[i, j + gone]

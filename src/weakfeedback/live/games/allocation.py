@@ -16,7 +16,7 @@ from weakfeedback.live.driver import Examples, Interpreted, learns_by_choosing
 from weakfeedback.live.form import Argument, Form
 from weakfeedback.live.game import Alter, Choice
 from weakfeedback.live.storage import StateError
-from weakfeedback.settings.catalog import policy_name
+from weakfeedback.settings.catalog import policy_class, policy_name
 from weakfeedback.validate import brief, integer, number, vector
 
 SLACK = 1e-9  # relative tolerance on the budget
@@ -106,6 +106,7 @@ class AllocationGame:
             Argument("arms", "data", (int,), read=lambda body: body["names"] or body["arms"]),
             Argument("budget", "data", (int, float)),
             Argument("setting", "data", (str,)),
+            Argument("response", "data", read=lambda body: response_of(body["core"]["policy"])),
         ),
         {"names": (list, type(None)), "history": (list,)},
     )
@@ -247,6 +248,11 @@ class AllocationGame:
             values[gaps] = math.nan
             kept[id] = (round, amounts, values)
         return kept
+
+
+def response_of(policy: str | None) -> str | None:
+    """Return the response that a policy of the catalogue takes; None for one of the user's own."""
+    return None if policy is None else getattr(policy_class("allocation", policy), "response", "threshold")
 
 
 def arm_names(arms: Any) -> tuple[str, ...] | None:

@@ -82,7 +82,7 @@ class Claims:
     (True, 1, 1)
     """
 
-    in_short = "owns an arm and moves up when a better one is free; players may come and go"
+    in_short = "moves up to better free arms; others may come and go"
     delay_safe = False
     survives = True  # others may join, leave, crash and lose slots
     needs_sensing = True

@@ -89,7 +89,7 @@ class Match(Opening):
     (1, [0, 100, 0], 0)
     """
 
-    in_short = "finds the best assignment where every player has its own qualities"
+    in_short = "finds the best assignment if players have own qualities"
     delay_safe = False
     survives = False
     needs_sensing = True

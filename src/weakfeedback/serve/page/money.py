@@ -11,6 +11,7 @@ from weakfeedback.serve.page.words import amount, count, counted, duration, shar
 from weakfeedback.serve.watch import WATCHED, Watch
 
 MINUS = "\N{MINUS SIGN}"
+ENOUGH = 50  # comparisons of a pair before the headline speaks of its answers
 
 
 def decimals_of(total: float) -> int:
@@ -58,7 +59,7 @@ def headline(report: dict[str, Any], watch: Watch, other: dict[str, Any] | None)
     if gain < 0.0:
         instead = f"where {base} alone would have cost {amount(spent + gain, currency)}"
     same = ""
-    if other is not None and other["known"] and not other["nothing"]:
+    if other is not None and other["known"] and not other["nothing"] and other["enough"]:
         same = f", and about {other['same']} of 100 answers are the same as {base}\N{RIGHT SINGLE QUOTATION MARK}s"
     return {
         "name": report["name"],
@@ -84,11 +85,13 @@ def other_side(report: dict[str, Any], watch: Watch, invoice: Invoice) -> dict[s
     answers = [line.answers for line in invoice.lines] if invoice.terms is not None else watch.stops
     rates = {tuple(item["pair"]): item for item in report.get("disagreement") or ()}
     about = low = high = 0.0
+    enough = True
     for k, given in enumerate(answers):
         if k == base or not given:
             continue
         item = rates.get((min(k, base), max(k, base)))
         seen = item is not None and item["comparisons"] > 0
+        enough = enough and item is not None and item["comparisons"] >= ENOUGH
         about += given * (item["share"] if seen and item is not None else 0.5)
         low += given * (item["low"] if item is not None else 0.0)
         high += given * (item["high"] if item is not None else 1.0)
@@ -96,6 +99,7 @@ def other_side(report: dict[str, Any], watch: Watch, invoice: Invoice) -> dict[s
     error = report["details"].get("error_cost")
     told |= {
         "nothing": high == 0.0,
+        "enough": enough,
         "about": count(round(about)),
         "low": count(math.floor(low)),
         "high": count(math.ceil(high)),

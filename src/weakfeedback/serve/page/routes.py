@@ -27,6 +27,7 @@ from weakfeedback.serve.models import Problem, SeriesAnswer
 from weakfeedback.serve.openapi import document, sections
 from weakfeedback.serve.page import view
 from weakfeedback.serve.page.bars import bars_of
+from weakfeedback.serve.page.calling import calls_of
 from weakfeedback.serve.page.money import invoice_of, totals
 from weakfeedback.serve.page.words import ago, amount, count, duration, moment
 from weakfeedback.serve.service import Service
@@ -243,6 +244,14 @@ class Page:
             "context": _context(kind, details, learner.live),
             "config": _config(config, report["policy"], learner.created),
             "decide_command": _decide_command(learner, self.address),
+            "calls": calls_of(
+                learner.name,
+                kind,
+                watch.names,
+                self.address,
+                chat=learner.name in self.service.models,
+                token=bool(self.auth.tokens),
+            ),
             "next": _next(learner, watch, self.address),
             "charts": charts,
         }

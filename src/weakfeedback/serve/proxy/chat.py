@@ -136,6 +136,7 @@ class Proxy:
         if self._background:
             await asyncio.wait(list(self._background), timeout=seconds)
         await stop(list(self._background))
+        await self.send_bills()
         for server in self._servers.values():
             await server.close()
 

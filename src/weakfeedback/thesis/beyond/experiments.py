@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.allocation import CsbTs, CsbTsSame
+from weakfeedback.allocation import AllocationProblem, CsbIso, CsbTs, CsbTsSame
 from weakfeedback.allocation import instances as allocations
 from weakfeedback.cascade import FixedArm, QUss, UssMean, UssTs, UssTsDrift, UssUcb, UssWd, instances
 from weakfeedback.contextual import UssPd, UssPdRidge, UssPdTs
@@ -39,7 +39,8 @@ Q_USS = {f"Q-USS, label {price:g}": price for price in PRICES}
 EARLY, EARLY_N = "DLC-LIX, eps, early moves", "DLC-LIX, eps/N, early moves"
 KNOWN = ch4.KNOWN
 # All labels of policies that are not from the thesis, and of comparators that know more than a policy may.
-NEW = (WD, DRIFT, *Q_USS, PD_TS, TS, TS_SAME, DPE1, CLAIMS, EARLY, EARLY_N)
+ISO = "CSB-ISO"
+NEW = (WD, DRIFT, *Q_USS, PD_TS, TS, TS_SAME, ISO, DPE1, CLAIMS, EARLY, EARLY_N)
 FLOORS = (KNOWN,)
 
 OURS = "not an experiment of the thesis: its policies beside newer ones"
@@ -185,6 +186,40 @@ def _allocation(name: str) -> Experiment:
     )
 
 
+GRADUAL = ("step", "diminishing", "s-shaped", "floor", "mixed")  # how the arms respond
+
+
+def gradual_problem(kind: str) -> AllocationProblem:
+    """Return 10 arms that respond gradually to what they get, in even shares l; mixed ones in all ways in turn."""
+    rng, l = np.random.default_rng([2021, GRADUAL.index(kind)]), np.linspace(0.0, 10.0, 101)  # noqa: E741
+    curves = []
+    for arm in range(10):
+        mean, need, left = rng.uniform(0.3, 0.95), rng.uniform(0.4, 3.0), rng.uniform(0.1, 0.5)
+        shapes = {
+            "step": np.where(l < need, 1.0, 0.0),
+            "diminishing": np.exp(-l / need),
+            "s-shaped": 1.0 / (1.0 + np.exp((l - need) / (0.15 * need))),
+            "floor": np.where(l < need, 1.0, left),
+        }
+        curves.append(mean * shapes[kind if kind in shapes else GRADUAL[arm % 4]])
+    return AllocationProblem(curves=curves, budget=1.0)
+
+
+def _gradual(kind: str) -> Experiment:
+    return Experiment(
+        f"beyond-gradual-{kind}",
+        f"Allocation where arms respond gradually: {kind}",
+        "allocation",
+        "allocation",
+        {ISO: lambda p: CsbIso(p.arms, p.budget), TS: lambda p: CsbTs(p.arms, p.budget)},
+        make=partial(gradual_problem, kind),
+        replications=20,
+        deviations=("not a setting of the thesis: its arms are served or not", NO_BOUND),
+        marks=40,
+        nanoseconds=20_000.0,
+    )
+
+
 def player_policies(epsilon: float, delta: float, horizon: int) -> Makers:
     """Return DLC, DLC-LIX and SIC-MMAB, and later policies."""
     return {
@@ -242,6 +277,7 @@ def _all_experiments() -> list[Experiment]:
         *(_contextual(name, *real.get(name.split("-")[0], (100, 20_000.0))) for name in contexts.names()),
         *(_routing(name) for name in routes.names()),
         *(_allocation(name) for name in allocations.names()),
+        *(_gradual(kind) for kind in GRADUAL),
         *(_players(name) for name in players.names()),
     ]
 

@@ -1,0 +1,79 @@
+"""The lines with which to call one learner: they can be copied from its page and work as they stand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+CHAT = """import os
+from openai import OpenAI
+
+client = OpenAI(base_url="{address}/v1", api_key=os.environ.get("WEAKFEEDBACK_TOKEN", "none"))
+answer = client.chat.completions.create(
+    model="{name}",  # this learner
+    messages=[{{"role": "user", "content": "Where is my parcel?"}}],
+)
+print(answer.choices[0].message.content)"""
+CURL_CHAT = """curl {address}/v1/chat/completions -H 'Content-Type: application/json'{header} \\
+  -d '{{"model": "{name}", "messages": [{{"role": "user", "content": "Where is my parcel?"}}]}}'"""
+CURL = """curl -X POST {address}/v1/learners/{name}/{verb} -H 'Content-Type: application/json'{header} -d '{body}'
+# then what was seen, under the id of the answer:
+curl -X POST {address}/v1/learners/{name}/decisions/ID/{then} -H 'Content-Type: application/json'{header} -d '{seen}'"""
+PYTHON = """from weakfeedback.client import Client
+
+{name_} = Client("{address}"{token}).learner("{name}")
+{lines}"""
+DECIDE = """decision = {name_}.decide({context})
+answers = {{name: "..." for name in decision.call}}  # call these stages
+{name_}.feedback(decision.id, [answers[name] for name in decision.call])"""
+ADAPTIVE = """step = {name_}.begin()
+while step.stage is not None:
+    step = {name_}.tell(step, "...")  # the answer of the stage step.name"""
+ALLOCATION = """decision = {name_}.decide()  # decision.allocation: what each arm gets
+{name_}.feedback(decision.id, observed={{"{first}": 1}})"""
+
+
+def calls_of(
+    name: str, kind: str, names: Sequence[str], address: str, *, chat: bool, token: bool
+) -> list[tuple[str, str]]:
+    """Return what to type, each with its title; ``chat`` if it answers OpenAI clients, ``token`` if one is needed."""
+    header = ' -H "Authorization: Bearer $WEAKFEEDBACK_TOKEN"' if token else ""
+    if chat:
+        return [
+            ("OpenAI client", CHAT.format(address=address, name=name)),
+            ("curl", CURL_CHAT.format(address=address, name=name, header=header)),
+        ]
+    name_, context = name.replace("-", "_"), "[0.2, -0.7]" if kind == "contextual" else ""
+    name_ = name_ if name_.isidentifier() else "learner"
+    lines = {"adaptive": ADAPTIVE, "allocation": ALLOCATION}.get(kind, DECIDE)
+    lines = lines.format(name_=name_, context=context, first=names[0])
+    told: dict[str, dict[str, Any]] = {
+        "adaptive": {"output": "yes"},
+        "allocation": {"observed": {names[0]: 1}},
+    }
+    seen = told.get(kind, {"outputs": ["yes", "yes"]})
+    return [
+        (
+            "Python",
+            PYTHON.format(
+                name_=name_,
+                address=address,
+                name=name,
+                lines=lines,
+                token=', token_env="WEAKFEEDBACK_TOKEN"' if token else "",
+            ),
+        ),
+        (
+            "curl",
+            CURL.format(
+                address=address,
+                name=name,
+                header=header,
+                verb="begin" if kind == "adaptive" else "decide",
+                then="tell" if kind == "adaptive" else "feedback",
+                body=json.dumps({"context": [0.2, -0.7]} if kind == "contextual" else {}),
+                seen=json.dumps(seen),
+            ),
+        ),
+    ]
