@@ -1,10 +1,24 @@
 """Intervals and tests over replications."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+
+def add_up(amounts: Iterable[float]) -> float:
+    """Return the sum from left to right: from Python 3.12 on, sum() rounds otherwise.
+
+    Stored sums must be the same when they are made again by another Python.
+
+    >>> add_up([0.1] * 10), add_up([])
+    (0.9999999999999999, 0)
+    """
+    total: float = 0
+    for amount in amounts:
+        total += amount
+    return total
 
 
 def student_interval(values: np.ndarray, level: float = 0.95, axis: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -24,6 +24,7 @@ from weakfeedback.multiplayer import (
     open_play,
     world,
 )
+from weakfeedback.multiplayer.setting import SETTING
 
 OLD = ("regret", "collisions", "settled_players", "settled_at", "optimal", "shortfall")
 # SHA-256 of all measures of the runs below, made before problems could be open
@@ -70,6 +71,14 @@ def test_the_open_loop_plays_what_the_static_one_plays(name):
     mine, theirs = (p.measures(table) for p, table in zip((open_one, static), tables[::-1]))
     for measure in (*OLD, "share", "present"):
         assert np.allclose(mine[measure], theirs[measure], rtol=0, atol=1e-8), measure
+
+
+def test_a_stay_to_the_end_needs_no_none():
+    """As in files: ``presence = [[0], [50, 150]]``."""
+    form = SETTING.form_of({})
+    problem = form.make([0.9, 0.5, 0.2], 2, presence=[[0], [50, 150]], lost=0.1)
+    assert {"presence", "lost", "sensing"} <= set(form.keys)
+    assert problem.presence == ((0, None), (50, 150))
 
 
 def test_what_is_open_only_in_words_is_static():

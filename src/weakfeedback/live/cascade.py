@@ -66,6 +66,7 @@ from weakfeedback.live.stages import Rows, make_stages
 from weakfeedback.live.warning import warn_caller
 from weakfeedback.settings.catalog import POLICIES, canonical_name, make_policy, option_names
 from weakfeedback.settings.setting import find_name
+from weakfeedback.stats import add_up
 from weakfeedback.validate import integer, number
 
 if TYPE_CHECKING:
@@ -479,7 +480,7 @@ class Cascade(Live, Rounds):
             return Step(id, None, Answer(last.label, wanted, math.nan, (), id))  # type: ignore[arg-type]
         told_all = (*[ask.told for ask in asks[:-1]], last._replace(stage=stages[-1]))
         prices = asks[-1].prices
-        cost = sum(prices[one.stage] if one.cost is None else one.cost for one in told_all)
+        cost = add_up(prices[one.stage] if one.cost is None else one.cost for one in told_all)
         labels = tuple(None if isinstance(one.label, Lost) else one.label for one in told_all)
         scores = tuple(one.known_score for one in told_all)
         return Step(id, None, Answer(last.label, stages[-1], cost, labels, id, None, scores))
@@ -630,7 +631,7 @@ class Cascade(Live, Rounds):
         chosen = self._audited(arm, samples.size)
         ask, level = teller(samples, truth), checked_level(alpha)  # before any call is paid for
         outputs = run_stages(samples, self._stages[: chosen + 1])
-        calls = sum(sum(costs_of(seen, self._core.terms.prices)) for seen in outputs)
+        calls = add_up(add_up(costs_of(seen, self._core.terms.prices)) for seen in outputs)
         return self._audit(outputs, ask, level, chosen, calls)
 
     def audit_outputs(self, outputs: Any, truth: Any, alpha: float = 0.05, arm: int | None = None) -> Any:
@@ -676,7 +677,7 @@ class Cascade(Live, Rounds):
         self._check_audit(samples.size, alpha, arm)  # before any call is paid for
         ask = teller(samples, truth)
         rows = run_stages(samples, self._stages, alone=True)
-        spent = sum(sum(costs_of(row, self._core.terms.prices)) for row in rows)
+        spent = add_up(add_up(costs_of(row, self._core.terms.prices)) for row in rows)
         return replace(self._examine(rows, ask, alpha), spent=spent)
 
     def _check_audit(self, items: int, alpha: float, arm: Any) -> None:

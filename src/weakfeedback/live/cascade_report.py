@@ -20,6 +20,7 @@ from weakfeedback.live.report import (
     percent,
     wilson,
 )
+from weakfeedback.stats import add_up
 
 WEAK_DOMINANCE = (
     "The learned stop is optimal only if weak dominance holds, which in general only labels can tell (audit)."
@@ -175,7 +176,7 @@ def make_report(
     if certified:
         certificate = certify(np.cumsum(stage_costs) / error_cost, compared, tally.differed, ALPHA)
         limits = [certificate.intervals[i, K - 1][1] for i in range(K - 1)]
-        extra = sum(stops * limit for stops, limit in zip(tally.stops, limits))
+        extra = add_up(stops * limit for stops, limit in zip(tally.stops, limits))
         saved = tally.alone - tally.spent
         net = saved - extra * error_cost, saved + extra * error_cost
     disagreement, intervals = disagreements(tally.differed, compared)

@@ -38,6 +38,7 @@ from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.router_report import RouterReport, explanation, make_router_report
 from weakfeedback.live.stages import Rows, make_models
 from weakfeedback.settings.catalog import make_policy
+from weakfeedback.stats import add_up
 from weakfeedback.validate import integer, number
 
 __all__ = ["Costed", "Router", "RouterAnswer", "RouterDecision", "RouterReport"]
@@ -360,7 +361,7 @@ class Router(Live, Rounds):
         chosen = self._audited(model, samples.size)
         ask, level = teller(samples, truth), checked_level(alpha)  # before any call is paid for
         outputs = run_stages(samples, self._stages[: chosen + 1])
-        calls = sum(sum(costs_of(seen, self._core.terms.prices)) for seen in outputs)
+        calls = add_up(add_up(costs_of(seen, self._core.terms.prices)) for seen in outputs)
         return self._audit(outputs, ask, level, chosen, calls)
 
     def audit_outputs(self, outputs: Any, truth: Any, alpha: float = 0.05, model: int | None = None) -> Audit:

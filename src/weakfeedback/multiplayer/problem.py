@@ -58,7 +58,8 @@ class MultiplayerProblem(FrozenProblem):
         0 or 1; uniform on the widest interval around the mean within [0, 1]; Beta(4 mean, 4 (1 - mean)).
     presence : N pairs (first slot, slot after the last or None), optional
         When each player is there; the first slot is 0, which is round 1. All are always there by default. A player
-        knows nothing when it comes, and goes without a word.
+        knows nothing when it comes, and goes without a word. The first slot alone stands for a stay to the end, in
+        files too: ``presence = [[0], [500, 2000]]``.
     lost : number in [0, 1)
         The probability that a player loses a slot: it plays nothing, hears nothing, and its clock stands still.
     sensing : bool
@@ -306,6 +307,7 @@ def _presence(value: Any, players: int) -> tuple[tuple[int, int | None], ...]:
     found: list[tuple[int, int | None]] = []
     for n, pair in enumerate(pairs):
         two = tuple(pair) if isinstance(pair, (list, tuple, np.ndarray)) else ()
+        two = (*two, None) if len(two) == 1 else two  # files have no word for None
         if len(two) != 2:
             raise ValueError(f"presence[{n}] must be a pair of slots, got {brief(pair)}")
         start = integer(f"the first slot of presence[{n}]", two[0], 0, NEVER - 1)

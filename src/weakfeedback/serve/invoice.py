@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from weakfeedback.journal.events import Event
+from weakfeedback.stats import add_up
 
 PURPOSES = ("answer", "compare", "first", "lost")  # what a call was for
 
@@ -117,7 +118,7 @@ class Invoice:
     @property
     def spent(self) -> float:
         """All money."""
-        return sum(line.money for line in self.lines) + self.judge
+        return add_up(line.money for line in self.lines) + self.judge
 
     @property
     def alone(self) -> float:
@@ -287,9 +288,9 @@ def calls_of(bill: dict[str, Any]) -> list[BilledCall]:
 
 def money_of(bill: dict[str, Any]) -> float:
     """Return the money of all calls of a bill, and of its judge."""
-    return sum(call.money for call in calls_of(bill)) + float(bill.get("judge", 0.0))
+    return add_up(call.money for call in calls_of(bill)) + float(bill.get("judge", 0.0))
 
 
 def alone_of(bill: dict[str, Any]) -> float:
     """Return what a bill adds to the cost of the baseline alone."""
-    return float(sum(bill.get("alone", ())))
+    return float(add_up(bill.get("alone", ())))

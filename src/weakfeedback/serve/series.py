@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from weakfeedback.stats import add_up
+
 MINUTE = 60_000_000  # microseconds, the unit of the times of events
 KEPT = 7 * 24 * 60  # minutes
 FINE = 5  # seconds per fine step
@@ -29,7 +31,7 @@ def added(one: float, other: float) -> float:
 
 def total(amounts: Iterable[float]) -> float:
     """Return the sum of amounts, which stays finite."""
-    return added(sum(amounts), 0.0)
+    return added(add_up(amounts), 0.0)
 
 
 class Series:

@@ -45,6 +45,7 @@ from weakfeedback.live.games.cascade import (
 from weakfeedback.live.games.comparing import check_costs
 from weakfeedback.live.label_source import labels_from_state
 from weakfeedback.live.storage import StateError
+from weakfeedback.stats import add_up
 from weakfeedback.validate import brief
 
 SETTING = "adaptive"
@@ -382,7 +383,7 @@ class AdaptiveGame:
             self._check_last(before, told)
         if told.cost is not None:  # a sum that overflows, should the round stop here
             costs = _costs(seen, terms)
-            counts.check_sum(sum(costs), terms.last_paid(costs))
+            counts.check_sum(add_up(costs), terms.last_paid(costs))
         return told
 
     def _check_last(self, before: Progress, told: Told) -> None:
@@ -434,7 +435,7 @@ class AdaptiveGame:
         costs, cost, last = None, terms.spends[arm], terms.last
         if self.names_stages or any(one.cost is not None for one in told):
             costs = _costs(told, terms)
-            cost, last = sum(costs), terms.last_paid(costs)
+            cost, last = add_up(costs), terms.last_paid(costs)
         content = told[-1].content() if content is None else content
         scores = tuple(one.known_score for one in told)
         differ = self._by_stage(told) if self.names_stages else pattern(decided.numbers)
@@ -452,7 +453,7 @@ class AdaptiveGame:
         if not self.names_stages:
             return counts.after_round(arm, record.differ, record.cost, terms.savings[arm], record.last)
         called = {one.stage for one in decided.told}
-        saved = sum(cost for stage, cost in enumerate(terms.prices) if stage not in called)
+        saved = add_up(cost for stage, cost in enumerate(terms.prices) if stage not in called)
         # The counts know comparisons of the stages up to one only.
         return counts.after_round(arm, None, record.cost, saved, record.last)
 
@@ -473,7 +474,7 @@ class AdaptiveGame:
     answer = staticmethod(made_answer)
 
     def paid(self, seen: Mapping[int, Any], terms: Terms) -> float:
-        return sum(costs_of(list(seen.values()), [terms.prices[k] for k in seen]))
+        return add_up(costs_of(list(seen.values()), [terms.prices[k] for k in seen]))
 
     # -- other ways to learn
 

@@ -44,6 +44,7 @@ from weakfeedback.live.games.comparing import (
 from weakfeedback.live.label_source import Bought, labels_from_state
 from weakfeedback.live.stages import make_stages
 from weakfeedback.live.storage import StateError
+from weakfeedback.stats import add_up
 from weakfeedback.validate import integer, number, vector
 
 NEW = tuple.__new__  # of a named tuple with all its fields: in half the time
@@ -121,7 +122,7 @@ class Terms(NamedTuple):
         """Return what the last answer alone would have cost: the actual cost if it was given, else the stated one."""
         if len(costs) < len(self.prices):
             return self.last
-        return sum(costs) if self.combined else costs[-1]
+        return add_up(costs) if self.combined else costs[-1]
 
 
 def terms_of(stage_costs: Any, error_cost: Any, size: int, combined: bool) -> Terms:
@@ -129,9 +130,9 @@ def terms_of(stage_costs: Any, error_cost: Any, size: int, combined: bool) -> Te
     costs = vector("stage_costs", stage_costs, at_least=0.0, size=size)
     error = number("error_cost", error_cost, above=0.0)
     prices: list[float] = costs.tolist()
-    spends = [sum(prices[: arm + 1]) for arm in range(size)]
-    savings = [sum(prices[arm + 1 :]) for arm in range(size)]
-    last = sum(prices) if combined else prices[-1]
+    spends = [add_up(prices[: arm + 1]) for arm in range(size)]
+    savings = [add_up(prices[arm + 1 :]) for arm in range(size)]
+    last = add_up(prices) if combined else prices[-1]
     total = policy_costs(costs, error)
     return Terms(costs, error, total, prices, spends, savings, last, combined, (costs / error).tolist())
 
@@ -296,7 +297,7 @@ def compared(
         labels = labels_of(outputs)
     if Costed in kinds:
         costs = costs_of(outputs, terms.prices)
-        cost, last = sum(costs), terms.last_paid(costs)
+        cost, last = add_up(costs), terms.last_paid(costs)
     answers = labels if code.combine is None else answers_of(labels, code.combine)
     differ, far = (differences(answers, None), None) if plain else code.difference(answers)
     if content is None:
@@ -310,7 +311,7 @@ def of_pairs(id: int, arm: int, terms: Terms, content: Content, differ: Any, cos
     paid = None if costs is None else vector("costs", costs, at_least=0.0, size=arm + 1).tolist()
     cost, last = terms.spends[arm], terms.last
     if paid is not None:
-        cost, last = sum(paid), terms.last_paid(paid)
+        cost, last = add_up(paid), terms.last_paid(paid)
     return RoundRecord(id, arm, [], [], content, matrix, None, cost, last, paid)
 
 
@@ -504,7 +505,7 @@ class CascadeGame:
     answer = staticmethod(made_answer)
 
     def paid(self, seen: Mapping[int, Any], terms: Terms) -> float:
-        return sum(costs_of(list(seen.values()), terms.prices))
+        return add_up(costs_of(list(seen.values()), terms.prices))
 
     # -- other ways to learn
 

@@ -32,6 +32,7 @@ from weakfeedback.live.games.cascade import (
 )
 from weakfeedback.live.games.comparing import check_costs, pairs_in, warm_rows
 from weakfeedback.live.storage import StateError, require
+from weakfeedback.stats import add_up
 from weakfeedback.validate import brief, integer, vector
 
 Placed = tuple[int, np.ndarray, int]  # the stage, the features, and the length of the context
@@ -170,7 +171,7 @@ class ContextualGame:
     answer = staticmethod(made_answer)
 
     def paid(self, seen: Mapping[int, Any], terms: Terms) -> float:
-        return sum(costs_of(list(seen.values()), terms.prices))
+        return add_up(costs_of(list(seen.values()), terms.prices))
 
     # -- other ways to learn
 

@@ -41,6 +41,7 @@ from weakfeedback.live.stages import make_models
 from weakfeedback.live.storage import StateError
 from weakfeedback.routing.policies.pay_to_compare import PayToCompare
 from weakfeedback.routing.prices import model_prices
+from weakfeedback.stats import add_up
 from weakfeedback.validate import integer, number
 
 ARRAYS = ("differed", "compared", "calls", "answers")
@@ -152,7 +153,7 @@ class RouterCounts(NamedTuple):
         """Count a decision to call these models."""
         calls = tuple(n + (k in call) for k, n in enumerate(self.calls))
         answers = tuple(n + (k == call[-1]) for k, n in enumerate(self.answers))
-        spent, alone = finite(self.spent + sum(prices[k] for k in call)), finite(self.alone + prices[-1])
+        spent, alone = finite(self.spent + add_up(prices[k] for k in call)), finite(self.alone + prices[-1])
         asked = self.asked + (len(call) > 1)
         return self._replace(calls=calls, answers=answers, spent=spent, asked=asked, alone=alone)
 
@@ -393,7 +394,7 @@ class RouterGame:
         return RouterAnswer(labels[-1], call[-1], record.cost, call, labels, record.id, record.failed)
 
     def paid(self, seen: Mapping[int, Any], terms: RouterTerms) -> float:
-        return sum(costs_of(list(seen.values()), [terms.prices[k] for k in seen]))
+        return add_up(costs_of(list(seen.values()), [terms.prices[k] for k in seen]))
 
     # -- other ways to learn
 
