@@ -94,8 +94,8 @@ def test_instances_by_a_pattern(call):
 
 
 def test_words_of_instances_stand_in_one_column(call, found):
-    shown = lines(call, "instances")
     for setting in SETTINGS:
+        shown = lines(call, "instances", "--setting", setting)
         rows = [row for row in found["instances"] if row["setting"] == setting and row["available"]]
         columns = set()
         for row in rows:
