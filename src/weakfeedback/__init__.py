@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from weakfeedback.live import StateError as StateError
     from weakfeedback.live import UnknownDecision as UnknownDecision
     from weakfeedback.live import WrongSlot as WrongSlot
+    from weakfeedback.replays import replay as replay
 
 # the public names and where they are; for type checkers the same above, which a test compares
 _HOMES = {
@@ -48,6 +49,7 @@ _HOMES = {
     "StateError": "weakfeedback.live",
     "UnknownDecision": "weakfeedback.live",
     "WrongSlot": "weakfeedback.live",
+    "replay": "weakfeedback.replays",
     "simulate": "weakfeedback.engine.simulate",
 }
 

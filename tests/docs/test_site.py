@@ -43,7 +43,7 @@ PACKAGES = ("live", *SETTINGS, "datasets", "apps.radio")
 ALGORITHMS = sorted(set((DOCS / "algorithms").glob("*.md")) - {
     *(DOCS / "algorithms" / name for name in ("index.md", "deviations-allocation.md")),
 })  # fmt: skip
-MEASURES = ("regret", "total_cost", "collisions", "optimal", "really_equivalent", "labels", "share")
+MEASURES = ("regret", "total_cost", "collisions", "optimal", "really_equivalent", "labels", "spent", "share")
 
 
 def headings(page):

@@ -554,6 +554,37 @@ def test_an_exception_at_any_line_leaves_a_whole_round_or_none(name, gesture, mo
         is_whole(case, thing, states, path if n % 4 == 0 else None)
 
 
+def fields_of_game(thing):
+    """What a game holds besides its policy and the methods that it took from it."""
+    return {
+        name: value
+        for name, value in vars(inside.core(thing).game).items()
+        if isinstance(value, (bool, int, float, str, tuple, dict, type(None))) and name != "alters"
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "gesture"),
+    [
+        ("USS-TS", "batch"),
+        ("Q-USS", "call"),
+        ("USS-PD, first context", "call with a context"),
+        ("CSB-SU", "decide"),
+        ("Pay-to-compare", "call sparing a failure"),
+        ("DLC-LIX", "choose"),
+    ],
+)
+def test_a_game_keeps_nothing_of_a_gesture_that_was_interrupted(name, gesture):
+    body, case = started(name), CASES[name]
+    fresh = fields_of_game(case.again(body))
+    watch = attempt(GESTURES[gesture], case.again(body))
+    for event in events(watch.lines, watch.places.values(), 5, 40):
+        thing = case.again(body)
+        assert attempt(GESTURES[gesture], thing, event).raised == 1
+        assert fields_of_game(thing) == fresh
+        assert not inside.lock(thing)._is_owned()
+
+
 DOUBLE = [
     ("USS-TS", "call"),
     ("USS-TS", "feedback"),

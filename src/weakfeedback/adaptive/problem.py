@@ -13,7 +13,7 @@ from weakfeedback.settings.problem import FrozenProblem, counts_table, fingerpri
 from weakfeedback.validate import brief, plain
 
 if TYPE_CHECKING:
-    from weakfeedback.adaptive.world import RecordedWorld
+    from weakfeedback.adaptive.world import NotingWorld, RecordedWorld
     from weakfeedback.engine.loop import Loop
 
 ORDERS = ("drawn", "shuffled", "given")
@@ -244,6 +244,17 @@ class AdaptiveProblem(FrozenProblem):
         if self.order != "drawn":
             head = f"{head} {self.order}"
         return fingerprint(head, *arrays)
+
+
+class NotedProblem(AdaptiveProblem):
+    """A problem whose world notes for every row who was called and who answered; rows are given or shuffled."""
+
+    def world(self) -> NotingWorld:
+        """Return the hidden part of the simulation."""
+        from weakfeedback.adaptive.world import NotingWorld
+
+        hidden = self._outputs, self._scores, self._wrong, self._chances, self._groups
+        return NotingWorld(*hidden, self.order == "shuffled")
 
 
 def _encode(truth: Any, outputs: Any) -> tuple[list[Any], np.ndarray, np.ndarray]:

@@ -72,3 +72,23 @@ class OrderedWorld(RecordedWorld):
         row = self.order[self.served % self.order.size]
         self.served += 1
         return row
+
+
+class NotingWorld(OrderedWorld):
+    """The same, which notes for every row who was called and who answered."""
+
+    def __init__(self, outputs, scores, wrong, chances, groups, shuffled):
+        super().__init__(outputs, scores, wrong, chances, groups, shuffled)
+        self.called = np.zeros(outputs.shape, dtype=np.bool_)
+        self.answered = np.zeros(outputs.shape[0], dtype=np.int64)
+
+    def show(self, row, stage, outputs, scores):
+        """Write what a stage says into ``outputs[stage]`` and ``scores[stage]``, and note the call."""
+        outputs[stage] = self.outputs[row, stage]
+        scores[stage] = self.scores[row, stage]
+        self.called[row, stage] = True
+
+    def errs(self, row, arm):
+        """Return 1 if the answer of a stage is wrong, else 0, and note who answered."""
+        self.answered[row] = arm
+        return self.wrong[row, arm]

@@ -528,6 +528,82 @@ def radio(
     )
 
 
+@app.command("replay")
+def replay_log(
+    log: Annotated[
+        str, typer.Argument(metavar="LOG", help="A CSV, Parquet or JSON Lines file.", show_default=False)
+    ],
+    models: Annotated[
+        str, typer.Option(metavar="NAMES", help="The columns of the models, by commas.", show_default=False)
+    ],
+    prices: Annotated[
+        str, typer.Option(metavar="NUMBERS", help="What a call of each costs, by commas.", show_default=False)
+    ],
+    reference: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The model to agree with; the last by default.")
+    ] = None,
+    agree: Annotated[
+        float | None, typer.Option(metavar="SHARE", help="The share of answers as the reference's.")
+    ] = None,
+    budget: Annotated[float | None, typer.Option(metavar="B", help="Or: money a request.")] = None,
+    error_cost: Annotated[
+        float | None, typer.Option(metavar="E", help="Or: what an answer that differs costs.")
+    ] = None,
+    score_suffix: Annotated[
+        str, typer.Option(metavar="TEXT", help="Ends the names of columns with scores.")
+    ] = ".score",
+    group: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="A group known before the call.")
+    ] = None,
+    truth: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The truth; nothing is decided by it.")
+    ] = None,
+    tokens_suffix: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="Ends the names of columns with tokens; prices are then those of a token."
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write a page into this folder.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Would it save money? Play a log of the answers of several models again; no labels are needed.
+
+    One request a row, one column per model. Without --agree, --budget or --error-cost: --agree .95.
+
+    Examples:
+
+    weakfeedback replay log.csv --models small,large --prices 1,20 --out page
+    weakfeedback replay log.jsonl --models a,b,c --prices 1,5,20 --agree .98
+    """
+    import json
+
+    from weakfeedback.replays import replay
+
+    try:
+        names = [name.strip() for name in models.split(",")]
+        found = replay(
+            *(log, names, _numbers_of("--prices", prices), reference, agree, budget, error_cost),
+            *(score_suffix, group, truth, tokens_suffix),
+        )
+    except ValueError as error:
+        raise Stop(str(error)) from None
+    print(json.dumps(found.to_dict()) if as_json else found)
+    if out is not None:
+        try:
+            path = found.save(out)
+        except OSError as error:
+            raise Stop(f"--out: {error.strerror or error}") from None
+        say(f"page: {path}", error=as_json)
+
+
+def _numbers_of(option: str, text: str) -> list[float]:
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError:
+        raise Stop(f"{option} must be numbers separated by commas, got {text!r}") from None
+
+
 @app.command("warm-up")
 def warm_up(
     policy: Annotated[

@@ -15,7 +15,7 @@ from weakfeedback.live.live import Live
 from weakfeedback.live.player_report import PlayerReport, make_player_report
 from weakfeedback.multiplayer.words import description_of, phase_of
 from weakfeedback.settings.catalog import make_policy, option_names
-from weakfeedback.validate import brief, integer, number
+from weakfeedback.validate import MOST_ARMS, brief, integer, limited, number
 
 # Default options of a live player, where its policy accepts them.
 DEFAULTS = {"epsilon": 0.05, "delta": 0.05, "alarm": True, "recheck": 300}
@@ -84,7 +84,7 @@ class Player(Live):
         compiled: bool = False,
         **options: Any,
     ) -> None:
-        number_of_arms = integer("arms", arms, 2)
+        number_of_arms = limited("arms", arms, 2, MOST_ARMS)
         told = {"epsilon": epsilon, "delta": delta}
         options |= {name: value for name, value in told.items() if value is not None}
 

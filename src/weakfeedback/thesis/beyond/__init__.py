@@ -10,11 +10,12 @@ from weakfeedback.thesis.beyond.experiments import INSTANCES
 from weakfeedback.thesis.beyond.families import FAMILIES
 from weakfeedback.thesis.beyond.open_players import OPEN
 from weakfeedback.thesis.beyond.open_players import TABLE as OPEN_TABLE
+from weakfeedback.thesis.beyond.recorded import RECORDED
 
 NUMBER = 6
 HEADING = "Beyond the thesis"
 TITLE = "Policies that decide better, and where they do not"
-EXPERIMENTS = {**INSTANCES, **FAMILIES, **ADAPTIVE, **cycle.EXPERIMENTS, **OPEN}
+EXPERIMENTS = {**INSTANCES, **FAMILIES, **ADAPTIVE, **cycle.EXPERIMENTS, **OPEN, **RECORDED}
 TABLES = (*beyond_tables.TABLES, TABLE, cycle.TABLE, OPEN_TABLE)
 CLAIMS: tuple[Claim, ...] = ()
 

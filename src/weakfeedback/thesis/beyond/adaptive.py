@@ -53,7 +53,10 @@ def _experiment(name: str) -> Experiment:
     )
 
 
-ADAPTIVE = {experiment.id: experiment for experiment in map(_experiment, instances.names())}
+ADAPTIVE = {
+    experiment.id: experiment
+    for experiment in map(_experiment, (name for name in instances.names() if "-adaptive-" in name))
+}
 
 
 def ratios(run: Mapping[str, Results], label: str, low: bool) -> np.ndarray:

@@ -1,0 +1,346 @@
+"""Play a log again: every model alone, the promise, decided before the call too, and the adaptive rule, in money."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.adaptive import Promise, UssA
+from weakfeedback.adaptive.problem import NotedProblem
+from weakfeedback.engine.loop import loop_for
+from weakfeedback.engine.replication import Compiled, streams
+from weakfeedback.replays.log import Log, read_frame, read_log
+from weakfeedback.validate import brief, integer
+
+SWEEP = (0.85, 0.9, 0.95, 0.98, 0.99)
+EARLY = 1000  # requests below which it is too early to say
+PRICE_OF_ERROR = 10.0  # for the adaptive rule, in calls of the reference, if none is given
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to answer all requests: totals in money, shares of requests; intervals are over orders of the log."""
+
+    name: str
+    spent: float
+    differ: float
+    errors: float | None
+    spent_interval: tuple[float, float]
+    differ_interval: tuple[float, float]
+    differ_at_most: float | None = None  # what a live learner could have certified
+    answered: tuple[float, ...] = ()  # the share of requests that each model answered
+    by_group: dict[str, float] = field(default_factory=dict)  # share that differs
+    course: tuple[float, ...] = ()  # money of each tenth of the requests, as a share of the reference alone
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The result of a replay. ``print`` it for words, ``to_dict()`` has plain data, ``save(folder)`` writes a page.
+
+    Attributes
+    ----------
+    requests, reference, reference_alone
+        How many, the name of the reference, and what it costs alone.
+    promise, before, adaptive : Way
+        The promise, the promise decided before the call, and USS-A.
+    alone : list of Way
+        Every model alone.
+    frontier : list of (agree, Way)
+        Whole replays of other promises.
+    """
+
+    requests: int
+    models: tuple[str, ...]
+    prices: tuple[float, ...]
+    reference: str
+    reference_alone: float
+    limit: str
+    agree: float | None
+    alone: list[Way]
+    promise: Way
+    before: Way
+    adaptive: Way
+    frontier: list[tuple[float, Way]]
+    source: str = ""
+
+    @property
+    def saved_share(self) -> float:
+        """Return the share of the money of the reference alone that is saved; negative if it costs more."""
+        return 1.0 - self.promise.spent / self.reference_alone
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {
+            "requests": self.requests,
+            "reference": self.reference,
+            "models": [
+                {"name": name, "price": price, "differs": way.differ, "errors": way.errors}
+                for name, price, way in zip(self.models, self.prices, self.alone)
+            ],
+            "spent": self.promise.spent,
+            "reference_alone": self.reference_alone,
+            "saved_share": self.saved_share,
+            "differ": self.promise.differ,
+            "differ_at_most": self.promise.differ_at_most,
+            "errors": self.promise.errors,
+            "limit": self.limit,
+            "spent_interval": list(self.promise.spent_interval),
+            "differ_interval": list(self.promise.differ_interval),
+            "by_group": self.promise.by_group,
+            "before": {
+                "spent": self.before.spent,
+                "differ": self.before.differ,
+                "errors": self.before.errors,
+            },
+            "adaptive": {
+                "spent": self.adaptive.spent,
+                "differ": self.adaptive.differ,
+                "errors": self.adaptive.errors,
+            },
+            "frontier": [
+                {"agree": agree, "spent": way.spent, "differ": way.differ} for agree, way in self.frontier
+            ],
+        }
+
+    def headline(self) -> str:
+        """Return one sentence that a manager can repeat."""
+        alone, way = money(self.reference_alone), self.promise
+        if self.requests < EARLY:
+            low, high = (max(0.0, 1.0 - end / self.reference_alone) for end in reversed(way.spent_interval))
+            return f"{self.requests:,} requests are too few: between {low:.0%} and {high:.0%} less, by their order."
+        if self.saved_share < 0.01:
+            return (
+                f"No. {self.reference} answers nearly everything: the others differ too often, and nothing tells "
+                f"where; finding out would have cost {max(-self.saved_share, 0.0):.1%}."
+            )
+        return (
+            f"Yes. These {self.requests:,} requests would have cost {money(way.spent)} instead of {alone}: "
+            f"{self.saved_share:.0%} less, with about {100 * (1 - way.differ):.0f} of 100 answers the same as "
+            f"{self.reference}'s."
+        )
+
+    def __str__(self) -> str:
+        lines = [self.headline(), ""]
+        width = max(len(way.name) for way in self.ways())
+        lines.append(f"{'':{width}}  {'money':>10}  {'saved':>6}  {'differ':>7}  {'wrong':>7}")
+        for way in self.ways():
+            wrong = "" if way.errors is None else f"{way.errors:.1%}"
+            saved = 1.0 - way.spent / self.reference_alone
+            lines.append(
+                f"{way.name:{width}}  {money(way.spent):>10}  {saved:>6.0%}  {way.differ:>7.1%}  {wrong:>7}"
+            )
+        low, high = self.promise.spent_interval
+        lines += ["", f"The promise, over orders of the log: {money(low)} to {money(high)}."]
+        if self.promise.differ_at_most is not None:
+            lines.append(
+                f"Live it could have certified: at most {self.promise.differ_at_most:.1%} differ, 95 % sure."
+            )
+        if self.promise.errors is None:
+            lines.append(
+                f"Not known: whether {self.reference} is right. At most {self.promise.differ:.1%} more errors than it."
+            )
+        return "\n".join(lines)
+
+    def ways(self) -> list[Way]:
+        """Return all ways, the models first."""
+        return [*self.alone, self.promise, self.before, self.adaptive]
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the page ``replay.html`` into a folder, and return its path."""
+        from weakfeedback.files import write_atomically
+        from weakfeedback.replays.page import page_of
+
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        text = page_of(self)
+        write_atomically(path / "replay.html", lambda part: part.write_text(text, encoding="utf-8"))
+        return path / "replay.html"
+
+
+def money(value: float) -> str:
+    """Return an amount with three or more digits."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def replay(
+    frame: Any,
+    models: Any,
+    prices: Any,
+    reference: str | None = None,
+    agree: float | None = None,
+    budget: float | None = None,
+    error_cost: float | None = None,
+    score_suffix: str = ".score",
+    group: str | None = None,
+    truth: str | None = None,
+    tokens_suffix: str | None = None,
+    orders: int = 5,
+    seed: int = 0,
+) -> Replay:
+    """Play a log of the answers of several models again, and say what the promise would have saved.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame, or the path of a CSV, Parquet or JSON Lines file
+        One request a row. No labels are needed.
+    models, prices : names of columns, and as many numbers
+        The answers of each model, and what a call costs; with ``tokens_suffix`` what a token costs.
+    reference : name of a model, or None
+        The model whose answers are promised; None: the last.
+    agree, budget, error_cost : numbers, or None
+        The limit, as for `weakfeedback.adaptive.Promise`; agree = .95 if none is given.
+    score_suffix, tokens_suffix : text
+        The column of a model's score is its name with this suffix, if there is one; that of its tokens likewise.
+    group, truth : names of columns, or None
+        A group that is known before the call. The truth, from which nothing is decided.
+    orders, seed : integers
+        The log is played in its own order, and for the intervals in as many random ones.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> hard = np.arange(2000) % 5 == 0
+    >>> log = pd.DataFrame({"small": hard.astype(int), "small.score": 1.0 - hard, "large": 0})
+    >>> found = replay(log, models=["small", "large"], prices=[1, 20])
+    >>> found.reference_alone, 0.5 < found.saved_share < 0.8, found.promise.differ <= 0.05
+    (40000.0, True, True)
+    """
+    source = str(frame) if isinstance(frame, (str, Path)) else ""
+    table = read_frame(frame) if source else frame
+    log = read_log(table, models, prices, score_suffix, group, truth, tokens_suffix)
+    if reference is not None and reference not in log.models:
+        raise ValueError(f"reference must be one of {', '.join(log.models)}, got {brief(reference)}")
+    R = len(log.models) - 1 if reference is None else log.models.index(reference)
+    orders = integer("orders", orders, 1)
+    costs = log.prices.mean(axis=0)
+    limits = {"agree": agree, "budget": budget, "error_cost": error_cost}
+    if agree is None and budget is None and error_cost is None:
+        limits["agree"] = agree = 0.95
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # models that save nothing are in the table of all models
+        promise = Promise(costs, reference=R, **limits)
+        before = Promise(costs, reference=R, before=True, **limits)
+        swept = [(level, Promise(costs, reference=R, agree=level)) for level in SWEEP]
+    play = _Player(log, costs, R, orders, seed)
+    alone = [play.alone(k) for k in range(len(log.models))]
+    found = play.play("promise", promise)
+    given = ", ".join(f"{name} = {value:g}" for name, value in limits.items() if value is not None)
+    return Replay(
+        len(log.outputs),
+        log.models,
+        tuple(float(price) for price in np.asarray(prices, dtype=float)),
+        log.models[R],
+        float(log.prices[:, R].sum()),
+        given,
+        agree,
+        alone,
+        found,
+        play.play("promise, decided before the call", before),
+        play.adaptive(costs, error_cost),
+        [
+            (
+                level,
+                found if limits == {**dict.fromkeys(limits), "agree": level} else play.play("", one, only=1),
+            )
+            for level, one in swept
+        ],
+        Path(source).name,
+    )
+
+
+class _Player:
+    """Plays policies on a log, and counts the money of each request."""
+
+    def __init__(self, log: Log, costs: np.ndarray, reference: int, orders: int, seed: int) -> None:
+        self.log, self.R, self.orders, self.seed = log, reference, orders, seed
+        self.problems = [self._problem(costs, range(costs.size), order) for order in ("given", "shuffled")]
+        self._ready: dict[Any, Compiled] = {}
+
+    def _problem(self, costs: np.ndarray, stages: Any, order: str) -> NotedProblem:
+        outputs = self.log.outputs[:, list(stages)]
+        scores = None if self.log.scores is None else self.log.scores[:, list(stages)]
+        return NotedProblem(outputs[:, -1], outputs, scores, costs, groups=self.log.groups, order=order)
+
+    def alone(self, k: int) -> Way:
+        """Return what a model alone would have been."""
+        n = len(self.log.outputs)
+        called = np.zeros(self.log.outputs.shape, dtype=bool)
+        called[:, k] = True
+        return self._way(f"{self.log.models[k]} alone", [(called, np.full(n, k))])
+
+    def play(self, name: str, policy: Any, only: int = 0) -> Way:
+        """Play a policy over the log in its own order, then in random ones."""
+        runs = []
+        bound = None
+        for order in range(only or self.orders + 1):
+            called, answered, state = self._run(self.problems[min(order, 1)], policy, order)
+            runs.append((called, answered))
+            if order == 0:
+                last = copy.copy(policy)
+                vars(last).update(state)
+                bound = min(float(last.at_most(0)) / len(answered), 1.0)
+        return self._way(name, runs, bound)
+
+    def adaptive(self, costs: np.ndarray, error_cost: float | None) -> Way:
+        """Play USS-A over the models up to the price of the reference, which is the last stage."""
+        chain = [
+            k for k in np.argsort(costs, kind="stable").tolist() if k != self.R and costs[k] <= costs[self.R]
+        ]
+        chain.append(self.R)
+        price = PRICE_OF_ERROR * costs[self.R] if error_cost is None else error_cost
+        runs = []
+        for order in range(self.orders + 1):
+            problem = self._problem(costs[chain] / price, chain, "given" if order == 0 else "shuffled")
+            seen, stage, _ = self._run(problem, UssA(problem.costs), order)
+            called = np.zeros(self.log.outputs.shape, dtype=bool)
+            called[:, chain] = seen
+            runs.append((called, np.array(chain)[stage]))
+        return self._way("USS-A", runs)
+
+    def _run(
+        self, problem: NotedProblem, policy: Any, order: int
+    ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+        n = len(self.log.outputs)
+        key = type(policy)
+        if key not in self._ready:
+            self._ready[key] = Compiled(problem, policy)
+        width = len(loop_for(problem, policy).counters(problem))
+        world, one = problem.world(), copy.deepcopy(policy)
+        counts, table = np.zeros(width, dtype=np.int64), np.zeros((1, width), dtype=np.int64)
+        generators = streams(problem, policy, self.seed, order)
+        _, state = self._ready[key].play(one, world, *generators, np.array([n]), counts, table)
+        return world.called, world.answered, state
+
+    def _way(self, name: str, runs: list[tuple[np.ndarray, np.ndarray]], bound: float | None = None) -> Way:
+        log, n = self.log, len(self.log.outputs)
+        rows = np.arange(n)
+        spent = [float((log.prices * called).sum()) for called, _ in runs]
+        unlike = [log.outputs[rows, answered] != log.outputs[:, self.R] for _, answered in runs]
+        differ = [float(one.mean()) for one in unlike]
+        called, answered = runs[0]
+        groups = {} if log.groups is None else {
+            str(kind): float(unlike[0][log.groups == kind].mean()) for kind in np.unique(log.groups)
+        }  # fmt: skip
+        parts = np.array_split((log.prices * called).sum(axis=1), 10)
+        whole = np.array_split(log.prices[:, self.R], 10)
+        return Way(
+            name,
+            spent[0],
+            differ[0],
+            None if log.wrong is None else float(log.wrong[rows, answered].mean()),
+            (min(spent), max(spent)),
+            (min(differ), max(differ)),
+            bound,
+            tuple(float((answered == k).mean()) for k in range(len(log.models))),
+            groups,
+            tuple(
+                float(part.sum() / max(base.sum(), 1e-300)) for part, base in zip(parts, whole) if part.size
+            ),
+        )

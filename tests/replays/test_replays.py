@@ -1,0 +1,203 @@
+"""A log played again: what it says, in which forms it may come, and what is wrong with bad ones."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import weakfeedback
+from weakfeedback.cli.app import app
+from weakfeedback.replays import replay
+
+MODELS, PRICES = ["small", "large"], [1.0, 20.0]
+
+
+def log(n=1500, seed=0):
+    """The small model differs where its score is low; rows are in random order."""
+    rng = np.random.default_rng(seed)
+    hard, answer = rng.random(n), rng.integers(0, 3, size=n)
+    differs = rng.random(n) < np.clip(2.0 * hard - 1.2, 0.01, 1.0)
+    return pd.DataFrame(
+        {
+            "small": np.where(differs, (answer + 1) % 3, answer),
+            "small.score": 1.0 - hard,
+            "large": answer,
+            "kind": np.where(hard > 0.5, "b", "a"),
+            "truth": np.where(rng.random(n) < 0.9, answer, 0),
+            "small.tokens": rng.integers(1, 9, size=n),
+            "large.tokens": rng.integers(1, 9, size=n),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return log()
+
+
+@pytest.fixture(scope="module")
+def found(frame):
+    return weakfeedback.replay(frame, models=MODELS, prices=PRICES, group="kind", truth="truth", orders=2)
+
+
+def test_the_numbers_are_those_of_the_log(frame, found):
+    data = found.to_dict()
+    assert data["requests"] == 1500
+    assert data["reference"] == "large"
+    assert data["reference_alone"] == 20.0 * 1500
+    small, large = data["models"]
+    assert small == {
+        "name": "small",
+        "price": 1.0,
+        "differs": (frame["small"] != frame["large"]).mean(),
+        "errors": (frame["small"] != frame["truth"]).mean(),
+    }
+    assert large["differs"] == 0.0
+    assert data["spent"] <= 20.0 * (1.05 * 1500 + 50)
+    assert data["saved_share"] == pytest.approx(1.0 - data["spent"] / 30_000)
+    assert 0.1 < data["saved_share"] < 0.8
+    assert data["differ"] <= data["differ_at_most"] <= 1.0
+    assert data["errors"] <= large["errors"] + data["differ"]
+    assert data["by_group"].keys() == {"a", "b"}
+    low, high = data["spent_interval"]
+    assert low <= data["spent"] <= high
+    assert found.alone[0].spent == 1500.0
+    json.dumps(data)
+
+
+def test_without_truth_nothing_is_said_of_errors(frame):
+    data = replay(frame, MODELS, PRICES, orders=1).to_dict()
+    assert data["errors"] is None
+    assert [model["errors"] for model in data["models"]] == [None, None]
+    assert "Not known: whether large is right" in str(replay(frame, MODELS, PRICES, orders=1))
+
+
+def test_the_truth_changes_no_decision(frame, found):
+    other = frame.assign(truth=frame["truth"].to_numpy()[::-1])
+    again = replay(other, MODELS, PRICES, group="kind", truth="truth", orders=2)
+    assert again.promise.spent == found.promise.spent
+    assert again.promise.errors != found.promise.errors
+
+
+def test_tokens_are_counted_request_by_request(frame):
+    data = replay(frame, MODELS, [0.1, 2.0], tokens_suffix=".tokens", orders=1)
+    assert data.reference_alone == pytest.approx(2.0 * frame["large.tokens"].sum())
+    assert data.alone[0].spent == pytest.approx(0.1 * frame["small.tokens"].sum())
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+def test_all_kinds_of_files_say_the_same(frame, ending, tmp_path, found):
+    path = tmp_path / f"log.{ending}"
+    text = frame.assign(
+        small=frame["small"].map("label {}".format), large=frame["large"].map("label {}".format)
+    )
+    text = text.drop(columns="truth")
+    if ending == "csv":
+        text.to_csv(path, index=False)
+    elif ending == "parquet":
+        text.to_parquet(path)
+    else:
+        text.to_json(path, orient="records", lines=True)
+    arguments = [
+        "replay",
+        str(path),
+        "--models",
+        "small,large",
+        "--prices",
+        "1,20",
+        "--group",
+        "kind",
+        "--json",
+    ]
+    ran = CliRunner().invoke(app, arguments)
+    assert ran.exit_code == 0, ran.output
+    data = json.loads(ran.stdout)
+    assert data["spent"] == pytest.approx(found.promise.spent)
+    assert data["differ"] == found.promise.differ
+
+
+def test_the_page(found, tmp_path):
+    text = found.save(tmp_path / "deep" / "er").read_text()
+    assert found.headline().split(":")[0] in text
+    assert "<script" not in text
+    for way in found.ways():
+        assert way.name in text
+    assert "Money against agreement" in text
+
+
+@pytest.mark.parametrize("limit", [{"budget": 9.0}, {"error_cost": 60.0}, {"agree": 0.9}], ids=str)
+def test_limits(frame, limit):
+    found = replay(frame, MODELS, PRICES, orders=1, **limit)
+    assert found.limit == "".join(f"{name} = {value:g}" for name, value in limit.items())
+    if "budget" in limit:
+        assert found.promise.spent <= 9.0 * 1500 + 50 * 20.0
+
+
+def test_few_requests_and_hopeless_models_get_another_headline(frame):
+    assert "too few" in replay(frame[:300], MODELS, PRICES, orders=1).headline()
+    useless = frame.assign(small=np.random.default_rng(1).integers(0, 3, size=1500)).drop(
+        columns="small.score"
+    )
+    assert replay(useless, MODELS, PRICES, orders=1).headline().startswith("No.")
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "words"),
+    [
+        (lambda f: f.drop(columns="large"), {}, "no column 'large'; it has small"),
+        (lambda f: f[:0], {}, "at least one row"),
+        (lambda f: f.assign(small=f["small"].where(f.index != 7)), {}, "'small' is empty in row 7"),
+        (lambda f: f.assign(small=f["small"].astype(str)), {}, "holds text, 'large' holds numbers"),
+        (lambda f: f.assign(small=["x", *f["small"][1:]]), {}, "answers of one kind"),
+        (lambda f: f.assign(**{"small.score": "high"}), {}, "must hold numbers"),
+        (lambda f: f, {"reference": "huge"}, "reference must be one of small, large, got 'huge'"),
+        (lambda f: f, {"prices": [1.0]}, "prices must be 2 numbers"),
+        (lambda f: f, {"prices": [1.0, -1.0]}, "prices must be 2 numbers >= 0"),
+        (lambda f: f, {"models": ["small"]}, "at least two columns"),
+        (lambda f: f, {"models": ["small", "small"]}, "different columns"),
+        (lambda f: f, {"agree": 1.0}, "agree must be below 1"),
+        (lambda f: f, {"truth": "gold"}, "truth: the log has no column 'gold'"),
+        (lambda f: f, {"group": "gold"}, "group: the log has no column 'gold'"),
+        (lambda f: f, {"tokens_suffix": ".used"}, "tokens: the log has no column 'small.used'"),
+        (lambda f: f, {"agree": 0.9, "budget": 3.0}, "budget must stand alone"),
+    ],
+)
+def test_bad_logs_get_one_line(frame, change, options, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        replay(change(frame), **{"models": MODELS, "prices": PRICES, **options})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("log.txt", "a,b\n1,2\n", "must be a file that ends in .csv"),
+        ("log.csv", "", "is not a table"),
+        ("log.jsonl", "{", "is not a table"),
+        ("none.csv", None, "cannot be read"),
+    ],
+)
+def test_bad_files_get_one_line(tmp_path, name, text, words):
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    ran = CliRunner().invoke(app, ["replay", str(tmp_path / name), "--models", "a,b", "--prices", "1,2"])
+    assert ran.exit_code != 0
+    assert words in " ".join(str(part) for part in (ran.output, ran.exception))
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_rows_in_half_a_minute():
+    import time
+
+    rng = np.random.default_rng(1)
+    hard, answer = rng.random(100_000), rng.integers(0, 5, 100_000)
+    table = {}
+    for k in range(5):
+        differs = rng.random(100_000) < np.clip(hard * (0.6 - 0.15 * k) - 0.1, 0, 1)
+        table[f"m{k}"], table[f"m{k}.score"] = np.where(differs, (answer + 1) % 5, answer), 1.0 - hard
+    replay(log(200), MODELS, PRICES, orders=1)  # compile
+    start = time.process_time()
+    replay(pd.DataFrame(table), [f"m{k}" for k in range(5)], [1, 2, 4, 8, 20])
+    assert time.process_time() - start < 30.0
