@@ -197,7 +197,8 @@ def test_an_interrupt_is_status_130_and_says_how_to_go_on(folder):
         wait_until(lambda: list(folder.glob("out/store/*/*.parquet")), process, pause=0.01)
         process.send_signal(signal.SIGINT)
         printed, complaint = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, printed, complaint.count("\n")) == (130, "", 1), complaint
+    assert (process.returncode, printed, complaint.count("\n")) == (130, "", 2), complaint
+    assert complaint.startswith("7 experiments: about ")
     assert "run the same command to continue" in complaint
 
 

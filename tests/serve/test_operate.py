@@ -36,7 +36,7 @@ def test_every_option_has_a_variable_of_its_name():
     command = typer.main.get_command(serve_app)
     names = {option.name: option.envvar for option in command.params}
     without = {name for name, variable in names.items() if variable is None}
-    assert without <= {"demo", "help", "install_completion", "show_completion"}
+    assert without <= {"demo", "restored", "help", "install_completion", "show_completion"}
     assert all(
         variable == f"WEAKFEEDBACK_{name.upper()}" for name, variable in names.items() if name not in without
     )

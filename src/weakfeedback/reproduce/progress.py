@@ -31,9 +31,15 @@ class View:
         self._played = 0.0  # the part of it that was played in this run
         self._steps: dict[str, tuple[float, int]] = {}
         self._start = time.monotonic()
+        self._silent = type(self) is View or not self.seconds
 
     def begun(self, experiment: Experiment, missing: int, tasks: int) -> None:
-        """Note that an experiment is planned; ``missing`` of its chunks have to be played."""
+        """Note that an experiment is planned; ``missing`` of its chunks have to be played. The first says how long."""
+        if not self._silent:
+            expected = clock(self.total * self._prior)
+            words = f"{counted(len(self.seconds), 'experiment')}: about {expected} if none is stored yet"
+            print(words, file=sys.stderr, flush=True)
+            self._silent = True
         step = self.seconds[experiment.id] / tasks
         self.done += step * (tasks - missing)
         self._steps[experiment.id] = (step, missing)
@@ -116,11 +122,7 @@ class Live(View):
 
 @contextlib.contextmanager
 def shown(seconds: Mapping[str, float], at_once: int, quiet: bool) -> Iterator[View]:
-    """Yield the view that suits standard error: a terminal, a file or nothing; say how long it will take."""
-    if seconds and not quiet:
-        expected = clock(sum(seconds.values()) / at_once)
-        words = f"{counted(len(seconds), 'experiment')}: about {expected} if none is stored yet"
-        print(words, file=sys.stderr, flush=True)
+    """Yield the view that suits standard error: a terminal, a file or nothing."""
     if quiet:
         yield View(seconds, at_once)
     elif not sys.stderr.isatty():
