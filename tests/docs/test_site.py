@@ -84,7 +84,7 @@ def test_every_policy_of_the_catalogue_has_a_page(tmp_path, monkeypatch):
 
 BEYOND = (
     *("uss-wd", "uss-ts-drift", "q-uss", "uss-pd-ts", "uss-a", "uss-next"),
-    *("csb-ts", "csb-ts-same", "csb-iso", "dlc-lix-early", "claims", "match", "selfish"),
+    *("csb-ts", "csb-ts-same", "csb-iso", "csb-ts-drift", "dlc-lix-early", "claims", "match", "selfish"),
 )
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from weakfeedback.allocation.policies.csb_st import CsbSt as CsbSt
     from weakfeedback.allocation.policies.csb_su import CsbSu as CsbSu
     from weakfeedback.allocation.policies.csb_ts import CsbTs as CsbTs
+    from weakfeedback.allocation.policies.csb_ts_drift import CsbTsDrift as CsbTsDrift
     from weakfeedback.allocation.policies.csb_ts_same import CsbTsSame as CsbTsSame
     from weakfeedback.allocation.policies.known_thresholds import KnownThresholds as KnownThresholds
     from weakfeedback.allocation.policies.num_mk import NumMk as NumMk

@@ -74,6 +74,7 @@ SETTING = Setting(
             "CSB-DT": "csb_dt:CsbDt",
             "CSB-TS": "csb_ts:CsbTs",
             "CSB-TS-same": "csb_ts_same:CsbTsSame",
+            "CSB-TS-drift": "csb_ts_drift:CsbTsDrift",
             "CSB-ISO": "csb_iso:CsbIso",
             "Known": "known_thresholds:KnownThresholds",
         },

@@ -20,9 +20,9 @@ SLACK = 1e-9  # relative tolerance on amounts
 SURPRISES = 2  # so many outcomes at odds with thresholds are no accident
 GRADUAL = (
     "the response looks gradual, or needs have changed: what was enough for long was not enough later; "
-    "use response='gradual'"
+    "use response='gradual', or policy='CSB-TS-drift'"
 )
-LATER = ("looks_gradual", "responses")  # only where they say something
+LATER = ("looks_gradual", "changes", "rate", "responses")  # only where they say something
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,9 @@ class AllocationReport(Report):
         Rounds with a missing report, from which the policy could not learn.
     looks_gradual : bool
         Whether the policy has seen what no fixed threshold explains: effects are gradual, or needs have changed.
+    changes, rate : K numbers and a number, or None
+        For a policy that follows changes: how often each arm has changed in about the last 1000 rounds, as expected by
+        the policy, and the probability of a change per round and arm that it has learned.
     responses : tuple of three arrays for each arm, or None
         For a policy of gradual effects: see `curve`.
     total : float
@@ -90,6 +93,8 @@ class AllocationReport(Report):
     even_total: float = math.nan
     best_total: float = math.nan
     looks_gradual: bool = False
+    changes: np.ndarray | None = None
+    rate: float | None = None
     responses: tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...] | None = None
 
     def curve(self, arm: int | str) -> pd.DataFrame:
@@ -128,6 +133,7 @@ class AllocationReport(Report):
             *self._against(),
             *self._missing(),
             *([GRADUAL] if self.looks_gradual else []),
+            *self._changes(),
             "",
         ]
         heads = ["arm", "gets", "in rounds", "threshold", f"mean {self.setting}", "seen in", "in all"]
@@ -153,6 +159,16 @@ class AllocationReport(Report):
         line = f"{counted(int(self.gaps.sum()), 'report')} missing"
         unlearned = f"; {counted(self.unlearned, 'round')} could not be learned for that"
         return [line + unlearned if self.unlearned else line]
+
+    def _changes(self) -> list[str]:
+        if self.changes is None or not self.rate:
+            return []
+        most = int(np.argmax(self.changes))
+        name = most if self.names is None else self.names[most]
+        often = f"about {self.changes[most]:.2g} changes in 1000 rounds"
+        return [
+            f"changes: one in {_amount(1.0 / self.rate)} rounds by what was learned; most at arm {name}, {often}"
+        ]
 
     def _row(self, i: int) -> list[str]:
         name = str(i) if self.names is None else self.names[i]
@@ -210,6 +226,8 @@ def make_allocation_report(
         total=float(tally.total.sum()),
         even_total=rounds * expected(np.full(arms, budget / arms), thresholds, means, setting),
         looks_gradual=getattr(policy, "surprises", 0) >= SURPRISES,
+        changes=policy.changes()[0] if hasattr(policy, "changes") else None,
+        rate=policy.changes()[1] if hasattr(policy, "changes") else None,
         responses=tuple(policy.response_of(i) for i in range(arms))
         if hasattr(policy, "response_of")
         else None,

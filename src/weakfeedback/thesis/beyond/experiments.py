@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.allocation import AllocationProblem, CsbIso, CsbTs, CsbTsSame
+from weakfeedback.allocation import AllocationProblem, CsbIso, CsbTs, CsbTsDrift, CsbTsSame
 from weakfeedback.allocation import instances as allocations
 from weakfeedback.cascade import FixedArm, QUss, UssMean, UssTs, UssTsDrift, UssUcb, UssWd, instances
 from weakfeedback.contextual import UssPd, UssPdRidge, UssPdTs
@@ -39,8 +39,8 @@ Q_USS = {f"Q-USS, label {price:g}": price for price in PRICES}
 EARLY, EARLY_N = "DLC-LIX, eps, early moves", "DLC-LIX, eps/N, early moves"
 KNOWN = ch4.KNOWN
 # All labels of policies that are not from the thesis, and of comparators that know more than a policy may.
-ISO = "CSB-ISO"
-NEW = (WD, DRIFT, *Q_USS, PD_TS, TS, TS_SAME, ISO, DPE1, CLAIMS, EARLY, EARLY_N)
+ISO, TS_DRIFT = "CSB-ISO", "CSB-TS-drift"
+NEW = (WD, DRIFT, *Q_USS, PD_TS, TS, TS_SAME, ISO, TS_DRIFT, DPE1, CLAIMS, EARLY, EARLY_N)
 FLOORS = (KNOWN,)
 
 OURS = "not an experiment of the thesis: its policies beside newer ones"
@@ -220,6 +220,27 @@ def _gradual(kind: str) -> Experiment:
     )
 
 
+def still_problem() -> AllocationProblem:
+    """Return 8 arms that do not change, with needs that are whole percents of the budget."""
+    needs = [0.1, 0.2, 0.15, 0.3, 0.25, 0.1, 0.2, 0.3]
+    return AllocationProblem(np.linspace(0.9, 0.2, 8), needs, 1.0)
+
+
+def _still() -> Experiment:
+    return Experiment(
+        "beyond-drift-still",
+        "What following changes costs where nothing changes",
+        "allocation",
+        "allocation",
+        {TS_DRIFT: lambda p: CsbTsDrift(p.arms, p.budget), TS: lambda p: CsbTs(p.arms, p.budget)},
+        make=still_problem,
+        replications=5,
+        deviations=(OURS, NO_BOUND),
+        marks=40,
+        nanoseconds=100_000.0,
+    )
+
+
 def player_policies(epsilon: float, delta: float, horizon: int) -> Makers:
     """Return DLC, DLC-LIX and SIC-MMAB, and later policies."""
     return {
@@ -278,6 +299,7 @@ def _all_experiments() -> list[Experiment]:
         *(_routing(name) for name in routes.names()),
         *(_allocation(name) for name in allocations.names()),
         *(_gradual(kind) for kind in GRADUAL),
+        _still(),
         *(_players(name) for name in players.names()),
     ]
 
