@@ -113,7 +113,7 @@ def test_any_nature(seed, agree, sure, phases):
 SEQUENCES = {
     "turns": lambda t, T, u: t >= T // 2,
     "flips": lambda t, T, u: t // 250 % 2 == 1,
-    "score turns round": lambda t, T, u: u < 0.2 if t < T // 3 else u > 0.8,
+    "score turns round": lambda t, T, u: np.where(t < T // 3, u < 0.2, u > 0.8),
     "bursts": lambda t, T, u: t % 100 >= 90,
     "surest tenth": lambda t, T, u: 0.0 * u + (u > 0.9) * (np.arange(T) % 2 == 0),
     "always": lambda t, T, u: t >= 0,
