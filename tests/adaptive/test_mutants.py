@@ -248,7 +248,7 @@ def test_small_parts_pass_their_battery():
             "world.differs(row, arm, K - 1)\n        if",
             "world.differs(row, 0, K - 1)\n        if",
         ),
-        ("world", world, "self.scores[row, stage]", "self.scores[row, 0]"),
+        ("world", world, "self.scores[row, stage]\n\n", "self.scores[row, 0]\n\n"),
         ("world", world, "int(self.outputs.shape[0] * rng", "int((self.outputs.shape[0] - 1) * rng"),
         ("world", world, "if arm < self.outputs.shape[1] - 1 or", "if"),
         ("rules", rules, "return np.inf if m == level.size", "return np.inf if m >= level.size - 1"),

@@ -155,6 +155,7 @@ class Ledger:
     def close(self, id: int, content: Content, rounds: int) -> None:
         """Record the answer to a pending decision as number ``rounds``."""
         if self.rounds >= rounds:  # already done before an interruption
+            self.waiting.pop(id, None)  # but if it went on in the same change, it was entered again
             return
         if self.recalled is not None:
             self.adopt()
