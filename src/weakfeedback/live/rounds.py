@@ -99,6 +99,12 @@ class Rounds:
             return self._game.answered_by(id, decided, seen, failed, self._core.terms)
         return self._game.record(id, decided, list(seen.values()), self._core.terms)
 
+    def _records(
+        self, decisions: list[tuple[int, Any]], seen: list[dict[int, Any]], failed: list[dict[int, Exception]]
+    ) -> list[Any]:
+        """Return the records of a batch. A method: from Python 3.12 on, a list made inside a try can slip out of it."""
+        return [self._record(*one, *outputs) for one, *outputs in zip(decisions, seen, failed)]
+
     def _learn(self, records: list[Any]) -> None:
         """Learn rounds; those of which a spared stage failed are cancelled, and single answers teach nothing."""
         core, game = self._core, self._game
@@ -213,7 +219,7 @@ class Rounds:
                 self._call_models(decisions, samples, rows, seen, failed)
             else:
                 decisions = self._call_stages(decisions, samples, rows, seen)
-            records = [self._record(*one, *outputs) for one, *outputs in zip(decisions, seen, failed)]
+            records = self._records(decisions, seen, failed)
             for row, record in zip(rows, records):
                 if self._source is not None and core.run(game.wants, record, core.rng):
                     self._buy(record, self._source.ask(samples[row], record.labels))
