@@ -36,14 +36,7 @@ class AllocationWorld:
 
     def allows(self, allocation):
         """Whether these are K numbers >= 0 within the budget."""
-        if allocation.size != self.mu.size:
-            return False
-        total = 0.0
-        for i in range(allocation.size):
-            if not allocation[i] >= 0.0:  # NaN fails this, too
-                return False
-            total += allocation[i]
-        return total <= self.Q * (1.0 + REACH)
+        return affordable(allocation, self.mu.size, self.Q)
 
     def serves(self, i, amount):
         """Whether the amount reaches the threshold of arm i."""
@@ -96,14 +89,7 @@ class GradualWorld:
 
     def allows(self, allocation):
         """Whether these are K numbers >= 0 within the budget."""
-        if allocation.size != self.curves.shape[0]:
-            return False
-        total = 0.0
-        for i in range(allocation.size):
-            if not allocation[i] >= 0.0:  # NaN fails this, too
-                return False
-            total += allocation[i]
-        return total <= self.Q * (1.0 + REACH)
+        return affordable(allocation, self.curves.shape[0], self.Q)
 
     def level(self, amount):
         """Return the level that an amount reaches."""
@@ -114,6 +100,18 @@ class GradualWorld:
         """Write the outcomes, which are all seen."""
         for i in range(hidden.size):
             seen[i] = 1.0 if hidden[i] < self.curves[i, self.level(allocation[i])] else 0.0
+
+
+def affordable(allocation, arms, Q):
+    """Return whether these are so many numbers >= 0 within the budget."""
+    if allocation.size != arms:
+        return False
+    total = 0.0
+    for i in range(allocation.size):
+        if not allocation[i] >= 0.0:  # NaN fails this, too
+            return False
+        total += allocation[i]
+    return total <= Q * (1.0 + REACH)
 
 
 def reaches(amount, theta):
