@@ -672,6 +672,12 @@ def test_compiled_policies_are_undone_as_well(gesture, tmp_path):
 # -- real signals
 
 
+def repeat(operate, armed):
+    """Apart from the ``try``, which from Python 3.12 on does not cover the jump back of a ``while``."""
+    while armed[0]:
+        operate()
+
+
 def until_interrupted(operate, delay):
     """Repeat an operation until a signal comes; return whether its exception did.
 
@@ -689,8 +695,7 @@ def until_interrupted(operate, delay):
     gc.disable()
     try:
         signal.setitimer(signal.ITIMER_VIRTUAL, delay)
-        while armed[0]:
-            operate()
+        repeat(operate, armed)
     except KeyboardInterrupt:
         return True
     finally:

@@ -39,23 +39,13 @@ class Rounds:
         """Answer for one sample. A stage that raises cancels the decision; nothing is learned from it."""
         if self._unready:
             self._refuse_call(awaits=False)
-        core, game, stages = self._core, self._game, self._stages
+        core, game = self._core, self._game
         opened: list[int] = []
         seen: dict[int, Any] = {}
         failed: dict[int, Exception] = {}
         try:
             id, decided = core.decide(context, opened)
-            calls = game.calls(decided)
-            while calls:
-                if game.spares:
-                    self._call_sparing(calls, x, seen, failed)
-                else:
-                    for k in calls:
-                        seen[k] = stages[k].one(x, seen.values())
-                if not game.stepwise:
-                    break
-                decided = self._advanced(id, decided, seen[calls[-1]])
-                calls = game.calls(decided)
+            decided = self._call_in_turn(id, decided, x, seen, failed)
             if game.spares:
                 record = game.answered_by(id, decided, seen, failed, core.terms)
                 self._learn([record])
@@ -70,6 +60,26 @@ class Rounds:
         if self._journal is not None:
             self._journal.wait_paid(self._done)
         return game.answer(record)
+
+    # The loops below are methods because from Python 3.12 on the jump back of a `while` slips out of a `try`.
+
+    def _call_in_turn(
+        self, id: int, decided: Any, x: Any, seen: dict[int, Any], failed: dict[int, Exception]
+    ) -> Any:
+        """Call the stages that a decision wants, until it wants none; return the decision then."""
+        game, stages = self._game, self._stages
+        calls = game.calls(decided)
+        while calls:
+            if game.spares:
+                self._call_sparing(calls, x, seen, failed)
+            else:
+                for k in calls:
+                    seen[k] = stages[k].one(x, seen.values())
+            if not game.stepwise:
+                break
+            decided = self._advanced(id, decided, seen[calls[-1]])
+            calls = game.calls(decided)
+        return decided
 
     def _call_sparing(
         self, calls: Sequence[int], x: Any, seen: dict[int, Any], failed: dict[int, Exception]
@@ -142,17 +152,7 @@ class Rounds:
         opened, seen, failed = list[int](), dict[int, Any](), dict[int, Exception]()
         try:
             id, decided = core.decide(context, opened)
-            calls = game.calls(decided)
-            while calls:
-                if game.spares:
-                    await self._call_at_once(calls, x, seen, failed)
-                else:
-                    for k in calls:
-                        seen[k] = await self._stages[k].one_async(x, seen.values())
-                if not game.stepwise:
-                    break
-                decided = self._advanced(id, decided, seen[calls[-1]])
-                calls = game.calls(decided)
+            decided = await self._await_in_turn(id, decided, x, seen, failed)
             record = self._record(id, decided, seen, failed)
             if self._source is not None and core.run(game.wants, record, core.rng):
                 self._buy(record, await self._source.ask_async(x, record.labels))
@@ -163,6 +163,23 @@ class Rounds:
         if self._journal is not None:
             await asyncio.to_thread(self._journal.wait_paid, self._done)
         return game.answer(record)
+
+    async def _await_in_turn(
+        self, id: int, decided: Any, x: Any, seen: dict[int, Any], failed: dict[int, Exception]
+    ) -> Any:
+        game, stages = self._game, self._stages
+        calls = game.calls(decided)
+        while calls:
+            if game.spares:
+                await self._call_at_once(calls, x, seen, failed)
+            else:
+                for k in calls:
+                    seen[k] = await stages[k].one_async(x, seen.values())
+            if not game.stepwise:
+                break
+            decided = self._advanced(id, decided, seen[calls[-1]])
+            calls = game.calls(decided)
+        return decided
 
     async def _call_at_once(
         self, calls: Sequence[int], x: Any, seen: dict[int, Any], failed: dict[int, Exception]
