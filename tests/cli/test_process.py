@@ -42,7 +42,7 @@ def test_the_command_line_is_light_to_import():
 def test_shell_completion_offers_the_commands(folder):
     words = {"_WEAKFEEDBACK_COMPLETE": "complete_bash", "COMP_WORDS": "weakfeedback rep", "COMP_CWORD": "1"}
     result = start(env={**os.environ, **words})
-    assert sorted(result.stdout.split()) == ["report", "reproduce"]
+    assert sorted(result.stdout.split()) == ["replay", "report", "reproduce"]
 
 
 def test_an_interrupted_run_can_be_resumed_and_keeps_earlier_results(small, call):
