@@ -16,7 +16,7 @@ from weakfeedback import Allocator, Cascade, ContextualCascade, Player, Scored
 RIVER_SHARE = 0.5
 TAIL = 5.0  # p99 at most so many medians
 CALL = 1.5  # ``cascade(x)``, its stages not counted, at most so many times decide and feedback
-SWITCHES = 12  # calls from one module of the package to another in ``cascade(x)``
+SWITCHES = 13  # calls from one module of the package to another in ``cascade(x)``
 WARM = 1000  # rounds before the clock runs
 INTERPRETED, COMPILED = "interpreted", "compiled"
 BOTH = (INTERPRETED, COMPILED)

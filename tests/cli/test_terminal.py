@@ -91,7 +91,7 @@ done
 """
 ASIDE = "reproduce --only ch3,ch2-lower-"  # part of a word
 TYPED = {
-    "rep": ["reproduce", "report"],
+    "rep": ["reproduce", "report", "replay"],
     "de": ["demo"],
     "list in": ["instances"],
     "list policies USS-TS-": ["USS-TS-drift"],
