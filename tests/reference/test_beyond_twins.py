@@ -66,8 +66,8 @@ def test_csb_ts_packs_and_probes_losses():
     # Q = 1, step .2: C = 5, thresholds 1..6, all as likely. u = .1, .3, .9: k = 1, 2, 6.
     policy = SlowCsbTs(3, 1.0, 0.2)
     rng = Script(0.1, 0.5, 0.3, 0.4, 0.9, 0.8)
-    # Arms 1, 2 take 3 of 5; what is left, 2, goes to arm 3.
-    assert policy.serve([arm.posterior() for arm in policy.arms], rng) == {0: 1, 1: 2, 2: 2}
+    # Arms 1, 2 take 3 of 5. The 2 that are left pad the one with the larger mean, .5 against .4.
+    assert policy.serve([arm.posterior() for arm in policy.arms], rng) == {0: 3, 1: 2, 2: 0}
     assert rng.calls == ["random", (1, 1)] * 3
     # But all three are covered at first: one level each, and 2 // 3 more.
     assert policy.select(NO_DRAWS) == pytest.approx([0.2, 0.2, 0.2])

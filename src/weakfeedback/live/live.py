@@ -242,6 +242,7 @@ class Live:
         A state that could not be loaded again is refused, and so is the path of a journal; the file is then unchanged.
         """
         file = storage.file_at(path)
+        self._core.pending()  # raises in a forked child, which must not wait for what another thread was loading
         if persistence.is_journal(file):
             raise ValueError(f"path must not be a journal, which holds more than a state, got {str(path)!r}")
         with self._core.saving:  # so that the last state written is the latest
