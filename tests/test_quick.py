@@ -11,6 +11,7 @@ ELSEWHERE = {
     "settings": "tests/test_catalog.py",
     "checks": "tests/docs/test_snippets.py",
     "kernels": "tests/test_linalg.py",
+    "replays": "tests/docs/test_snippets.py",
     "reproduce": "tests/experiments/test_model.py",
     "thesis": "tests/experiments/test_model.py",
 }
