@@ -66,8 +66,8 @@ def stack(truth: Any, predictions: Any, folds: int = 1) -> np.ndarray:
     A stack is calibrated given the earlier stages, so the movement of the answer is what it improves. With one fold it
     is fitted on the rows that it predicts (there the identity is exact), with more on the other folds.
 
-    >>> stack([0.0, 1.0, 2.0, 3.0], [[1.0, 0.0], [1.0, 2.0], [1.0, 4.0], [1.0, 6.0]]).round(6)[:, 1].tolist()
-    [0.0, 1.0, 2.0, 3.0]
+    >>> stack([1.0, 2.0, 3.0, 4.0], [[1.0, 0.0], [1.0, 2.0], [1.0, 4.0], [1.0, 6.0]]).round(6)[:, 1].tolist()
+    [1.0, 2.0, 3.0, 4.0]
     """
     columns = np.asarray(predictions, dtype=float)
     if columns.ndim != 2 or not np.isfinite(columns).all():

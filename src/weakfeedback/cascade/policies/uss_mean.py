@@ -42,7 +42,7 @@ class UssMean:
     ...     policy.update(arm, np.array([2.0, 2.3 if t % 2 else 1.7])[: arm + 1], rng)
     ...     pulls[arm] += 1
     >>> pulls
-    [997, 3]
+    [995, 5]
     """
 
     in_short = "USS-TS for answers that are numbers"
