@@ -16,7 +16,8 @@ from weakfeedback.serve import models
 from weakfeedback.serve.limits import BATCH_LIMIT, NAME, is_name
 from weakfeedback.serve.models import CONFIG, Problem, invalid
 from weakfeedback.serve.nesting import DEEP, is_deep
-from weakfeedback.serve.service import Service, moment
+from weakfeedback.serve.service import Service
+from weakfeedback.serve.wording import moment
 
 JSON = b"application/json"
 PROBLEM = b"application/problem+json"
