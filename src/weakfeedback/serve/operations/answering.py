@@ -34,7 +34,7 @@ async def feedback(
     digest: str | None = None,
     extra: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Learn the feedback of a decision.
+    """Tell what was seen under a decision.
 
     A front end that compares answers itself identifies them by ``digest``; their cost can be stored in ``extra``,
     as ``spent`` and ``tokens``.
@@ -46,7 +46,10 @@ async def feedback(
 
 
 async def feedback_batch(service: Service, name: str, given: FeedbackBatch) -> dict[str, Any]:
-    """Learn many feedbacks in one commit; each is accepted or refused on its own."""
+    """Tell what was seen under up to 1000 decisions.
+
+    They are learned in one commit; each is accepted or refused on its own.
+    """
     learner = service.learner(name)
     check_batch(len(given.items))
     results: list[dict[str, Any]] = []
@@ -128,7 +131,10 @@ async def _answer_ended(service: Service, learner: Learner, id: int, digest: str
 
 
 async def cancel(service: Service, name: str, id: int, given: CancelRequest | None = None) -> dict[str, Any]:
-    """Cancel a decision; a repetition changes nothing."""
+    """Take a decision back: nothing is learned from it.
+
+    A repetition changes nothing.
+    """
     learner = service.learner(name)
     given = given or CancelRequest()
     events = await service.steps.run(learner, learner.cancel, id, given.cost, given.reason)
@@ -144,7 +150,7 @@ async def cancel(service: Service, name: str, id: int, given: CancelRequest | No
 
 
 async def tell(service: Service, name: str, id: int, given: TellRequest) -> dict[str, Any]:
-    """Tell the output of a stage; return which stage to run next, or whose answer counts."""
+    """Tell the output of a stage: which one to run next, or whose answer counts."""
     learner = service.learner(name)
     if learner.kind.opening != "begin":
         raise Problem("not_offered", f"a {learner.kind.name} learner takes feedback, it is not told")

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 async def audit(service: Service, name: str, given: AuditRequest, key: str | None = None) -> dict[str, Any]:
-    """Begin an audit; return which of the fresh items need labels. Only once per key."""
+    """Begin an audit: send outputs of fresh items, get the rows that need labels.
+
+    Only once per key.
+    """
     learner = service.learner(name)
     if learner.kind.name not in ("cascade", "router") or not hasattr(learner.live, "audit_outputs"):
         raise Problem("not_offered", f"a {learner.kind.name} learner has no audit")
@@ -55,11 +58,11 @@ def _begin_audit(learner: Learner, given: AuditRequest, key: str | None, digest:
     return learner.audit(body, key)
 
 
-async def audit_labels(service: Service, name: str, number: int, given: AuditLabels) -> dict[str, Any]:
-    """End an audit with the requested labels."""
+async def audit_labels(service: Service, name: str, audit: int, given: AuditLabels) -> dict[str, Any]:
+    """End an audit with the labels of those rows."""
     learner = service.learner(name)
-    await service.steps.run(learner, _end_audit, learner, number, given)
-    return await audit_told(service, name, number)
+    await service.steps.run(learner, _end_audit, learner, audit, given)
+    return await audit_told(service, name, audit)
 
 
 def _end_audit(learner: Learner, number: int, given: AuditLabels) -> list[Event]:
@@ -91,10 +94,10 @@ def _end_audit(learner: Learner, number: int, given: AuditLabels) -> list[Event]
     )
 
 
-async def audit_told(service: Service, name: str, number: int) -> dict[str, Any]:
-    """Return the status of an audit."""
+async def audit_told(service: Service, name: str, audit: int) -> dict[str, Any]:
+    """Show where an audit stands."""
     learner = service.learner(name)
-    return await service.steps.confirm(learner, _audit_told(_audit_of(learner, number)))
+    return await service.steps.confirm(learner, _audit_told(_audit_of(learner, audit)))
 
 
 def _audit_of(learner: Learner, number: int) -> dict[str, Any]:

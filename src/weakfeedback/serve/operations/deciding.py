@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 async def decide(
     service: Service, name: str, given: DecideRequest | None = None, key: str | None = None
 ) -> dict[str, Any]:
-    """Make one decision, or several in one commit; a repeated key returns the same ones."""
+    """Decide: which stages to call.
+
+    Several are made in one commit. A repeated key returns the same ones.
+    """
     many = given is not None and (given.count is not None or given.contexts is not None)
     told, future = await _decide(service, name, given, key)
     await service.steps.wait(future)
@@ -38,7 +41,10 @@ async def decide_ahead(
 
 
 async def begin(service: Service, name: str, key: str | None = None) -> dict[str, Any]:
-    """Begin a round of a learner that decides after every answer; a repeated key returns the same round."""
+    """Begin a round of a learner that decides after every answer.
+
+    A repeated key returns the same round.
+    """
     learner = service.learner(name)
     (told,), future = await _open(service, learner, learner.begin_round, (), [None], key)
     await service.steps.wait(future)

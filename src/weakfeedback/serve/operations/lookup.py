@@ -8,22 +8,29 @@ from typing import TYPE_CHECKING, Any
 from weakfeedback.journal import Event, Store
 from weakfeedback.live.errors import UnknownDecision
 from weakfeedback.serve.learner import Learner
-from weakfeedback.serve.limits import KEY_LIMIT
+from weakfeedback.serve.limits import BATCH_LIMIT, KEY_LIMIT
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.wording import moment
 
 if TYPE_CHECKING:
     from weakfeedback.serve.service import Service
 
+STATUSES = ("pending", "answered", "cancelled", "expired", "alone", "all")
+
 
 async def decision(service: Service, name: str, id: int) -> dict[str, Any]:
-    """Return the status of a decision."""
+    """Show where a decision stands."""
     learner = service.learner(name)
     return await service.steps.confirm(learner, await _status_of(service, learner, id))
 
 
-async def decisions(service: Service, name: str, status: str, after: int, limit: int) -> dict[str, Any]:
-    """Return decisions of a status, or all, in the order of their ids."""
+async def decisions(
+    service: Service, name: str, status: str = "pending", after: int = 0, limit: int = 100
+) -> dict[str, Any]:
+    """Page through decisions."""
+    if status not in STATUSES:
+        raise Problem("invalid", f"status must be one of {', '.join(STATUSES)}", field="status")
+    _check_limit(limit)
     learner = service.learner(name)
     if status == "pending":
         ids = [id for id in list(learner.opened) if id > after]
@@ -76,7 +83,7 @@ async def _status_of(service: Service, learner: Learner, id: int) -> dict[str, A
 
 
 async def explain(service: Service, name: str, id: int) -> dict[str, Any]:
-    """Explain a decision."""
+    """Say why a decision fell as it did, for the last 1000."""
     learner = service.learner(name)
     explain = getattr(learner.live, "explain", None)
     if explain is None:
@@ -91,6 +98,7 @@ async def explain(service: Service, name: str, id: int) -> dict[str, Any]:
 
 async def events(service: Service, name: str, after: int, limit: int) -> list[Event]:
     """Return the stored events after number ``after``; Problem if they were removed."""
+    _check_limit(limit)
     learner = service.learner(name)
 
     def read(store: Store) -> list[Event]:
@@ -101,6 +109,11 @@ async def events(service: Service, name: str, after: int, limit: int) -> list[Ev
 
     found: list[Event] = await service.steps.look(read, slow=True)
     return found
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= BATCH_LIMIT:
+        raise Problem("invalid", f"limit must be from 1 to {BATCH_LIMIT}, got {limit}", field="limit")
 
 
 def checked_key(key: str) -> str:

@@ -89,7 +89,7 @@ def describe(service: Service, learner: Learner) -> dict[str, Any]:
 
 
 async def info(service: Service, name: str) -> dict[str, Any]:
-    """Return the description of a learner, once it is stored."""
+    """Show a learner: configuration, revision and counters."""
     learner = service.learner(name)
     async with learner.lock:
         told = describe(service, learner)
@@ -97,13 +97,16 @@ async def info(service: Service, name: str) -> dict[str, Any]:
 
 
 async def infos(service: Service) -> dict[str, Any]:
-    """Return the descriptions of all learners."""
+    """List the learners."""
     service.check_ready()
     return {"learners": [await info(service, name) for name in sorted(service.learners)]}
 
 
 async def recost(service: Service, name: str, given: CostsRequest) -> dict[str, Any]:
-    """Set new prices; setting the same again changes nothing."""
+    """Set new prices; what was counted stays.
+
+    Setting the same again changes nothing.
+    """
     learner = service.learner(name)
     wanted = given.model_dump(exclude_none=True)
     if not wanted:
@@ -116,7 +119,7 @@ async def recost(service: Service, name: str, given: CostsRequest) -> dict[str, 
 
 
 async def archive(service: Service, name: str) -> dict[str, Any]:
-    """Stop the decisions of this learner; its log stays."""
+    """Archive a learner: no more decisions; feedback for open ones is still welcome, and the log stays."""
     learner = service.learner(name)
     if await service.steps.run(learner, learner.archive):
         (store, committer), at = service.held(), service.options.clock()

@@ -60,8 +60,8 @@ async def report_text(service: Service, name: str) -> str:
     return await service.steps.confirm(learner, text)
 
 
-async def certificate(service: Service, name: str, alpha: float) -> dict[str, Any]:
-    """Return what the comparisons prove without labels."""
+async def certificate(service: Service, name: str, alpha: float = 0.05) -> dict[str, Any]:
+    """Say what the comparisons prove without labels."""
     learner = service.learner(name)
     certificate = getattr(learner.live, "certificate", None)
     if certificate is None:

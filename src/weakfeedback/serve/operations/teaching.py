@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 async def warm_start(
     service: Service, name: str, given: WarmStartRequest, key: str | None = None
 ) -> dict[str, Any]:
-    """Learn rows in which all stages ran; only once per key."""
+    """Learn rows of outputs of all stages.
+
+    Only once per key.
+    """
     learner = service.learner(name)
     repeated = isinstance(await run_once(service, learner, "warm", learner.warm, given, key), Event)
     return {"rows": len(given.outputs), "repeated": repeated}
@@ -30,7 +33,10 @@ async def warm_start(
 async def calibrate(
     service: Service, name: str, given: CalibrateRequest, key: str | None = None
 ) -> dict[str, Any]:
-    """Learn from labelled rows how far the last stage can be trusted; only once per key."""
+    """Learn from labelled rows how far the last stage of an adaptive learner can be believed.
+
+    Only once per key.
+    """
     learner = service.learner(name)
     if learner.kind.opening != "begin":
         raise Problem("not_offered", f"a {learner.kind.name} learner is not calibrated")
