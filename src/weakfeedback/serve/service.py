@@ -178,7 +178,7 @@ class Service:
                 if self._leaving.is_set():
                     raise StoreUnavailable(0, "the service is stopping")
                 self._check_store(store)
-                found = recover_all(store, trust=trust, clock=clock)
+                found = recover_all(store, trust=trust, clock=clock, compiled=self.options.compiled)
                 return store, self._open(read_only=True), found
             except BaseException:
                 store.close()

@@ -209,7 +209,7 @@ class Steps:
     def _picture(self, learner: Learner) -> dict[str, Any] | None:
         """Return a snapshot of a learner, whose lock the caller must hold.
 
-        A snapshot is never required: whatever makes it fail, the next one is tried 10,000 events later.
+        A snapshot is never required: whatever makes it fail, the next one is tried thousands of events later.
         """
         learner.pictured = learner.seq
         try:
