@@ -93,6 +93,19 @@ class Answer:
     kind: bytes = JSON
 
 
+def read_json(body: bytes, headers: dict[bytes, bytes]) -> Any:
+    """Return the JSON of a body, or raise a problem."""
+    if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != JSON:
+        raise Problem("unsupported_media_type", "the body must be application/json")
+    try:
+        data = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Problem("bad_json", f"the body is not JSON: {error}") from None
+    if is_deep(body, data):
+        raise Problem("invalid", f"the body must not be nested deeper than {DEEP}")
+    return data
+
+
 Handler = Callable[[Call], Awaitable[Answer]]
 
 
@@ -118,15 +131,7 @@ class Operation:
         """The body as its model has it, or a problem."""
         if not body and self.optional:
             return None
-        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if kind != JSON:
-            raise Problem("unsupported_media_type", "the body must be application/json")
-        try:
-            data = orjson.loads(body)
-        except orjson.JSONDecodeError as error:
-            raise Problem("bad_json", f"the body is not JSON: {error}") from None
-        if is_deep(body, data):
-            raise Problem("invalid", f"the body must not be nested deeper than {DEEP}")
+        data = read_json(body, headers)
         try:
             if isinstance(self.body, TypeAdapter):
                 return self.body.validate_python(data)
