@@ -173,7 +173,7 @@ class SlowSecondLooks:
         zero, c, K = self.layer0, self.layer0.c, self.K
         S0 = zero.decision()
         a0 = zero.settled
-        a, want = a0, set[int]()
+        a, want, check = a0, set[int](), False
         t = zero.played()
         ahead = zero.horizon - t if zero.horizon else max(zero.least, t + 1)
         if zero.memory:
@@ -196,6 +196,7 @@ class SlowSecondLooks:
                 a = i
                 if pays(cheap, c[a0]):
                     want |= {a0}
+                    check = True
                 break
             if pays(dear, c[i]):
                 want |= {i, a0}
@@ -208,6 +209,8 @@ class SlowSecondLooks:
             and self.money + more <= (1 + self.o) * (zero.B + c[K]) + self.b * zero.stated[K]
         ):
             S |= want
+        elif check and not want <= S:
+            S = set(S0)  # no money to check that a cheaper model is good enough: it does not answer
         self.own = sorted(S0)
         return S
 

@@ -134,6 +134,7 @@ def test_compiled_and_interpreted_rounds_are_those_of_the_twin():
 
 LOOKS, PAY = second_looks, pay_to_compare
 MUTANTS = [
+    ("tight", LOOKS, "return own if want[self.K] else call", "return call"),
     ("one feature", LOOKS, "return i\n", "return a\n"),
     ("one feature", LOOKS, "if cheap <= dear:", "if cheap < 0.5 * dear:"),
     ("one feature", LOOKS, "for i in range(a):", "for i in range(a - 1, -1, -1):"),
@@ -157,7 +158,7 @@ MUTANTS = [
     ("capped", LOOKS, "(1.0 + self.overspend) / (1.0 + self.omega)", "(1.0 + self.overspend)"),
     ("capped", LOOKS, "(self.allowance - self.looks) / (1.0 + self.omega)", "self.allowance"),
     ("capped", LOOKS, "self.alone += self.c[self.K - 1]", "self.alone += self.stated[self.K - 1]"),
-    ("tight", LOOKS, "self.extra += max(price - alone, 0.0)", "self.extra += price - alone"),
+    ("horizon", LOOKS, "self.extra += max(price - alone, 0.0)", "self.extra += price - alone"),
     ("one feature", LOOKS, "self.begin(self.own)", "self.begin(call)"),
     ("one feature", LOOKS, "            self.c[k] = self.stated[k]\n", ""),
     ("one feature", LOOKS, "        if other:\n            self.weigh_all()\n", ""),

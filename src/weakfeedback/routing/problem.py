@@ -113,7 +113,7 @@ class RoutingProblem(RowsProblem):
         shared = {name: getattr(law, name) for name in RowsProblem.__annotations__}
         margin = _margin(law.optimal_arm, law.disagreement, prices)
         self.__dict__.update(shared, prices=prices, margin=margin)
-        self.__dict__["_groups"] = _numbered(groups, len(self._rows))
+        self.__dict__["_groups"] = _numbered(groups, len(shared["_rows"]))
         self.__dict__["features"] = self._groups.shape[1]
         self._freeze()
 

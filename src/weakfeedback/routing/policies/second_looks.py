@@ -36,9 +36,10 @@ class SecondLooks(PayToCompare):
 
         rounds ahead x share of the group x expected loss > kappa x price x (comparisons of the pair in the group + 1)
 
-    and looks never cost more than the share ``omega`` of what Pay-to-compare spends, and a fifth of the allowance. So
-    the money stays within c_K ((1 + overspend) t + allowance) and within (1 + omega) times that of Pay-to-compare,
-    whatever the models answer. It never goes up: outputs alone cannot tell whether that would gain or lose.
+    (if there is no money for a look at a0, a0 answers) and looks never cost more than the share ``omega`` of what
+    Pay-to-compare spends, and a fifth of the allowance. So the money stays within c_K ((1 + overspend) t + allowance)
+    and within (1 + omega) times that of Pay-to-compare, whatever the models answer. It never goes up: outputs alone
+    cannot tell whether that would gain or lose.
 
     Draws: none.
 
@@ -132,7 +133,7 @@ class SecondLooks(PayToCompare):
     def select(self, rng):
         """Return which models to call: the last of them answers."""
         own = self.compared()
-        want = np.zeros(self.K, dtype=np.bool_)
+        want = np.zeros(self.K + 1, dtype=np.bool_)
         a = self.lower(want)
         several = 0
         for k in range(self.K):
@@ -147,10 +148,13 @@ class SecondLooks(PayToCompare):
             wants = wants or (want[k] and not call[k])
         if wants and self.affords(own, more):
             return more
-        return call
+        return own if want[self.K] else call  # what should be checked, and cannot be, is not relied on
 
     def lower(self, want):
-        """Return the model that answers here, not above the settled one; write the models to look at into ``want``."""
+        """Return the model that answers here, not above the settled one.
+
+        Write the models to look at into ``want``, and at its end whether the answering one should be checked.
+        """
         a = self.settled()
         for i in range(a):
             s, f, q = self.estimate(i, a)
@@ -160,6 +164,7 @@ class SecondLooks(PayToCompare):
             if cheap <= dear:  # is it really good enough here?
                 if self.pays_here(i, a, q, cheap, self.c[a]):
                     want[a] = True
+                    want[self.K] = True
                 return i
             if self.pays_here(i, a, q, dear, self.c[i]):  # a answers anyway
                 want[i] = True
