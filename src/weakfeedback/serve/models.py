@@ -16,6 +16,7 @@ from pydantic import (
 
 from weakfeedback.serve.limits import (
     AMOUNT_LIMIT,
+    BATCH_LIMIT,
     CONTEXT_LIMIT,
     KEEP_LIMIT,
     PENDING_LIMIT,
@@ -143,6 +144,12 @@ class Model(BaseModel):
     """Unknown fields are refused, numbers are finite, and a text is no number."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+def check_batch(count: int) -> None:
+    """Refuse more items than one request may have."""
+    if count > BATCH_LIMIT:
+        raise Problem("too_many_items", f"there may be at most {BATCH_LIMIT} in one request, got {count}")
 
 
 class ProblemBody(Model):

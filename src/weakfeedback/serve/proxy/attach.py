@@ -70,13 +70,13 @@ class ServiceDecider:
     async def decide(self, learner: str, context: list[float] | None, key: str | None) -> Ruling:
         """Decide which stages to call; a key that was seen before gets its earlier decision."""
         given = None if context is None else DecideRequest(context=context)
-        found, future = await self._asked(self._service.decide_ahead(learner, given, key))
+        found, commit = await self._asked(self._service.decide_ahead(learner, given, key))
         place = self._places[learner]
         call = tuple(place[name] for name in found["call"])
         waits = found["expires"] is not None and not found["repeated"]
 
         async def stored() -> None:
-            await self._asked(self._service.stored(future))
+            await self._asked(commit())
 
         return Ruling(found["id"], call, found["stage"], found["repeated"], waits, stored)
 
@@ -122,11 +122,11 @@ class ServiceDecider:
 
     async def serve(self, learner: str, stage: int, spending: Spending) -> None:
         """Count a request that was answered without a decision of its own; its tokens are counted with its calls."""
-        await self._asked(self._service.served(learner, stage, spending.total))
+        await self._asked(self._service.note(learner, "serve", {"stage": stage, "cost": spending.total}))
 
     async def bill(self, learner: str, bill: dict[str, Any]) -> None:
         """Store a bill."""
-        await self._asked(self._service.noted(learner, "bill", bill))
+        await self._asked(self._service.note(learner, "bill", bill))
 
     def invoice(self, learner: str) -> Invoice:
         """Return the sums of all bills, or an empty invoice if they cannot be read now."""
@@ -316,7 +316,7 @@ async def prepare_learners(service: Service, proxy: Proxy, file: str = "") -> No
         config = checked_learner(f"{file}: learner {settings.name}", given)
         await settle(service, [(settings.name, config)], file)
         if service.learner(settings.name).invoice.terms != settings.terms():
-            await service.noted(settings.name, "terms", settings.terms())
+            await service.note(settings.name, "terms", settings.terms())
         proxy.accept_prices(settings.name, given[name])
         for id in list(service.learner(settings.name).opened):
             await service.cancel(settings.name, id, CancelRequest(reason="restart"))

@@ -64,7 +64,7 @@ async def add_demo(service: Service, auth: Auth) -> dict[str, Any]:
     settings = read_proxied("demo", TABLE, servers)
     proxy = make_proxy(service, {}, [settings], servers)
     await prepare_learners(service, proxy)
-    service._spawn(keep_asking(service, proxy))
+    service.spawn(keep_asking(service, proxy))
     return {"routes": proxy_routes(proxy, auth), "close": proxy.close, "models": [NAME]}
 
 
