@@ -239,7 +239,10 @@ def test_a_state_without_remembered_answers_is_small():
 
 @pytest.mark.parametrize("remember", [-1, 1.5, "10", True])
 def test_a_wrong_number_of_answers_to_remember_is_named(remember):
-    for make in (lambda: Cascade(2, [1, 2], 9, remember=remember), lambda: Allocator(2, 1.0, remember=remember)):
+    for make in (
+        lambda: Cascade(2, [1, 2], 9, remember=remember),
+        lambda: Allocator(2, 1.0, remember=remember),
+    ):
         with pytest.raises(ValueError, match="remember must be an integer >= 0"):
             make()
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import math
+import sqlite3
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from tests.live import inside
 from weakfeedback import Cascade, Costed, FeedbackConflict, Router, Scored, StateError
 from weakfeedback.adaptive import Promise
 from weakfeedback.adaptive.policies import promise as module
+from weakfeedback.live.games import promise as constants
 from weakfeedback.live.games.promise import evidence, label_number, lasting_numbers
 
 PRICES = [1.0, 4.0, 20.0]
@@ -93,20 +95,20 @@ def simulated(policy, world, rounds, seed, group=None):
 )
 @pytest.mark.filterwarnings("ignore:stages never called")
 def test_a_cascade_decides_as_the_simulation_draw_by_draw(options):
-    world, rounds = World(1), 260
+    world, rounds = World(1), 190
     live = cascade(world, **{**options, "reference": options.get("reference")})
     own = {"agree": 0.9, **options}
     played = simulated(Promise(PRICES, memory=64, **own), world, rounds, 3, lambda x: int(world.groups[x]))
     for x in range(rounds):
         answer = live(x, group=f"g{world.groups[x]}")
         assert (answer.arm, len(answer.outputs)) == (played[x][-1], len(played[x])), x
-    assert len({tuple(one) for one in played[150:]}) > 1
+    assert len({tuple(one) for one in played[120:]}) > 1
     assert live.policy.spent == pytest.approx(live.report().spent)
 
 
 @pytest.mark.parametrize("options", [{}, {"groups": "each"}, {"shadow": True}])
 def test_a_router_decides_as_the_simulation_before_the_call(options):
-    world, rounds = World(2, wrong=(0.12, 0.06)), 260
+    world, rounds = World(2, wrong=(0.12, 0.06)), 190
     live = router(world, **options)
     policy = Promise(PRICES, agree=0.9, before=True, memory=64, **options)
     played = simulated(policy, world, rounds, 3, lambda x: int(world.groups[x]))
@@ -123,7 +125,7 @@ def test_renamed_labels_and_monotone_scores_change_nothing():
         for k in range(3)
     ]
     second = Cascade(renamed, PRICES, agree=0.9, memory=64, names=NAMES, seed=3)
-    assert [first(x).arm for x in range(300)] == [second(x).arm for x in range(300)]
+    assert [first(x).arm for x in range(180)] == [second(x).arm for x in range(180)]
 
 
 @pytest.mark.slow
@@ -161,7 +163,7 @@ def books(live):
     assert report.saved == pytest.approx(report.reference_alone - report.spent)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**31), st.sampled_from([{}, {"sure": True}, {"groups": "each"}, {"background": True}]))
 def test_tokens_money_and_bounds_hold_for_any_nature_delay_and_loss(seed, options):
     """Requests overlap, stages fail, comparisons are cancelled, limits change; nature attacks when it is ahead."""
@@ -199,13 +201,13 @@ def test_tokens_money_and_bounds_hold_for_any_nature_delay_and_loss(seed, option
     books(live)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**31), st.booleans())
 def test_a_router_keeps_its_books_for_any_nature(seed, shadow):
     rng = np.random.default_rng(seed)
     live = Router(3, PRICES, agree=0.9, memory=64, seed=seed, shadow=shadow)
     waiting = []
-    for _ in range(200):
+    for _ in range(150):
         decision = live.decide(group="x" if rng.random() < 0.5 else None)
         assert decision.answer == decision.call[-1]
         if len(decision.call) > 1:
@@ -224,19 +226,19 @@ def test_a_router_keeps_its_books_for_any_nature(seed, shadow):
 
 
 def test_excess_errors_are_at_most_what_differs_and_the_mean_keeps_the_promise():
-    """8 runs of 300 requests, a score that lies: the mean share has a standard error of .012; allowed is 3 of them."""
+    """4 runs of 250 requests, a score that lies: the mean share has a standard error of .02; allowed is 3 of them."""
     shares = []
-    for seed in range(8):
-        world = World(seed, size=300)
-        world.scores[:, 0] = np.random.default_rng(seed).random(300)
+    for seed in range(4):
+        world = World(seed, size=250)
+        world.scores[:, 0] = np.random.default_rng(seed).random(250)
         live = Cascade([world.stage(0), world.stage(2)], [1, 20], agree=0.9, memory=64, seed=seed)
-        answers = [WORDS.index(one.label) for one in live.answers(range(300), 8)]
+        answers = [WORDS.index(one.label) for one in live.answers(range(250), 8)]
         unlike = np.array(answers) != world.outputs[:, 2]
-        right = np.random.default_rng(99).integers(0, 3, 300)  # any truth
+        right = np.random.default_rng(99).integers(0, 3, 250)  # any truth
         excess = (np.array(answers) != right).sum() - (world.outputs[:, 2] != right).sum()
         assert excess <= unlike.sum()
         shares.append(unlike.mean())
-    assert np.mean(shares) <= 0.1 + 3 * 0.012
+    assert np.mean(shares) <= 0.1 + 3 * 0.02
 
 
 # -- saving, journals, changes
@@ -245,9 +247,9 @@ def test_excess_errors_are_at_most_what_differs_and_the_mean_keeps_the_promise()
 def test_a_saved_cascade_goes_on_as_if_it_had_never_stopped(tmp_path):
     world = World(6)
     through, stopped = cascade(world, groups="each"), cascade(world, groups="each")
-    for x in range(240):
+    for x in range(160):
         assert through(x, group=int(world.groups[x])) == stopped(x, group=int(world.groups[x]))
-        if x % 60 == 59:
+        if x % 50 == 49:
             stopped.save(tmp_path / "state.json")
             stopped = Cascade.load(tmp_path / "state.json", world.stages())
     assert stopped.state() == through.state()
@@ -255,6 +257,7 @@ def test_a_saved_cascade_goes_on_as_if_it_had_never_stopped(tmp_path):
     assert not any(f'"{word}"' in text for word in WORDS)  # labels are never stored as text
 
 
+@pytest.mark.filterwarnings("ignore:stages never called")
 @pytest.mark.parametrize("kind", ["cascade", "router"])
 def test_a_killed_process_loses_nothing_and_changes_are_events(tmp_path, kind):
     world = World(7)
@@ -284,14 +287,16 @@ def test_a_killed_process_loses_nothing_and_changes_are_events(tmp_path, kind):
     assert loaded.promised.budget == 7.0
 
 
-def test_the_chance_of_a_coin_is_in_the_journal_before_the_answer(tmp_path):
-    world = World(8)
-    with Cascade.open(tmp_path / "j.db", world.stages(), PRICES, agree=0.9, memory=64, seed=3) as live:
+def test_the_chance_of_every_coin_is_in_the_journal(tmp_path):
+    world, path = World(8), tmp_path / "j.db"
+    with Cascade.open(path, world.stages(), PRICES, agree=0.9, memory=64, seed=3, every=200) as live:
         for x in range(150):
             live(x)
-        events = inside.events(live) if hasattr(inside, "events") else None
-    if events is not None:
-        assert any(0 < event.body.get("chance", 1) < 1 for event in events if event.kind == "tell")
+    with sqlite3.connect(path) as store:
+        told = [json.loads(body) for (body,) in store.execute("SELECT body FROM event WHERE kind = 'tell'")]
+    tossed = [body for body in told if 0.0 < body.get("chance", 1.0) < 1.0]
+    assert {body["first"] for body in tossed} <= {0, 1}
+    assert {body["next"] is None for body in tossed if body["stage"] == body["first"]} == {True, False}
 
 
 def test_a_reference_that_was_replaced_is_named_and_comparisons_begin_again():
@@ -334,6 +339,11 @@ def drawn(live):
             good = rng.random()
             step = live.tell(step.id, Scored("a" if good > 0.05 or step.stage == 2 else "b", good))
     raise AssertionError("no comparison was drawn")
+
+
+def test_the_constants_are_those_of_the_policy():
+    for name in ("BUCKETS", "PASSING", "FIRST", "OVERSPEND", "ALLOWANCE", "DELTA"):
+        assert getattr(constants, name) == getattr(module, name)
 
 
 # -- what can go wrong
@@ -393,7 +403,7 @@ def test_a_cheap_stage_that_fails_is_no_difference_and_the_reference_answers():
 
     live = Cascade([small, *world.stages()[1:]], PRICES, agree=0.9, memory=64, seed=3)
     answers = [live(x) for x in range(250)] + live.answers(range(250, 300), 5)
-    assert asyncio.run(live.acall(300)).arm == 2
+    assert asyncio.run(live.acall(300)).id == 301
     assert all(
         one.label == WORDS[world.outputs[x, 2]] for x, one in enumerate(answers) if one.outputs[0] is None
     )
@@ -503,7 +513,9 @@ def test_equal_prices_are_warned_of_and_nothing_is_called():
 def test_groups_beyond_the_buckets_share_one_and_names_are_checked():
     live = Cascade(2, [1, 20], agree=0.9, memory=64, seed=0, groups="each")
     for x in range(140):
-        live.tell(live.begin(group=f"g{x % 70}").id, "a")
+        step = live.begin(group=f"g{x % 70}")
+        while step.answer is None:
+            step = live.tell(step.id, "a")
     assert len(live.report().by_group) == 64
     assert live.report().by_group["other"]["requests"] == 14
     for wrong in ("", "x" * 201, 1.5, True, ["a"]):
@@ -512,7 +524,7 @@ def test_groups_beyond_the_buckets_share_one_and_names_are_checked():
     with pytest.raises(ValueError, match="groups must be 3, one per sample"):
         Cascade([len, len], [1, 20], agree=0.9).answers(["a"] * 3, groups=["a"])
     with pytest.raises(ValueError, match="group is for a promise"):
-        Cascade([len, len], [1, 20], 10)("a", group="b")
+        Cascade([len, len], [1, 20], 100)("a", group="b")
 
 
 def test_prices_of_each_request_are_counted_as_they_were():
@@ -534,19 +546,19 @@ def test_prices_of_each_request_are_counted_as_they_were():
 
 def test_the_report_and_the_certificate_say_it_in_words():
     live = cascade(World(14))
-    live.answers(range(500), 5)
+    live.answers(range(320), 5)
     report, words = live.report(), str(live.report())
     assert "Promise: at least 90 % of the answers as from large. On average over our coins." in words
-    assert f"500 requests: about {100 * report.differ:.1f} % differ (estimate); at most" in words
+    assert f"320 requests: about {100 * report.differ:.1f} % differ (estimate); at most" in words
     assert "Never more than large alone plus 5 % plus 50 calls" in words
     assert "Worth it while a differing answer costs you less than" in words
     assert "Not known: whether large is right." in words
     assert "Not known: how often large agrees with itself." in words
-    assert report.worth_below == pytest.approx(report.saved / (report.differ_at_most * 500))
+    assert report.worth_below == pytest.approx(report.saved / (report.differ_at_most * 320))
     certificate = live.certificate()
-    assert certificate.differ_at_most == report.differ_at_most == pytest.approx(live.policy.at_most(0) / 500)
+    assert certificate.differ_at_most == report.differ_at_most == pytest.approx(live.policy.at_most(0) / 320)
     assert str(certificate) == (
-        f"at most {100 * certificate.differ_at_most:.1f} % of 500 answers differ from large's "
+        f"at most {100 * certificate.differ_at_most:.1f} % of 320 answers differ from large's "
         "(95 %, whatever the models do)"
     )
     with pytest.raises(ValueError, match="alpha must be"):
@@ -566,7 +578,7 @@ def test_the_report_and_the_certificate_say_it_in_words():
     assert found["settings"]["agree"] == 0.9
     assert found["settings"]["reference"] == "large"
     json.dumps(found)
-    assert "went out without large" in "\n".join(live.explain(id) for id in range(400, 501))
+    assert "went out without large" in "\n".join(live.explain(id) for id in range(220, 321))
 
 
 def test_a_model_that_always_differs_saves_nothing_and_it_is_said_why():
@@ -597,7 +609,7 @@ def test_each_group_has_its_own_bound_and_few_requests_have_none():
 
 def test_shadow_mode_answers_by_the_reference_and_says_when_it_is_safe():
     live = cascade(World(15, wrong=(0.2, 0.1)), shadow=True)
-    assert {one.arm for one in live.answers(range(500), 5)} == {2}
+    assert {one.arm for one in live.answers(range(350), 5)} == {2}
     report = live.report()
     assert (report.differ, report.state, report.cheap) == (0.0, "shadow", 0.0)
     assert report.shadow["saved"] > 0.0

@@ -65,7 +65,7 @@ from weakfeedback.live.promise_report import PromiseCertificate, PromiseReport, 
 from weakfeedback.live.report import counted
 from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.stages import Rows, make_stages
-from weakfeedback.live.steps import Steps
+from weakfeedback.live.steps import StepByStep
 from weakfeedback.live.warning import warn_caller
 from weakfeedback.settings.catalog import POLICIES, canonical_name, make_policy, option_names
 from weakfeedback.settings.setting import find_name
@@ -81,7 +81,7 @@ LEARNERS = ("USS-A", "USS-next")  # policies that decide after every answer, and
 UNPRICED = ("fixed", "random", "agreement", "thresholds")  # policies that need no price of an error
 
 
-class Cascade(Promises, Steps, Live, Rounds):
+class Cascade(Promises, StepByStep, Live, Rounds):
     """Stages of increasing cost whose answers are never checked; learns at which one to stop.
 
     A sample goes through the stages in order up to the one the policy chose, and the answer is that of the last
@@ -214,14 +214,14 @@ class Cascade(Promises, Steps, Live, Rounds):
         K = len(self._stages)
         chosen = {"reference": reference, "sure": sure, "shadow": shadow, "groups": groups}
         chosen |= {"background": background, "self_check": self_check}
-        counts, price_of_error = Counts.of(K), 1.0
+        counts, terms = Counts.of(K), checked_terms(stage_costs, 1.0, K, combine, compare)
         if promises:
             promised = promise_of(K, self._noun, (agree, budget, error_cost), names, **chosen)
             counts = counts._replace(promise=PromiseCounts())
         else:
             needs = policy is None or (isinstance(policy, str) and policy.lower() not in UNPRICED)
             price_of_error = refuse_unpromised(self._noun, policy, error_cost, needs, names, **chosen)
-        terms = checked_terms(stage_costs, price_of_error, K, combine, compare)
+            terms = checked_terms(stage_costs, price_of_error, K, combine, compare)
         refuse_tolerance(options, compare)
         code = Comparer(compare, combine, metric)
         game: Any

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
-from weakfeedback.adaptive.policies.promise import DELTA
 from weakfeedback.live.answers import is_nan, is_other, label_of
 from weakfeedback.live.core import Core
 from weakfeedback.live.errors import Refused
 from weakfeedback.live.game import View
-from weakfeedback.live.games.promise import LIMITS, Promised, group_of, is_open
-from weakfeedback.live.games.promised_router import Why
+from weakfeedback.live.games.promise import DELTA, LIMITS, Promised, Why, group_of, is_open
 from weakfeedback.live.promise_report import (
     PromiseCertificate,
     PromiseReport,

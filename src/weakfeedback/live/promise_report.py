@@ -8,9 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from weakfeedback.adaptive.policies.promise import ALLOWANCE, DELTA, FIRST, OVERSPEND
 from weakfeedback.live.game import View
-from weakfeedback.live.games.promise import OTHERS, Promised, Share, evidence, group_number, is_open
+from weakfeedback.live.games.promise import (
+    ALLOWANCE,
+    DELTA,
+    FIRST,
+    OTHERS,
+    OVERSPEND,
+    Promised,
+    Share,
+    evidence,
+    group_number,
+    is_open,
+)
 from weakfeedback.live.report import Report, money, percent
 
 EARLY = 1000  # requests before which a single run says little

@@ -14,7 +14,7 @@ from weakfeedback.stats import add_up
 from weakfeedback.validate import integer
 
 
-class Steps:
+class StepByStep:
     """What a cascade offers whose policy decides after every answer."""
 
     _core: Core

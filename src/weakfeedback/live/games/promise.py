@@ -9,12 +9,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weakfeedback.adaptive.policies.promise import BUCKETS, PASSING
 from weakfeedback.live.answers import VAGUE, short
 from weakfeedback.live.driver import Interpreted
 from weakfeedback.live.form import Argument
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import brief, integer
+
+# Those of the policy, which is loaded when it is needed.
+BUCKETS = 64
+PASSING = 2**32
+FIRST = 50
+OVERSPEND = 0.05
+ALLOWANCE = 50
+DELTA = 0.05
 
 NAMED = BUCKETS - 1  # groups that are shown by name, and that can have a promise of their own
 OTHERS = "other"  # all further groups together
@@ -189,6 +196,14 @@ class PromiseCounts(NamedTuple):
         made = tuple((one[0], Share(*one[1:])) for one in groups)
         told = Second._make([*second[:-1], tuple(second[-1])])
         return cls(made, state["blind"], state["safe_since"], told)
+
+
+class Why(NamedTuple):
+    """What explains the decision of a router, and what a second call of the reference is compared with."""
+
+    call: Any  # the models called, with the coin
+    label: Any = None  # of the reference
+    learned: bool = False
 
 
 def evidence(requests: int, differ: float, eps: float) -> float:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from weakfeedback.adaptive.policies.promise import PASSING
 from weakfeedback.live.answers import (
     Comparer,
     Content,
@@ -23,8 +22,10 @@ from weakfeedback.live.driver import Examples, Interpreted
 from weakfeedback.live.form import Argument, Form
 from weakfeedback.live.game import Altered, Choice
 from weakfeedback.live.games.promise import (
+    PASSING,
     PromiseCounts,
     Share,
+    Why,
     changed,
     checked,
     group_number,
@@ -71,14 +72,6 @@ class Called(tuple[int, ...]):
         if self.chance != 1.0:
             found |= {"first": self.first, "chance": self.chance}
         return found if self.group is None else {**found, "group": self.group}
-
-
-class Why(NamedTuple):
-    """What explains a decision, and what a second call of the reference is compared with."""
-
-    call: Called
-    label: Any = None  # of the reference
-    learned: bool = False
 
 
 class PromisedRouterGame(RouterGame):
