@@ -224,6 +224,7 @@ class ProxySettings(KeylessTable):
     judge: Literal["last", "score"] | None = Field(default=None, description="last or score, for adaptive")
     seed: Any = None
     pending_ttl: Any = None
+    passthrough: Flag = False  # whether clients may name the models of the stages
 
     @model_validator(mode="before")
     @classmethod
