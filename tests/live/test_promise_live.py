@@ -481,7 +481,7 @@ def test_scores_may_be_missing_infinite_or_constant():
         ({"error_cost": 10, "shadow": True}, "shadow goes with a promise"),
         ({"agree": 0.95, "reference": "huge", "names": ["a", "b"]}, "reference must be one of a, b"),
         ({"agree": 0.95, "reference": "a"}, "there are no names"),
-        ({"agree": 0.95, "names": ["a", "a"]}, "names must be 2 different strings"),
+        ({"agree": 0.95, "names": ["a", "a"]}, "names must be 2 different texts"),
         ({"agree": 0.95, "groups": "all"}, "groups must be None or 'each'"),
         ({"agree": 0.95, "sure": 1}, "sure must be True or False"),
         ({"budget": 5.0, "sure": True}, "sure needs agree"),

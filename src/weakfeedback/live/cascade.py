@@ -115,8 +115,10 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         ``stage_costs / error_cost``, decide after every answer instead: see below.
     seed : integer >= 0, SeedSequence or Generator, optional
         The seed of the policy's generator; fresh entropy if None. A Generator must use PCG64, and is not copied.
-    reference, names : stage or its name; K strings, optional
-        With a promise: whose answers are promised (the last stage's if None), and what the stages are called.
+    names : K strings, optional
+        What the stages are called in reports, explanations and errors.
+    reference : stage or its name, optional
+        With a promise: whose answers are promised; the last stage's if None.
     sure, shadow, groups : bool, bool, None or "each"
         With a promise. ``sure``: the share is above 1 - agree at any time with a probability of at most 5 %; dearer.
         ``shadow``: the reference always answers, and `report` says what would have been. ``groups="each"``: the promise
@@ -220,7 +222,7 @@ class Cascade(Promises, StepByStep, Live, Rounds):
             counts = counts._replace(promise=PromiseCounts())
         else:
             needs = policy is None or (isinstance(policy, str) and policy.lower() not in UNPRICED)
-            price_of_error = refuse_unpromised(self._noun, policy, error_cost, needs, names, **chosen)
+            price_of_error = refuse_unpromised(self._noun, policy, error_cost, needs, **chosen)
             terms = checked_terms(stage_costs, price_of_error, K, combine, compare)
         refuse_tolerance(options, compare)
         code = Comparer(compare, combine, metric)
@@ -245,6 +247,7 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         if promises:
             promised = promised._replace(salt=salt_of(self._core.rng))
             self._core.terms, self._checks = terms._replace(promise=promised), promised.self_check
+        self.speak(names)
         if metric is not None:
             self._check_metric(metric, compare)
         buys = not within and game.label_price is not None
@@ -516,10 +519,10 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         label, counts, terms, game = self._label, view.counts, view.terms, self._game
         costs, error = terms.stage_costs, terms.error_cost
         if game.stepwise:
-            return make_adaptive_report(label, view.policy, costs, error, view.pending, counts)
+            return make_adaptive_report(label, view.policy, costs, error, view.pending, counts, self._words)
         certified = "certificate" not in game.refuses
         buys = game.label_price is not None
-        return make_report(label, costs, error, view.pending, counts, buys, certified)
+        return make_report(label, costs, error, view.pending, counts, buys, certified, self._words)
 
     def certificate(self, alpha: float = 0.05) -> Certificate | PromiseCertificate:
         """Return what the comparisons so far prove without labels; with a promise, how many answers differ at most.
@@ -540,7 +543,7 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         if self.promised is not None:
             return self._promise_certificate(alpha)
         counts, terms = self._core.view(lambda view: (view.counts, view.terms))
-        return certify(terms.costs, counts.compared, counts.differed, alpha)
+        return replace(certify(terms.costs, counts.compared, counts.differed, alpha), words=self._words)
 
     def audit(self, items: Any, truth: Any, alpha: float = 0.05, arm: int | None = None) -> Any:
         """Estimate from a few labels how much more a stage costs than the cheapest, without weak dominance.
@@ -599,9 +602,9 @@ class Cascade(Promises, StepByStep, Live, Rounds):
 
     def _audit(self, outputs: list[list[Any]], ask: Any, alpha: float, arm: int, calls: float) -> Audit:
         view = self._core.view(lambda view: view)
-        return audit_stage(
-            outputs, ask, alpha, arm, calls, self._game.code, self._game.label_price or 0.0, view
-        )
+        price = self._game.label_price or 0.0
+        found = audit_stage(outputs, ask, alpha, arm, calls, self._game.code, price, view)
+        return replace(found, words=self._words)
 
     def _audited(self, arm: int | None, items: int) -> int:
         """Return the stage to audit."""
@@ -637,7 +640,8 @@ class Cascade(Promises, StepByStep, Live, Rounds):
     def _examine(self, rows: list[list[Any]], ask: Any, alpha: float) -> RuleAudit:
         core = self._core
         policy, rng = core.view(lambda view: (copy.deepcopy(view.policy), copy.deepcopy(core.rng)))
-        return audit_rule(rows, ask, alpha, self._game.code, policy, rng, core.terms)
+        found = audit_rule(rows, ask, alpha, self._game.code, policy, rng, core.terms)
+        return replace(found, words=self._words)
 
     def explain(self, id: int) -> str:
         """Explain why a stage was chosen, for the last 1000 decisions made since this object was loaded.
@@ -646,12 +650,13 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         """
         why = self._explained(id)
         if self.promised is not None:
-            return promise_explanation(int(id), why, self.promised, self._noun)
+            return promise_explanation(int(id), why, self.promised, self._words)
         if self._game.stepwise:
-            return adaptive_explanation(int(id), why, len(self._stages), self._label)
+            return adaptive_explanation(int(id), why, len(self._stages), self._label, self._words)
         arm, counts, terms = why
         how = str(getattr(self._core.driver.policy, "explained", ""))
-        return explanation(int(id), arm, counts, terms.stage_costs, terms.error_cost, self._label, how)
+        prices = terms.stage_costs, terms.error_cost
+        return explanation(int(id), arm, counts, *prices, self._label, how, self._words)
 
     # -- refusals
 

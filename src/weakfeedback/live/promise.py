@@ -19,6 +19,7 @@ from weakfeedback.live.promise_report import (
     make_promise_report,
 )
 from weakfeedback.validate import brief, integer, number
+from weakfeedback.words import Words, names_of
 
 POLICY = "Promise"
 FIRST_CHECKS = 50  # comparisons after each of which the reference is called a second time,
@@ -63,14 +64,12 @@ def promise_of(size: int, noun: str, limits: Sequence[Any], names: Any, **chosen
     )
 
 
-def refuse_unpromised(
-    noun: str, policy: Any, error_cost: Any, needs: bool, names: Any, **chosen: Any
-) -> float:
+def refuse_unpromised(noun: str, policy: Any, error_cost: Any, needs: bool, **chosen: Any) -> float:
     """Return the price of an error of an object without a promise; refuse what goes with a promise only.
 
     ``needs`` says whether its policy needs the price of an error.
     """
-    for name, value in {**chosen, "names": names}.items():
+    for name, value in chosen.items():
         if value not in (None, False):
             raise ValueError(f"{name} goes with a promise, agree=... or budget=..., got {brief(value)}")
     if error_cost is None and needs:
@@ -79,16 +78,6 @@ def refuse_unpromised(
             f"error_cost must be given{for_whom}, or say what is promised: {MEANINGS.format(noun=noun)}"
         )
     return 1.0 if error_cost is None else number("error_cost", error_cost, above=0.0)
-
-
-def names_of(names: Any, size: int, noun: str) -> tuple[str, ...] | None:
-    """Return the names of the stages, validated."""
-    if names is None:
-        return None
-    sound = isinstance(names, (list, tuple)) and all(isinstance(name, str) and name for name in names)
-    if not sound or len(names) != size or len(set(names)) != size:
-        raise ValueError(f"names must be {size} different strings, one per {noun}, got {brief(names)}")
-    return tuple(names)
 
 
 def stage_called(
@@ -117,6 +106,7 @@ class Promises:
     _stages: list[Any]
     _noun: ClassVar[str]
     _label: str
+    _words: Words
 
     @property
     def promised(self) -> Promised | None:
@@ -169,7 +159,7 @@ class Promises:
         elif given:
             body["budget"] = None
         body |= given
-        chosen = stage_called("reference", reference, promised.names, size, self._noun)
+        chosen = stage_called("reference", reference, self._words.names, size, self._noun)
         body["reference"] = promised.reference if chosen is None else chosen
         if body != {**promised.limits(), "reference": promised.reference}:
             self._alter("promise", body)  # type: ignore[attr-defined]
@@ -177,14 +167,14 @@ class Promises:
     # -- what is known
 
     def _promise_report(self, view: View) -> PromiseReport:
-        return make_promise_report(view, self._noun)
+        return make_promise_report(view, self._words)
 
     def _promise_certificate(self, alpha: float) -> PromiseCertificate:
         if alpha != DELTA:
             raise ValueError(
                 f"alpha must be {DELTA:g}, for which a promise keeps its books, got {brief(alpha)}"
             )
-        found: PromiseCertificate = self._core.view(lambda view: certificate_of(view, self._noun))
+        found: PromiseCertificate = self._core.view(lambda view: certificate_of(view, self._words))
         return found
 
     # -- a reference that does not agree with itself

@@ -21,7 +21,8 @@ from weakfeedback.live.games.promise import (
     group_number,
     is_open,
 )
-from weakfeedback.live.report import Report, money, percent
+from weakfeedback.live.report import Report, percent
+from weakfeedback.words import STAGES, Words
 
 EARLY = 1000  # requests before which a single run says little
 NO_GROUP = "(none)"
@@ -125,13 +126,13 @@ class PromiseReport(Report):
     shadow: dict[str, Any] | None
     self_check: dict[str, Any] | None
     former_references: list[dict[str, Any]]
-    noun: str = "stage"
+    words: Words = STAGES
 
     def __str__(self) -> str:
         return "\n".join([*self._promise(), *self._money(), *self._groups(), *self._unknown()])
 
     def _promise(self) -> list[str]:
-        set_to, eps, reference = self.settings, _eps(self.settings), self.reference
+        set_to, eps, reference, money = self.settings, _eps(self.settings), self.reference, self.words.money
         price = None if set_to["error_cost"] is None else money(set_to["error_cost"])
         if set_to["budget"] is not None:
             amount = money(set_to["budget"])
@@ -168,11 +169,12 @@ class PromiseReport(Report):
         return lines
 
     def _nothing(self) -> str:
-        reference, usable = self.reference, [one for one in self.models if one["usable"]]
+        reference, noun = self.reference, self.words.noun
+        usable = [one for one in self.models if one["usable"]]
         if not usable:
-            return f"Nothing can be saved: no other {self.noun} is cheaper than {reference}, which answers everything."
+            return f"Nothing can be saved: no other {noun} is cheaper than {reference}, which answers everything."
         if not any(one["compared"] for one in usable):
-            return f"No {self.noun} was compared with {reference} yet, which answers everything."
+            return f"No {noun} was compared with {reference} yet, which answers everything."
         told = " and ".join(
             [f"{one['name']} differs from {reference} in {percent(one['differs'])}" for one in usable]
         )
@@ -195,7 +197,7 @@ class PromiseReport(Report):
     def _money(self) -> list[str]:
         if self.requests == 0 or self.reference_alone <= 0.0:
             return []
-        reference, alone = self.reference, self.reference_alone
+        reference, alone, money = self.reference, self.reference_alone, self.words.money
         word = "saved" if self.saved >= 0.0 else "lost"
         lines = [
             f"Money: {money(self.spent)}, {percent(self.spent / alone)} of {reference} alone ({money(alone)}): {word} "
@@ -249,7 +251,7 @@ class PromiseReport(Report):
         return [*lines, words, ""]
 
     def _unknown(self) -> list[str]:
-        reference = self.reference
+        reference, noun = self.reference, self.words.noun
         lines = [
             f"Up to request {one['until']:,} the reference was {one['reference']}."
             for one in self.former_references
@@ -264,15 +266,15 @@ class PromiseReport(Report):
         sigma = found["differs"]
         lines.append(
             f"{reference}, asked twice, gives the same answer in {percent(1 - sigma)} of the requests that a cheaper "
-            f"{self.noun} answers (estimate; at least {percent(found['differs_at_least'])} of them differ, 95 % sure)."
+            f"{noun} answers (estimate; at least {percent(found['differs_at_least'])} of them differ, 95 % sure)."
         )
         if sigma > 0:
             most = percent(1 - sigma / 2)
-            lines.append(f"No {self.noun} can agree with {reference} in more than {most} of what it answers.")
+            lines.append(f"No {noun} can agree with {reference} in more than {most} of what it answers.")
         if eps is not None and sigma > 2 * eps:
             lines.append(
                 f"So at least {percent(1 - 2 * eps / sigma)} of the requests must go to {reference}, whatever the "
-                f"{self.noun}: lower its temperature, compare less strictly (numbers, fields), or promise less."
+                f"{noun}: lower its temperature, compare less strictly (numbers, fields), or promise less."
             )
         return lines
 
@@ -328,14 +330,14 @@ class _Blank:
         self.blind = np.zeros(1)
 
 
-def certificate_of(view: View, noun: str) -> PromiseCertificate:
+def certificate_of(view: View, words: Words) -> PromiseCertificate:
     """Return the certificate."""
     whole, by = bounds(view)
-    name = view.terms.promise.name_of(view.terms.promise.reference, noun)
+    name = words.one(view.terms.promise.reference)
     return PromiseCertificate(whole, CONFIDENCE, view.counts.promise.total.requests, name, by)
 
 
-def make_promise_report(view: View, noun: str) -> PromiseReport:
+def make_promise_report(view: View, words: Words) -> PromiseReport:
     """Return the report from the counts and the policy."""
     policy, terms, kept = view.policy, view.terms, view.counts.promise
     promised: Promised = terms.promise
@@ -349,7 +351,6 @@ def make_promise_report(view: View, noun: str) -> PromiseReport:
     eps = float(policy.eps)
     named = [b for b in range(policy.n.size) if policy.n[b] > 0]
     chosen = sorted({int(policy.model[b]) for b in named} - {-1})
-    name = promised.name_of
     by_group = {}
     for group, one in kept.groups:
         called = NO_GROUP if group is None else group
@@ -367,7 +368,7 @@ def make_promise_report(view: View, noun: str) -> PromiseReport:
             m = int(min(policy.comparisons[k], policy.memory))
             models.append(
                 {
-                    "name": name(k, noun),
+                    "name": words.one(k),
                     "price": float(terms.prices[k]),
                     "compared": int(policy.comparisons[k]),
                     "differs": float(policy.D[k, :m].mean()) if m else math.nan,
@@ -385,9 +386,9 @@ def make_promise_report(view: View, noun: str) -> PromiseReport:
         differ_at_most=at_most,
         compared=total.compared,
         by_group=by_group,
-        settings={**promised.settings(), "reference": name(R, noun) if promised.names else R},
+        settings={**promised.settings(), "reference": words.one(R) if words.names else R},
         state=_state(policy, promised, chosen, shown, n, left, total),
-        reference=name(R, noun),
+        reference=words.one(R),
         pending=view.pending,
         cheap=total.cheap / n if n else 0.0,
         blind=blind,
@@ -395,15 +396,15 @@ def make_promise_report(view: View, noun: str) -> PromiseReport:
         bucket=float(policy.size_of_bucket()) * max(len(named), 1) if eps > 0 else None,
         worth_below=saved / worst if saved > 0 and worst > 0 and not promised.shadow else None,
         worth_below_estimate=saved / shown if saved > 0 and shown > 0 else None,
-        model=" or ".join(name(k, noun) for k in chosen) if chosen else None,
+        model=" or ".join(words.one(k) for k in chosen) if chosen else None,
         risk_limit=max((float(policy.limit[b]) for b in named if policy.model[b] >= 0), default=None),
         models=models,
         compared_cost=total.compared * float(terms.prices[R]),
         wasted=float(view.counts.wasted),
         shadow=_shadow_of(policy, kept, n, float(terms.prices[R])) if promised.shadow else None,
         self_check=_self_check(kept.second, total) if promised.self_check else None,
-        former_references=[{"reference": name(k, noun), "until": t} for k, t in promised.since],
-        noun=noun,
+        former_references=[{"reference": words.one(k), "until": t} for k, t in promised.since],
+        words=words,
     )
 
 
@@ -458,20 +459,19 @@ def _self_check(second: Any, total: Share) -> dict[str, Any]:
     }
 
 
-def promise_explanation(id: int, asks: Any, promised: Promised, noun: str) -> str:
+def promise_explanation(id: int, asks: Any, promised: Promised, words: Words) -> str:
     """Explain why each stage was called, and what went out."""
-    name = promised.name_of
-    reference = name(promised.reference, noun)
+    reference = words.one(promised.reference)
     if not asks:
         return f"Decision {id}: begun."
     lines = []
     for ask in asks:
         k, chance = ask.told.stage, ask.chance
         if ask.told.number < 0:
-            lines.append(f"{name(k, noun)} failed: {reference} answers, and nothing was compared.")
+            lines.append(f"{words.one(k)} failed: {reference} answers, and nothing was compared.")
             continue
         score = ask.told.known_score
-        said = f"{name(k, noun)} was called" + ("" if score is None else f" and gave the score {score:.4g}")
+        said = f"{words.one(k)} was called" + ("" if score is None else f" and gave the score {score:.4g}")
         if k == promised.reference:
             said += (
                 ", and its answer went out"
@@ -492,15 +492,15 @@ def promise_explanation(id: int, asks: Any, promised: Promised, noun: str) -> st
     return "\n".join([f"Decision {id}: {end} (Promise).", *lines])
 
 
-def router_explanation(id: int, call: Any, promised: Promised) -> str:
+def router_explanation(id: int, call: Any, promised: Promised, words: Words) -> str:
     """Explain which models were called, before any answer was known."""
     reference, names = (
-        promised.name_of(promised.reference, "model"),
-        [promised.name_of(k, "model") for k in call],
+        words.one(promised.reference),
+        [words.one(k) for k in call],
     )
     said = f"Decision {id}: {' and '.join(names)} called, {names[-1]} answers (Promise)."
     if is_open(call.chance):
-        first = promised.name_of(call.first, "model")
+        first = words.one(call.first)
         drawn = "it was, by lot" if len(call) > 1 else "it was not"
         return f"{said}\nThe answer of {first} was to be compared with chance {call.chance:.3g}: {drawn}."
     if len(call) > 1:

@@ -44,6 +44,7 @@ from weakfeedback.live.stages import Rows, make_models
 from weakfeedback.settings.catalog import make_policy
 from weakfeedback.stats import add_up
 from weakfeedback.validate import integer, number
+from weakfeedback.words import MODELS
 
 __all__ = ["Costed", "Router", "RouterAnswer", "RouterDecision", "RouterReport"]
 
@@ -117,6 +118,7 @@ class Router(Promises, Live, Rounds):
     setting = RouterGame.setting
     form = RouterGame.form
     _noun = "model"
+    _words = MODELS
     _whole = "router"
     _done = "the round is counted"
     _most = ALONE
@@ -158,7 +160,7 @@ class Router(Promises, Live, Rounds):
             policy, more, price = POLICY, {**promised.options(), "before": True}, 1.0
         else:
             needs = policy is None or (isinstance(policy, str) and policy.lower() not in UNPRICED)
-            price = refuse_unpromised(self._noun, policy, error_cost, needs, names, **chosen)
+            price = refuse_unpromised(self._noun, policy, error_cost, needs, **chosen)
         policy = DEFAULT if policy is None else policy
         terms = terms_of(prices, price, K)
         refuse_tolerance(options, compare)
@@ -174,6 +176,7 @@ class Router(Promises, Live, Rounds):
         if promises:
             promised = promised._replace(salt=salt_of(self._core.rng))
             self._core.terms, self._checks = terms._replace(promise=promised), promised.self_check
+        self.speak(names)
         self._unready = self._stages[0].elsewhere or any(stage.asynchronous for stage in self._stages)
 
     @classmethod
@@ -369,7 +372,14 @@ class Router(Promises, Live, Rounds):
         counts, terms = view.counts, view.terms
         settled = self._game.settled(counts, terms)
         return make_router_report(
-            self._label, terms.prices, terms.error_cost, view.pending, settled, view.policy, counts
+            self._label,
+            terms.prices,
+            terms.error_cost,
+            view.pending,
+            settled,
+            view.policy,
+            counts,
+            self._words,
         )
 
     def certificate(self, alpha: float = 0.05) -> Certificate | PromiseCertificate:
@@ -395,7 +405,7 @@ class Router(Promises, Live, Rounds):
             return self._promise_certificate(alpha)
         counts, terms = self._core.view(lambda view: (view.counts, view.terms))
         return dataclasses.replace(
-            certify(terms.costs, counts.compared, counts.differed, alpha), noun="model"
+            certify(terms.costs, counts.compared, counts.differed, alpha), words=self._words
         )
 
     def audit(self, items: Any, truth: Any, alpha: float = 0.05, model: int | None = None) -> Audit:
@@ -447,7 +457,7 @@ class Router(Promises, Live, Rounds):
     def _audit(self, outputs: list[list[Any]], ask: Any, alpha: float, model: int, calls: float) -> Audit:
         view = self._core.view(lambda view: view)
         found = audit_stage(outputs, ask, alpha, model, calls, self._game.code, 0.0, view)
-        return dataclasses.replace(found, noun="model")
+        return dataclasses.replace(found, words=self._words)
 
     def _audited(self, model: int | None, items: int) -> int:
         """Return the model to audit."""
@@ -462,8 +472,8 @@ class Router(Promises, Live, Rounds):
         """Explain, also in money, why these models were called, for the last 1000 decisions of this object."""
         known = self._explained(id)
         if self.promised is not None:
-            return router_explanation(int(id), known.call, self.promised)
-        return explanation(int(id), known, self._label)
+            return router_explanation(int(id), known.call, self.promised, self._words)
+        return explanation(int(id), known, self._label, self._words)
 
     def cancel(self, id: int, cost: float = 0.0) -> None:
         """Cancel a decision that waits for feedback, or one of the last 100 that called one model alone.

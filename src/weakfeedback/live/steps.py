@@ -12,6 +12,7 @@ from weakfeedback.live.games.cascade import Answer
 from weakfeedback.live.games.promise import is_open
 from weakfeedback.stats import add_up
 from weakfeedback.validate import integer
+from weakfeedback.words import Words
 
 
 class StepByStep:
@@ -23,6 +24,7 @@ class StepByStep:
     _stages: list[Any]
     _offer: Any
     _context: Any
+    _words: Words
     _give_out: Any
     _owes: Any
     _wait: Any
@@ -78,7 +80,7 @@ class StepByStep:
             if repeated in stages:
                 if before.told[stages.index(repeated)].content() != content:
                     raise FeedbackConflict(
-                        f"stage {repeated} of decision {id} was told already, with other content"
+                        f"{self._words.one(repeated)} of decision {id} was told already, with other content"
                     )
                 if (
                     before.stopped and repeated == stages[-1]
@@ -101,7 +103,9 @@ class StepByStep:
         if wanted not in earlier:
             return False
         if earlier[wanted].content() != content:
-            raise FeedbackConflict(f"stage {wanted} of decision {id} was told already, with other content")
+            raise FeedbackConflict(
+                f"{self._words.one(wanted)} of decision {id} was told already, with other content"
+            )
         return True
 
     def _known(self, id: Any) -> tuple[tuple[Ask, ...], Progress | None]:

@@ -70,10 +70,6 @@ class Promised(NamedTuple):
         more = {name: getattr(self, name) for name in ("reference", "sure", "groups", "shadow", "background")}
         return {**self.limits(), **more}
 
-    def name_of(self, stage: int, noun: str = "stage") -> str:
-        """Return what a stage is called."""
-        return f"{noun} {stage}" if self.names is None else self.names[stage]
-
     def settings(self) -> dict[str, Any]:
         """Return everything that a user has chosen, as JSON data."""
         found = {name: getattr(self, name) for name in CHOSEN}
