@@ -136,19 +136,19 @@ class ContextualCascade(Live, Rounds):
 
     # -- one sample at a time
 
-    def __call__(self, x: Any, context: Any = None) -> Answer:
+    def __call__(self, x: Any, context: Any = None) -> Answer:  # type: ignore[override]
         """Answer for one sample; its context is ``context`` or, if that is left out, ``x`` itself.
 
         A stage that raises cancels the decision; nothing is learned from it.
         """
         self._refuse_call(awaits=False)
-        found: Answer = super().__call__(x, *self._one(x, context))
+        found: Answer = super().__call__(x, *self.context_of(x, context))
         return found
 
     async def acall(self, x: Any, context: Any = None) -> Answer:
         """Answer for one sample, awaiting the stages; synchronous stages run in a thread."""
         self._refuse_call(awaits=True)
-        found: Answer = await self._play_async(x, self._one(x, context))
+        found: Answer = await self._play_async(x, self.context_of(x, context))
         return found
 
     # -- many samples
@@ -172,7 +172,7 @@ class ContextualCascade(Live, Rounds):
 
     def decide(self, x: Any) -> Decision:
         """Decide for a context; call the stages yourself and give their outputs to `feedback`."""
-        id, decided = self._core.decide(self._one(x, None))
+        id, decided = self._core.decide(self.context_of(x))
         if self._journal is not None:
             self._give_out(id)
         return Decision(id, decided[0])
@@ -241,7 +241,8 @@ class ContextualCascade(Live, Rounds):
 
     # -- contexts
 
-    def _one(self, x: Any, context: Any) -> Context:
+    def context_of(self, x: Any, context: Any = None) -> Context:
+        """Return the numbers of a context and its features, as a decision needs them; ValueError if they do not fit."""
         # No lock: the map is user code. If another thread fixes the lengths meanwhile, resize checks against them.
         name, given = ("x", x) if context is None else ("context", context)
         terms = self._core.terms
@@ -284,8 +285,9 @@ class ContextualCascade(Live, Rounds):
 
     def _report(self, view: View) -> ContextualReport:
         terms = view.terms
+        prices = terms.stage_costs, terms.error_cost
         base = make_report(
-            self._label, terms.stage_costs, terms.error_cost, view.pending, view.counts, certified=False
+            self._label, *prices, view.pending, view.counts, certified=False, words=self._words
         )
         return make_context_report(base, view.policy, terms.inputs, terms.dimension)
 
@@ -297,7 +299,9 @@ class ContextualCascade(Live, Rounds):
         """Explain why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
         record, terms = self._explained(id)
         how = str(getattr(self._core.driver.policy, "explained", ""))
-        return context_explanation(int(id), record, terms.stage_costs, terms.error_cost, self._label, how)
+        return context_explanation(
+            int(id), record, terms.stage_costs, terms.error_cost, self._label, how, self._words
+        )
 
     # -- saving
 

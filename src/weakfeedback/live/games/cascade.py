@@ -117,6 +117,7 @@ class Terms(NamedTuple):
     units: list[float]  # of each stage, in units of an error
     inputs: int = 0  # the length of a context, 0 before the first
     dimension: int = 0  # the length of its features
+    promise: Any = None  # a `Promised`, where something is promised
 
     def last_paid(self, costs: list[float]) -> float:
         """Return what the last answer alone would have cost: the actual cost if it was given, else the stated one."""
@@ -158,6 +159,7 @@ class Counts(NamedTuple):
     wasted: float = 0.0  # spent on rounds that failed
     labels: int = 0  # labels bought
     label_spent: float = 0.0
+    promise: Any = None  # `PromiseCounts`, where something is promised
 
     @classmethod
     def of(cls, arms: int) -> Counts:
@@ -185,7 +187,10 @@ class Counts(NamedTuple):
             self._refuse(cost)
         return NEW(
             Counts,
-            (differed, seen, stops, spent, saved, alone, self.wasted, self.labels, self.label_spent),
+            (
+                *(differed, seen, stops, spent, saved, alone, self.wasted),
+                *(self.labels, self.label_spent, self.promise),
+            ),
         )
 
     def check_sum(self, cost: float, alone: float) -> None:
