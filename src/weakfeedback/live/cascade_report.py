@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weakfeedback.cascade.certificate import FIRST, NEVER, Certificate, certify
+from weakfeedback.cascade.movement import PROMISE, Chain
 from weakfeedback.live.games.cascade import Counts
 from weakfeedback.live.report import (
     Report,
@@ -70,6 +71,14 @@ class CascadeReport:
         How many labels were bought; None for a policy that buys none.
     label_spent : float
         What the labels cost; not part of ``spent``.
+    loss : str or None
+        "squared" for answers that are numbers. Then ``disagreement`` has the mean squared movements in units of
+        ``scale`` squared, and there is no certificate.
+    apart : bool
+        Whether ``disagreement`` has mean distances, with ``intervals`` by the normal approximation.
+    chain : Chain or None
+        Whether the movements add up along the cascade, as those of calibrated stages do; for ``loss="squared"``, up
+        to 8 stages, after 30 comparisons of all of them.
     """
 
     policy: str
@@ -90,6 +99,9 @@ class CascadeReport:
     net_saved: tuple[float, float] | None = field(default=None, kw_only=True)
     labels: int | None = field(default=None, kw_only=True)
     label_spent: float = field(default=0.0, kw_only=True)
+    loss: str | None = field(default=None, kw_only=True)
+    apart: bool = field(default=False, kw_only=True)
+    chain: Chain | None = field(default=None, kw_only=True)
 
     to_dict = Report.to_dict
 
@@ -108,6 +120,8 @@ class CascadeReport:
     def _trust_lines(self) -> list[str]:
         """State what is certain and what is not."""
         found = self.certificate
+        if self.loss is not None:
+            return [PROMISE if self.chain is None else self.chain.sentence()]
         if self.labels is not None:
             return [LABELS]
         if found is None or len(self.stage_costs) == 1:
@@ -119,8 +133,13 @@ class CascadeReport:
 
     def _disagreement_lines(self) -> list[str]:
         arms = range(len(self.stage_costs))
+        words = "answers differ"
+        if self.apart:
+            words = (
+                "answers are apart, on average" if self.loss is None else "answers move, squared, on average"
+            )
         lines = [
-            "answers differ (95 % interval)",
+            f"{words} (95 % interval)",
             f"{'stage':>5}" + "".join(f"  {f'and {j}':>26}" for j in arms[1:]),
         ]
         for i in arms[:-1]:
@@ -131,6 +150,9 @@ class CascadeReport:
     def _cell(self, i: int, j: int) -> str:
         if self.comparisons[i, j] == 0:
             return "never compared"
+        if self.apart:
+            low, high = self.intervals[i, j]
+            return f"{self.disagreement[i, j]:.3g} ({low:.3g} to {high:.3g})"
         return f"{percent(self.disagreement[i, j])} {between(self.intervals[i, j])}"
 
     def _money_lines(self) -> list[str]:
@@ -141,7 +163,7 @@ class CascadeReport:
                 f"at most {money(self.extra_errors)} more errors than the last stage alone, worth "
                 f"{money(self.extra_errors * self.error_cost)}: net {money(low)} to {money(high)} saved"
             )
-            if low < 0.0 < high:
+            if low < 0.0 < high and not self.apart:
                 lines.append(
                     "Whether anything was saved, errors included, is open: audit() tells by a few labels."
                 )
@@ -168,18 +190,24 @@ def make_report(
     tally: Counts,
     buys: bool = False,
     certified: bool = True,
+    loss: str | None = None,
 ) -> CascadeReport:
     """Return the report from the counts; ``certified`` is true if no decision to compare depended on the sample."""
     K = len(stage_costs)
     rounds, compared = tally.rounds, tally.compared
     certificate = extra = net = None
+    moved = tally.moved
     if certified:
-        certificate = certify(np.cumsum(stage_costs) / error_cost, compared, tally.differed, ALPHA)
+        differed = tally.differed if moved is None else np.minimum(moved.total, compared)
+        certificate = certify(np.cumsum(stage_costs) / error_cost, compared, differed, ALPHA)
         limits = [certificate.intervals[i, K - 1][1] for i in range(K - 1)]
         extra = add_up(stops * limit for stops, limit in zip(tally.stops, limits))
         saved = tally.alone - tally.spent
         net = saved - extra * error_cost, saved + extra * error_cost
-    disagreement, intervals = disagreements(tally.differed, compared)
+    if moved is None:
+        disagreement, intervals = disagreements(tally.differed, compared)
+    else:
+        disagreement, intervals = moved.intervals(compared)
     return CascadeReport(
         policy=policy,
         stage_costs=stage_costs.copy(),
@@ -199,6 +227,9 @@ def make_report(
         net_saved=net,
         labels=tally.labels if buys else None,
         label_spent=tally.label_spent,
+        loss=loss,
+        apart=moved is not None,
+        chain=moved.chain(compared) if moved is not None and loss is not None else None,
     )
 
 
@@ -206,33 +237,41 @@ def explanation(
     id: int, arm: int, counts: Counts, stage_costs: np.ndarray, error_cost: float, policy: str, how: str = ""
 ) -> str:
     """Explain the choice of a stage from the counts at that time, and ``how`` the policy decides."""
-    K, differed, compared = len(stage_costs), counts.differed, counts.compared
+    K, differed, compared, moved = len(stage_costs), counts.differed, counts.compared, counts.moved
+
+    def limits(i: int, j: int) -> tuple[float, float]:
+        tries = int(compared[i, j])
+        return wilson(int(differed[i, j]), tries) if moved is None else moved.seen(i, j, tries)[1:]
 
     def pressure(i: int, j: int) -> float:
-        return wilson(int(differed[i, j]), int(compared[i, j]))[1] - needed_share(
-            stage_costs, error_cost, i, j
-        )
+        return limits(i, j)[1] - needed_share(stage_costs, error_cost, i, j)
 
     def sentence(i: int, j: int) -> str:
-        needed = needed_share(stage_costs, error_cost, i, j)
-        seen = _seen(i, j, int(differed[i, j]), int(compared[i, j]), needed)
-        return f"{going_on(stage_costs, needed, i, j)}; {seen}"
+        needed, tries = needed_share(stage_costs, error_cost, i, j), int(compared[i, j])
+        if moved is None:
+            count = int(differed[i, j])
+            share = f"differed {count} of {tries} times, {percent(count / tries)}" if tries else ""
+            seen = f"{share or 'differed in no comparison yet, unknown'} {between(limits(i, j))}"
+        else:
+            mean, low, high = moved.seen(i, j, tries)
+            apart = f"were {mean:.3g} apart on average in {counted(tries, 'comparison')}" if tries else ""
+            seen = f"{apart or 'were never compared, unknown'} ({low:.3g} to {high:.3g})"
+        verdict = _verdict(*limits(i, j), needed, moved is not None)
+        return (
+            f"{going_on(stage_costs, needed, i, j, moved is not None)}; stages {i} and {j} {seen}: {verdict}."
+        )
 
     lines = [stop_at(id, arm, K, policy), *why_there(arm, K, pressure, sentence)]
     return "\n".join([*lines, how] if how else lines)
 
 
-def _seen(i: int, j: int, count: int, tries: int, needed: float) -> str:
-    """Say how often two stages differed, and whether that is enough."""
-    low, high = wilson(count, tries)
+def _verdict(low: float, high: float, needed: float, apart: bool) -> str:
+    """Say whether two stages differ enough."""
     if needed >= 1 or high < needed:
-        verdict = "too seldom to pay"
-    elif low > needed:
-        verdict = "often enough that it may pay"
-    else:
-        verdict = "not yet clear whether that pays"
-    seen = f"{count} of {tries} times, {percent(count / tries)}" if tries else "in no comparison yet, unknown"
-    return f"stages {i} and {j} differed {seen} {between((low, high))}: {verdict}."
+        return "too little to pay" if apart else "too seldom to pay"
+    if low > needed:
+        return f"{'far' if apart else 'often'} enough that it may pay"
+    return "not yet clear whether that pays"
 
 
 def stop_at(id: int, arm: int, K: int, policy: str) -> str:
@@ -261,10 +300,10 @@ def needed_share(stage_costs: np.ndarray, error_cost: float, i: int, j: int) -> 
     return float(stage_costs[i + 1 : j + 1].sum()) / error_cost
 
 
-def going_on(stage_costs: np.ndarray, needed: float, i: int, j: int) -> str:
+def going_on(stage_costs: np.ndarray, needed: float, i: int, j: int, apart: bool = False) -> str:
     """Say what going on from stage i to stage j costs, and when it pays."""
     extra = float(stage_costs[i + 1 : j + 1].sum())
-    return (
-        f"going on to stage {j} costs {money(extra)} more, worth it if it corrects more than {percent(needed)} "
-        "of the answers"
-    )
+    words = f"corrects more than {percent(needed)} of the answers"
+    if apart:
+        words = f"improves the answers by more than {needed:.3g} on average"
+    return f"going on to stage {j} costs {money(extra)} more, worth it if it {words}"

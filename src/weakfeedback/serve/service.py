@@ -850,7 +850,7 @@ class Service:
         event, future = await self._taken(learner, self._learn_once, learner, id, given, digest, extra)
         if event is None:  # another request was faster
             return await self._ended(learner, id, digest), self._commit(learner)
-        differ = event.body.get("differ")
+        differ = event.body.get("differ", [] if "far" in event.body else None)
         told = {"result": "accepted", "id": id}
         if differ is not None:
             told |= {"differ": differ, "wants_label": False}
