@@ -769,7 +769,7 @@ class Core:
     def label(self) -> str:
         """The name of the policy, or of what it plays now if it is two in one."""
         driver = self.driver
-        plays = getattr(driver.policy, "plays", None)
+        plays = getattr(driver.policy, "plays_now", None)
         if driver.origin.name is not None and plays is not None:
             return str(plays(driver.fields()))
         return driver.origin.name or type(driver.policy).__name__

@@ -54,7 +54,7 @@ class UssWdTs(UssWd):
         self.F = np.ones((self.K, self.K))
 
     @staticmethod
-    def plays(fields):
+    def plays_now(fields):
         """Return the name of what is played, from the fields of the policy."""
         return "USS-TS" if fields["many"] else "USS-WD"
 
