@@ -96,16 +96,16 @@ def test_the_report_checks_the_chain_and_says_what_it_rests_on():
     for row in range(100):
         cascade(row)
     report, table = cascade.report(), chain(TABLE[:100, :3], scale=3.0)
-    for pair, (mean, low, high) in report.chain.movements.items():
+    for pair, (mean, low, high) in report.numbers.chain.movements.items():
         assert (mean, low, high) == pytest.approx(table.movements[pair])
-    assert report.chain.gaps[0, 1, 2] == pytest.approx(table.gaps[0, 1, 2])
+    assert report.numbers.chain.gaps[0, 1, 2] == pytest.approx(table.gaps[0, 1, 2])
     assert report.disagreement[0, 2] == pytest.approx(table.movements[0, 2][0])
     assert report.certificate is None
     assert str(report).endswith(f"The chains add up. {PROMISE}")
     assert f"{report.disagreement[0, 1]:.3g}" in str(report)
     raw = made()
     raw.warm_start(TABLE[:100, [0, 1, 0]])  # the last stage forgets what the second has found
-    assert raw.report().chain.broken == ((0, 1, 2),)
+    assert raw.report().numbers.chain.broken == ((0, 1, 2),)
     assert "some stage is not calibrated, so the saving cannot be trusted" in str(raw.report())
     assert math.isnan(made().report().disagreement[0, 1])
     assert str(made().report()).endswith(PROMISE)
@@ -180,7 +180,7 @@ def test_contexts_learn_movements_by_coins(tmp_path):
     assert report.comparisons[0, 2] > 20
     assert 0.0 < report.disagreement[0, 2] < 0.1
     assert PROMISE in str(report)
-    assert report.chain is None
+    assert report.numbers.chain is None
     drawn = again(200, context=[0.1]), cascade(200, context=[0.1])
     assert drawn[0] == drawn[1]
     assert inside.rng(again).bit_generator.state == inside.rng(cascade).bit_generator.state

@@ -14,7 +14,8 @@ from weakfeedback.contextual.policies.uss_pd_ts import UssPdTs
 from weakfeedback.kernels.linalg import logistic
 from weakfeedback.live.cascade_report import CascadeReport, going_on, needed_share, stop_at, why_there
 from weakfeedback.live.game import View
-from weakfeedback.live.report import money, percent
+from weakfeedback.live.report import percent
+from weakfeedback.words import STAGES, Words
 
 SELECTED = (
     "Shares of answers that differ are of the samples that went that far, which the contexts chose: they are no"
@@ -56,6 +57,11 @@ class ContextualReport(CascadeReport):
     let_go: int
     lost_at_most: float | None = field(default=None, kw_only=True)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON data; ``numbers`` and ``lost_at_most`` only if they are set."""
+        found = super().to_dict()
+        return {key: value for key, value in found.items() if key != "lost_at_most" or value is not None}
+
     def __str__(self) -> str:
         lines = super().__str__().splitlines()
         lines = lines[: -len(self._trust_lines())]
@@ -64,11 +70,11 @@ class ContextualReport(CascadeReport):
             lines.append("still in the first rounds, which all go to the last stage")
         if self.kept or self.let_go:
             lines.append(f"{self.kept} observations kept, {self.let_go} older ones as a quadratic")
-        lines += [SELECTED, WEAK_DOMINANCE if self.loss is None else PROMISE]
+        lines += [SELECTED, WEAK_DOMINANCE if self.numbers is None else PROMISE]
         if self.lost_at_most is not None:
+            lost = self.words.money(self.lost_at_most)
             lines.append(
-                f"Where weak dominance fails, at most {money(self.lost_at_most)} per round is lost (estimated "
-                "without labels)."
+                f"Where weak dominance fails, at most {lost} per round is lost (estimated without labels)."
             )
         return "\n".join(lines)
 
@@ -78,13 +84,13 @@ def make_context_report(base: CascadeReport, view: View, inputs: int, features: 
     policy = view.policy
     keeps = bool(getattr(policy, "keeps_history", False))
     return ContextualReport(
-        **{one.name: getattr(base, one.name) for one in fields(base) if one.name != "chain"},
+        **{one.name: getattr(base, one.name) for one in fields(base)},
         inputs=inputs,
         features=features,
         learning=bool(getattr(policy, "ready", True)),
         kept=int(getattr(policy, "t", 0)) if keeps else 0,
         let_go=int(getattr(policy, "gone", 0)),
-        lost_at_most=None if base.loss else lost_at_most(policy, view.terms),
+        lost_at_most=None if base.numbers else lost_at_most(policy, view.terms),
     )
 
 
@@ -138,7 +144,13 @@ def make_record(arm: int, policy: Any, phi: np.ndarray) -> ContextRecord:
 
 
 def context_explanation(
-    id: int, record: ContextRecord, stage_costs: np.ndarray, error_cost: float, policy: str, how: str = ""
+    id: int,
+    record: ContextRecord,
+    stage_costs: np.ndarray,
+    error_cost: float,
+    policy: str,
+    how: str = "",
+    words: Words = STAGES,
 ) -> str:
     """Explain the choice of a stage, and ``how`` the policy decides."""
     K, arm = len(stage_costs), record.arm
@@ -153,13 +165,13 @@ def context_explanation(
         needed, high = needed_share(stage_costs, error_cost, i, j), float(bound[i, j])
         verdict = "too seldom to pay" if high < needed else "often enough that it may pay"
         return (
-            f"{going_on(stage_costs, needed, i, j)}; at this context stages {i} and {j} are estimated to differ "
+            f"{going_on(words, stage_costs, needed, i, j)}; at this context {words.pair(i, j)} are estimated to differ "
             f"{percent(float(estimate[i, j]))} of the time, at most {percent(high)}: {verdict}."
         )
 
-    lines = [stop_at(id, arm, K, policy)]
+    lines = [stop_at(words, id, arm, K, policy)]
     if estimate is not None:
-        lines += why_there(arm, K, pressure, sentence)
+        lines += why_there(words, arm, K, pressure, sentence)
     elif policy not in ("Fixed", "Random"):
         lines.append("Nothing is estimated yet: the first rounds go to the last stage.")
     return "\n".join([*lines, how] if how else lines)
