@@ -151,7 +151,7 @@ class ContextualCascade(Live, Rounds):
 
     # -- one sample at a time
 
-    def __call__(self, x: Any, context: Any = None) -> Answer:
+    def __call__(self, x: Any, context: Any = None) -> Answer:  # type: ignore[override]
         """Answer for one sample; its context is ``context`` or, if that is left out, ``x`` itself.
 
         A stage that raises cancels the decision; nothing is learned from it.

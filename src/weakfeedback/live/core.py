@@ -109,7 +109,8 @@ class Ledger:
     def enter(self, id: int, decided: Any) -> None:
         """Record the next decision; there must be room."""
         self.waiting[id] = decided
-        self.next, self.gap = id + 1, 0
+        if id >= self.next:  # in a batch, later ones that await no answer are recorded first
+            self.next, self.gap = id + 1, 0
 
     def enter_alone(self, id: int, decided: Any) -> None:
         """Record the next decision, which awaits no answer."""

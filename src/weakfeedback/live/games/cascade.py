@@ -121,6 +121,7 @@ class Terms(NamedTuple):
     units: list[float]  # of each stage, in units of an error
     inputs: int = 0  # the length of a context, 0 before the first
     dimension: int = 0  # the length of its features
+    promise: Any = None  # a `Promised`, where something is promised
 
     def last_paid(self, costs: list[float]) -> float:
         """Return what the last answer alone would have cost: the actual cost if it was given, else the stated one."""
@@ -162,6 +163,7 @@ class Counts(NamedTuple):
     wasted: float = 0.0  # spent on rounds that failed
     labels: int = 0  # labels bought
     label_spent: float = 0.0
+    promise: Any = None  # `PromiseCounts`, where something is promised
     moved: Moved | None = None  # how far the answers are apart, if that is counted
 
     @classmethod
@@ -190,7 +192,7 @@ class Counts(NamedTuple):
         if spent == math.inf or alone == math.inf:
             self._refuse(cost)
         sums = (spent, saved, alone, self.wasted, self.labels, self.label_spent)
-        return NEW(Counts, (differed, seen, stops, *sums, self.moved))
+        return NEW(Counts, (differed, seen, stops, *sums, self.promise, self.moved))
 
     def check_sum(self, cost: float, alone: float) -> None:
         """Reject a round that would overflow the sums."""
