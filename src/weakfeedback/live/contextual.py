@@ -157,13 +157,13 @@ class ContextualCascade(Live, Rounds):
         A stage that raises cancels the decision; nothing is learned from it.
         """
         self._refuse_call(awaits=False)
-        found: Answer = super().__call__(x, *self._one(x, context))
+        found: Answer = super().__call__(x, *self.context_of(x, context))
         return found
 
     async def acall(self, x: Any, context: Any = None) -> Answer:
         """Answer for one sample, awaiting the stages; synchronous stages run in a thread."""
         self._refuse_call(awaits=True)
-        found: Answer = await self._play_async(x, self._one(x, context))
+        found: Answer = await self._play_async(x, self.context_of(x, context))
         return found
 
     # -- many samples
@@ -187,7 +187,7 @@ class ContextualCascade(Live, Rounds):
 
     def decide(self, x: Any) -> Decision:
         """Decide for a context; call the stages yourself and give their outputs to `feedback`."""
-        id, decided = self._core.decide(self._one(x, None))
+        id, decided = self._core.decide(self.context_of(x))
         if self._journal is not None:
             self._give_out(id)
         return Decision(id, decided[0])
@@ -256,7 +256,8 @@ class ContextualCascade(Live, Rounds):
 
     # -- contexts
 
-    def _one(self, x: Any, context: Any) -> Context:
+    def context_of(self, x: Any, context: Any = None) -> Context:
+        """Return the numbers of a context and its features, as a decision needs them; ValueError if they do not fit."""
         # No lock: the map is user code. If another thread fixes the lengths meanwhile, resize checks against them.
         name, given = ("x", x) if context is None else ("context", context)
         terms = self._core.terms
