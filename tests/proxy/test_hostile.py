@@ -7,9 +7,8 @@ import threading
 import time
 
 import pytest
-from starlette.applications import Starlette
 from tests.proxy.raw import QUESTION, RIGHT, ask
-from tests.proxy.world import LocalDecider, Running, learner, make_proxy, routes
+from tests.proxy.world import LocalDecider, Running, gated, learner, make_proxy
 
 from weakfeedback.serve.proxy.fake import FakeModel, FakeUpstream
 
@@ -192,7 +191,7 @@ def here():
         }
         fake = running.serve(FakeUpstream(MODELS))
         proxy, _ = make_proxy([table], fake, None, 0, by_medium, upstreams)
-        url = f"http://127.0.0.1:{running.serve(Starlette(routes=routes(proxy)))}/v1"
+        url = f"http://127.0.0.1:{running.serve(gated(proxy))}/v1"
         yield hostile, url
         running.call(proxy.close(1.0))
     finally:
