@@ -1,5 +1,6 @@
 """The proxy's part of the configuration: every mistake is one line, and no key stands in the file."""
 
+import asyncio
 import json
 import tomllib
 from copy import deepcopy
@@ -125,21 +126,21 @@ STAGE = ("learner", 0, "stage", 0)
         (("learner", 0, "judge"), "score", "judge must be last or score, for adaptive, got 'score'"),
         (("learner", 0, "prefix"), "unsure", 'must be "always", for kind cascade'),
         (("learner", 0, "error_cost"), 0, "error_cost must be a number > 0, got 0"),
-        (("learner", 0, "error_cost"), None, "error_cost must be a number > 0, got None"),
-        (("learner", 0, "fallback"), "larg", r"got 'larg' \(did you mean large\?\)"),
+        (("learner", 0, "error_cost"), None, "error_cost must be given: a number > 0"),
+        (("learner", 0, "fallback"), "larg", r"got 'larg'; did you mean large\?"),
         (("learner", 0, "baseline"), "huge", "baseline must be one of small, medium, large"),
         (("learner", 0, "compare"), {"type": "number", "tol": 1}, "a tolerance must not be used"),
-        (("learner", 0, "features"), ["messages"], "they are for kind contextual"),
+        (("learner", 0, "features"), ["messages"], "for kind contextual, and left out for others"),
         (("learner", 0, "stage"), [], "must be 1 to 64 tables"),
         (("learner", 0, "api_key"), "sk-secret-123", "must not stand in this file"),
         (("learner", 0, "error_costs"), 1, "did you mean error_cost"),
         (
             (*STAGE, "upstream"),
             "lokal",
-            r"one of the upstreams \(local, cloud\), got 'lokal' \(did you mean local",
+            r"one of the upstreams \(local, cloud\), got 'lokal'; did you mean local",
         ),
         ((*STAGE, "price"), {"input": -1, "output": 1}, "input must be a number >= 0, got -1"),
-        ((*STAGE, "price"), {"output": 1}, "input must be a number >= 0, got None"),
+        ((*STAGE, "price"), {"output": 1}, "input must be given: a number >= 0"),
         ((*STAGE, "price"), {"input": 9, "output": 99}, "in the order of rising price: medium"),
         ((*STAGE, "allow"), ["base_url"], "must not be in params or allow"),
         ((*STAGE, "params"), {"model": "x"}, "must not be in params or allow"),
@@ -163,6 +164,29 @@ def test_a_file_with_a_mistake_is_named(tmp_path):
     (tmp_path / "w.toml").write_text(FILE.replace("key_env", "key"))
     with pytest.raises(ConfigError, match=r"w.toml: upstream.cloud.key must not stand"):
         read_settings(tmp_path / "w.toml", {})
+
+
+def test_a_key_may_be_in_a_file(tmp_path):
+    (tmp_path / "w.toml").write_text(FILE.replace('key_env = "CLOUD_API_KEY"', 'key_file = "cloud key"'))
+    settings = read_settings(tmp_path / "w.toml", {}).upstreams["cloud"]
+    with pytest.raises(ValueError, match=r"upstream.cloud.key_file: .*cloud key cannot be read"):
+        Upstream(settings)
+    for held, words in (("\n", "is empty"), ("sk-sécret", "must hold the key")):
+        (tmp_path / "cloud key").write_text(held)
+        with pytest.raises(ValueError, match=words):
+            Upstream(settings)
+    (tmp_path / "cloud key").write_text("sk-secret-123\n")
+
+    async def sent():
+        upstream = Upstream(settings)
+        try:
+            return upstream._client().headers["Authorization"]
+        finally:
+            await upstream.close()
+
+    assert asyncio.run(sent()) == "Bearer sk-secret-123"
+    with pytest.raises(ValueError, match="key_file must be left out beside key_env"):
+        read(changed(("upstream", "cloud", "key_file"), "cloud key"))
 
 
 def test_modes_and_kinds():
@@ -236,7 +260,7 @@ def test_prices_by_model_come_from_a_file_in_the_format_of_litellm(tmp_path):
     ("model", "words"),
     [
         ("large-5", "prices of 'large-5' differ in .*prices.json .a/large-5, b/large-5."),
-        ("smal-7b", "'smal-7b' is not in .*prices.json .did you mean small-7b"),
+        ("smal-7b", "'smal-7b' is not in .*prices.json; did you mean small-7b"),
         ("no-price", "'no-price' in .* has no input_cost_per_token that is a number >= 0"),
         ("negative", "has no input_cost_per_token"),
         ("sample_spec", "has no input_cost_per_token"),

@@ -69,10 +69,15 @@ class Kind:
         """Return the live object restored from ``state``."""
         made: Any = self.live
         found: Live = made.from_state(state, compiled=compiled, **self.code())
-        return found
+        return self.named(found)
+
+    def named(self, live: Live) -> Live:
+        """Return a live object, after telling it the names and the currency to use in texts."""
+        live.speak(self.names, self.config.currency)
+        return live
 
     def checked_context(self, live: Any, context: Sequence[float] | None) -> tuple[Any, ...]:
-        """Return the arguments of ``decide``; Problem if the context does not fit."""
+        """Return the context as the core takes it; Problem if it does not fit."""
         if context is not None:
             raise Problem(
                 "wrong_context", f"context must be left out for a {self.name} learner", field="context"
@@ -360,10 +365,10 @@ class ContextualKind(CascadeKind):
             raise Problem("wrong_context", "context must be given: this learner looks at it", field="context")
         self._check_size(len(context))
         try:
-            live._one(context, None)
+            found: tuple[Any, ...] = live.context_of(context)
         except ValueError as error:
             raise Problem("wrong_context", str(error), field="context") from None
-        return (context,)
+        return found
 
     def _pairs(self) -> int:
         return len(self.names) * (len(self.names) - 1) // 2
@@ -384,8 +389,7 @@ class ContextualKind(CascadeKind):
                 )
 
     def is_same(self, live: Any, body: dict[str, Any], context: Sequence[float] | None) -> bool:
-        self.checked_context(live, context)
-        return bool(live._one(context, None)[1].tolist() == body["phi"])
+        return bool(self.checked_context(live, context)[1].tolist() == body["phi"])
 
     def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
         self.refuse(given, ("outputs", "differ", "costs"))
@@ -565,6 +569,10 @@ class AllocationKind(Kind):
         policy = {} if config.policy is None else {"policy": config.policy}
         options = {**policy, **_options(config.options), "seed": seed, "compiled": compiled, "remember": 0}
         return Allocator(self.names, config.budget, setting=config.setting, **options)
+
+    def named(self, live: Live) -> Live:
+        """Return the object: it has its names already."""
+        return live
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         return {"allocation": dict(zip(self.names, body["allocation"]))}
