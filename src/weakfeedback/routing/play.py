@@ -23,7 +23,8 @@ def play(policy, world, world_rng, rng, marks, counts, table):
     K = world.rows.shape[1] - 1
     seen = np.full(K, NOTHING)  # holds only what this policy has observed, in this round or before
     m = 0
-    for t in range(begin(world, world_rng, counts, K) + 1, marks[-1] + 1):
+    played = begin(world, world_rng, counts, K)
+    for t in range(played + 1, marks[-1] + 1):
         row = world.draw(world_rng)  # 1. the environment chooses (Y, Y^1, ..., Y^K)
         if not play_round(policy, world, row, rng, seen, counts):
             return t
@@ -40,8 +41,7 @@ def play_groups(policy, world, world_rng, rng, marks, counts, table):
     seen = np.full(K, NOTHING)
     nobody = np.zeros(K, dtype=np.bool_)
     m = 0
-    played = begin(world, world_rng, counts, K)
-    for t in range(played + 1, marks[-1] + 1):
+    for t in range(begin(world, world_rng, counts, K) + 1, marks[-1] + 1):
         row = world.draw(world_rng)
         policy.turn_to(world.groups[row], nobody)
         if not play_round(policy, world, row, rng, seen, counts):
