@@ -629,7 +629,7 @@ def _audits(learner: Learner, watch: Watch, currency: str | None) -> list[dict[s
                 "at": moment(at.get(number)),
                 "stage": watch.names[audit["arm"]] if "arm" in audit else "",
                 "verdict": audit.get("verdict") or "waits for labels",
-                "labels": count(audit.get("labels") or 0),
+                "labels": count(audit.get("count") or 0),
                 "interval": ""
                 if low is None or high is None
                 else f"{amount(low)} to {amount(high, currency)}",
