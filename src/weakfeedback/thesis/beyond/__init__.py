@@ -11,12 +11,13 @@ from weakfeedback.thesis.beyond.families import FAMILIES
 from weakfeedback.thesis.beyond.open_players import OPEN
 from weakfeedback.thesis.beyond.open_players import TABLE as OPEN_TABLE
 from weakfeedback.thesis.beyond.recorded import RECORDED
+from weakfeedback.thesis.beyond.recorded import TABLES as RECORDED_TABLES
 
 NUMBER = 6
 HEADING = "Beyond the thesis"
 TITLE = "Policies that decide better, and where they do not"
 EXPERIMENTS = {**INSTANCES, **FAMILIES, **ADAPTIVE, **cycle.EXPERIMENTS, **OPEN, **RECORDED}
-TABLES = (*beyond_tables.TABLES, TABLE, cycle.TABLE, OPEN_TABLE)
+TABLES = (*beyond_tables.TABLES, TABLE, cycle.TABLE, OPEN_TABLE, *RECORDED_TABLES)
 CLAIMS: tuple[Claim, ...] = ()
 
 __all__ = ["CLAIMS", "EXPERIMENTS", "HEADING", "NUMBER", "TABLES", "TITLE"]
