@@ -91,7 +91,8 @@ class CascadeReport:
     labels: int | None = field(default=None, kw_only=True)
     label_spent: float = field(default=0.0, kw_only=True)
 
-    to_dict = Report.to_dict
+    columns, row, drawn = ("stage_costs", "arm_shares"), "stage", "arm_shares"
+    to_dict, to_frame, plot, _repr_html_ = Report.to_dict, Report.to_frame, Report.plot, Report._repr_html_
 
     def __str__(self) -> str:
         lines = [
