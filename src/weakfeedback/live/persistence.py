@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import os
+import secrets
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -24,7 +25,7 @@ from weakfeedback.journal import fold as folding
 from weakfeedback.journal.events import ENDS
 from weakfeedback.journal.recover import recover
 from weakfeedback.live import storage
-from weakfeedback.live.core import REMEMBERED, Core, Ledger
+from weakfeedback.live.core import GAP, REMEMBERED, Core, Ledger
 from weakfeedback.live.errors import DurabilityWarning
 from weakfeedback.live.form import Form, as_made_before, check_given, check_options, made_again
 from weakfeedback.live.warning import warn_caller
@@ -304,6 +305,13 @@ def _recovered(
 def _resume(live: Any, given: dict[str, Any]) -> None:
     """Continue after recovery: skip ids that may have been issued, take new prices, expire old decisions."""
     core, journal = live._core, live._journal
+    lost = journal.store.surprise()
+    if lost is not None:
+        warn_caller(f"{lost}; ids go on after a gap", DurabilityWarning)
+    if lost is not None or journal.store.is_moved():  # a copy does not know which ids were given out since
+        core.skip(core.ledger.next + 1 + secrets.randbelow(GAP), core.every)
+        journal.wait()
+        journal.store.accept()
     if core.every > 1 or journal.every != core.every:
         # After a power loss the journal may lack the last decisions, whose ids may already be in use.
         core.skip(core.ledger.next + (core.every if core.every > 1 else 0), journal.every)

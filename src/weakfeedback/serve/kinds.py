@@ -38,6 +38,7 @@ class Kind:
     live: ClassVar[type[Live]]
     takes_context: ClassVar[bool] = False
     opening: ClassVar[str] = "decide"  # the kind of the event that opens a decision
+    is_slow: ClassVar[bool] = False  # to replay: thousands of events a second, not tens of thousands
 
     def __init__(self, config: Any) -> None:
         self.config = config
@@ -329,6 +330,7 @@ class ContextualKind(CascadeKind):
     name = "contextual"
     live = ContextualCascade
     takes_context = True
+    is_slow = True
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -405,6 +407,7 @@ class AdaptiveKind(CascadeKind):
     name = "adaptive"
     live = Cascade
     opening = "begin"
+    is_slow = True
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)

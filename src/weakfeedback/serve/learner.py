@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, cast
 
 from weakfeedback._version import __version__
+from weakfeedback.engine.compiler.cache import loading_only
 from weakfeedback.journal import Event, fold
 from weakfeedback.journal.events import ENDS, OPENS, Row, make_row
 from weakfeedback.live.core import GAP, Core
@@ -33,7 +34,7 @@ from weakfeedback.serve.models import (
 )
 from weakfeedback.serve.watch import RESULTS, Watch
 
-SNAPSHOT = 10_000  # events between snapshots
+SNAPSHOT = 10_000  # events between snapshots; a quarter for a learner whose events take long to replay
 UNKNOWN = 32  # the first steps of a kind, this many, run in a thread and are timed
 SAMPLED = 32  # then one in this many light ones is timed
 HEAVY = 0.0005  # expected seconds of a step above which it runs in a thread
@@ -276,10 +277,19 @@ class Learner:
         seq: int,
         clock: Clock = now,
         warnings: list[str] | None = None,
+        compiled: Callable[[Kind], bool] = lambda _: False,
     ) -> Learner:
-        """Return the learner of a picture, as it was after event ``seq``; not compiled, and not yet attached."""
+        """Return the learner of a picture, as it was after event ``seq``, not yet attached.
+
+        It is compiled where ``compiled`` says so, if that takes only to load what was compiled before.
+        """
         config = stored_config(body["config"], [] if warnings is None else warnings, f"learner {name}")
-        live = kind_of(config).again(body["state"], False)
+        kind, live = kind_of(config), None
+        if compiled(kind):
+            with contextlib.suppress(ValueError), loading_only():
+                live = kind.again(body["state"], True)
+        if live is None:
+            live = kind.again(body["state"], False)
         live.core.seed, live.core.every = body["seed"], body["every"]
         learner = cls(name, id, config, live, clock)
         own = body["service"]
@@ -588,7 +598,8 @@ class Learner:
 
     def wants_snapshot(self) -> bool:
         """Whether there are enough events since the last snapshot."""
-        return self.seq - self.pictured >= SNAPSHOT and not self.torn
+        apart = SNAPSHOT // 4 if self.kind.is_slow else SNAPSHOT
+        return self.seq - self.pictured >= apart and not self.torn
 
     def continue_counting(self, before: Learner) -> None:
         """Take over what is not in the store from an object of the same learner."""

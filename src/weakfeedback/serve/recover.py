@@ -9,7 +9,10 @@ from weakfeedback.journal import JournalError
 from weakfeedback.journal import Learner as Stored
 from weakfeedback.journal import recover as journal_recovery
 from weakfeedback.journal.store import Store
+from weakfeedback.serve.kinds import Kind
 from weakfeedback.serve.learner import Clock, Learner, now
+
+LONG = 4_000  # events of a slow kind: to load compiled code takes about as long, and is done sooner or later anyway
 
 
 @dataclass
@@ -21,11 +24,21 @@ class Recovered:
     events: int = 0
     warnings: list[str] = field(default_factory=list)  # one line each; includes decisions that differ now
     differences: int = 0
+    compiled: bool = False  # whether compiled code may be loaded
+    slowly: dict[str, int] = field(default_factory=dict)  # events of slow kinds that were replayed without it
+    quickly: set[str] = field(default_factory=set)  # slow kinds whose compiled code was loaded
+
+    def compiles(self, kind: Kind, events: int) -> bool:
+        """Whether a learner with so many events to replay is compiled first."""
+        slow = self.compiled and kind.is_slow
+        return slow and (kind.name in self.quickly or self.slowly.get(kind.name, 0) + events >= LONG)
 
 
-def recover_all(store: Store, *, trust: bool = False, clock: Clock = now) -> Recovered:
+def recover_all(
+    store: Store, *, trust: bool = False, clock: Clock = now, compiled: bool = False
+) -> Recovered:
     """Recover all learners of a store. JournalError names the first learner and event that cannot be replayed."""
-    found = Recovered()
+    found = Recovered(compiled=compiled)
     for stored in store.learners():
         if store.last(stored.id)[0] < 0:  # the process ended before the learner was created
             found.empty[stored.name] = stored.id
@@ -41,12 +54,15 @@ def recover(
     where = f"learner {stored.name}"
 
     def make(body: dict[str, Any], seq: int, at: int | None) -> Learner:
+        def compiles(kind: Kind) -> bool:
+            return found.compiles(kind, store.last(stored.id)[0] - seq)
+
         if "service" not in body:
             raise JournalError(
                 f"{where} is the journal of a live object: open it with {body.get('kind')}.open"
             )
         try:
-            learner = Learner.of(stored.name, stored.id, body, seq, clock, found.warnings)
+            learner = Learner.of(stored.name, stored.id, body, seq, clock, found.warnings, compiles)
         except (LookupError, TypeError, ValueError) as error:
             raise JournalError(f"{where}: event {seq} cannot be begun with: {error}") from None
         if at is None:
@@ -61,6 +77,11 @@ def recover(
     found.differences += len(made.stands)
     found.events += made.events
     learner: Learner = made.fold
+    kind = learner.kind.name
+    if learner.live.compiled:
+        found.quickly.add(kind)
+    else:
+        found.slowly[kind] = found.slowly.get(kind, 0) + made.events
     learner.attach()
     return learner
 

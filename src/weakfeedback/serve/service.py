@@ -179,7 +179,7 @@ class Service:
                 if self._leaving.is_set():
                     raise StoreUnavailable(0, "the service is stopping")
                 self._check_store(store)
-                found = recover_all(store, trust=trust, clock=clock)
+                found = recover_all(store, trust=trust, clock=clock, compiled=self.options.compiled)
                 return store, self._open(read_only=True), found
             except BaseException:
                 store.close()
@@ -548,7 +548,7 @@ class Service:
     def _picture(self, learner: Learner) -> dict[str, Any] | None:
         """Return a snapshot of a learner, whose lock the caller must hold.
 
-        A snapshot is never required: whatever makes it fail, the next one is tried 10,000 events later.
+        A snapshot is never required: whatever makes it fail, the next one is tried thousands of events later.
         """
         learner.pictured = learner.seq
         try:

@@ -4,16 +4,35 @@ A user who can write into the folder can run code in every process that reads it
 accidents only. No failure of the cache is an error.
 """
 
+import contextlib
 import functools
 import importlib.metadata
 import os
 import sys
+from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 VARIABLE = "WEAKFEEDBACK_CACHE"
 NAME = f"numba-{importlib.metadata.version('numba')}-numpy-{importlib.metadata.version('numpy')}"
 lost: list[str] = []  # why compiled code of this process could not be cached
+_only: ContextVar[bool] = ContextVar("only", default=False)
+
+
+@contextlib.contextmanager
+def loading_only() -> Iterator[None]:
+    """Load compiled code in this block, and compile nothing: what is not on disk counts as what cannot be compiled."""
+    before = _only.set(True)
+    try:
+        yield
+    finally:
+        _only.reset(before)
+
+
+def is_loading_only() -> bool:
+    """Whether nothing may be compiled now."""
+    return _only.get()
 
 
 def keep(dispatcher: Any, function: Any, stamp: str) -> None:

@@ -137,6 +137,12 @@ class Kept(caching.FunctionCache):
             self._cache_file.remove()
             return None
 
+    def holds(self, sig: Any, target_context: Any) -> bool:
+        """Whether there is code for a signature."""
+        with contextlib.suppress(Exception):  # a damaged file holds nothing
+            return self._index_key(sig, target_context.codegen()) in self._cache_file._load_index()
+        return False
+
     def save_overload(self, sig: Any, data: Any) -> None:
         """Store the code for a signature, if the disk allows it."""
         _sweep(Path(self._cache_path))

@@ -8,6 +8,8 @@ from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 
 from weakfeedback.engine.compiler._numba import pipelines
+from weakfeedback.engine.compiler._numba.diskcache import Kept
+from weakfeedback.engine.compiler.cache import is_loading_only
 
 VERSION: str = numba.__version__
 
@@ -63,6 +65,10 @@ def entry_point(dispatcher: Any, *arguments: Any) -> Any:
     """
     kinds = tuple(numba.typeof(argument) for argument in arguments)
     if kinds not in dispatcher.overloads:
+        if is_loading_only():
+            kept = dispatcher._cache
+            if not (isinstance(kept, Kept) and kept.holds(kinds, dispatcher.targetctx)):
+                raise LookupError("it was never compiled here")
         dispatcher.compile(kinds)
     return dispatcher.overloads[kinds].entry_point
 
