@@ -9,7 +9,7 @@ from weakfeedback.datasets.answers import CHAINS, Answers
 from weakfeedback.engine.results import Results
 from weakfeedback.routing import PayToCompare
 from weakfeedback.routing.answering import RoutedAnswers
-from weakfeedback.thesis.beyond import recorded
+from weakfeedback.thesis.beyond import last_stage, recorded
 from weakfeedback.thesis.beyond.recorded import RECORDED, TABLES, best_limit, identity, named
 from weakfeedback.thesis.beyond.rivals import OfflineRule
 
@@ -170,3 +170,30 @@ def test_all_sets_at_both_lengths_with_all_rivals():
             *("Thresholds, .9", "Thresholds, .7"),
         } <= set(experiment.policies)
     assert sum("USS-A, score" in experiment.policies for experiment in RECORDED.values()) == 12
+
+
+def test_a_last_stage_that_is_not_the_best():
+    for name in last_stage.DEAREST:
+        problem = last_stage.problem_of(name, 0.1)
+        assert problem.costs.sum() == pytest.approx(0.1)
+        assert problem.errors[-2] == problem.errors.min() < problem.errors[-1]
+    (experiment,) = [one for one in last_stage.LAST.values() if one.id == "beyond-last-yelp-2"]
+    known = last_stage.facts(experiment.problem()[0])
+    frame = pd.DataFrame(
+        {"policy": label, "replication": 0, "round": 100, "regret": 0.0, "total_cost": 200 * known["fixed"]}
+        for label in experiment.policies
+    ).astype({"policy": pd.CategoricalDtype(list(experiment.policies))})
+    results = Results(frame, {}, {"horizon": 100, "facts": known})
+    (row,) = last_stage.last_rows({experiment.id: results})
+    assert row == ["yelp, baidu last, 0.1", "4.3", "48.4", 2.0, 2.0, 2.0]
+
+
+def test_where_weak_dominance_fails_is_computed():
+    *rows, total = last_stage.dominance_rows({})
+    assert [row[0] for row in rows] == list(CHAINS)
+    for k, count in enumerate(total[1:], start=1):
+        assert count == sum(row[k] == "fails" for row in rows)
+    # two models: it holds if the dearer one is best, or if its price exceeds all disagreement
+    (cheap, _, differ, right), (_, _, _, best) = recorded.known("routellm-gsm8k")[0]
+    price = 0.3 * (1.0 - recorded.known("routellm-gsm8k")[0][0][1])
+    assert last_stage.fails("routellm-gsm8k", 0.3) == (best - right < price < differ), cheap

@@ -15,6 +15,7 @@ from weakfeedback.adaptive.problem import NotedProblem
 from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.replication import Compiled, streams
 from weakfeedback.replays.log import Log, read_frame, read_log
+from weakfeedback.replays.page import money, page_of
 from weakfeedback.routing.answering import RoutedAnswers
 from weakfeedback.validate import brief, integer
 
@@ -62,8 +63,10 @@ class Replay:
         the price of an error, or ten calls of the reference.
     alone : list of Way
         Every model alone.
-    frontier : list of (agree, Way)
-        Whole replays of other promises.
+    frontier, frontier_before : lists of (agree, Way)
+        Whole replays of other promises, and those of promises decided before the call.
+    price_of_error : float
+        What the router and the adaptive rule took for the price of an error.
     """
 
     requests: int
@@ -79,6 +82,8 @@ class Replay:
     router: Way
     adaptive: Way
     frontier: list[tuple[float, Way]]
+    frontier_before: list[tuple[float, Way]]
+    price_of_error: float
     source: str = ""
 
     @property
@@ -159,18 +164,12 @@ class Replay:
     def save(self, folder: str | Path) -> Path:
         """Write the page ``replay.html`` into a folder, and return its path."""
         from weakfeedback.files import write_atomically
-        from weakfeedback.replays.page import page_of
 
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
         text = page_of(self)
         write_atomically(path / "replay.html", lambda part: part.write_text(text, encoding="utf-8"))
         return path / "replay.html"
-
-
-def money(value: float) -> str:
-    """Return an amount with three or more digits."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def replay(
@@ -233,10 +232,22 @@ def replay(
         )  # models that save nothing are in the table of all models
         promise = Promise(costs, reference=R, **limits)
         before = Promise(costs, reference=R, before=True, **limits)
-        swept = [(level, Promise(costs, reference=R, agree=level)) for level in SWEEP]
+        swept = [
+            [(level, Promise(costs, reference=R, agree=level, before=form)) for level in SWEEP]
+            for form in (False, True)
+        ]
     play = _Player(log, costs, R, orders, seed)
     alone = [play.alone(k) for k in range(len(log.models))]
-    found = play.play("promise", promise)
+    found, decided = play.play("promise", promise), play.play("promise, decided before the call", before)
+    price = PRICE_OF_ERROR * float(costs[R]) if error_cost is None else float(error_cost)
+
+    def sweep(form: list[tuple[float, Promise]], whole: Way) -> list[tuple[float, Way]]:
+        given = {**dict.fromkeys(limits), "agree": agree}
+        return [
+            (level, whole if limits == given and level == agree else play.play("", one, orders=1))
+            for level, one in form
+        ]
+
     given = ", ".join(f"{name} = {value:g}" for name, value in limits.items() if value is not None)
     return Replay(
         len(log.outputs),
@@ -248,16 +259,12 @@ def replay(
         agree,
         alone,
         found,
-        play.play("promise, decided before the call", before),
-        play.chained("router (Pay-to-compare)", RoutedAnswers, costs, error_cost),
-        play.chained("adaptive rule (USS-A)", UssA, costs, error_cost),
-        [
-            (
-                level,
-                found if limits == {**dict.fromkeys(limits), "agree": level} else play.play("", one, only=1),
-            )
-            for level, one in swept
-        ],
+        decided,
+        play.chained("router (Pay-to-compare)", RoutedAnswers, costs, price),
+        play.chained("adaptive rule (USS-A)", UssA, costs, price),
+        sweep(swept[0], found),
+        sweep(swept[1], decided),
+        price,
         Path(source).name,
     )
 
@@ -282,11 +289,11 @@ class _Player:
         called[:, k] = True
         return self._way(f"{self.log.models[k]} alone", [(called, np.full(n, k))])
 
-    def play(self, name: str, policy: Any, only: int = 0) -> Way:
+    def play(self, name: str, policy: Any, orders: int = 0) -> Way:
         """Play a policy over the log in its own order, then in random ones."""
         runs = []
         bound = None
-        for order in range(only or self.orders + 1):
+        for order in range(orders or self.orders + 1):
             called, answered, state = self._run(self.problems[min(order, 1)], policy, order)
             runs.append((called, answered))
             if order == 0:
@@ -295,13 +302,12 @@ class _Player:
                 bound = min(float(last.at_most(0)) / len(answered), 1.0)
         return self._way(name, runs, bound)
 
-    def chained(self, name: str, make: Any, costs: np.ndarray, error_cost: float | None) -> Way:
+    def chained(self, name: str, make: Any, costs: np.ndarray, price: float) -> Way:
         """Play a policy over the models up to the price of the reference, which is the last stage."""
         chain = [
             k for k in np.argsort(costs, kind="stable").tolist() if k != self.R and costs[k] <= costs[self.R]
         ]
         chain.append(self.R)
-        price = PRICE_OF_ERROR * costs[self.R] if error_cost is None else error_cost
         runs = []
         for order in range(self.orders + 1):
             problem = self._problem(costs[chain] / price, chain, "given" if order == 0 else "shuffled")

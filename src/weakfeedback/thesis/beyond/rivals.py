@@ -44,7 +44,7 @@ class OfflineRule:
     >>> for t in range(100):
     ...     hard = float(t % 4 == 0)
     ...     rule.update(1, np.array([hard, 0.0]), np.array([1.0 - hard, 1.0]), None, None)
-    >>> rule.model, rule.limit, rule.next_stage(0, [0], [0.2], None), rule.next_stage(0, [0], [1.0], None)
+    >>> rule.model, float(rule.limit), rule.next_stage(0, [0], [0.2], None), rule.next_stage(0, [0], [1.0], None)
     (0, 1.0, 1, -1)
     """
 
