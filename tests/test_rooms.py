@@ -195,7 +195,7 @@ def excess(found, allowed):
     return {name: count for name, count in found.items() if count > allowed.get(name, 0)}
 
 
-LONG = {"serve/service.py": 1400}
+LONG: dict[str, int] = {}
 
 
 def test_no_file_is_long():
@@ -285,7 +285,7 @@ PRIVATE = {
     "routing/problem.py": 5,
     "serve/kinds.py": 2,
     "serve/server.py": 2,
-    "serve/service.py": 1,
+    "serve/operations/auditing.py": 1,
     "thesis/beyond/cycle.py": 2,
     "thesis/random_cascades.py": 2,
 }

@@ -8,9 +8,9 @@ from tests.proxy.world import (
     LocalDecider,
     Running,
     free_port,
+    gated,
     learner,
     make_proxy,
-    routes,
     world,
 )
 
@@ -206,14 +206,13 @@ def test_a_plain_answer_without_usage_is_estimated(here):
 def test_a_server_that_refuses_connections_leads_to_another_one():
     tables = learner()
     tables["stage"][1]["upstream"] = "dead"
-    from starlette.applications import Starlette
 
     running = Running()
     try:
         fake = FakeUpstream(ALL_RIGHT)
         dead = {"dead": {"url": f"http://127.0.0.1:{free_port()}", "retries": 1}}
         proxy, _ = make_proxy([tables], running.serve(fake), None, 1, by_medium, dead)
-        port = running.serve(Starlette(routes=routes(proxy)))
+        port = running.serve(gated(proxy))
         got = ask(f"http://127.0.0.1:{port}/v1")
         assert got.headers["x-weakfeedback-fallback"] == "medium>large"
         assert proxy.account("support")["stages"][1]["errors"] == {"connection": 2}

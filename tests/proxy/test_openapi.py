@@ -91,6 +91,15 @@ def test_answers_and_errors_are_as_the_document_says(tmp_path):
             assert stream.body.endswith(b"[DONE]\n\n")
             for name in ("learn", "context", "stage"):
                 await ask(200, body=plain, **{f"x_weakfeedback_{name}": "no" if name == "learn" else "1"})
+            said = {"model": "support", "input": "What is 1 + 1?"}
+            await ask(200, body=said, path="/v1/responses")
+            await ask(400, "bad_value", body={**said, "store": True}, path="/v1/responses")
+            theirs = {**plain, "max_tokens": 5}
+            await ask(200, body=theirs, path="/v1/messages")
+            await ask(404, "model_not_found", body={**theirs, "model": "x"}, path="/v1/messages")
+            for key, status in ((SECRET, 200), ("wrong", 401)):
+                reply = await send(body=theirs, path="/v1/messages", x_api_key=key)
+                assert reply.status == status
             await ask(200, path="/v1/models", method="get")
             await ask(200, path="/v1/models/support", method="get")
             await ask(404, "model_not_found", path="/v1/models/nobody", method="get")
@@ -100,6 +109,7 @@ def test_answers_and_errors_are_as_the_document_says(tmp_path):
             await ask(400, "bad_value", body=plain, x_weakfeedback_stage="9")
             await ask(400, "unknown_parameter", body={**plain, "base_url": "x"})
             await ask(400, "bad_json", body=b"{")
+            await ask(422, "invalid", body=b'{"x": ' + b"[" * 200 + b"]" * 200 + b"}")
             await ask(415, "unsupported_media_type", body=plain, content_type="text/plain")
             await ask(413, "too_large", body=b" " * (16 * 2**20 + 1))
             await ask(401, "unauthorized", body=plain, authorization="Bearer x")
@@ -120,7 +130,7 @@ def test_answers_and_errors_are_as_the_document_says(tmp_path):
             chat.service.state = "ready"
 
     asyncio.run(work())
-    assert set(ERRORS) - seen == {"key_reused", "wrong_context"}  # of other learners
+    assert set(ERRORS) - seen == {"key_reused", "wrong_context", "store_unavailable"}  # of other tests
 
 
 class Strict(FakeServer):

@@ -8,7 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.proxy.world import learner
 
-from weakfeedback.serve.proxy.request import CODE, Refused, read_request
+from weakfeedback.serve.models import Problem
+from weakfeedback.serve.proxy.dialect import Completions
+from weakfeedback.serve.proxy.messages import Messages
+from weakfeedback.serve.proxy.request import CODE, read_request
+from weakfeedback.serve.proxy.responses import Responses
 from weakfeedback.serve.proxy.settings import FIELDS, NEVER, read_proxied
 
 table = learner()
@@ -39,22 +43,56 @@ headers = st.dictionaries(
 )
 
 
-def served_or_refused(raw, sent):
+JSON = {b"content-type": b"application/json"}
+OWN = {
+    Completions: ["messages"],
+    Responses: ["input", "instructions", "max_output_tokens", "text", "reasoning", "store", "include"],
+    Messages: ["messages", "system", "thinking", "output_config", "stop_sequences", "metadata"],
+}
+blocks = st.lists(
+    st.fixed_dictionaries(
+        {
+            "type": st.sampled_from(
+                ["text", "input_text", "tool_use", "tool_result", "function_call", "image", "x"]
+            )
+        },
+        optional={
+            "text": st.text(),
+            "content": json_values,
+            "role": st.sampled_from(["user", "x"]),
+            "source": json_values,
+        },
+    ),
+    max_size=3,
+)
+
+
+def read(raw, sent, dialect=Completions):
+    told = {name.encode(): value.encode("latin-1") for name, value in sent.items()}
+    return read_request(raw, JSON | told, PROXIED, dialect())
+
+
+def served_or_refused(raw, sent, dialect):
     try:
-        return read_request(raw, sent, PROXIED)
-    except Refused as refused:
+        return read(raw, sent, dialect)
+    except Problem as refused:
         return refused
 
 
-@settings(max_examples=400, deadline=None)
-@given(fields, messages | json_values, headers)
-def test_a_request_is_served_or_refused(body, said, sent):
-    raw = json.dumps({"model": "support", "messages": said, **body}).encode()
-    asked = served_or_refused(raw, sent)
-    if isinstance(asked, Refused):
+@settings(max_examples=600, deadline=None)
+@given(st.sampled_from(sorted(OWN, key=str)), fields, messages | blocks | json_values, headers, st.data())
+def test_a_request_is_served_or_refused(dialect, body, said, sent, data):
+    own = data.draw(
+        st.dictionaries(st.sampled_from(OWN[dialect]), messages | blocks | json_values, max_size=2)
+    )
+    raw = json.dumps({"model": "support", **own, **body, OWN[dialect][0]: said}).encode()
+    asked = served_or_refused(raw, sent, dialect)
+    if isinstance(asked, Problem):
         assert asked.status in (400, 404)
-        assert "\n" not in asked.error["message"]
-        assert asked.error.keys() == {"message", "type", "param", "code"}
+        assert "\n" not in asked.detail
+        told = asked.for_openai()["error"]
+        assert told.keys() == {"message", "type", "param", "code"}
+        assert told["message"] == asked.for_anthropic()["error"]["message"]
         return
     for stage in range(3):
         sent_upstream = asked.body_for(stage, asked.stream, True)
@@ -66,16 +104,16 @@ def test_a_request_is_served_or_refused(body, said, sent):
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_request_are_refused(raw):
-    with pytest.raises(Refused):
-        read_request(raw, {}, PROXIED)
+    with pytest.raises(Problem):
+        read(raw, {})
 
 
 @pytest.mark.parametrize("levels", [130, 260, 900])
 def test_a_body_that_is_nested_too_deeply_is_refused(levels):
     deep = "[" * levels + "]" * levels
     raw = f'{{"model": "support", "messages": [{{"role": "user", "content": {deep}}}]}}'.encode()
-    with pytest.raises(Refused, match="nested too deeply"):
-        read_request(raw, {}, PROXIED)
+    with pytest.raises(Problem, match="must not be nested deeper"):
+        read(raw, {})
 
 
 @pytest.mark.parametrize("text", ["SELECT " * 2850, "SELECT FRO " * 1800, ";" + "\n" * 19_990, ";\n" * 9_990])

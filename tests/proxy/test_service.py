@@ -414,7 +414,7 @@ def test_a_contextual_learner_over_the_service(tmp_path):
             again = await chat.ask("What is 11 * 7?", idempotency_key="k11")
             assert again["x-weakfeedback-decision"] == told["x-weakfeedback-decision"]
             status, _, body = await chat.post(body_of(question="```x```"), idempotency_key="k11")
-            assert status == 400
+            assert status == 422
             assert json.loads(body)["error"]["code"] == "key_reused"
             report = await chat.service.report("support")
             assert report["rounds"] == 12

@@ -10,6 +10,7 @@ from tests.proxy.raw import ask, body_of
 from tests.proxy.world import free_port, learner, world
 
 from weakfeedback.serve.proxy.calls import Books, Call
+from weakfeedback.serve.proxy.dialect import Completions
 from weakfeedback.serve.proxy.fake import FakeModel
 from weakfeedback.serve.proxy.prices import PriceWatch
 from weakfeedback.serve.proxy.request import read_request
@@ -123,7 +124,8 @@ class Opened:
 def test_a_stream_that_nobody_reads_is_closed():
     """Between its opening and its first chunk, too: of the response, and of the call that is paid for it."""
     settings = read_proxied("learner[0]", learner(), ["fake"])
-    asked = read_request(json.dumps(body_of(stream=True)).encode(), {}, {"support": settings})
+    raw, kind = json.dumps(body_of(stream=True)).encode(), {b"content-type": b"application/json"}
+    asked = read_request(raw, kind, {"support": settings}, Completions())
 
     async def work():
         responses = []

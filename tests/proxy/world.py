@@ -5,14 +5,17 @@ import socket
 import threading
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import orjson
 import uvicorn
 from starlette.applications import Starlette
-from starlette.routing import Route
 
 from weakfeedback import Cascade, Router
+from weakfeedback.serve.app import Gate
+from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.invoice import Invoice
+from weakfeedback.serve.proxy.attach import proxy_routes
 from weakfeedback.serve.proxy.chat import Proxy
 from weakfeedback.serve.proxy.decider import Ruling, Step, Unavailable
 from weakfeedback.serve.proxy.fake import FakeModel, FakeUpstream
@@ -210,20 +213,12 @@ class World:
         self.running.call(self.proxy.drain())
 
 
-def routes(proxy):
-    return [
-        Route("/v1/chat/completions", _asgi(proxy.chat), methods=["POST"]),
-        Route("/v1/models", _asgi(proxy.models)),
-        Route("/v1/models/{name}", _asgi(proxy.models)),
-    ]
-
-
-def _asgi(function):
-    class Endpoint:
-        async def __call__(self, scope, receive, send):
-            await function(scope, receive, send)
-
-    return Endpoint()
+def gated(proxy):
+    """The routes of a proxy behind the gate of a service, without one."""
+    service = SimpleNamespace(metrics=SimpleNamespace(requested=lambda *_: None))
+    app, auth = Starlette(routes=proxy_routes(proxy, Auth())), Auth()
+    app.middleware_stack = Gate(app.router, service, auth)
+    return app
 
 
 def make_proxy(tables, port, timeout=None, retries=2, make_decider=LocalDecider, more_upstreams=None):
@@ -244,7 +239,7 @@ def world(*tables, models=None, timeout=None, retries=2, make_decider=LocalDecid
         upstream_port = running.serve(fake)
         used = free_port() if dead else upstream_port
         proxy, decider = make_proxy(tables or [learner()], used, timeout, retries, make_decider)
-        port = running.serve(Starlette(routes=routes(proxy)))
+        port = running.serve(gated(proxy))
         try:
             yield World(running, fake, proxy, decider, upstream_port, port)
         finally:

@@ -9,7 +9,7 @@ from tests.serve.harness import CASCADE, Caller, quick, run, serving
 
 from weakfeedback.journal import SqliteStore
 from weakfeedback.serve.checking import Checked, check_store
-from weakfeedback.serve.service import LAST, moment
+from weakfeedback.serve.wording import LAST, moment
 
 PLACE = "/v1/learners/t"
 HOUR, YEAR = 3_600_000_000, 365 * 86_400_000_000

@@ -11,12 +11,12 @@ from tests.serve.harness import CASCADE, Caller, quick, run, serving
 from tests.serve.processes import Process
 
 from weakfeedback.serve import auth as auth_module
-from weakfeedback.serve import service as service_module
 from weakfeedback.serve.api import OPERATIONS
 from weakfeedback.serve.app import read_body
 from weakfeedback.serve.auth import Auth, Token
 from weakfeedback.serve.limits import BODY_LIMIT, HEADER_LIMIT
 from weakfeedback.serve.models import Problem
+from weakfeedback.serve.operations import registry
 
 SECRETS = {scope: f"{scope}-token-0123456789" for scope in ("read", "use", "admin")}
 ORDER = ["none", "read", "use", "admin"]
@@ -172,7 +172,7 @@ def test_limits_have_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             assert await refused("POST", PLACE + "/decisions/1/feedback", long) == (422, "label_too_long")
             for name in ("Big", "a" * 65, "-a", "a.b", "é"):
                 assert await refused("PUT", f"/v1/learners/{name}", CASCADE) == (422, "invalid")
-            monkeypatch.setattr(service_module, "LEARNERS_LIMIT", 1)
+            monkeypatch.setattr(registry, "LEARNERS_LIMIT", 1)
             assert await refused("PUT", "/v1/learners/second", CASCADE) == (409, "too_many_learners")
 
     run(play())

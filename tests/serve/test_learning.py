@@ -181,7 +181,7 @@ def test_an_old_warm_start_is_known_by_its_key_and_its_rows(tmp_path: Path) -> N
         async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
             await call("PUT", PLACE, CONFIG)
             learner = service.learners["t"]
-            await service._step(learner, learner.warm, WarmStartRequest(outputs=rows), "k", None)
+            await service.steps.run(learner, learner.warm, WarmStartRequest(outputs=rows), "k", None)
             again = await call("POST", PLACE + "/warm-start", {"outputs": rows}, idempotency_key="k")
             assert (again.status, again.data) == (200, {"rows": 2, "repeated": True})
             more = {"outputs": [*rows, [0, 0]]}

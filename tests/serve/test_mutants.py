@@ -14,8 +14,9 @@ from tests.serve.harness import CASCADE, Caller, opener, quick, run
 from weakfeedback.journal import JournalError, SqliteStore
 from weakfeedback.journal import recover as replay
 from weakfeedback.journal.events import StoreUnavailable
-from weakfeedback.serve import commit, learner, recover, service
+from weakfeedback.serve import commit, learner, recover, service, steps
 from weakfeedback.serve.app import make_app
+from weakfeedback.serve.operations import answering, registry
 
 PLACE = "/v1/learners/t"
 
@@ -127,10 +128,12 @@ def test_the_battery_finds_nothing_wrong_with_the_code_as_it_is(monkeypatch: pyt
 # what is edited, and the names in which the edited classes are used
 USED: dict[Any, list[tuple[Any, str]]] = {
     commit: [(service, "Committer")],
-    learner: [(service, "Learner"), (recover, "Learner")],
+    learner: [(registry, "Learner"), (recover, "Learner")],
     recover: [(service, "recover_all"), (recover, "recover_all")],
     replay: [(replay, "recover")],
     service: [(service, "Service")],
+    steps: [(service, "Steps")],
+    answering: [(service.Service, "feedback")],
 }
 MUTANTS = {
     "answer before the commit": (
@@ -161,18 +164,19 @@ MUTANTS = {
         service,
         '        self.state = "replaying"\n        self.learners = {}\n'
         "        if self._returning is None or self._returning.done():\n"
-        "            self._returning = self._spawn(self._return())\n",
+        "            self._returning = self.spawn(self._return())\n",
         "        self.committer = Committer(self.store, asyncio.get_running_loop(), failed=self._lost)\n",
     ),
     "show what is not stored": (
-        service,
-        "            future = committer.run(store.check_owner)\n        if future is not None:\n            await",
-        "            future = committer.run(store.check_owner)\n        if False:\n            await",
+        steps,
+        "            future = committer.run(store.check_owner)\n        await self.wait(future)\n",
+        "            future = committer.run(store.check_owner)\n",
     ),
     "answer a duplicate before its original": (
-        service,
-        "            return await self._ended(learner, id, digest), self._commit(learner)\n        if given.dry_run",
-        "            return await self._ended(learner, id, digest), None\n        if given.dry_run",
+        answering,
+        "        return await _answer_ended(service, learner, id, digest), service.steps.commit(learner)\n"
+        "    if given.dry_run",
+        "        return await _answer_ended(service, learner, id, digest), None\n    if given.dry_run",
     ),
 }
 

@@ -14,10 +14,11 @@ import weakfeedback
 from weakfeedback.journal.recover import Checked
 from weakfeedback.live import Costed
 from weakfeedback.serve import learner as learner_module
-from weakfeedback.serve import service as service_module
+from weakfeedback.serve import steps as steps_module
 from weakfeedback.serve.checking import check_store
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.limits import AMOUNT_LIMIT, TTL_LIMIT
+from weakfeedback.serve.operations import deciding
 from weakfeedback.serve.series import LARGEST, Series
 from weakfeedback.serve.service import Service
 
@@ -36,7 +37,7 @@ RUINED = Path(__file__).parent / "ruined.sql"  # made by 0.1.0 before amounts we
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_module, "BACK_OFF", (0.01, 0.02))
+    monkeypatch.setattr(steps_module, "BACK_OFF", (0.01, 0.02))
 
 
 async def until(ready: Callable[[], bool]) -> None:
@@ -348,7 +349,7 @@ def test_an_answer_that_cannot_be_made_is_a_fault_of_one_request(
             await call("PUT", "/v1/learners/t", CASCADE)
             known = service.learners["t"]
             with monkeypatch.context() as patch:
-                patch.setattr(service_module, "moment", lambda at: 1 / 0)
+                patch.setattr(deciding, "moment", lambda at: 1 / 0)
                 assert (await call("POST", "/v1/learners/t/decide", {}, idempotency_key="k")).status == 500
             assert service.learners["t"] is known
             reply = await call("POST", "/v1/learners/t/decide", {}, idempotency_key="k")

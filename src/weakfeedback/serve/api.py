@@ -1,7 +1,8 @@
-"""The decision routes: one `Operation` each, from which routes and the OpenAPI document are made."""
+"""The decision routes: a table of `Operation`, from which routes and the OpenAPI document are made."""
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -13,10 +14,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from weakfeedback.journal import Event
 from weakfeedback.serve import models
-from weakfeedback.serve.limits import BATCH_LIMIT, NAME, is_name
+from weakfeedback.serve.limits import NAME, is_name
 from weakfeedback.serve.models import CONFIG, Problem, invalid
 from weakfeedback.serve.nesting import DEEP, is_deep
-from weakfeedback.serve.service import Service, moment
+from weakfeedback.serve.service import Service
+from weakfeedback.serve.wording import moment
 
 JSON = b"application/json"
 PROBLEM = b"application/problem+json"
@@ -91,8 +93,20 @@ class Answer:
     kind: bytes = JSON
 
 
+def read_json(body: bytes, headers: dict[bytes, bytes]) -> Any:
+    """Return the JSON of a body, or raise a problem."""
+    if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != JSON:
+        raise Problem("unsupported_media_type", "the body must be application/json")
+    try:
+        data = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise Problem("bad_json", f"the body is not JSON: {error}") from None
+    if is_deep(body, data):
+        raise Problem("invalid", f"the body must not be nested deeper than {DEEP}")
+    return data
+
+
 Handler = Callable[[Call], Awaitable[Answer]]
-Put = Callable[[Handler], Handler]
 
 
 @dataclass(frozen=True)
@@ -117,15 +131,7 @@ class Operation:
         """The body as its model has it, or a problem."""
         if not body and self.optional:
             return None
-        kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if kind != JSON:
-            raise Problem("unsupported_media_type", "the body must be application/json")
-        try:
-            data = orjson.loads(body)
-        except orjson.JSONDecodeError as error:
-            raise Problem("bad_json", f"the body is not JSON: {error}") from None
-        if is_deep(body, data):
-            raise Problem("invalid", f"the body must not be nested deeper than {DEEP}")
+        data = read_json(body, headers)
         try:
             if isinstance(self.body, TypeAdapter):
                 return self.body.validate_python(data)
@@ -134,138 +140,42 @@ class Operation:
             raise invalid(error, quote=self.scope == "admin" and "config" in self.path) from None
 
 
-OPERATIONS: list[Operation] = []
+# where an argument of an operation comes from; others come from the query
+GIVEN: dict[str, Callable[[Call], Any]] = {
+    "name": lambda call: call.params["name"],
+    "id": lambda call: call.number("id"),
+    "audit": lambda call: call.number("audit"),
+    "given": lambda call: call.given,
+    "key": Call.key,
+}
 
 
-def operation(route: str, scope: str, body: Any = None, answer: Any = None, **more: Any) -> Put:
-    """Put a handler into the table; ``route`` is its method and its path."""
+def offer(route: str, scope: str, work: Any, body: Any = None, answer: Any = None, **more: Any) -> Operation:
+    """Return the operation of a route, its method and its path, that does ``work``.
+
+    That is a function of a `Call`, or a method of `Service`, called with what its signature names.
+    """
     method, _, path = route.partition(" ")
+    summary = work.__doc__.splitlines()[0]
+    first, *arguments = inspect.signature(work).parameters.values()
+    if first.name == "call":
+        return Operation(method, path, scope, work, summary, body, answer, **more)
+    known = {one.name: one.default for one in arguments if one.kind is not one.KEYWORD_ONLY}
+    getters = [GIVEN[name] for name in known if name in GIVEN]
+    query = {name: default for name, default in known.items() if name not in GIVEN}
 
-    def put(handle: Handler) -> Handler:
-        summary = (handle.__doc__ or "").strip().splitlines()[0]
-        OPERATIONS.append(Operation(method, path, scope, handle, summary, body, answer, **more))
-        return handle
+    async def handle(call: Call) -> Answer:
+        asked = call.asked(**query) if query else {}
+        return Answer(await work(call.service, *[get(call) for get in getters], **asked))
 
-    return put
-
-
-ONE = "/v1/learners/{name}"
-DECIDED = ONE + "/decisions/{id}"
-AUDITED = ONE + "/audits/{audit}"
-# problems that several operations share
-UNKNOWN = ("unknown_learner",)
-DECISION = (*UNKNOWN, "unknown_decision", "forgotten")
-OPENING = (*UNKNOWN, "archived", "decision_open", "not_offered", "too_many_pending")
-KEYS = ("wrong_key", "key_too_long", "key_reused")
-CLOSED = ("conflict", "expired", "cancelled")
-OUTPUTS = (*UNKNOWN, "not_offered", "wrong_outputs", "label_too_long")
+    handle.__name__ = more.pop("named", work.__name__)
+    more |= {"optional": known.get("given", True) is None, "keyed": "key" in known, "query": query}
+    return Operation(method, path, scope, handle, summary, body, answer, **more)
 
 
-# the busiest first: routes are tried in this order
+# -- those that are more than a method of the service
 
 
-@operation(
-    f"POST {ONE}/decide",
-    "use",
-    models.DecideRequest,
-    models.DecisionAnswer | models.DecisionsAnswer,
-    optional=True,
-    keyed=True,
-    problems=(*OPENING, "wrong_context", *KEYS, "too_many_items"),
-)
-async def decide(call: Call) -> Answer:
-    """Decide: which stages to call."""
-    return Answer(await call.service.decide(call.name, call.given, call.key()))
-
-
-@operation(
-    f"POST {DECIDED}/feedback",
-    "use",
-    models.FeedbackRequest,
-    models.FeedbackAnswer,
-    problems=(*DECISION, "not_offered", *CLOSED, "wrong_outputs", "wrong_label", "label_too_long"),
-)
-async def feedback(call: Call) -> Answer:
-    """Tell what was seen under a decision."""
-    return Answer(await call.service.feedback(call.name, call.number("id"), call.given))
-
-
-@operation(
-    f"POST {ONE}/feedback",
-    "use",
-    models.FeedbackBatch,
-    models.FeedbackBatchAnswer,
-    problems=(*UNKNOWN, "too_many_items"),
-)
-async def feedback_batch(call: Call) -> Answer:
-    """Tell what was seen under up to 1000 decisions."""
-    return Answer(await call.service.feedback_batch(call.name, call.given))
-
-
-@operation(
-    f"POST {DECIDED}/cancel",
-    "use",
-    models.CancelRequest,
-    models.CancelAnswer,
-    optional=True,
-    problems=(*DECISION, "conflict", "expired"),
-)
-async def cancel(call: Call) -> Answer:
-    """Take a decision back: nothing is learned from it."""
-    return Answer(await call.service.cancel(call.name, call.number("id"), call.given))
-
-
-@operation(f"POST {ONE}/begin", "use", answer=models.StepAnswer, keyed=True, problems=(*OPENING, *KEYS))
-async def begin(call: Call) -> Answer:
-    """Begin a round of a learner that decides after every answer."""
-    return Answer(await call.service.begin(call.name, call.key()))
-
-
-@operation(
-    f"POST {DECIDED}/tell",
-    "use",
-    models.TellRequest,
-    models.StepAnswer,
-    problems=(*DECISION, *CLOSED, "not_offered", "wrong_outputs", "label_too_long"),
-)
-async def tell(call: Call) -> Answer:
-    """Tell the output of a stage: which one to run next, or whose answer counts."""
-    return Answer(await call.service.tell(call.name, call.number("id"), call.given))
-
-
-@operation(
-    f"POST {ONE}/calibrate",
-    "admin",
-    models.CalibrateRequest,
-    models.WarmStartAnswer,
-    keyed=True,
-    problems=(*OUTPUTS, "conflict", *KEYS),
-)
-async def calibrate(call: Call) -> Answer:
-    """Learn from labelled rows how far the last stage of an adaptive learner can be believed."""
-    return Answer(await call.service.calibrate(call.name, call.given, call.key()))
-
-
-@operation("GET /v1/learners", "read", answer=models.LearnerList)
-async def learners(call: Call) -> Answer:
-    """List the learners."""
-    return Answer(await call.service.infos())
-
-
-@operation(f"GET {ONE}", "read", answer=models.LearnerInfo, problems=UNKNOWN)
-async def learner(call: Call) -> Answer:
-    """Show a learner: configuration, revision and counters."""
-    return Answer(await call.service.info(call.name))
-
-
-@operation(
-    f"PUT {ONE}",
-    "admin",
-    CONFIG,
-    models.LearnerInfo,
-    statuses=(201, 200),
-    problems=("exists", "too_many_learners", "too_many_stages"),
-)
 async def create(call: Call) -> Answer:
     """Make a learner; 200 if the same is there already."""
     if not is_name(call.name):
@@ -274,56 +184,6 @@ async def create(call: Call) -> Answer:
     return Answer(told, 201 if new else 200)
 
 
-@operation(
-    f"PATCH {ONE}/costs", "admin", models.CostsRequest, models.LearnerInfo, problems=(*UNKNOWN, "not_offered")
-)
-async def recost(call: Call) -> Answer:
-    """Set new prices; what was counted stays."""
-    return Answer(await call.service.recost(call.name, call.given))
-
-
-@operation(f"DELETE {ONE}", "admin", answer=models.LearnerInfo, problems=UNKNOWN)
-async def archive(call: Call) -> Answer:
-    """Archive a learner: no more decisions; feedback for open ones is still welcome, and the log stays."""
-    return Answer(await call.service.archive(call.name))
-
-
-STATUSES = ("pending", "answered", "cancelled", "expired", "alone", "all")
-
-
-@operation(
-    f"GET {ONE}/decisions",
-    "read",
-    answer=models.DecisionPage,
-    problems=UNKNOWN,
-    query={"status": "pending", "after": 0, "limit": 100},
-)
-async def decisions(call: Call) -> Answer:
-    """Page through decisions."""
-    asked = call.asked(status="pending", after=0, limit=100)
-    if asked["status"] not in STATUSES:
-        raise Problem("invalid", f"status must be one of {', '.join(STATUSES)}", field="status")
-    return Answer(await call.service.decisions(call.name, asked["status"], asked["after"], _limit(asked)))
-
-
-@operation(f"GET {DECIDED}", "read", answer=models.DecisionState, problems=DECISION)
-async def decision(call: Call) -> Answer:
-    """Show where a decision stands."""
-    return Answer(await call.service.decision(call.name, call.number("id")))
-
-
-@operation(
-    f"GET {DECIDED}/explain",
-    "read",
-    answer=models.ExplainAnswer,
-    problems=(*UNKNOWN, "not_explained", "not_offered", "unknown_decision"),
-)
-async def explain(call: Call) -> Answer:
-    """Say why a decision fell as it did, for the last 1000."""
-    return Answer(await call.service.explain(call.name, call.number("id")))
-
-
-@operation(f"GET {ONE}/report", "read", answer=models.ReportAnswer, problems=UNKNOWN, also=("text/plain",))
 async def report(call: Call) -> Answer:
     """Report what was seen, spent and saved; as text/plain the printed table."""
     if call.accepts(TEXT):
@@ -331,83 +191,12 @@ async def report(call: Call) -> Answer:
     return Answer(await call.service.report(call.name))
 
 
-@operation(
-    f"GET {ONE}/certificate",
-    "read",
-    answer=models.CertificateAnswer,
-    problems=(*UNKNOWN, "not_offered"),
-    query={"alpha": 0.05},
-)
-async def certificate(call: Call) -> Answer:
-    """Say what the comparisons prove without labels."""
-    return Answer(await call.service.certificate(call.name, call.asked(alpha=0.05)["alpha"]))
+LOGGED: dict[str, Any] = {"after": -1, "limit": 1000}
 
 
-@operation(
-    f"POST {ONE}/warm-start",
-    "admin",
-    models.WarmStartRequest,
-    models.WarmStartAnswer,
-    keyed=True,
-    problems=(
-        *UNKNOWN,
-        "not_offered",
-        "decision_open",
-        "wrong_outputs",
-        "wrong_context",
-        "label_too_long",
-        "conflict",
-        *KEYS,
-    ),
-)
-async def warm_start(call: Call) -> Answer:
-    """Learn rows of outputs of all stages."""
-    return Answer(await call.service.warm_start(call.name, call.given, call.key()))
-
-
-@operation(
-    f"POST {ONE}/audits",
-    "admin",
-    models.AuditRequest,
-    models.AuditAnswer,
-    keyed=True,
-    problems=(*OUTPUTS, "conflict", *KEYS),
-)
-async def audit(call: Call) -> Answer:
-    """Begin an audit: send outputs of fresh items, get the rows that need labels."""
-    return Answer(await call.service.audit(call.name, call.given, call.key()))
-
-
-@operation(
-    f"POST {AUDITED}/labels",
-    "admin",
-    models.AuditLabels,
-    models.AuditAnswer,
-    problems=(*UNKNOWN, "unknown_audit", "wrong_label", "label_too_long", "conflict"),
-)
-async def audit_labels(call: Call) -> Answer:
-    """End an audit with the labels of those rows."""
-    return Answer(await call.service.audit_labels(call.name, call.number("audit"), call.given))
-
-
-@operation(f"GET {AUDITED}", "admin", answer=models.AuditAnswer, problems=(*UNKNOWN, "unknown_audit"))
-async def audit_told(call: Call) -> Answer:
-    """Show where an audit stands."""
-    return Answer(await call.service.audit_told(call.name, call.number("audit")))
-
-
-@operation(
-    f"GET {ONE}/events",
-    "admin",
-    answer=models.EventPage,
-    problems=(*UNKNOWN, "forgotten"),
-    query={"after": -1, "limit": 1000},
-    also=("application/x-ndjson",),
-)
 async def events(call: Call) -> Answer:
     """Read the log; as application/x-ndjson one event a line."""
-    asked = call.asked(after=-1, limit=1000)
-    found = await call.service.events(call.name, asked["after"], _limit(asked))
+    found = await call.service.events(call.name, **call.asked(**LOGGED))
     # not orjson: numbers of generators have 128 bits
     lines = [json.dumps(_event(event), separators=(",", ":")) for event in found]
     if call.accepts(LINES):
@@ -426,24 +215,11 @@ def _event(event: Event) -> dict[str, Any]:
     }
 
 
-def _limit(asked: dict[str, Any]) -> int:
-    if not 1 <= asked["limit"] <= BATCH_LIMIT:
-        raise Problem(
-            "invalid", f"limit must be from 1 to {BATCH_LIMIT}, got {asked['limit']}", field="limit"
-        )
-    return int(asked["limit"])
-
-
-# -- the process itself
-
-
-@operation("GET /health/live", "none", answer=models.Health)
 async def live(call: Call) -> Answer:
     """Say that the process runs."""
     return Answer(_health(call.service, "live"))
 
 
-@operation("GET /health/ready", "none", answer=models.Health, statuses=(200, 503))
 async def ready(call: Call) -> Answer:
     """Say whether requests can be served: the store is owned, read and can be written."""
     state = "stopping" if call.service.draining else call.service.state
@@ -459,11 +235,158 @@ def _health(service: Service, status: str) -> dict[str, Any]:
     }
 
 
-@operation("GET /metrics", "read", also=("text/plain",))
 async def metrics(call: Call) -> Answer:
     """Show the metrics, as Prometheus reads them."""
     return Answer(body=call.service.metrics.text(), kind=call.service.metrics.content_type.encode())
 
+
+# -- all of them
+
+ONE = "/v1/learners/{name}"
+DECIDED = ONE + "/decisions/{id}"
+AUDITED = ONE + "/audits/{audit}"
+# problems that several operations share
+UNKNOWN = ("unknown_learner",)
+DECISION = (*UNKNOWN, "unknown_decision", "forgotten")
+OPENING = (*UNKNOWN, "archived", "decision_open", "not_offered", "too_many_pending")
+KEYS = ("wrong_key", "key_too_long", "key_reused")
+CLOSED = ("conflict", "expired", "cancelled")
+OUTPUTS = (*UNKNOWN, "not_offered", "wrong_outputs", "label_too_long")
+ROWS = (*OUTPUTS, "conflict", *KEYS)
+
+OPERATIONS = [  # the busiest first: routes are tried in this order
+    offer(
+        f"POST {ONE}/decide",
+        "use",
+        Service.decide,
+        models.DecideRequest,
+        models.DecisionAnswer | models.DecisionsAnswer,
+        problems=(*OPENING, "wrong_context", *KEYS, "too_many_items"),
+    ),
+    offer(
+        f"POST {DECIDED}/feedback",
+        "use",
+        Service.feedback,
+        models.FeedbackRequest,
+        models.FeedbackAnswer,
+        problems=(*DECISION, "not_offered", *CLOSED, "wrong_outputs", "wrong_label", "label_too_long"),
+    ),
+    offer(
+        f"POST {ONE}/feedback",
+        "use",
+        Service.feedback_batch,
+        models.FeedbackBatch,
+        models.FeedbackBatchAnswer,
+        problems=(*UNKNOWN, "too_many_items"),
+    ),
+    offer(
+        f"POST {DECIDED}/cancel",
+        "use",
+        Service.cancel,
+        models.CancelRequest,
+        models.CancelAnswer,
+        problems=(*DECISION, "conflict", "expired"),
+    ),
+    offer(f"POST {ONE}/begin", "use", Service.begin, answer=models.StepAnswer, problems=(*OPENING, *KEYS)),
+    offer(
+        f"POST {DECIDED}/tell",
+        "use",
+        Service.tell,
+        models.TellRequest,
+        models.StepAnswer,
+        problems=(*DECISION, *CLOSED, "not_offered", "wrong_outputs", "label_too_long"),
+    ),
+    offer(
+        f"POST {ONE}/calibrate",
+        "admin",
+        Service.calibrate,
+        models.CalibrateRequest,
+        models.WarmStartAnswer,
+        problems=ROWS,
+    ),
+    offer("GET /v1/learners", "read", Service.infos, answer=models.LearnerList, named="learners"),
+    offer(f"GET {ONE}", "read", Service.info, answer=models.LearnerInfo, problems=UNKNOWN, named="learner"),
+    offer(
+        f"PUT {ONE}",
+        "admin",
+        create,
+        CONFIG,
+        models.LearnerInfo,
+        statuses=(201, 200),
+        problems=("exists", "too_many_learners", "too_many_stages"),
+    ),
+    offer(
+        f"PATCH {ONE}/costs",
+        "admin",
+        Service.recost,
+        models.CostsRequest,
+        models.LearnerInfo,
+        problems=(*UNKNOWN, "not_offered"),
+    ),
+    offer(f"DELETE {ONE}", "admin", Service.archive, answer=models.LearnerInfo, problems=UNKNOWN),
+    offer(f"GET {ONE}/decisions", "read", Service.decisions, answer=models.DecisionPage, problems=UNKNOWN),
+    offer(f"GET {DECIDED}", "read", Service.decision, answer=models.DecisionState, problems=DECISION),
+    offer(
+        f"GET {DECIDED}/explain",
+        "read",
+        Service.explain,
+        answer=models.ExplainAnswer,
+        problems=(*UNKNOWN, "not_explained", "not_offered", "unknown_decision"),
+    ),
+    offer(
+        f"GET {ONE}/report",
+        "read",
+        report,
+        answer=models.ReportAnswer,
+        problems=UNKNOWN,
+        also=("text/plain",),
+    ),
+    offer(
+        f"GET {ONE}/certificate",
+        "read",
+        Service.certificate,
+        answer=models.CertificateAnswer,
+        problems=(*UNKNOWN, "not_offered"),
+    ),
+    offer(
+        f"POST {ONE}/warm-start",
+        "admin",
+        Service.warm_start,
+        models.WarmStartRequest,
+        models.WarmStartAnswer,
+        problems=(*UNKNOWN, "not_offered", "decision_open", "wrong_outputs", "wrong_context", *ROWS),
+    ),
+    offer(
+        f"POST {ONE}/audits", "admin", Service.audit, models.AuditRequest, models.AuditAnswer, problems=ROWS
+    ),
+    offer(
+        f"POST {AUDITED}/labels",
+        "admin",
+        Service.audit_labels,
+        models.AuditLabels,
+        models.AuditAnswer,
+        problems=(*UNKNOWN, "unknown_audit", "wrong_label", "label_too_long", "conflict"),
+    ),
+    offer(
+        f"GET {AUDITED}",
+        "admin",
+        Service.audit_told,
+        answer=models.AuditAnswer,
+        problems=(*UNKNOWN, "unknown_audit"),
+    ),
+    offer(
+        f"GET {ONE}/events",
+        "admin",
+        events,
+        answer=models.EventPage,
+        problems=(*UNKNOWN, "forgotten"),
+        query=LOGGED,
+        also=("application/x-ndjson",),
+    ),
+    offer("GET /health/live", "none", live, answer=models.Health),
+    offer("GET /health/ready", "none", ready, answer=models.Health, statuses=(200, 503)),
+    offer("GET /metrics", "read", metrics, also=("text/plain",)),
+]
 
 COMMON = ("bad_json", "too_large", "unsupported_media_type", "invalid")  # of every route with a body
 GATE = (  # what is refused before a route is asked, those of the proxy included

@@ -35,7 +35,15 @@ SECURITY = [
     (b"cache-control", b"no-store"),
 ]
 PIECE = 20  # items of a list
-OPENAI = ("/v1/chat/", "/v1/models")  # paths of the proxy
+# paths of the proxy, and how its clients expect problems
+SPOKEN = {
+    "/v1/chat/": Problem.for_openai,
+    "/v1/models": Problem.for_openai,
+    "/v1/responses": Problem.for_openai,
+    "/v1/embeddings": Problem.for_openai,
+    "/v1/completions": Problem.for_openai,
+    "/v1/messages": Problem.for_anthropic,
+}
 WITHOUT_LIMIT = ("/live", "/health/ready")  # event streams, which stay open, and health checks
 
 
@@ -66,16 +74,17 @@ async def read_body(receive: Any, headers: dict[bytes, bytes], limit: int) -> by
     declared = headers.get(b"content-length", b"")
     if declared and (not declared.isdigit() or len(declared) > 15 or int(declared) > limit):
         raise Problem("too_large", f"the body must have at most {limit} bytes")
-    body, more = b"", True
+    pieces, size, more = list[bytes](), 0, True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise Problem("bad_request", "the connection ended before the body did")
-        body += message.get("body", b"")
+        pieces.append(message.get("body", b""))
+        size += len(pieces[-1])
         more = message.get("more_body", False)
-        if len(body) > limit:
+        if size > limit:
             raise Problem("too_large", f"the body must have at most {limit} bytes")
-    return body
+    return b"".join(pieces)
 
 
 async def send_answer(send: Any, answer: Answer) -> None:
@@ -100,22 +109,11 @@ async def encoded(data: Any) -> bytes:
 
 
 async def send_problem(send: Any, problem: Problem, path: str = "") -> None:
-    """Send a problem as RFC 9457 defines it, or on the proxy's paths in the form that OpenAI clients expect."""
-    kind, told = PROBLEM, problem.body()
-    if path.startswith(OPENAI):
-        error = {
-            "message": problem.detail,
-            "type": "invalid_request_error",
-            "param": None,
-            "code": problem.code,
-        }
-        kind, told = JSON, {"error": error}
-    body = orjson.dumps(told)
-    headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
-    if problem.retry_after is not None:
-        headers.append((b"retry-after", str(problem.retry_after).encode()))
-    if problem.allow is not None:
-        headers.append((b"allow", problem.allow.encode()))
+    """Send a problem as RFC 9457 defines it, or on the proxy's paths in the form that its clients expect."""
+    form = next((form for start, form in SPOKEN.items() if path.startswith(start)), None)
+    body = orjson.dumps(problem.body() if form is None else form(problem))
+    headers = [(b"content-type", PROBLEM if form is None else JSON), (b"content-length", b"%d" % len(body))]
+    headers += [(name.encode(), value.encode("latin-1")) for name, value in problem.headers.items()]
     if problem.code == "unauthorized":
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": problem.status, "headers": headers})
@@ -252,7 +250,8 @@ def _problem_of(error: HTTPException, method: str) -> Problem:
     problem = Problem(
         code, f"{method} is not allowed here" if code == "method_not_allowed" else "no such page"
     )
-    problem.allow = (error.headers or {}).get("Allow")
+    if "Allow" in (error.headers or {}):
+        problem.headers["allow"] = (error.headers or {})["Allow"]
     return problem
 
 
@@ -281,7 +280,9 @@ def make_app(
             if mine:
                 await service.stop()
 
-    busy = [one for one in routes if getattr(one, "path", "").startswith(OPENAI)]  # matched before the others
+    busy = [
+        one for one in routes if getattr(one, "path", "").startswith(tuple(SPOKEN))
+    ]  # matched before the others
     others = [one for one in routes if one not in busy]
     table = [*busy, *routes_of([*OPERATIONS, *operations], service, auth), *others]
     app = Starlette(routes=table, lifespan=lifespan)

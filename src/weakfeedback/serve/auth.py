@@ -24,7 +24,7 @@ ADDRESSES = 10_000  # whose failures are counted
 WAITING = 500  # requests that wait at once for having failed
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 SAFE = ("GET", "HEAD", "OPTIONS")
-SINGLE = (b"host", b"authorization")  # headers of which a request must not have two
+SINGLE = (b"host", b"authorization", b"x-api-key")  # headers of which a request must not have two
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,8 @@ class Auth:
         if given is not None:
             kind, _, secret = given.partition(b" ")
             return self._level_of(secret.strip()) if kind.lower() == b"bearer" else None
+        if b"x-api-key" in headers:  # where Anthropic's clients put it
+            return self._level_of(headers[b"x-api-key"].strip())
         cookie = headers.get(b"cookie")
         return None if cookie is None else self._level_of_cookie(cookie.decode("latin-1"))
 

@@ -165,7 +165,7 @@ async def questions(service: Service, clock: Clock, _: Auth) -> dict[str, Any]:
     load = Load(service)
     await load.create()
     await load.play_past(clock)
-    service._spawn(load.go_on())
+    service.spawn(load.go_on())
     return {}
 
 

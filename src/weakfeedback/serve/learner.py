@@ -199,6 +199,7 @@ class Learner:
         self.audits: dict[int, dict[str, Any]] = {}
         self.weights: dict[str, Weight] = {}  # of its steps, by kind
         self.torn = False  # a step failed halfway: it is being read again
+        self.stuck = False  # its decisions could not expire
         self.observers = {name: make(self) for name, make in OBSERVERS.items()}
         # what is not in the store yet
         self._committer: Committer | None = None  # receives its events
@@ -250,6 +251,10 @@ class Learner:
         core.seed, core.every, core.kept = self.core.seed, self.core.every, self.core.kept
         self.live = live
         self.attach()
+
+    def compiled(self) -> Live:
+        """Return a live object of the same state whose policy is compiled; ValueError if it cannot be."""
+        return self.kind.again(self.live.state(), True)
 
     def picture(self) -> dict[str, Any]:
         """Return everything that recovery starts from, for a snapshot or the first event."""

@@ -16,6 +16,7 @@ from pydantic import (
 
 from weakfeedback.serve.limits import (
     AMOUNT_LIMIT,
+    BATCH_LIMIT,
     CONTEXT_LIMIT,
     KEEP_LIMIT,
     PENDING_LIMIT,
@@ -75,6 +76,23 @@ PROBLEMS: dict[str, tuple[int, str]] = {
     "standby": (503, "Another process owns the store"),
     "stopping": (503, "The service is stopping"),
 }
+# those of the proxy alone
+CHAT_PROBLEMS: dict[str, tuple[int, str]] = {
+    "missing_model": (400, "There is no model"),
+    "bad_value": (400, "A field or a header is wrong"),
+    "unknown_parameter": (400, "There is no such parameter, or clients may not set it"),
+    "upstream_refused": (400, "A model finds the request wrong; the code may be its own"),
+    "model_not_found": (404, "There is no such model"),
+    "not_spoken": (404, "The proxy does not speak this"),
+    "upstream_failed": (502, "No model answered"),
+}
+# what Anthropic's protocol calls errors, by status
+KINDS = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+}
 
 
 class Problem(Exception):
@@ -88,17 +106,14 @@ class Problem(Exception):
         field: str | None = None,
         retry_after: int | None = None,
         title: str | None = None,
+        theirs: dict[str, Any] | None = None,
     ) -> None:
         super().__init__(detail)
-        self.code, self.detail, self.field, self.retry_after = (
-            code,
-            " ".join(detail.split()),
-            field,
-            retry_after,
-        )
-        self.allow: str | None = None  # methods, where another one was used
-        self.status, words = PROBLEMS[code]
+        self.code, self.detail, self.field = code, " ".join(detail.split()), field
+        self.headers = {} if retry_after is None else {"retry-after": str(retry_after)}
+        self.status, words = PROBLEMS.get(code) or CHAT_PROBLEMS[code]
         self.title = title or words
+        self.theirs = theirs or {}  # what an upstream says of it, in OpenAI's form
 
     def body(self) -> dict[str, Any]:
         """The problem as RFC 9457 has it, with its code and where it helps the field."""
@@ -111,11 +126,30 @@ class Problem(Exception):
         }
         return told if self.field is None else {**told, "field": self.field}
 
+    def for_openai(self) -> dict[str, Any]:
+        """The problem as OpenAI's clients expect it."""
+        kind = "server_error" if self.status >= 500 else "invalid_request_error"
+        kind = "upstream_error" if self.code == "upstream_failed" else kind
+        told = {"message": self.detail, "type": kind, "param": self.field, "code": self.code}
+        return {"error": told | {name: value for name, value in self.theirs.items() if value is not None}}
+
+    def for_anthropic(self) -> dict[str, Any]:
+        """The problem as Anthropic's clients expect it, with its code."""
+        kind = "api_error" if self.status >= 500 else KINDS.get(self.status, "invalid_request_error")
+        kind = "rate_limit_error" if self.status == 429 else kind
+        return {"type": "error", "error": {"type": kind, "message": self.detail, "code": self.code}}
+
 
 class Model(BaseModel):
     """Unknown fields are refused, numbers are finite, and a text is no number."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+def check_batch(count: int) -> None:
+    """Refuse more items than one request may have."""
+    if count > BATCH_LIMIT:
+        raise Problem("too_many_items", f"there may be at most {BATCH_LIMIT} in one request, got {count}")
 
 
 class ProblemBody(Model):

@@ -1,13 +1,19 @@
-"""Words for what does not fit a model: which field, what it must be; without the library's own terms and tags."""
+"""Words for what does not fit a model: which field, what it must be; without the library's own terms and tags.
+
+And for times.
+"""
 
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+LAST = 253_402_300_799  # the last second that can be written, in the year 9999
 KINDS = ("cascade", "contextual", "adaptive", "router", "allocation")
 TAGGED = {"compare": ("exact", "text", "number")}  # fields that hold one of several models, by their types
 NUMBER, WHOLE, TEXT = "must be a number", "must be an integer", "must be a text"
@@ -118,3 +124,13 @@ def unlike(wanted: Mapping[str, Any], known: Mapping[str, Any], fields: Iterable
         if wanted[field] != known.get(field)
     ]
     return ", ".join(told)
+
+
+def moment(at: int) -> str:
+    """Return a time, microseconds since 1970, in the format of RFC 3339."""
+    return _second(min(at // 1_000_000, LAST))
+
+
+@functools.lru_cache(1024)
+def _second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

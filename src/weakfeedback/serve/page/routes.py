@@ -25,6 +25,7 @@ from weakfeedback.serve.auth import COOKIE, LOOPBACK, SESSION, Auth
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.models import Problem, SeriesAnswer
 from weakfeedback.serve.openapi import document, sections
+from weakfeedback.serve.operations.reporting import report_now
 from weakfeedback.serve.page import view
 from weakfeedback.serve.page.bars import bars_of
 from weakfeedback.serve.page.calling import calls_of
@@ -185,7 +186,7 @@ class Page:
     async def stored(self, learners: Iterable[Learner]) -> None:
         """Wait until everything that these learners show is in the store."""
         for learner in learners:
-            await self.service._shown(learner, None)
+            await self.service.steps.confirm(learner, None)
 
     async def learner(self, name: str, span: str) -> dict[str, Any]:
         """Return everything about one learner, once it is stored."""
@@ -196,9 +197,9 @@ class Page:
         if known is not None and known[0] == key:
             return known[1]
         async with learner.lock:
-            report = self.service.report_now(learner)
+            report = report_now(learner)
             made = self._view(learner, report, span, now)
-        await self.service._shown(learner, None)
+        await self.service.steps.confirm(learner, None)
         if len(self._views) > VIEWERS:
             self._views.clear()
         self._views[name, span] = key, made
@@ -546,7 +547,7 @@ async def series(call: Call) -> Answer:
         read = watch_of(learner).read(start, end, asked["step"])
     except ValueError as error:
         raise Problem("invalid", str(error), field="step") from None
-    return Answer(await call.service._shown(learner, read))
+    return Answer(await call.service.steps.confirm(learner, read))
 
 
 def watch_of(learner: Learner) -> Watch:

@@ -23,15 +23,15 @@ from weakfeedback.serve.models import (
 from weakfeedback.serve.proxy.calls import Server
 from weakfeedback.serve.proxy.chat import Proxy
 from weakfeedback.serve.proxy.decider import Ruling, Spending, Step, Unavailable
+from weakfeedback.serve.proxy.dialect import Completions, Dialect
+from weakfeedback.serve.proxy.messages import Messages
 from weakfeedback.serve.proxy.prices import Tokens
-from weakfeedback.serve.proxy.reply import Reply
-from weakfeedback.serve.proxy.request import Refused
+from weakfeedback.serve.proxy.responses import Responses
 from weakfeedback.serve.proxy.settings import ProxySettings
 from weakfeedback.serve.proxy.upstream import Upstream, UpstreamSettings
 from weakfeedback.serve.service import Service
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-WRONG = ("key_reused", "wrong_key", "key_too_long", "wrong_context")  # faults of a request, not the service
 UNABLE = (
     "store_unavailable",
     "learner_replaying",
@@ -44,6 +44,14 @@ UNABLE = (
     "too_many_pending",
     "not_offered",
 )
+Serve = Callable[[Any, Any, Any], Awaitable[None]]
+DIALECTS: dict[str, Callable[[], Dialect]] = {
+    "/v1/chat/completions": Completions,
+    "/v1/responses": Responses,
+    "/v1/messages": Messages,
+}
+# what clients of these protocols may ask for, and get a sentence
+SILENT = ("/v1/embeddings", "/v1/completions", "/v1/responses/{rest:path}", "/v1/messages/{rest:path}")
 GOOD = ("ok", "cancelled")  # outcomes of upstream calls that are not errors of the upstream
 ENDED = ("conflict", "expired", "cancelled", "forgotten", "unknown_decision")  # nothing is left to do
 
@@ -62,13 +70,13 @@ class ServiceDecider:
     async def decide(self, learner: str, context: list[float] | None, key: str | None) -> Ruling:
         """Decide which stages to call; a key that was seen before gets its earlier decision."""
         given = None if context is None else DecideRequest(context=context)
-        found, future = await self._asked(self._service.decide_ahead(learner, given, key))
+        found, commit = await self._asked(self._service.decide_ahead(learner, given, key))
         place = self._places[learner]
         call = tuple(place[name] for name in found["call"])
         waits = found["expires"] is not None and not found["repeated"]
 
         async def stored() -> None:
-            await self._asked(self._service.stored(future))
+            await self._asked(commit())
 
         return Ruling(found["id"], call, found["stage"], found["repeated"], waits, stored)
 
@@ -114,11 +122,11 @@ class ServiceDecider:
 
     async def serve(self, learner: str, stage: int, spending: Spending) -> None:
         """Count a request that was answered without a decision of its own; its tokens are counted with its calls."""
-        await self._asked(self._service.served(learner, stage, spending.total))
+        await self._asked(self._service.note(learner, "serve", {"stage": stage, "cost": spending.total}))
 
     async def bill(self, learner: str, bill: dict[str, Any]) -> None:
         """Store a bill."""
-        await self._asked(self._service.noted(learner, "bill", bill))
+        await self._asked(self._service.note(learner, "bill", bill))
 
     def invoice(self, learner: str) -> Invoice:
         """Return the sums of all bills, or an empty invoice if they cannot be read now."""
@@ -144,8 +152,6 @@ class ServiceDecider:
         try:
             return await work
         except Problem as problem:
-            if problem.code in WRONG:
-                raise Refused(400, problem.detail, problem.code) from None
             if problem.code in ENDED:
                 return None
             if problem.code in UNABLE:
@@ -238,18 +244,10 @@ class UpstreamMetrics:
 
 
 class Guarded:
-    """A route of the proxy: checks the token, and reports problems in OpenAI's form.
-
-    While another process owns the store, it refuses requests: that process serves them.
-    """
+    """A route of the proxy: checks the token. A process that does not own the store refuses requests."""
 
     def __init__(
-        self,
-        serve: Callable[[Any, Any, Any], Awaitable[None]],
-        auth: Auth,
-        path: str,
-        scope: str,
-        service: Service | None = None,
+        self, serve: Serve, auth: Auth, path: str, scope: str, service: Service | None = None
     ) -> None:
         self._serve, self._auth, self._path, self._scope = serve, auth, path, scope
         self._service = service
@@ -257,32 +255,32 @@ class Guarded:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request."""
         scope["weakfeedback.route"] = self._path
-        headers = scope.get("weakfeedback.headers") or dict(scope["headers"])
-        try:
-            await self._auth.check(scope, headers, self._scope)
-        except Problem as problem:
-            scope["weakfeedback.reason"] = problem.code
-            await Reply(send).error(Refused(problem.status, problem.detail, problem.code))
-            return
-        if self._service is not None and self._service.state in ("starting", "standby"):
-            words = f"the service is {self._service.state}"
-            refused = Refused(503, words, self._service.state, kind="server_error")
-            refused.headers["retry-after"] = "1"
-            await Reply(send).error(refused)
-            return
+        await self._auth.check(scope, dict(scope["headers"]), self._scope)
+        state = self._service.state if self._service is not None else ""
+        if state in ("starting", "standby"):
+            raise Problem(state, f"the service is {state}", retry_after=1)
         await self._serve(scope, receive, send)
+
+
+async def refuse(scope: Any, *_: Any) -> None:
+    """Say that a path is not spoken."""
+    words = f"{scope['path'][:64]} is not spoken here; there are {', '.join(DIALECTS)} and /v1/models"
+    raise Problem("not_spoken", f"{words}: call the upstream itself")
 
 
 def proxy_routes(proxy: Proxy, auth: Auth, service: Service | None = None) -> list[BaseRoute]:
     """Return the routes of the proxy, for `weakfeedback.serve.app.make_app`."""
-    table = (
-        ("/v1/chat/completions", proxy.chat, "POST", "use"),
-        ("/v1/models", proxy.models, "GET", "read"),
-        ("/v1/models/{name}", proxy.models, "GET", "read"),
-    )
+
+    def spoken(dialect: Callable[[], Dialect]) -> Serve:
+        return lambda scope, receive, send: proxy.answer(dialect(), scope, receive, send)
+
+    table: list[tuple[str, Serve, list[str], str]]
+    table = [(path, spoken(dialect), ["POST"], "use") for path, dialect in DIALECTS.items()]
+    table += [(path, proxy.models, ["GET"], "read") for path in ("/v1/models", "/v1/models/{name}")]
+    table += [(path, refuse, ["GET", "POST", "DELETE"], "use") for path in SILENT]
     return [
-        Route(path, Guarded(serve, auth, path, scope, service), methods=[method], name=path)
-        for path, serve, method, scope in table
+        Route(path, Guarded(serve, auth, path, scope, service), methods=methods, name=path)
+        for path, serve, methods, scope in table
     ]
 
 
@@ -318,7 +316,7 @@ async def prepare_learners(service: Service, proxy: Proxy, file: str = "") -> No
         config = checked_learner(f"{file}: learner {settings.name}", given)
         await settle(service, [(settings.name, config)], file)
         if service.learner(settings.name).invoice.terms != settings.terms():
-            await service.noted(settings.name, "terms", settings.terms())
+            await service.note(settings.name, "terms", settings.terms())
         proxy.accept_prices(settings.name, given[name])
         for id in list(service.learner(settings.name).opened):
             await service.cancel(settings.name, id, CancelRequest(reason="restart"))

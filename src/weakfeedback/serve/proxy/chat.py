@@ -1,4 +1,4 @@
-"""The proxy: ``/v1/chat/completions`` and ``/v1/models``, whose models are learners.
+"""The proxy: requests of chat in several dialects, whose models are learners.
 
 A request goes through these steps: check it, decide which stages to call, call them concurrently, send the client the
 answer of the chosen stage (chunk by chunk if it wants a stream), and, when all have answered, compare and learn. The
@@ -15,21 +15,23 @@ from collections.abc import Coroutine, Iterable, Mapping, MutableMapping
 from time import monotonic, time
 from typing import Any, TypeVar
 
-import orjson
-
+from weakfeedback.serve.app import read_body
+from weakfeedback.serve.models import Problem
 from weakfeedback.serve.proxy.accounts import Watch, alone_estimated
 from weakfeedback.serve.proxy.answers import answer_of
 from weakfeedback.serve.proxy.calls import CHAT, Books, Call, Server, stop
 from weakfeedback.serve.proxy.compare import Comparator, Partition
 from weakfeedback.serve.proxy.decider import Decider, Ruling, Spending, Step, Unavailable
-from weakfeedback.serve.proxy.prices import PriceWatch, estimated_tokens, tokens_of
-from weakfeedback.serve.proxy.reply import ClientLeft, Receive, Reply, Send, read_body, until_left
-from weakfeedback.serve.proxy.request import Asked, Refused, has_images, read_request
+from weakfeedback.serve.proxy.dialect import Dialect
+from weakfeedback.serve.proxy.prices import PriceWatch, Tokens, estimated_tokens, tokens_of
+from weakfeedback.serve.proxy.reply import Receive, Reply, Send, until_left
+from weakfeedback.serve.proxy.request import Asked, has_images, learner_of, read_request
 from weakfeedback.serve.proxy.settings import ProxySettings
-from weakfeedback.serve.proxy.stream import DONE, BrokenStream, chunks_of, error_event, event
+from weakfeedback.serve.proxy.stream import BrokenStream, chunks_of
 from weakfeedback.serve.proxy.upstream import UpstreamFailed
 
 log = logging.getLogger("weakfeedback.serve")
+LARGEST = 16 << 20  # maximum bytes of a request
 WAITING = 1000  # comparisons that may wait at the same time
 UNBILLED = 100_000  # bills that wait for a store that cannot be written
 Made = TypeVar("Made", Ruling, Step)
@@ -147,36 +149,28 @@ class Proxy:
         reply = Reply(send)
         name = scope.get("path_params", {}).get("name")
         if name is None:
-            entries = [self._entry(known) for known in self.learners]
+            direct = [
+                one.model for known in self.learners.values() if known.passthrough for one in known.stages
+            ]
+            entries = [self._entry(known) for known in dict.fromkeys([*self.learners, *direct])]
             await reply.whole(200, {"object": "list", "data": entries}, {})
-        elif name in self.learners:
-            await reply.whole(200, self._entry(name), {})
         else:
-            await reply.error(
-                Refused(404, f"the model {name[:64]!r} does not exist", "model_not_found", "model")
-            )
+            await reply.whole(200, self._entry(name), {})
 
     def _entry(self, name: str) -> dict[str, Any]:
-        return {"id": name, "object": "model", "created": self._created, "owned_by": "weakfeedback"}
+        settings, stage = learner_of(name, self.learners)
+        owner = "weakfeedback" if stage is None else settings.stages[stage].upstream
+        return {"id": name, "object": "model", "created": self._created, "owned_by": owner}
 
-    async def chat(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer ``POST /v1/chat/completions``; if the client disconnects, all work for it is cancelled."""
+    async def answer(
+        self, dialect: Dialect, scope: MutableMapping[str, Any], receive: Receive, send: Send
+    ) -> None:
+        """Answer a request in its dialect; if the client disconnects, all work for it is cancelled."""
         reply = Reply(send)
-        headers = {
-            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
-        }
-        try:
-            if headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
-                raise Refused(415, "the body must be application/json", "unsupported_media_type")
-            asked = read_request(await read_body(receive), headers, self.learners)
-        except Refused as refused:
-            scope["weakfeedback.reason"] = refused.code
-            await reply.error(refused)
-            return
-        except ClientLeft:
-            return
+        headers = dict(scope["headers"])
+        asked = read_request(await read_body(receive, headers, LARGEST), headers, self.learners, dialect)
         scope["weakfeedback.learner"] = asked.settings.name
-        work = asyncio.create_task(self._serve(Round(asked), reply, scope))
+        work = asyncio.create_task(self._serve(Round(asked), reply))
         left = asyncio.create_task(until_left(receive))
         try:
             await asyncio.wait({work, left}, return_when=asyncio.FIRST_COMPLETED)
@@ -189,7 +183,7 @@ class Proxy:
 
     # -- one request
 
-    async def _serve(self, round: Round, reply: Reply, scope: MutableMapping[str, Any]) -> None:
+    async def _serve(self, round: Round, reply: Reply) -> None:
         try:
             try:
                 first = await self._decide(round)
@@ -201,17 +195,13 @@ class Proxy:
                 if round.delivered is None:
                     self._abandon(round, "the client left", "left")
                     raise
-            except Refused as refused:
-                self._abandon(round, "failed", "failed")
-                refused.headers |= round.headers(round.chosen)
-                scope["weakfeedback.reason"] = refused.code
-                await reply.error(refused)
-                return
             except StreamCut:
                 self._abandon(round, "the stream was cut", "failed")
                 return
-        except Exception:
+        except Exception as error:
             self._abandon(round, "failed", "failed")
+            if isinstance(error, Problem):
+                error.headers |= round.headers(round.chosen)
             raise
         self._settle(round)
 
@@ -236,7 +226,7 @@ class Proxy:
             ruling = await self._to_the_end(round, work)
         except Unavailable as error:
             if not settings.fail_open:
-                raise Refused(503, str(error), "store_unavailable", kind="server_error") from None
+                raise Problem("store_unavailable", str(error)) from None
             round.learning, round.chosen = False, settings.fallback
             return None
         round.ruling, round.chosen = ruling, ruling.answer
@@ -270,7 +260,7 @@ class Proxy:
             if not (isinstance(made, Ruling) and made.repeated):
                 name = round.asked.settings.name
                 await self._decider.cancel(name, made.id, round.spending(), "the client left")
-        except (Unavailable, Refused):
+        except (Unavailable, Problem):
             return
 
     def _settled(self, settings: ProxySettings) -> int:
@@ -314,7 +304,7 @@ class Proxy:
             if await self._try(round, reply, k):
                 return
         names = ", ".join(round.asked.settings.stages[k].name for k in round.path)
-        raise Refused(502, f"no upstream answered; tried: {names}", "upstream_failed", kind="upstream_error")
+        raise Problem("upstream_failed", f"no upstream answered; tried: {names}")
 
     def _is_there(self, round: Round, stage: int) -> bool:
         call = round.calls.get(stage)
@@ -354,7 +344,7 @@ class Proxy:
             self._ended(round)
             round.ruling, round.learning, round.compared, round.spoilt = None, False, False, True
             if not round.asked.settings.fail_open:
-                raise Refused(503, str(error), "store_unavailable", kind="server_error") from None
+                raise Problem("store_unavailable", str(error)) from None
 
     async def _give(self, round: Round, reply: Reply, stage: int, found: dict[str, Any]) -> None:
         """Send the client a complete answer."""
@@ -366,17 +356,18 @@ class Proxy:
             shown["choices"] = [{**choice, "logprobs": None} for choice in found["choices"]]
         note = round.note(stage, call.money)
         headers = round.headers(stage, None if asked.stream else call.money)
+        tokens = call.tokens or Tokens()
         if not asked.stream:
             round.delivered = stage
-            await reply.whole(200, {**shown, "weakfeedback": note}, headers)
+            await reply.whole(200, asked.dialect.whole(shown, tokens, note), headers)
             return
         await reply.stream(headers)
         for chunk in chunks_of(shown, asked.with_usage):
             if not chunk["choices"]:
                 chunk["weakfeedback"] = note
-            await reply.piece(event(orjson.dumps(chunk)))
+            await reply.piece(asked.dialect.chunk(chunk))
         round.delivered = stage
-        await reply.end(DONE)
+        await reply.end(asked.dialect.end(tokens, note))
 
     async def _stream(self, round: Round, reply: Reply, call: Call) -> None:
         """Send the client an answer chunk by chunk; if it breaks off, send an error event and no clean end."""
@@ -388,13 +379,14 @@ class Proxy:
                 if chunk is None:
                     await self._bill_answer(round, call)
                     round.delivered = call.stage
-                    await reply.end(DONE)
+                    note = round.note(call.stage, call.money)
+                    await reply.end(round.asked.dialect.end(call.tokens or Tokens(), note))
                     break
                 shown = self._shown(round, call, data, chunk)
                 if shown:
                     await reply.piece(shown)
         except BrokenStream as error:
-            await reply.end(error_event(str(error)))
+            await reply.end(round.asked.dialect.cut(str(error)))
             raise StreamCut from None
         finally:
             await events.aclose()
@@ -414,7 +406,7 @@ class Proxy:
         if call.adds_logprobs:
             for choice in chunk["choices"]:
                 changed = choice.pop("logprobs", None) is not None or changed
-        return event(orjson.dumps(chunk)) if changed else event(data)
+        return round.asked.dialect.chunk(chunk, None if changed else data)
 
     async def _one_after_the_other(self, round: Round, step: Step, reply: Reply) -> None:
         """Call stage after stage, and ask the learner after each answer whether it is good enough.
@@ -452,7 +444,7 @@ class Proxy:
         elif isinstance(error, Unavailable):
             round.learning = False
             if not round.asked.settings.fail_open:
-                raise Refused(503, str(error), "store_unavailable", kind="server_error") from None
+                raise Problem("store_unavailable", str(error)) from None
         round.spoilt = True
         await self._answer(round, reply, min(failed + 1, stages - 1))
 
@@ -554,7 +546,7 @@ class Proxy:
 
     async def _cancel(self, round: Round, reason: str) -> None:
         """Cancel the decision if it was stored; the id of one that was not stored is used again."""
-        with contextlib.suppress(Refused):
+        with contextlib.suppress(Problem):
             await self._stored(round)
         if round.ruling is None:
             return
@@ -693,11 +685,11 @@ def _purpose(round: Round, call: Call, end: str | None) -> str:
     return "first" if round.partition is not None else "lost"
 
 
-def _refusal(error: UpstreamFailed) -> Refused:
+def _refusal(error: UpstreamFailed) -> Problem:
     """Return the error for a client whose request an upstream finds wrong."""
     detail = error.detail or {}
-    refused = Refused(error.status or 400, detail.get("message") or "", "upstream_refused")
-    refused.error |= {name: value for name, value in detail.items() if value is not None}
+    refused = Problem("upstream_refused", detail.get("message") or "the upstream refused", theirs=detail)
+    refused.status = error.status or 400
     return refused
 
 

@@ -15,6 +15,7 @@ import orjson
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.proxy.attach import make_proxy, prepare_learners, proxy_routes
 from weakfeedback.serve.proxy.chat import Proxy
+from weakfeedback.serve.proxy.dialect import Completions
 from weakfeedback.serve.proxy.fake import FakeModel, FakeServer, FakeUpstream
 from weakfeedback.serve.proxy.settings import read_proxied
 from weakfeedback.serve.service import Service
@@ -63,7 +64,7 @@ async def add_demo(service: Service, auth: Auth) -> dict[str, Any]:
     settings = read_proxied("demo", TABLE, servers)
     proxy = make_proxy(service, {}, [settings], servers)
     await prepare_learners(service, proxy)
-    service._spawn(keep_asking(service, proxy))
+    service.spawn(keep_asking(service, proxy))
     return {"routes": proxy_routes(proxy, auth), "close": proxy.close, "models": [NAME]}
 
 
@@ -93,5 +94,5 @@ async def ask(proxy: Proxy, question: str, stream: bool = False, model: str = NA
     async def send(message: Any) -> None:
         found.append(message.get("body", b""))
 
-    await proxy.chat(scope, receive, send)
+    await proxy.answer(Completions(), scope, receive, send)
     return b"".join(found)

@@ -6,24 +6,15 @@ from typing import Any
 
 from weakfeedback.serve.api import GATE
 from weakfeedback.serve.limits import NAME
-from weakfeedback.serve.models import PROBLEMS
+from weakfeedback.serve.models import CHAT_PROBLEMS, PROBLEMS
 from weakfeedback.serve.proxy.settings import FIELDS
 from weakfeedback.serve.proxy.upstream import PASSED_ON
 
 REF = "#/components/schemas/{}"
-# code -> status, words; in addition to `PROBLEMS`
-ERRORS = {
-    "missing_model": (400, "There is no model"),
-    "bad_value": (400, "A field or a header is wrong"),
-    "unknown_parameter": (400, "There is no such parameter, or clients may not set it"),
-    "key_reused": (400, "The idempotency key was used for another request"),
-    "wrong_context": (400, "The context does not fit"),
-    "upstream_refused": (400, "A model finds the request wrong; the code may be its own"),
-    "model_not_found": (404, "There is no such model"),
-    "upstream_failed": (502, "No model answered"),
-}
 READY = ("starting", "standby", "internal")
-BODY = ("bad_json", "too_large", "unsupported_media_type", "store_unavailable")
+BODY = ("bad_json", "invalid", "too_large", "unsupported_media_type", "store_unavailable")
+KEYS = ("key_reused", "wrong_context")
+ERRORS = (*BODY, *KEYS, *(code for code in CHAT_PROBLEMS if code != "not_spoken"))
 TOLD = {
     "learner": "The learner.",
     "stage": "The number of the stage that answered.",
@@ -61,6 +52,41 @@ REPLY = {
     "usage": {"prompt_tokens": 17, "completion_tokens": 1, "total_tokens": 18},
     "weakfeedback": {"stage": 0, "decision": 17, "cost": 0.0021},
 }
+SUMMARY = "Answer as a model does: the learner decides which upstream models to call."
+NOTE = REPLY["weakfeedback"]
+IN_RESPONSES = (
+    {"model": "support", "input": "Which department? My card was charged twice"},
+    {
+        "id": "resp_1",
+        "object": "response",
+        "status": "completed",
+        "model": "small-7b",
+        "output": [
+            {
+                "id": "msg_1",
+                "type": "message",
+                "role": "assistant",
+                "status": "completed",
+                "content": [{"type": "output_text", "text": "billing", "annotations": []}],
+            }
+        ],
+        "usage": {"input_tokens": 17, "output_tokens": 1, "total_tokens": 18},
+        "weakfeedback": NOTE,
+    },
+)
+IN_MESSAGES = (
+    {**QUESTION, "max_tokens": 50},
+    {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "small-7b",
+        "content": [{"type": "text", "text": "billing"}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 17, "output_tokens": 1},
+        "weakfeedback": NOTE,
+    },
+)
 ENTRY = {"id": "support", "object": "model", "created": 1794852245, "owned_by": "weakfeedback"}
 OBJECTS = {"type": "array", "minItems": 1, "items": {"type": "object"}}
 SCHEMAS: dict[str, Any] = {
@@ -89,6 +115,55 @@ SCHEMAS: dict[str, Any] = {
             "stage": {"type": "integer", "minimum": 0},
             "decision": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
             "cost": {"type": "number", "minimum": 0},
+        },
+        "additionalProperties": False,
+    },
+    "ResponsesRequest": {
+        "type": "object",
+        "description": "As OpenAI's protocol has it, as far as chat goes; nothing is stored.",
+        "required": ["model", "input"],
+        "properties": {"model": {"type": "string"}, "input": {}},
+    },
+    "ResponsesAnswer": {
+        "type": "object",
+        "required": ["id", "object", "status", "output", "usage", "weakfeedback"],
+        "properties": {
+            "object": {"const": "response"},
+            "status": {"enum": ["completed", "incomplete"]},
+            "output": {"type": "array", "items": {"type": "object"}},
+            "weakfeedback": {"$ref": REF.format("ChatNote")},
+        },
+    },
+    "MessagesRequest": {
+        "type": "object",
+        "description": "As Anthropic's protocol has it, as far as chat goes.",
+        "required": ["model", "messages"],
+        "properties": {"model": {"type": "string"}, "messages": OBJECTS},
+    },
+    "MessagesAnswer": {
+        "type": "object",
+        "required": ["id", "type", "role", "content", "stop_reason", "usage", "weakfeedback"],
+        "properties": {
+            "type": {"const": "message"},
+            "role": {"const": "assistant"},
+            "content": {"type": "array", "items": {"type": "object"}},
+            "weakfeedback": {"$ref": REF.format("ChatNote")},
+        },
+    },
+    "MessagesError": {
+        "type": "object",
+        "required": ["type", "error"],
+        "properties": {
+            "type": {"const": "error"},
+            "error": {
+                "type": "object",
+                "required": ["type", "message", "code"],
+                "properties": {
+                    "type": {"type": "string"},
+                    "message": {"type": "string"},
+                    "code": {"type": "string"},
+                },
+            },
         },
         "additionalProperties": False,
     },
@@ -147,21 +222,29 @@ def described() -> dict[str, Any]:
         "schema": {"type": "string"},
         "description": "The model.",
     }
-    chat = {
-        "operationId": "chat",
-        "summary": "Answer as a model does: the learner decides which upstream models to call.",
-        "description": "Needs a token of scope use.",
-        "parameters": [
-            {"name": name, "in": "header", "required": False, "schema": schema, "description": words}
-            for name, (schema, words) in ASKED.items()
-        ],
-        "security": [{"token": []}],
-        "requestBody": {"required": True, "content": _json("ChatRequest", QUESTION)},
-        "responses": {
-            **_errors((*GATE, *BODY, *ERRORS, *READY), PASSED_ON),
-            "200": {**answered, "content": {**_json("ChatAnswer", REPLY), **streamed}},
-        },
-    }
+
+    def spoken(name: str, summary: str, example: Any, reply: Any, error: str = "ChatError") -> dict[str, Any]:
+        return {
+            "operationId": name.lower(),
+            "summary": summary,
+            "description": "Needs a token of scope use.",
+            "parameters": [
+                {"name": one, "in": "header", "required": False, "schema": schema, "description": words}
+                for one, (schema, words) in ASKED.items()
+            ],
+            "security": [{"token": []}],
+            "requestBody": {"required": True, "content": _json(f"{name}Request", example)},
+            "responses": {
+                **_errors((*GATE, *ERRORS, *READY), PASSED_ON, error),
+                "200": {**answered, "content": {**_json(f"{name}Answer", reply), **streamed}},
+            },
+        }
+
+    chat = spoken("Chat", SUMMARY, QUESTION, REPLY)
+    responses = spoken("Responses", "The same in the words of OpenAI's responses.", *IN_RESPONSES)
+    messages = spoken(
+        "Messages", "The same in the words of Anthropic's messages.", *IN_MESSAGES, "MessagesError"
+    )
     models = {
         "operationId": "models",
         "summary": "List the learners that answer as models.",
@@ -188,6 +271,8 @@ def described() -> dict[str, Any]:
     }
     return {
         "/v1/chat/completions": {"post": chat},
+        "/v1/responses": {"post": responses},
+        "/v1/messages": {"post": messages},
         "/v1/models": {"get": models},
         "/v1/models/{name}": {"get": model},
     }
@@ -197,16 +282,18 @@ def _json(name: str, example: Any) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": REF.format(name)}, "example": example}}
 
 
-def _errors(codes: tuple[str, ...], upstream: tuple[int, ...] = ()) -> dict[str, Any]:
-    """Return the error responses, in OpenAI's form; for some statuses the code can be an upstream's."""
+def _errors(
+    codes: tuple[str, ...], upstream: tuple[int, ...] = (), form: str = "ChatError"
+) -> dict[str, Any]:
+    """Return the error responses in a form; for some statuses the code can be an upstream's."""
     by_status: dict[int, list[str]] = {status: [] for status in upstream}
-    known = {**PROBLEMS, **ERRORS}
+    known = {**PROBLEMS, **CHAT_PROBLEMS}
     for code in codes:
         by_status.setdefault(known[code][0], []).append(code)
     found: dict[str, Any] = {}
     for status, names in sorted(by_status.items()):
         words = "; ".join(f"{name}: {known[name][1]}" for name in names)
-        schema: dict[str, Any] = {"$ref": REF.format("ChatError")}
+        schema: dict[str, Any] = {"$ref": REF.format(form)}
         if status in upstream:
             words = f"{words}; or as a model says" if words else "As a model says."
         else:

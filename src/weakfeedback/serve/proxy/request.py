@@ -11,28 +11,15 @@ from typing import Any
 import orjson
 
 from weakfeedback.plaintext import one_line
-from weakfeedback.serve.nesting import is_deep
+from weakfeedback.serve.api import read_json
+from weakfeedback.serve.models import Problem
+from weakfeedback.serve.proxy.checks import did_you_mean
+from weakfeedback.serve.proxy.dialect import Dialect
 from weakfeedback.serve.proxy.prices import PER_TOKEN, characters_of
 from weakfeedback.serve.proxy.settings import FIELDS, NEVER, Feature, ProxySettings
 
 LONGEST_KEY = 128
 CODE = re.compile(r"```|\bdef \w+\(|\bfunction \w+\(|#include\b|\bSELECT\b.{1,500}?\bFROM\b|;[^\S\n]*\n\s*\}")
-
-
-class Refused(Exception):
-    """A request that is refused; the error for the client is in OpenAI's form."""
-
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        code: str,
-        param: str | None = None,
-        kind: str = "invalid_request_error",
-    ) -> None:
-        super().__init__(message)
-        self.status, self.code, self.headers = status, code, dict[str, str]()
-        self.error = {"message": one_line(message, 1000), "type": kind, "param": param, "code": code}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +36,7 @@ class Asked:
     context: list[float] | None
     key: str | None
     characters: int  # number in the messages and tools
+    dialect: Dialect  # in which the client is answered
 
     def body_for(self, stage: int, stream: bool, with_logprobs: bool) -> dict[str, Any]:
         """Return the body that is sent to a stage."""
@@ -64,43 +52,55 @@ class Asked:
         return fields
 
 
-def read_request(raw: bytes, headers: Mapping[str, str], proxied: Mapping[str, ProxySettings]) -> Asked:
-    """Return the request in a body; Refused if it cannot be served."""
-    try:
-        body = orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        raise Refused(400, "the body is not JSON", "bad_json") from None
+def read_request(
+    raw: bytes, headers: dict[bytes, bytes], proxied: Mapping[str, ProxySettings], dialect: Dialect
+) -> Asked:
+    """Return the request in a body; a problem if it cannot be served."""
+    body = read_json(raw, headers)
     if not isinstance(body, dict):
-        raise Refused(400, "the body must be a JSON object", "bad_json")
-    if is_deep(raw, body):
-        raise Refused(400, "the body is nested too deeply", "bad_json")
-    name = body.pop("model", None)
-    if not isinstance(name, str):
-        raise Refused(400, "model must be the name of a learner", "missing_model", "model")
-    settings = proxied.get(name)
-    if settings is None:
-        raise Refused(404, f"the model {name[:64]!r} does not exist", "model_not_found", "model")
+        raise Problem("bad_json", "the body must be a JSON object")
+    told = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers.items()}
+    settings, named = learner_of(body.pop("model", None), proxied)
+    body = dialect.read(body)
     _check_fields(body, settings)
     stream = _flag(body, "stream")
     options = body.pop("stream_options", None)
     if options is not None and (not isinstance(options, dict) or set(options) - {"include_usage"}):
-        raise Refused(
-            400, "stream_options must be an object with include_usage", "bad_value", "stream_options"
-        )
-    with_usage = stream and options is not None and _flag(options, "include_usage")
+        words = "stream_options must be an object with include_usage"
+        raise Problem("bad_value", words, field="stream_options")
+    with_usage = stream and (dialect.with_usage or (options is not None and _flag(options, "include_usage")))
     characters = characters_of([body.get("messages"), body.get("tools"), body.get("response_format")])
     return Asked(
         settings=settings,
         body=body,
         stream=stream,
         with_usage=with_usage,
-        forced=_forced(headers, settings),
-        learn=_learns(headers),
+        forced=_forced(told, settings) if named is None else named,
+        learn=_learns(told),
         comparable=_comparable(body, settings),
-        context=_context(body, headers, settings, characters),
-        key=_key(headers),
+        context=_context(body, told, settings, characters),
+        key=_key(told),
         characters=characters,
+        dialect=dialect,
     )
+
+
+def learner_of(name: Any, proxied: Mapping[str, ProxySettings]) -> tuple[ProxySettings, int | None]:
+    """Return the learner that a client names, or the one that lets it name an upstream's model, and that stage."""
+    if not isinstance(name, str):
+        raise Problem("missing_model", "model must be the name of a learner", field="model")
+    if name in proxied:
+        return proxied[name], None
+    names = list(proxied)
+    for settings in proxied.values():
+        if settings.passthrough:
+            models = [stage.model for stage in settings.stages]
+            if name in models:
+                return settings, models.index(name)
+            names += models
+    known = ", ".join(dict.fromkeys(names)) or "none"
+    words = f"the model {name[:64]!r} does not exist; there are: {one_line(known, 500)}{did_you_mean(name, names)}"
+    raise Problem("model_not_found", words, field="model")
 
 
 def _check_fields(body: dict[str, Any], settings: ProxySettings) -> None:
@@ -108,23 +108,23 @@ def _check_fields(body: dict[str, Any], settings: ProxySettings) -> None:
     for field in body:
         if field not in allowed or field in NEVER:
             shown = one_line(field, 64)
-            raise Refused(400, f"unknown parameter: {shown}", "unknown_parameter", shown)
+            raise Problem("unknown_parameter", f"unknown parameter: {shown}", field=shown)
     messages = body.get("messages")
     if (
         not isinstance(messages, list)
         or not messages
         or not all(isinstance(entry, dict) for entry in messages)
     ):
-        raise Refused(400, "messages must be a list of messages", "bad_value", "messages")
+        raise Problem("bad_value", "messages must be a list of messages", field="messages")
     n = body.get("n")
     if n is not None and (type(n) is not int or not 1 <= n <= 128):
-        raise Refused(400, "n must be an integer from 1 to 128", "bad_value", "n")
+        raise Problem("bad_value", "n must be an integer from 1 to 128", field="n")
 
 
 def _flag(table: dict[str, Any], name: str) -> bool:
     value = table.pop(name, False)
     if value is not None and not isinstance(value, bool):
-        raise Refused(400, f"{name} must be true or false", "bad_value", name)
+        raise Problem("bad_value", f"{name} must be true or false", field=name)
     return bool(value)
 
 
@@ -137,14 +137,14 @@ def _forced(headers: Mapping[str, str], settings: ProxySettings) -> int | None:
         return names.index(value)
     if not re.fullmatch(r"\d{1,2}", value) or int(value) >= len(names):
         allowed = f"0 to {len(names) - 1} or a name"
-        raise Refused(400, f"x-weakfeedback-stage must be {allowed}", "bad_value", "x-weakfeedback-stage")
+        raise Problem("bad_value", f"x-weakfeedback-stage must be {allowed}", field="x-weakfeedback-stage")
     return int(value)
 
 
 def _learns(headers: Mapping[str, str]) -> bool:
     value = headers.get("x-weakfeedback-learn", "yes").lower()
     if value not in ("yes", "no"):
-        raise Refused(400, "x-weakfeedback-learn must be yes or no", "bad_value", "x-weakfeedback-learn")
+        raise Problem("bad_value", "x-weakfeedback-learn must be yes or no", field="x-weakfeedback-learn")
     return value == "yes"
 
 
@@ -152,7 +152,7 @@ def _key(headers: Mapping[str, str]) -> str | None:
     key = headers.get("idempotency-key")
     if key is not None and not (1 <= len(key) <= LONGEST_KEY and key.isascii() and key.isprintable()):
         allowed = f"1 to {LONGEST_KEY} printable characters"
-        raise Refused(400, f"Idempotency-Key must be {allowed}", "bad_value", "Idempotency-Key")
+        raise Problem("bad_value", f"Idempotency-Key must be {allowed}", field="Idempotency-Key")
     return key
 
 
@@ -235,5 +235,7 @@ def _header_numbers(value: str | None, size: int) -> list[float]:
     if not fine or not all(
         isinstance(x, (int, float)) and not isinstance(x, bool) and -1 <= x <= 1 for x in found
     ):
-        raise Refused(400, f"x-weakfeedback-context must be {allowed}", "bad_value", "x-weakfeedback-context")
+        raise Problem(
+            "bad_value", f"x-weakfeedback-context must be {allowed}", field="x-weakfeedback-context"
+        )
     return [float(x) for x in found]

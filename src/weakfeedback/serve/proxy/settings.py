@@ -101,6 +101,7 @@ LEARNER_KEYS = (
     "judge",
     "seed",
     "pending_ttl",
+    "passthrough",
 )
 
 
@@ -150,6 +151,7 @@ class ProxySettings:
     compare_timeout: float
     fail_open: bool
     features: tuple[Feature, ...]
+    passthrough: bool  # whether clients may name the models of the stages
     more: dict[str, Any]  # policy, options, seed, pending_ttl, if given
 
     def prices(self) -> list[float]:
@@ -302,6 +304,7 @@ def read_proxied(
         compare_timeout=number_at(where, table, "compare_timeout", 60.0, above=True),
         fail_open=flag_at(where, table, "fail_open", True),
         features=_features(where, table, kind),
+        passthrough=flag_at(where, table, "passthrough", False),
         more=_more(where, table, kind),
     )
 

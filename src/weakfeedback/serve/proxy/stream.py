@@ -12,7 +12,6 @@ from weakfeedback.serve.nesting import is_deep
 from weakfeedback.serve.proxy.answers import Answer, logprobs_of
 from weakfeedback.serve.proxy.prices import Tokens, tokens_of
 
-DONE = b"data: [DONE]\n\n"
 LONGEST_EVENT = 1 << 20  # bytes
 
 
@@ -124,17 +123,6 @@ def parsed(data: bytes) -> dict[str, Any]:
     if not isinstance(chunk, dict) or is_deep(data, chunk):
         raise BrokenStream("a chunk is malformed")
     return chunk
-
-
-def event(data: bytes) -> bytes:
-    """Return the bytes of an event."""
-    return b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n\n"
-
-
-def error_event(message: str) -> bytes:
-    """Return the event that ends an incomplete stream."""
-    body = {"error": {"message": message, "type": "upstream_error", "param": None, "code": "stream_cut"}}
-    return event(orjson.dumps(body))
 
 
 def chunks_of(completion: dict[str, Any], with_usage: bool) -> Iterator[dict[str, Any]]:

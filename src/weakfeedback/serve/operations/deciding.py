@@ -1,0 +1,128 @@
+"""Open decisions: decide, begin."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from weakfeedback.journal import Event
+from weakfeedback.journal.events import OPENS
+from weakfeedback.serve.learner import ITEM, Learner
+from weakfeedback.serve.models import DecideRequest, Problem, check_batch
+from weakfeedback.serve.operations.lookup import checked_key, find_by_key
+from weakfeedback.serve.wording import moment
+
+if TYPE_CHECKING:
+    from weakfeedback.serve.service import Service
+
+
+async def decide(
+    service: Service, name: str, given: DecideRequest | None = None, key: str | None = None
+) -> dict[str, Any]:
+    """Decide: which stages to call.
+
+    Several are made in one commit. A repeated key returns the same ones.
+    """
+    many = given is not None and (given.count is not None or given.contexts is not None)
+    told, future = await _decide(service, name, given, key)
+    await service.steps.wait(future)
+    return {"decisions": told} if many else told[0]
+
+
+async def decide_ahead(
+    service: Service, name: str, given: DecideRequest | None = None, key: str | None = None
+) -> tuple[dict[str, Any], Callable[[], Awaitable[Any]]]:
+    """Make one decision; return it, and what to wait for before it is revealed: its commit."""
+    told, future = await _decide(service, name, given, key)
+    if future is not None:
+        future.add_done_callback(_retrieve)  # the caller may be gone by then
+    return told[0], lambda: service.steps.wait(None if future is None else asyncio.shield(future))
+
+
+async def begin(service: Service, name: str, key: str | None = None) -> dict[str, Any]:
+    """Begin a round of a learner that decides after every answer.
+
+    A repeated key returns the same round.
+    """
+    learner = service.learner(name)
+    (told,), future = await _open(service, learner, learner.begin_round, (), [None], key)
+    await service.steps.wait(future)
+    answer = {"id": told["id"], "stage": 0, "name": learner.kind.names[0], "answer": None}
+    return answer | {"expires": told["expires"], "repeated": told["repeated"]}
+
+
+async def _decide(
+    service: Service, name: str, given: DecideRequest | None, key: str | None
+) -> tuple[list[dict[str, Any]], asyncio.Future[Any] | None]:
+    learner, contexts = service.learner(name), _contexts(given)
+    return await _open(service, learner, learner.decide, (contexts,), contexts, key)
+
+
+async def _open(
+    service: Service,
+    learner: Learner,
+    work: Callable[..., list[Event]],
+    arguments: tuple[Any, ...],
+    contexts: list[Any],
+    key: str | None,
+) -> tuple[list[dict[str, Any]], asyncio.Future[Any] | None]:
+    """Run a step that opens decisions; return what clients are told of them, and the future of their commit."""
+    check = None
+    if key is not None:
+        known = checked_key(key)
+        check = lambda: _find_repeated(service, learner, known, contexts)  # noqa: E731
+    found, future = await service.steps.take(learner, work, *arguments, key, check=check, units=len(contexts))
+    return [_describe(learner, one) if isinstance(one, Event) else one for one in found], future
+
+
+def _describe(learner: Learner, event: Event) -> dict[str, Any]:
+    waits = learner.kind.waits(event.body)
+    expires = moment(learner.expires(event)) if waits else None
+    return {
+        "id": event.decision,
+        **learner.kind.answer(event.body),
+        "expires": expires,
+        "repeated": False,
+    }
+
+
+async def _find_repeated(
+    service: Service, learner: Learner, key: str, contexts: list[Any]
+) -> list[dict[str, Any]] | None:
+    """Return the decisions that were made with this key."""
+    count = len(contexts)
+    first = await find_by_key(service, learner, key)
+    if first is None:
+        return None
+    events = [first]
+    for n in range(1, count + 1):  # one more, which must not exist
+        event = await find_by_key(service, learner, f"{key}{ITEM}{n}")
+        if (event is None) != (n == count):
+            raise Problem("key_reused", "the key was used for another number of decisions")
+        if event is not None:
+            events.append(event)
+    for event, context in zip(events, contexts):
+        if event.kind not in OPENS or not learner.kind.is_same(learner.live, event.body, context):
+            raise Problem("key_reused", "the key was used for another request")
+    return [{**_describe(learner, event), "repeated": True} for event in events]
+
+
+def _contexts(given: DecideRequest | None) -> list[Any]:
+    """Return one context for each requested decision, None where there is none."""
+    if given is None:
+        return [None]
+    if given.contexts is not None:
+        if given.context is not None or given.count not in (None, len(given.contexts)) or not given.contexts:
+            raise Problem("invalid", "contexts must be at least one, and as many as count", field="contexts")
+        check_batch(len(given.contexts))
+        return list(given.contexts)
+    count = 1 if given.count is None else given.count
+    check_batch(count)
+    return [given.context] * count
+
+
+def _retrieve(future: asyncio.Future[Any]) -> None:
+    """Mark an error as retrieved, if no caller waits for it."""
+    if not future.cancelled():
+        future.exception()

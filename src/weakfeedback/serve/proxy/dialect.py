@@ -1,0 +1,148 @@
+"""Dialects: the protocols in which clients ask and are answered. Inside, everything is chat as OpenAI has it.
+
+A dialect is made for each request. It reads the body into a body of chat before anything else is checked, and says the
+answer in its own words: `Completions` has little to do, `weakfeedback.serve.proxy.responses` and
+`weakfeedback.serve.proxy.messages` translate. What they do not speak is refused with a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn, Protocol
+
+import orjson
+
+from weakfeedback.plaintext import one_line
+from weakfeedback.serve.models import Problem
+from weakfeedback.serve.proxy.prices import Tokens
+from weakfeedback.serve.proxy.settings import FIELDS
+
+DONE = b"data: [DONE]\n\n"
+
+
+class Dialect(Protocol):
+    """One request in the words of a protocol."""
+
+    with_usage: bool  # whether a stream needs the usage, asked for or not
+
+    def read(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the body as one of chat; a problem if something in it is not spoken."""
+
+    def whole(self, completion: dict[str, Any], tokens: Tokens, note: dict[str, Any]) -> dict[str, Any]:
+        """Return the body of a whole answer; ``note`` describes the decision."""
+
+    def chunk(self, chunk: dict[str, Any], data: bytes | None = None) -> bytes:
+        """Return the events for a chunk; ``data`` is the chunk as it came, if it was not changed."""
+
+    def end(self, tokens: Tokens, note: dict[str, Any]) -> bytes:
+        """Return the events that end a stream."""
+
+    def cut(self, message: str) -> bytes:
+        """Return the event that ends an incomplete stream."""
+
+
+class Completions:
+    """``/v1/chat/completions``: the words are those of the upstreams."""
+
+    with_usage = False
+
+    def read(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the body as it is."""
+        return body
+
+    def whole(self, completion: dict[str, Any], tokens: Tokens, note: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer as it is, with the note."""
+        return {**completion, "weakfeedback": note}
+
+    def chunk(self, chunk: dict[str, Any], data: bytes | None = None) -> bytes:
+        """Return the event of a chunk."""
+        data = orjson.dumps(chunk) if data is None else data
+        return b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n\n"
+
+    def end(self, tokens: Tokens, note: dict[str, Any]) -> bytes:
+        """Return the last event."""
+        return DONE
+
+    def cut(self, message: str) -> bytes:
+        """Return an error event."""
+        return self.chunk({"error": cut_error(message)})
+
+
+# -- what the translating dialects share
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of a streamed answer: of its text, its refusal or one of its tool calls."""
+
+    kind: str  # text, refusal or tool
+    text: str
+    index: int = 0  # of the tool call
+    id: str = ""
+    name: str = ""
+
+
+def pieces_of(chunk: dict[str, Any]) -> Iterator[Piece]:
+    """Return the pieces in a chunk of the first choice."""
+    for choice in chunk["choices"]:
+        delta = choice.get("delta") or {}
+        if choice.get("index", 0) != 0:
+            continue
+        for kind, name in (("text", "content"), ("refusal", "refusal")):
+            if delta.get(name):
+                yield Piece(kind, str(delta[name]))
+        for call in delta.get("tool_calls") or ():
+            function = call.get("function") or {}
+            text, name = str(function.get("arguments") or ""), str(function.get("name") or "")
+            yield Piece("tool", text, int(call.get("index", 0)), str(call.get("id") or ""), name)
+
+
+def finish_of(chunk: dict[str, Any]) -> str | None:
+    """Return why the first choice ended, if a chunk says so."""
+    found = [choice.get("finish_reason") for choice in chunk["choices"] if choice.get("index", 0) == 0]
+    return next((str(reason) for reason in found if reason), None)
+
+
+def named_event(name: str, data: dict[str, Any]) -> bytes:
+    """Return an event with a name."""
+    return b"event: " + name.encode() + b"\ndata: " + orjson.dumps(data) + b"\n\n"
+
+
+def cut_error(message: str) -> dict[str, Any]:
+    """Return the error of a stream that broke off."""
+    return {"message": message, "type": "upstream_error", "param": None, "code": "stream_cut"}
+
+
+def refuse_fields(body: dict[str, Any], translated: set[str], same: set[str]) -> None:
+    """Refuse fields of chat that are none of a dialect's own; a stage may still allow fields nobody knows."""
+    for field in body:
+        if field in FIELDS and field not in translated | same:
+            raise Problem("unknown_parameter", f"unknown parameter: {field}", field=field)
+
+
+def not_spoken(field: str, value: Any, instead: str) -> NoReturn:
+    """Refuse a value that has no counterpart in chat."""
+    words = f"{field} {instead}, got {one_line(repr(value), 60)}"
+    raise Problem("bad_value", words, field=field)
+
+
+def text_or_parts(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+    """Return the content of a message: a text where there is nothing else, which every upstream reads."""
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(part["text"] for part in parts)
+    return parts
+
+
+def objects(field: str, value: Any) -> list[dict[str, Any]]:
+    """Return a list of objects, or refuse it."""
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+        not_spoken(field, value, "must be a list of objects")
+    return value
+
+
+def text(field: str, value: Any) -> str:
+    """Return a text, or refuse it."""
+    if not isinstance(value, str):
+        not_spoken(field, value, "must be a text")
+    return value
