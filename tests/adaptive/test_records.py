@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from weakfeedback.adaptive import AdaptiveProblem
 from weakfeedback.adaptive.records import read_problem
 from weakfeedback.cli.app import app
-from weakfeedback.experiments.userfile import BadFile, read_experiment
+from weakfeedback.experiments.userfile import read_experiment
+from weakfeedback.toml import BadFile
 
 COSTS = [0.01, 0.03, 0.08]
 COLUMNS = {"truth": "truth", "outputs": ["small", "medium", "large"], "scores": ["s", "m", "l"]}
@@ -124,9 +125,9 @@ def test_an_experiment_file_with_recorded_stages(recorded, tmp_path, monkeypatch
     ("old", "new", "message"),
     [
         ('file = "log.csv"', 'file = "other.csv"', "problem: file 'other.csv' cannot be read"),
-        ('truth = "truth"', "", "problem.truth is missing"),
+        ('truth = "truth"', "", "problem.truth must be given"),
         ('file = "log.csv"', "file = 3", "problem: file must be a path that ends in .csv or .parquet"),
-        ("[problem]", '[problem]\nfiel = "x"', "problem.fiel is not a known key"),
+        ("[problem]", '[problem]\nfiel = "x"', "problem.fiel is not known"),
         ('judge = "score"', 'judge = "best"', r"policies\[0\]: judge must be one of"),
         ('judge = "score"', 'judge = "calibrated"', r"policies\[0\]: .*calibrate"),
         ('scores = ["s", "m", "l"]', "", r"policies\[0\]: judge 'score' needs a score of the last stage"),

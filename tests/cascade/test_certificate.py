@@ -217,6 +217,8 @@ def test_sentences():
     empty = certify([0.0, 0.4], square([0], 2), square([0], 2))
     assert str(empty) == "Not decided: some stages were never compared."
     assert empty.intervals == {(0, 1): (0.0, 1.0)}
+    early = certify([0.0, 0.1], square([10], 2), square([4], 2))
+    assert (str(early), early.needed) == ("Too early to say: 10 comparisons so far.", None)
     assert certify([0.3], [[0]], [[0]]).verdict == FIRST  # there is no other
 
 

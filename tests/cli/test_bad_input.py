@@ -5,7 +5,8 @@ import os
 import pytest
 
 from weakfeedback.cascade import CascadeProblem
-from weakfeedback.experiments.userfile import BadFile, read_experiment
+from weakfeedback.experiments.userfile import read_experiment
+from weakfeedback.toml import BadFile
 
 TS = 'policies = ["USS-TS"]\n'
 HEAD = 'setting = "cascade"\ninstance = "bsc-1"\n'
@@ -17,15 +18,15 @@ DATA = OWN + 'truth = ["a", "b"]\npredictions = [["a", "a"], ["a", "b"]]\ncosts 
 
 CASES = {
     "not TOML": (HEAD + "policies = = 3", ["is not TOML", "line 3"]),
-    "unknown key": (HEAD + 'policies = ["USS-TS"]\nhorizn = 5', ["horizn", "did you mean horizon?", "seed"]),
-    "no setting": ('instance = "bsc-1"\npolicies = ["USS-TS"]', ["setting is missing", "cascade"]),
+    "unknown key": (HEAD + 'policies = ["USS-TS"]\nhorizn = 5', ["horizn", "is not known; did you mean horizon?"]),
+    "no setting": ('instance = "bsc-1"\npolicies = ["USS-TS"]', ["setting must be given", "cascade"]),
     "unknown setting": ('setting = "cascad"\ninstance = "bsc-1"\n' + TS, ["'cascad'", "did you mean cascade?"]),
     "setting of a wrong type": ('setting = 3\ninstance = "bsc-1"\npolicies = ["USS-TS"]', ["setting must be", "3"]),
-    "no policies": (HEAD, ["policies is missing"]),
+    "no policies": (HEAD, ["policies must be given"]),
     "empty policies": (HEAD + "policies = []", ["policies must be", "[]"]),
     "policies not a list": (HEAD + 'policies = "USS-TS"', ["policies must be", "'USS-TS'"]),
     "policy of a wrong type": (HEAD + "policies = [3]", ["policies[0] must be", "got 3"]),
-    "table without policy": (HEAD + 'policies = [{ label = "x" }]', ["policies[0].policy is missing"]),
+    "table without policy": (HEAD + 'policies = [{ label = "x" }]', ["policies[0].policy must be given"]),
     "unknown policy": (HEAD + 'policies = ["USS-TS", "USS-UBC"]', ["policies[1]", "'USS-UBC'", "mean USS-UCB?"]),
     "wrong option": (
         HEAD + 'policies = [{ policy = "USS-UCB", alfa = 1.0 }]',
@@ -67,17 +68,17 @@ CASES = {
     "unknown problem key": (LAW + "tradeof = 2.0", ["problem.tradeof", "did you mean tradeoff?"]),
     "key outside its table": (
         "errors = [0.4, 0.2]\n" + BSC,
-        ["errors is not a known key here (it goes into the table [problem]); allowed: title"],
+        ["errors is not known here: it goes into the table [problem]; allowed: title"],
     ),
-    "key of another form": (BSC + "outcomes = [[1, 1]]", ["problem.outcomes is not a known key", "bsc"]),
-    "errors and bsc": (BSC + "errors = [0.4, 0.2]", ["problem.errors is not a known key", "bsc"]),
-    "errors and outcomes": (FLAT + "outcomes = [[1, 1]]", ["problem.outcomes is not a known key", "slip"]),
-    "errors alone": (FLAT.replace("costs = [0.1, 0.2]", ""), ["problem.costs is missing"]),
+    "key of another form": (BSC + "outcomes = [[1, 1]]", ["problem.outcomes is not known", "bsc"]),
+    "errors and bsc": (BSC + "errors = [0.4, 0.2]", ["problem.errors is not known", "bsc"]),
+    "errors and outcomes": (FLAT + "outcomes = [[1, 1]]", ["problem.outcomes is not known", "slip"]),
+    "errors alone": (FLAT.replace("costs = [0.1, 0.2]", ""), ["problem.costs must be given"]),
     "errors above 1": (FLAT.replace("[0.4, 0.2]", "[0.4, 1.2]"), ["problem: errors must lie in [0, 1]", "1.2"]),
     "unknown bsc key": (BSC.replace("[0.4, 0.2]", "[0.4, 0.2], slipp = 0.1"), ["problem.bsc.slipp", "slip"]),
     "bsc not a table": (BSC.replace("{ errors = [0.4, 0.2] }", "3"), ["problem.bsc must be a table", "got 3"]),
-    "bsc without errors": (BSC.replace("errors = [0.4, 0.2]", "slip = 0.1"), ["problem.bsc.errors is missing"]),
-    "problem without costs": (LAW.replace("costs = [0.1, 0.2]", ""), ["problem.costs is missing"]),
+    "bsc without errors": (BSC.replace("errors = [0.4, 0.2]", "slip = 0.1"), ["problem.bsc.errors must be given"]),
+    "problem without costs": (LAW.replace("costs = [0.1, 0.2]", ""), ["problem.costs must be given"]),
     "problem not a table": ('problem = 3\nsetting = "cascade"\n' + TS, ["problem must be a table", "3"]),
     "probabilities": (LAW.replace("[0.5, 0.5]", "[0.5, 0.6]"), ["problem: probabilities must sum to 1", "1.1"]),
     "falling costs": (BSC.replace("[0.1, 0.2]", "[0.2, 0.1]"), ["problem: costs must be cumulative", "[0.2, 0.1]"]),
@@ -115,7 +116,7 @@ def test_errors_are_those_of_binary_symmetric_channels(folder):
 
 def test_files_that_cannot_be_read(folder, call):
     (folder / "binary.toml").write_bytes(b"\xff\xfe")
-    for name, word in (("absent.toml", "No such file"), (".", "directory"), ("binary.toml", "UTF-8")):
+    for name, word in (("absent.toml", "does not exist"), (".", "directory"), ("binary.toml", "UTF-8")):
         with pytest.raises(BadFile, match=word):
             read_experiment(folder / name)
         result = call("run", name, "--out", "out")

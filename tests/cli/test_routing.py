@@ -53,7 +53,7 @@ def test_an_experiment_in_a_file(folder, call, form):
     ("text", "expected"),
     [
         (ONE_ROW + "prices = [0.3, 0.1] }", "prices must be sorted"),
-        (ONE_ROW + "costs = [0.1, 0.3] }", "problem.costs is not a known key"),
+        (ONE_ROW + "costs = [0.1, 0.3] }", "problem.costs is not known"),
         ('instance = "prices-1-4"', "instance 'prices-1-4' is not known; did you mean"),
     ],
 )

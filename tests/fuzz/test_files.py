@@ -7,7 +7,8 @@ import pytest
 from hypothesis import strategies as st
 from tests.fuzz.values import fuzz, sizes
 
-from weakfeedback.experiments.userfile import BadFile, read_experiment
+from weakfeedback.experiments.userfile import read_experiment
+from weakfeedback.toml import BadFile
 
 FILES = {
     "instance": {

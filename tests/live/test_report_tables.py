@@ -87,6 +87,8 @@ def test_names_are_the_rows_and_no_markup():
     report = Allocator(["<b>north</b>", "south"], 1.0, "CSB-SU", seed=1).report()
     assert report.to_frame().index.tolist() == ["<b>north</b>", "south"]
     assert "<b>" not in report._repr_html_()
+    named = Router([str, str], prices=[1, 20], error_cost=200, names=["small", "large"]).report()
+    assert named.to_frame().index.tolist() == ["small", "large"]
 
 
 def test_no_report_loads_pandas_or_matplotlib_before_it_is_asked():

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from weakfeedback.serve.proxy.answers import CUT, UNPARSABLE, Answer, answer_of, number_in
-from weakfeedback.serve.proxy.compare import Comparator, angles, number_distances, read_compare
+from weakfeedback.serve.proxy.compare import Comparator, CompareSettings, angles, number_distances
+from weakfeedback.toml import fitted
 
 
 def comparator(**table):
     table.setdefault("price", {"input": 1}) if table["type"] in ("judge", "embedding") else None
     table |= {"upstream": "u", "model": "m"} if table["type"] in ("judge", "embedding") else {}
-    return Comparator(read_compare("learner[0].compare", table))
+    return Comparator(fitted(CompareSettings, table, "learner[0].compare"))
 
 
 def classes(made, *texts):
@@ -229,16 +230,16 @@ def test_embeddings_of_answers():
         ({"type": "json", "fields": ["label"]}, "JSON pointers such as /label"),
         ({"type": "choice", "labels": ["A", "a"]}, "differ by more than their case"),
         ({"type": "choice", "labels": []}, "labels must be"),
-        ({"type": "text", "labels": ["A"]}, "not a known key"),
+        ({"type": "text", "labels": ["A"]}, "labels is not known for text; allowed: type, casefold"),
         ({"type": "judge", "model": "m", "price": {"input": 1}}, "upstream must be a text"),
         ({"type": "judge", "model": "m", "upstream": "u"}, "price must be a table"),
-        ("text", "must be a table with a type"),
+        ("text", "compare must be a table"),
         ({"type": "python", "function": "os:system"}, "must be one of"),
     ],
 )
 def test_wrong_settings_are_refused_in_one_line(table, message):
     with pytest.raises(ValueError, match=message) as caught:
-        read_compare("learner[0].compare", table)
+        fitted(CompareSettings, table, "learner[0].compare")
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("learner[0].compare")
 

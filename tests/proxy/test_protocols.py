@@ -272,7 +272,7 @@ class TestBoth:
 
     def test_an_unknown_model_names_those_that_exist(self, ask, theirs, here):
         words = (
-            "'suport' does not exist; there are: support, small-7b, medium-2, large-5 .did you mean support"
+            "'suport' does not exist; there are: support, small-7b, medium-2, large-5; did you mean support"
         )
         with pytest.raises(theirs.NotFoundError, match=words):
             ask(here, model="suport")

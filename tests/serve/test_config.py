@@ -57,10 +57,14 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("port = 8471", 'port = "8471"', "server.port = '8471': must be an integer from 0 to 65535"),
+        ("port = 8471", 'port = "8471"', "server.port must be an integer from 0 to 65535, got '8471'"),
         ("port = 8471", "prot = 8471", "server.prot is not known; did you mean port?"),
         ("[server]", "[serve]", "serve is not known; did you mean server?"),
-        ('durability = "process"', 'durability = "ful"', "must be one of full, process; did you mean full?"),
+        (
+            'durability = "process"',
+            'durability = "ful"',
+            "must be one of full, process, got 'ful'; did you mean full?",
+        ),
         (
             "sqlite:///service.db",
             "mysql://x",
@@ -73,20 +77,28 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             "server.token[0].token must not stand in this file",
         ),
         ('env = "WF_TOKEN"', 'env = "WF_OTHER"', "the variable must hold at least 16 characters, got 0"),
-        ('scope = "use"', 'scope = "all"', "server.token[0].scope = 'all': must be one of read, use, admin"),
-        ('host = "127.0.0.1"', "host = 1", "server.host = 1: must be a text that is not empty"),
-        ('hosts = ["decide.internal"]', 'hosts = "x"', "server.hosts = 'x': must be a list of texts"),
+        (
+            'scope = "use"',
+            'scope = "all"',
+            "server.token[0].scope must be one of read, use, admin, got 'all'",
+        ),
+        ('host = "127.0.0.1"', "host = 1", "server.host must be a text that is not empty, got 1"),
+        ('hosts = ["decide.internal"]', 'hosts = "x"', "server.hosts must be a list of texts, got 'x'"),
         (
             "budget = 2.0",
             "budget = -2.0",
-            "learner[0].budget = -2.0: must be >= 1e-15",
+            "learner[0].budget must be >= 1e-15, got -2.0",
         ),
         ("budget = 2.0", "bugdet = 2.0", "learner[0].budget"),
         ("error_cost = 10", "eror_cost = 10", "learner[1].eror_cost is not known; did you mean error_cost?"),
         ('kind = "cascade"', 'kind = "casade"', "learner[1]"),
-        ('name = "triage"', 'name = "Triage"', "learner[1].name = 'Triage': must match"),
-        ('name = "triage"', 'name = "patrols"', "learner[1].name = 'patrols': stands there twice"),
-        ("[server]", "[server", "cannot be read"),
+        (
+            'name = "triage"',
+            'name = "Triage"',
+            "learner[1].name must match [a-z0-9][a-z0-9_-]{0,63}, got 'Triage'",
+        ),
+        ('name = "triage"', 'name = "patrols"', "learner[1].name must not stand there twice, got 'patrols'"),
+        ("[server]", "[server", "is not TOML: Expected"),
     ],
 )
 def test_a_mistake_is_one_line(tmp_path: Path, old: str, new: str, words: str) -> None:

@@ -13,6 +13,7 @@ from weakfeedback.adaptive.problem import AdaptiveProblem
 from weakfeedback.cascade.audit import checked_level
 from weakfeedback.contract.decisions import checked_bool
 from weakfeedback.validate import brief, integer, number
+from weakfeedback.words import STAGES, Words
 
 CHEAPER = "cheaper than every fixed stage"
 DEARER = "dearer than a fixed stage"
@@ -55,15 +56,17 @@ class RuleAudit:
     bounds: tuple[tuple[float, float], ...] | None
     stops: tuple[int, ...]
     spent: float = 0.0
+    words: Words = STAGES  # what stages and money are called
 
     def __str__(self) -> str:
+        words = self.words
         lines = [
             f"Audit of the rule on {self.items} labelled items: {self.verdict}",
-            f"it costs {self.cost:.4g} per item, errors included; against always stopping at one stage "
+            f"it costs {words.money(self.cost)} per item, errors included; against always stopping at one stage "
             f"({100 * (1 - self.alpha):g} % confidence):",
         ]
         for stage, (cost, (low, high)) in enumerate(zip(self.fixed_costs, self.against)):
-            lines.append(f"  stage {stage}: {self.cost - cost:+.4g} ({low:+.4g} to {high:+.4g})")
+            lines.append(f"  {words.one(stage)}: {self.cost - cost:+.4g} ({low:+.4g} to {high:+.4g})")
         return "\n".join(lines)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.validate import brief, cumulative_costs, integer, number
+from weakfeedback.words import STAGES, Words
 
 OPTIMAL = "optimal"
 WRONG = "not the cheapest: weak dominance fails"
@@ -55,7 +56,7 @@ class Audit:
     alpha: float
     against: tuple[tuple[float, float], ...]
     spent: float = 0.0
-    noun: str = "stage"  # what an arm is called
+    words: Words = STAGES  # what arms and money are called
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -63,17 +64,18 @@ class Audit:
         return self.low, self.high
 
     def __str__(self) -> str:
+        words = self.words
         lines = [
-            f"Audit of {self.noun} {self.arm} on {self.items} fresh items, {self.labels} of them labelled: "
+            f"Audit of {words.one(self.arm)} on {self.items} fresh items, {self.labels} of them labelled: "
             f"{self.verdict}",
-            f"it costs {self.low:.4g} to {self.high:.4g} per round more than the cheapest {self.noun} "
+            f"it costs {self.low:.4g} to {words.money(self.high)} per round more than the cheapest {words.noun} "
             f"({100 * (1 - self.alpha):g} % confidence)",
         ]
         for other, (low, high) in enumerate(self.against):
             if other < self.arm:
-                lines.append(f"  against {self.noun} {other}: {low:+.4g} to {high:+.4g}, by labels")
+                lines.append(f"  against {words.one(other)}: {low:+.4g} to {high:+.4g}, by labels")
             elif other > self.arm:
-                lines.append(f"  against {self.noun} {other}: at most {high:+.4g}, by disagreements")
+                lines.append(f"  against {words.one(other)}: at most {high:+.4g}, by disagreements")
         return "\n".join(lines)
 
 

@@ -28,13 +28,16 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.plaintext import counted
 from weakfeedback.validate import brief, cumulative_costs, number
+from weakfeedback.words import STAGES, Words
 
 FIRST = "first-optimal"
 NEVER = "no-weak-dominance"
 UNDECIDED = "undecided"
 # More comparisons than this are never suggested: the estimates lie on a boundary.
 MOST = 10**9
+EARLY = 50  # comparisons of a pair, before which nothing is said of what more of them would bring
 HALVINGS = 50  # of an interval of length 1: to about 1e-15
 
 
@@ -56,6 +59,8 @@ class Certificate:
     alpha : float
     intervals : dict
         By pair (i, j) with i < j the limits (low, high) of its disagreement.
+    fewest : int
+        How often the pair was compared that was compared least.
     """
 
     verdict: str
@@ -63,20 +68,24 @@ class Certificate:
     needed: int | None
     alpha: float
     intervals: dict[tuple[int, int], tuple[float, float]]
-    noun: str = "stage"  # what an arm is called
+    fewest: int = EARLY
+    words: Words = STAGES  # what arms are called
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
-        """Return the certificate in words; ``names`` are those of the stages."""
+        """Return the certificate in words; ``names`` are those of the stages, if it has none."""
+        noun, names = self.words.noun, names or self.words.names
         sure = f"at confidence {100 * (1 - self.alpha):.6g} %"
         if self.verdict == FIRST:
-            first = f"The first {self.noun}" if names is None else str(names[0])
+            first = f"The first {noun}" if names is None else str(names[0])
             return f"{first} is optimal for certain ({sure}), whatever the truth is."
         if self.verdict == NEVER:
             return f"Weak dominance fails ({sure}): labels are needed (audit, Q-USS)."
         if self.needed is not None:
-            return f"Not decided: needs about {_about(self.needed)} more comparisons of all {self.noun}s."
-        if (0.0, 1.0) in self.intervals.values():
-            return f"Not decided: some {self.noun}s were never compared."
+            return f"Not decided: needs about {_about(self.needed)} more comparisons of all {noun}s."
+        if self.fewest == 0:
+            return f"Not decided: some {noun}s were never compared."
+        if self.fewest < EARLY:
+            return f"Too early to say: {counted(self.fewest, 'comparison')} so far."
         return "Not decided, and more comparisons are not likely to decide it: labels can (audit, Q-USS)."
 
     def __str__(self) -> str:
@@ -133,6 +142,7 @@ def certify(costs: Any, compared: Any, disagreed: Any, alpha: float = 0.05) -> C
         needed=_needed(arms, gaps, counts, differ, limit) if verdict == UNDECIDED else None,
         alpha=level,
         intervals=dict(zip(_pairs(first, second), zip(low.tolist(), high.tolist()))),
+        fewest=int(counts.min(initial=EARLY)),
     )
 
 

@@ -181,7 +181,8 @@ def run(
     [sweep]
     horizon = [1000, 10000]
     """
-    from weakfeedback.experiments.userfile import BadFile, read_experiment
+    from weakfeedback.experiments.userfile import read_experiment
+    from weakfeedback.toml import BadFile
 
     try:
         experiment = read_experiment(file, allow_code)

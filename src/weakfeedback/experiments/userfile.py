@@ -5,18 +5,18 @@ Every mistake is one line that names the file, the key, the value and what is al
 
 from __future__ import annotations
 
-import difflib
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, model_validator
 
 from weakfeedback.plaintext import counted, one_line
 from weakfeedback.settings.catalog import SETTINGS
 from weakfeedback.settings.setting import Form, Setting
+from weakfeedback.toml import BadFile, Table, fitted, near, read_toml
+from weakfeedback.validate import brief
 
 if TYPE_CHECKING:
     from weakfeedback.experiments.ownpolicy import OwnPolicy
@@ -27,35 +27,25 @@ NOT_AN_OPTION = ("policy", "label")
 SWEPT = ("horizon",)  # keys of the file that may be swept
 SHOWN = r"[^\p{C}\p{Zl}\p{Zp}]"  # a printable character
 
-ALLOWED = {
-    "title": "1 to 200 printable characters on one line",
-    "setting": f"one of {', '.join(SETTINGS)}",
-    "instance": "the name of an instance, as in `weakfeedback list instances`",
-    "problem": "a table",
-    "policies": "a list of at least one policy, each a name or a table with policy, label and options",
-    "policies[]": "a name, or a table with policy, label and options",
-    "policies[].policy": "the name of a policy, as in `weakfeedback list`",
-    "policies[].label": "1 to 60 printable characters on one line",
-    "horizon": "an integer from 1 to 10^12",
-    "replications": "an integer from 1 to 10^7",
-    "seed": "an integer >= 0",
-    "marks": "a number of rounds to record, or a list of increasing rounds",
-    "method": "rounds or events",
-    "problem.bsc": "a table with errors and, if not 0.05, slip",
-    "sweep": "a table with one key and a list of values",
-}
+
+def as_table(entry: Any) -> Any:
+    """Return an entry of the policies, which can be a name alone, as a table."""
+    return {"policy": entry} if isinstance(entry, str) else entry
 
 
-class BadFile(ValueError):
-    """An experiment file that cannot be run; the message is one line."""
-
-
-class PolicyEntry(BaseModel):
+class PolicyEntry(Table):
     """A policy with its options; any other key is an option of the policy's class."""
 
-    model_config = ConfigDict(extra="allow", strict=True)
-    policy: str
-    label: str | None = Field(None, pattern=rf"^{SHOWN}{{1,60}}$")
+    model_config = ConfigDict(extra="allow")
+    policy: str = Field(description="the name of a policy, as in `weakfeedback list`")
+    label: str | None = Field(
+        default=None, pattern=rf"^{SHOWN}{{1,60}}$", description="1 to 60 printable characters on one line"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_table(cls, entry: Any) -> Any:
+        return as_table(entry)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -63,25 +53,31 @@ class PolicyEntry(BaseModel):
         return dict(self.model_extra or {})
 
 
-def _as_table(entry: Any) -> Any:
-    return {"policy": entry} if isinstance(entry, str) else entry
-
-
-class ExperimentFile(BaseModel):
+class ExperimentFile(Table):
     """The keys of an experiment file."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-    title: str | None = Field(None, pattern=rf"^{SHOWN}{{1,200}}$")
-    setting: str
-    instance: str | None = None
-    problem: dict[str, Any] | None = None
-    policies: list[Annotated[PolicyEntry, BeforeValidator(_as_table)]] = Field(min_length=1)
-    horizon: int = Field(10_000, ge=1, le=10**12)
-    replications: int = Field(100, ge=1, le=10**7)
-    seed: int = Field(0, ge=0)
-    marks: int | list[int] = 200
-    method: Literal["rounds", "events"] = "rounds"
-    sweep: dict[str, Any] | None = None
+    title: str | None = Field(
+        default=None, pattern=rf"^{SHOWN}{{1,200}}$", description="1 to 200 printable characters on one line"
+    )
+    setting: str = Field(description=f"one of {', '.join(SETTINGS)}")
+    instance: str | None = Field(
+        default=None, description="the name of an instance, as in `weakfeedback list instances`"
+    )
+    problem: dict[str, Any] | None = Field(default=None, description="a table")
+    policies: list[PolicyEntry] = Field(
+        min_length=1,
+        description="a list of at least one policy, each a name or a table with policy, label and options",
+    )
+    horizon: int = Field(default=10_000, ge=1, le=10**12, description="an integer from 1 to 10^12")
+    replications: int = Field(default=100, ge=1, le=10**7, description="an integer from 1 to 10^7")
+    seed: int = Field(default=0, ge=0, description="an integer >= 0")
+    marks: int | list[int] = Field(
+        default=200, description="a number of rounds to record, or a list of increasing rounds"
+    )
+    method: Literal["rounds", "events"] = Field(default="rounds", description="rounds or events")
+    sweep: dict[str, Any] | None = Field(
+        default=None, description="a table with one key and a list of values"
+    )
 
 
 @dataclass(frozen=True)
@@ -121,25 +117,14 @@ def read_experiment(path: str | Path, allow_code: bool = False) -> UserExperimen
     with the first value is returned; its ``sweep`` has all values.
     """
     path = Path(path)
+    text, content = read_toml(path)
     try:
-        text = path.read_text(encoding="utf-8")
-        content = tomllib.loads(text)
         _check_keys(content, list(ExperimentFile.model_fields), "")
         if content.get("sweep") is None:
             return _experiment(path.stem, text, content, allow_code)
         return _read_sweep(path.stem, text, content, allow_code)
-    except OSError as error:
-        raise BadFile(f"{path}: cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise BadFile(f"{path}: is not text in UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise BadFile(f"{path}: is not TOML: {_line(error)}") from None
-    except RecursionError:
-        raise BadFile(f"{path}: is nested too deeply") from None
-    except ValidationError as error:
-        raise BadFile(f"{path}: {_describe_first(error)}") from None
     except ValueError as error:
-        raise BadFile(f"{path}: {_line(error)}") from None
+        raise BadFile(f"{path}: {one_line(str(error))}") from None
 
 
 def _experiment(
@@ -154,10 +139,10 @@ def _experiment(
     from weakfeedback.engine.loop import refuse_events
     from weakfeedback.engine.simulate import mark_rounds
 
-    file = ExperimentFile.model_validate(content)
+    file = fitted(ExperimentFile, content)
     if file.setting not in SETTINGS:
         raise ValueError(
-            f"setting must be {ALLOWED['setting']}, got {file.setting!r}{_near(file.setting, SETTINGS)}"
+            f"setting must be one of {', '.join(SETTINGS)}, got {file.setting!r}{near(file.setting, SETTINGS)}"
         )
     setting = SETTINGS[file.setting]
     if (file.instance is None) == (file.problem is None):
@@ -170,7 +155,7 @@ def _experiment(
         raise ValueError(
             f"policies * replications * marks must be at most {LIMIT_ROWS:,}, got "
             f"{counted(len(file.policies), 'policy', 'policies')}, replications = {file.replications}, "
-            f"marks = {_brief(file.marks)}{values}"
+            f"marks = {brief(file.marks)}{values}"
         )
     problem = setting.load(file.instance) if file.instance is not None else _problem(file)
     policies, parameters = _policies(setting, problem, file.policies, allow_code, place)
@@ -200,22 +185,20 @@ def _read_sweep(name: str, text: str, content: dict[str, Any], allow_code: bool)
     plain = {word: value for word, value in content.items() if word != "sweep"}
     table = content["sweep"]
     if not isinstance(table, dict) or len(table) != 1:
-        raise ValueError(f"sweep must be {ALLOWED['sweep']}, got {_brief(table)}")
+        raise ValueError(f"sweep must be a table with one key and a list of values, got {brief(table)}")
     ((key, values),) = table.items()
     place = one_line(f"sweep.{key}", 80)
     if not isinstance(values, list) or not 2 <= len(values) <= LIMIT_VALUES:
-        raise ValueError(f"{place} must be a list of 2 to {LIMIT_VALUES} values, got {_brief(values)}")
+        raise ValueError(f"{place} must be a list of 2 to {LIMIT_VALUES} values, got {brief(values)}")
     if any(value in values[:k] for k, value in enumerate(values)):
-        raise ValueError(f"{place} must be different values, got {_brief(values)}")
+        raise ValueError(f"{place} must be different values, got {brief(values)}")
     where = _place_of(key, plain, allow_code)
     found = []
     for value in values:
         try:
             made = _experiment(name, text, where.put(value), allow_code, where, len(values))
-        except ValidationError as error:
-            raise ValueError(f"{place} = {_brief(value)}: {_describe_first(error)}") from None
         except ValueError as error:
-            raise ValueError(f"{place} = {_brief(value)}: {_line(error)}") from None
+            raise ValueError(f"{place} = {brief(value)}: {error}") from None
         found.append(made)
     sweep = Sweep(key, tuple(values), tuple(found))
     return replace(found[0], sweep=sweep)
@@ -234,7 +217,7 @@ def _place_of(key: str, content: dict[str, Any], allow_code: bool) -> Place:
     """Return the place of a key: the horizon, an argument of the problem, or an option of policies."""
     if key in SWEPT:
         return Place(key, lambda value: {**content, key: value})
-    file = ExperimentFile.model_validate(content)
+    file = fitted(ExperimentFile, content)
     arguments = [] if file.problem is None or file.setting not in SETTINGS else _form(file).keys
     if key in arguments:
         return Place(key, lambda value: {**content, "problem": {**content["problem"], key: value}})
@@ -243,13 +226,13 @@ def _place_of(key: str, content: dict[str, Any], allow_code: bool) -> Place:
         known = [*SWEPT, *arguments]
         raise ValueError(
             f"{one_line(f'sweep.{key}', 80)} is neither one of {', '.join(known)} nor an option that a policy of the "
-            f"file takes and does not set itself{_near(key, known)}"
+            f"file takes and does not set itself{near(key, known)}"
         )
 
     def put(value: Any) -> dict[str, Any]:
         entries = list(content["policies"])
         for k in takers:
-            entries[k] = {**_as_table(entries[k]), key: value}
+            entries[k] = {**as_table(entries[k]), key: value}
         return {**content, "policies": entries}
 
     return Place(key, put, tuple(takers))
@@ -279,11 +262,11 @@ def _problem(file: ExperimentFile) -> Any:
         _check_table(key, table.get(key), Form(inner))
     for key in form.needed:
         if key not in table:
-            raise ValueError(_describe_missing(f"problem.{key}"))
+            raise ValueError(f"problem.{key} must be given")
     try:
         return form.make(**table)
     except ValueError as error:
-        raise ValueError(f"problem: {_line(error)}") from None
+        raise ValueError(f"problem: {error}") from None
 
 
 def _check_table(key: str, table: Any, form: Form) -> None:
@@ -292,15 +275,11 @@ def _check_table(key: str, table: Any, form: Form) -> None:
     if table is None:
         return
     if not isinstance(table, dict):
-        raise ValueError(f"{place} must be {ALLOWED[place]}, got {_brief(table)}")
+        raise ValueError(f"{place} must be a table with {' and '.join(form.keys)}, got {brief(table)}")
     _check_keys(table, form.keys, f"{place}.")
     for key in form.needed:
         if key not in table:
-            raise ValueError(_describe_missing(f"{place}.{key}"))
-
-
-def _describe_missing(place: str) -> str:
-    return f"{place} is missing" + (f"; it must be {ALLOWED[place]}" if place in ALLOWED else "")
+            raise ValueError(f"{place}.{key} must be given")
 
 
 def _policies(
@@ -319,7 +298,7 @@ def _policies(
             loop_for(problem, policy).fits(problem, policy)
             label = entry.label or _automatic_label(name, k, entries, place)
         except ValueError as error:
-            raise ValueError(f"policies[{k}]: {_line(error)}") from None
+            raise ValueError(f"policies[{k}]: {error}") from None
         if label in policies:
             raise ValueError(f"policies[{k}]: label must be different for every policy, got {label!r} twice")
         policies[label] = policy
@@ -368,7 +347,7 @@ def _import_policy(words: str, allow_code: bool) -> OwnPolicy:
 
     if not allow_code:
         raise ValueError(
-            f"{_brief(words)} is code that would be run: give --allow-code if you trust this file and that module"
+            f"{brief(words)} is code that would be run: give --allow-code if you trust this file and that module"
         )
     return OwnPolicy(words)
 
@@ -376,41 +355,11 @@ def _import_policy(words: str, allow_code: bool) -> OwnPolicy:
 def _check_keys(table: dict[str, Any], known: list[str], prefix: str) -> None:
     for key in table:
         if key not in known:
-            near = _near(key, known) or ("" if prefix else _misplaced(key))
-            named = one_line(f"{prefix}{key}", 80)
-            raise ValueError(f"{named} is not a known key{near}; allowed: {', '.join(known)}")
+            hint = near(key, known) or f"{'' if prefix else _misplaced(key)}; allowed: {', '.join(known)}"
+            raise ValueError(f"{one_line(f'{prefix}{key}', 80)} is not known{hint}")
 
 
 def _misplaced(key: str) -> str:
     """The table that a key belongs into, if it is an argument of problems."""
     inside = any(key in form.keys for setting in SETTINGS.values() for form in setting.forms)
-    return " here (it goes into the table [problem])" if inside else ""
-
-
-def _near(word: str, known: Any) -> str:
-    near = difflib.get_close_matches(word.lower(), list(known), n=1)
-    return f" (did you mean {near[0]}?)" if near else ""
-
-
-def _describe_first(error: ValidationError, prefix: str = "") -> str:
-    """Return the first of pydantic's errors, reworded."""
-    first = error.errors(include_url=False)[0]
-    place, pattern = prefix, prefix
-    for step in first["loc"]:
-        if isinstance(step, int):
-            place, pattern = f"{place.rstrip('.')}[{step}].", f"{pattern.rstrip('.')}[]."
-        elif step not in ("int", "list[int]"):  # the branches of marks
-            place, pattern = f"{place}{step}.", f"{pattern}{step}."
-    place, pattern = place.rstrip("."), pattern.rstrip(".")
-    allowed = ALLOWED.get(pattern) or ALLOWED.get(pattern.removesuffix("[]"), "")
-    if first["type"] == "missing":
-        return f"{place} is missing" + (f"; it must be {allowed}" if allowed else "")
-    return f"{place} must be {allowed or first['msg']}, got {_brief(first['input'])}"
-
-
-def _line(error: Exception) -> str:
-    return one_line(str(error))
-
-
-def _brief(value: Any) -> str:
-    return one_line(repr(value), 80)
+    return " here: it goes into the table [problem]" if inside else ""

@@ -11,7 +11,8 @@ import numpy as np
 from weakfeedback.live.cascade_report import spent_lines
 from weakfeedback.live.games.adaptive import Ask
 from weakfeedback.live.games.cascade import Counts
-from weakfeedback.live.report import Report, counted, money, percent
+from weakfeedback.live.report import Report, counted, percent
+from weakfeedback.words import STAGES, Words
 
 JUDGES = ("last", "score", "calibrated")
 LIMIT = (
@@ -75,30 +76,31 @@ class AdaptiveReport(Report):
     saved_alone: float
     saved: float
     wasted: float
+    words: Words = STAGES
 
     def __str__(self) -> str:
-        K = len(self.stage_costs)
+        K, words, wide = len(self.stage_costs), self.words, self.words.width(5)
         judged = "" if self.judge is None else f" (judge {self.judge})"
         lines = [
             f"Cascade of {counted(K, 'stage')}, {self.policy}{judged}: {counted(self.rounds, 'round')} learned, "
             f"{self.pending} pending",
             "",
-            f"{'stage':>5}  {'cost':>10}  {'reached':>8}  {'stopped here':>12}  {'changed the answer':>18}"
+            f"{'stage':>{wide}}  {'cost':>10}  {'reached':>8}  {'stopped here':>12}  {'changed the answer':>18}"
             + (f"  {'judge agreed':>12}" if self.agreed is not None else ""),
         ]
         for k, cost in enumerate(self.stage_costs):
-            line = f"{k:>5}  {money(cost):>10}  {self._share(self.reached[k], self.rounds):>8}  "
-            line += f"{self._share(self.stopped[k], self.rounds):>12}"
+            line = f"{words.short(k):>{wide}}  {words.money(cost):>10}  "
+            line += f"{self._share(self.reached[k], self.rounds):>8}  {self._share(self.stopped[k], self.rounds):>12}"
             if k > 0:
                 line += f"  {self._share(self.changed[k - 1], self.reached[k]):>18}"
                 if self.agreed is not None and self.judged_changes is not None:
                     line += f"  {self._share(self.agreed[k - 1], self.judged_changes[k - 1]):>12}"
             lines.append(line)
-        lines += ["", *spent_lines(self.spent, self.saved_alone, self.saved)]
+        lines += ["", *spent_lines(words, self.spent, self.saved_alone, self.saved)]
         if self.wasted > 0:
-            lines.append(f"spent on rounds that failed: {money(self.wasted)}")
+            lines.append(f"spent on rounds that failed: {words.money(self.wasted)}")
         if self.unscored:
-            lines.append(NO_SCORES.format(f"stage {' and '.join(map(str, self.unscored))}"))
+            lines.append(NO_SCORES.format(words.several(self.unscored)))
         if self.judge is None:
             lines.append(NO_LIMIT)
         else:
@@ -117,6 +119,7 @@ def make_adaptive_report(
     error_cost: float,
     pending: int,
     counts: Counts,
+    words: Words = STAGES,
 ) -> AdaptiveReport:
     """Return the report from the counts of the cascade and of its policy."""
     K = len(stage_costs)
@@ -145,13 +148,16 @@ def make_adaptive_report(
         saved_alone=counts.alone - counts.spent,
         saved=counts.saved,
         wasted=counts.wasted,
+        words=words,
     )
 
 
-def adaptive_explanation(id: int, asks: tuple[Ask, ...], stages: int, policy: str) -> str:
+def adaptive_explanation(
+    id: int, asks: tuple[Ask, ...], stages: int, policy: str, words: Words = STAGES
+) -> str:
     """Explain why each stage was called, and why the round stopped."""
     if not asks:
-        return f"Decision {id}: begun; stage 0 is asked in every round ({policy})."
+        return f"Decision {id}: begun; {words.one(0)} is asked in every round ({policy})."
     lines = []
     for k, ask in enumerate(asks):
         said = "gave the first answer"
@@ -163,7 +169,7 @@ def adaptive_explanation(id: int, asks: tuple[Ask, ...], stages: int, policy: st
                 said = "gave another answer" + (", one seen before" if ask.told.number in before else "")
         score = ask.told.known_score
         said += "" if score is None else f", with score {score:.4g}"
-        lines.append(f"Stage {k} {said}.")
+        lines.append(f"{words.first(k)} {said}.")
         if k == stages - 1:
             lines.append("There is no further stage.")
             continue
@@ -175,9 +181,11 @@ def adaptive_explanation(id: int, asks: tuple[Ask, ...], stages: int, policy: st
         else:
             than = "more" if ask.more else "not more"
             reason = (
-                f"going on was worth {money(ask.worth)} by a random draw from what is known of such answers, "
-                f"{than} than its price, {money(ask.prices[k + 1])}"
+                f"going on was worth {words.money(ask.worth)} by a random draw from what is known of such answers, "
+                f"{than} than its price, {words.money(ask.prices[k + 1])}"
             )
-        lines.append(f"Stage {k + 1} {word} because {reason}.")
-    end = "open" if asks[-1].more else f"answered by stage {len(asks) - 1}"
-    return "\n".join([f"Decision {id}: {end} of 0 to {stages - 1} ({policy}).", *lines])
+        lines.append(f"{words.first(k + 1)} {word} because {reason}.")
+    end = "open" if asks[-1].more else f"answered by {words.one(len(asks) - 1)}"
+    return "\n".join(
+        [f"Decision {id}: {end} of {words.short(0)} to {words.short(stages - 1)} ({policy}).", *lines]
+    )

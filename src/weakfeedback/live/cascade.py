@@ -432,7 +432,7 @@ class Cascade(Live, Rounds):
             if repeated in stages:
                 if before.told[stages.index(repeated)].content() != content:
                     raise FeedbackConflict(
-                        f"stage {repeated} of decision {id} was told already, with other content"
+                        f"{self._words.one(repeated)} of decision {id} was told already, with other content"
                     )
                 if (
                     before.stopped and repeated == stages[-1]
@@ -455,7 +455,9 @@ class Cascade(Live, Rounds):
         if wanted not in earlier:
             return False
         if earlier[wanted].content() != content:
-            raise FeedbackConflict(f"stage {wanted} of decision {id} was told already, with other content")
+            raise FeedbackConflict(
+                f"{self._words.one(wanted)} of decision {id} was told already, with other content"
+            )
         return True
 
     def _known(self, id: Any) -> tuple[tuple[Ask, ...], Progress | None]:
@@ -571,10 +573,10 @@ class Cascade(Live, Rounds):
         label, counts, terms, game = self._label, view.counts, view.terms, self._game
         costs, error = terms.stage_costs, terms.error_cost
         if game.stepwise:
-            return make_adaptive_report(label, view.policy, costs, error, view.pending, counts)
+            return make_adaptive_report(label, view.policy, costs, error, view.pending, counts, self._words)
         certified = "certificate" not in game.refuses
         buys = game.label_price is not None
-        return make_report(label, costs, error, view.pending, counts, buys, certified)
+        return make_report(label, costs, error, view.pending, counts, buys, certified, self._words)
 
     def certificate(self, alpha: float = 0.05) -> Certificate:
         """Return what the comparisons so far prove without labels.
@@ -593,7 +595,7 @@ class Cascade(Live, Rounds):
         """
         self._offer("certificate")
         counts, terms = self._core.view(lambda view: (view.counts, view.terms))
-        return certify(terms.costs, counts.compared, counts.differed, alpha)
+        return replace(certify(terms.costs, counts.compared, counts.differed, alpha), words=self._words)
 
     def audit(self, items: Any, truth: Any, alpha: float = 0.05, arm: int | None = None) -> Any:
         """Estimate from a few labels how much more a stage costs than the cheapest, without weak dominance.
@@ -652,9 +654,9 @@ class Cascade(Live, Rounds):
 
     def _audit(self, outputs: list[list[Any]], ask: Any, alpha: float, arm: int, calls: float) -> Audit:
         view = self._core.view(lambda view: view)
-        return audit_stage(
-            outputs, ask, alpha, arm, calls, self._game.code, self._game.label_price or 0.0, view
-        )
+        price = self._game.label_price or 0.0
+        found = audit_stage(outputs, ask, alpha, arm, calls, self._game.code, price, view)
+        return replace(found, words=self._words)
 
     def _audited(self, arm: int | None, items: int) -> int:
         """Return the stage to audit."""
@@ -690,7 +692,8 @@ class Cascade(Live, Rounds):
     def _examine(self, rows: list[list[Any]], ask: Any, alpha: float) -> RuleAudit:
         core = self._core
         policy, rng = core.view(lambda view: (copy.deepcopy(view.policy), copy.deepcopy(core.rng)))
-        return audit_rule(rows, ask, alpha, self._game.code, policy, rng, core.terms)
+        found = audit_rule(rows, ask, alpha, self._game.code, policy, rng, core.terms)
+        return replace(found, words=self._words)
 
     def explain(self, id: int) -> str:
         """Explain why a stage was chosen, for the last 1000 decisions made since this object was loaded.
@@ -699,10 +702,11 @@ class Cascade(Live, Rounds):
         """
         why = self._explained(id)
         if self._game.stepwise:
-            return adaptive_explanation(int(id), why, len(self._stages), self._label)
+            return adaptive_explanation(int(id), why, len(self._stages), self._label, self._words)
         arm, counts, terms = why
         how = str(getattr(self._core.driver.policy, "explained", ""))
-        return explanation(int(id), arm, counts, terms.stage_costs, terms.error_cost, self._label, how)
+        prices = terms.stage_costs, terms.error_cost
+        return explanation(int(id), arm, counts, *prices, self._label, how, self._words)
 
     # -- refusals
 

@@ -16,11 +16,11 @@ from weakfeedback.live.report import (
     between,
     counted,
     disagreements,
-    money,
     percent,
     wilson,
 )
 from weakfeedback.stats import add_up
+from weakfeedback.words import STAGES, Words
 
 WEAK_DOMINANCE = (
     "The learned stop is optimal only if weak dominance holds, which in general only labels can tell (audit)."
@@ -90,19 +90,21 @@ class CascadeReport:
     net_saved: tuple[float, float] | None = field(default=None, kw_only=True)
     labels: int | None = field(default=None, kw_only=True)
     label_spent: float = field(default=0.0, kw_only=True)
+    words: Words = field(default=STAGES, kw_only=True)
 
     columns, row, drawn = ("stage_costs", "arm_shares"), "stage", "arm_shares"
     to_dict, to_frame, plot, _repr_html_ = Report.to_dict, Report.to_frame, Report.plot, Report._repr_html_
 
     def __str__(self) -> str:
+        words, wide = self.words, self.words.width(5)
         lines = [
             f"Cascade of {counted(len(self.stage_costs), 'stage')}, {self.policy}: "
             f"{counted(self.rounds, 'round')} learned, {self.pending} pending",
             "",
-            f"{'stage':>5}  {'cost':>10}  {'stopped here':>12}",
+            f"{'stage':>{wide}}  {'cost':>10}  {'stopped here':>12}",
         ]
         for arm, (cost, share) in enumerate(zip(self.stage_costs, self.arm_shares)):
-            lines.append(f"{arm:>5}  {money(cost):>10}  {percent(share):>12}")
+            lines.append(f"{words.short(arm):>{wide}}  {words.money(cost):>10}  {percent(share):>12}")
         lines += ["", *self._disagreement_lines(), "", *self._money_lines(), *self._trust_lines()]
         return "\n".join(lines)
 
@@ -114,19 +116,19 @@ class CascadeReport:
         if found is None or len(self.stage_costs) == 1:
             return [WEAK_DOMINANCE]
         if found.verdict in (FIRST, NEVER):
-            return [found.sentence()]
-        could = ", ".join(map(str, found.possible))
-        return [found.sentence(), f"Stages that can be optimal: {could}.", WEAK_DOMINANCE]
+            return [found.sentence(self.words.names)]
+        could = ", ".join(map(self.words.short, found.possible))
+        return [found.sentence(self.words.names), f"Stages that can be optimal: {could}.", WEAK_DOMINANCE]
 
     def _disagreement_lines(self) -> list[str]:
-        arms = range(len(self.stage_costs))
+        arms, name, wide = range(len(self.stage_costs)), self.words.short, self.words.width(5)
         lines = [
             "answers differ (95 % interval)",
-            f"{'stage':>5}" + "".join(f"  {f'and {j}':>26}" for j in arms[1:]),
+            f"{'stage':>{wide}}" + "".join(f"  {f'and {name(j)}':>26}" for j in arms[1:]),
         ]
         for i in arms[:-1]:
             cells = [self._cell(i, j) if j > i else "" for j in arms[1:]]
-            lines.append(f"{i:>5}" + "".join(f"  {cell:>26}" for cell in cells).rstrip())
+            lines.append(f"{name(i):>{wide}}" + "".join(f"  {cell:>26}" for cell in cells).rstrip())
         return lines if len(arms) > 1 else ["one stage: nothing to compare"]
 
     def _cell(self, i: int, j: int) -> str:
@@ -135,11 +137,12 @@ class CascadeReport:
         return f"{percent(self.disagreement[i, j])} {between(self.intervals[i, j])}"
 
     def _money_lines(self) -> list[str]:
-        lines = spent_lines(self.spent, self.saved_alone, self.saved)
+        words, money = self.words, self.words.money
+        lines = spent_lines(words, self.spent, self.saved_alone, self.saved)
         if self.extra_errors is not None and self.net_saved is not None and self.rounds:
             low, high = self.net_saved
             lines.append(
-                f"at most {money(self.extra_errors)} more errors than the last stage alone, worth "
+                f"at most {STAGES.money(self.extra_errors)} more errors than {words.last()} alone, worth "
                 f"{money(self.extra_errors * self.error_cost)}: net {money(low)} to {money(high)} saved"
             )
             if low < 0.0 < high:
@@ -153,11 +156,11 @@ class CascadeReport:
         return lines
 
 
-def spent_lines(spent: float, saved_alone: float, saved: float) -> list[str]:
+def spent_lines(words: Words, spent: float, saved_alone: float, saved: float) -> list[str]:
     """Say what was spent, against the last stage alone (signed) and against all stages in every round."""
     return [
-        against_last("stage", spent, spent + saved_alone, saved_alone),
-        f"all stages in every round would have cost {money(spent + saved)}",
+        against_last(words, spent, spent + saved_alone, saved_alone),
+        f"all stages in every round would have cost {words.money(spent + saved)}",
     ]
 
 
@@ -169,6 +172,7 @@ def make_report(
     tally: Counts,
     buys: bool = False,
     certified: bool = True,
+    words: Words = STAGES,
 ) -> CascadeReport:
     """Return the report from the counts; ``certified`` is true if no decision to compare depended on the sample."""
     K = len(stage_costs)
@@ -200,11 +204,19 @@ def make_report(
         net_saved=net,
         labels=tally.labels if buys else None,
         label_spent=tally.label_spent,
+        words=words,
     )
 
 
 def explanation(
-    id: int, arm: int, counts: Counts, stage_costs: np.ndarray, error_cost: float, policy: str, how: str = ""
+    id: int,
+    arm: int,
+    counts: Counts,
+    stage_costs: np.ndarray,
+    error_cost: float,
+    policy: str,
+    how: str = "",
+    words: Words = STAGES,
 ) -> str:
     """Explain the choice of a stage from the counts at that time, and ``how`` the policy decides."""
     K, differed, compared = len(stage_costs), counts.differed, counts.compared
@@ -216,14 +228,14 @@ def explanation(
 
     def sentence(i: int, j: int) -> str:
         needed = needed_share(stage_costs, error_cost, i, j)
-        seen = _seen(i, j, int(differed[i, j]), int(compared[i, j]), needed)
-        return f"{going_on(stage_costs, needed, i, j)}; {seen}"
+        seen = _seen(words.pair(i, j), int(differed[i, j]), int(compared[i, j]), needed)
+        return f"{going_on(words, stage_costs, needed, i, j)}; {seen}"
 
-    lines = [stop_at(id, arm, K, policy), *why_there(arm, K, pressure, sentence)]
+    lines = [stop_at(words, id, arm, K, policy), *why_there(words, arm, K, pressure, sentence)]
     return "\n".join([*lines, how] if how else lines)
 
 
-def _seen(i: int, j: int, count: int, tries: int, needed: float) -> str:
+def _seen(pair: str, count: int, tries: int, needed: float) -> str:
     """Say how often two stages differed, and whether that is enough."""
     low, high = wilson(count, tries)
     if needed >= 1 or high < needed:
@@ -233,16 +245,20 @@ def _seen(i: int, j: int, count: int, tries: int, needed: float) -> str:
     else:
         verdict = "not yet clear whether that pays"
     seen = f"{count} of {tries} times, {percent(count / tries)}" if tries else "in no comparison yet, unknown"
-    return f"stages {i} and {j} differed {seen} {between((low, high))}: {verdict}."
+    return f"{pair} differed {seen} {between((low, high))}: {verdict}."
 
 
-def stop_at(id: int, arm: int, K: int, policy: str) -> str:
+def stop_at(words: Words, id: int, arm: int, K: int, policy: str) -> str:
     """Say what was decided."""
-    return f"Decision {id}: stop at stage {arm} of 0 to {K - 1} ({policy})."
+    return f"Decision {id}: stop at {words.one(arm)} of {words.short(0)} to {words.short(K - 1)} ({policy})."
 
 
 def why_there(
-    arm: int, K: int, pressure: Callable[[int, int], float], sentence: Callable[[int, int], str]
+    words: Words,
+    arm: int,
+    K: int,
+    pressure: Callable[[int, int], float],
+    sentence: Callable[[int, int], str],
 ) -> list[str]:
     """Say why a round stops at no stage before ``arm``, and calls none after it.
 
@@ -253,8 +269,8 @@ def why_there(
     for i in range(arm):
         # Among all later stages, the one with the strongest reason not to stop at i.
         pressing = max(range(i + 1, K), key=lambda j: pressure(i, j))
-        lines.append(f"Not stage {i}: " + sentence(i, pressing))
-    return lines + [f"Stage {j} not called: " + sentence(arm, j) for j in range(arm + 1, K)]
+        lines.append(f"Not {words.one(i)}: " + sentence(i, pressing))
+    return lines + [f"{words.first(j)} not called: " + sentence(arm, j) for j in range(arm + 1, K)]
 
 
 def needed_share(stage_costs: np.ndarray, error_cost: float, i: int, j: int) -> float:
@@ -262,10 +278,10 @@ def needed_share(stage_costs: np.ndarray, error_cost: float, i: int, j: int) -> 
     return float(stage_costs[i + 1 : j + 1].sum()) / error_cost
 
 
-def going_on(stage_costs: np.ndarray, needed: float, i: int, j: int) -> str:
+def going_on(words: Words, stage_costs: np.ndarray, needed: float, i: int, j: int) -> str:
     """Say what going on from stage i to stage j costs, and when it pays."""
     extra = float(stage_costs[i + 1 : j + 1].sum())
     return (
-        f"going on to stage {j} costs {money(extra)} more, worth it if it corrects more than {percent(needed)} "
-        "of the answers"
+        f"going on to {words.one(j)} costs {words.money(extra)} more, worth it if it corrects more than "
+        f"{percent(needed)} of the answers"
     )

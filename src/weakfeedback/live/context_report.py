@@ -13,6 +13,7 @@ from weakfeedback.contextual.policies.uss_pd_ts import UssPdTs
 from weakfeedback.kernels.linalg import logistic
 from weakfeedback.live.cascade_report import CascadeReport, going_on, needed_share, stop_at, why_there
 from weakfeedback.live.report import percent
+from weakfeedback.words import STAGES, Words
 
 SELECTED = (
     "Shares of answers that differ are of the samples that went that far, which the contexts chose: they are no"
@@ -101,7 +102,13 @@ def make_record(arm: int, policy: Any, phi: np.ndarray) -> ContextRecord:
 
 
 def context_explanation(
-    id: int, record: ContextRecord, stage_costs: np.ndarray, error_cost: float, policy: str, how: str = ""
+    id: int,
+    record: ContextRecord,
+    stage_costs: np.ndarray,
+    error_cost: float,
+    policy: str,
+    how: str = "",
+    words: Words = STAGES,
 ) -> str:
     """Explain the choice of a stage, and ``how`` the policy decides."""
     K, arm = len(stage_costs), record.arm
@@ -116,13 +123,13 @@ def context_explanation(
         needed, high = needed_share(stage_costs, error_cost, i, j), float(bound[i, j])
         verdict = "too seldom to pay" if high < needed else "often enough that it may pay"
         return (
-            f"{going_on(stage_costs, needed, i, j)}; at this context stages {i} and {j} are estimated to differ "
+            f"{going_on(words, stage_costs, needed, i, j)}; at this context {words.pair(i, j)} are estimated to differ "
             f"{percent(float(estimate[i, j]))} of the time, at most {percent(high)}: {verdict}."
         )
 
-    lines = [stop_at(id, arm, K, policy)]
+    lines = [stop_at(words, id, arm, K, policy)]
     if estimate is not None:
-        lines += why_there(arm, K, pressure, sentence)
+        lines += why_there(words, arm, K, pressure, sentence)
     elif policy not in ("Fixed", "Random"):
         lines.append("Nothing is estimated yet: the first rounds go to the last stage.")
     return "\n".join([*lines, how] if how else lines)

@@ -284,8 +284,9 @@ class ContextualCascade(Live, Rounds):
 
     def _report(self, view: View) -> ContextualReport:
         terms = view.terms
+        prices = terms.stage_costs, terms.error_cost
         base = make_report(
-            self._label, terms.stage_costs, terms.error_cost, view.pending, view.counts, certified=False
+            self._label, *prices, view.pending, view.counts, certified=False, words=self._words
         )
         return make_context_report(base, view.policy, terms.inputs, terms.dimension)
 
@@ -297,7 +298,9 @@ class ContextualCascade(Live, Rounds):
         """Explain why a stage was chosen, for the last 1000 decisions made since this object was loaded."""
         record, terms = self._explained(id)
         how = str(getattr(self._core.driver.policy, "explained", ""))
-        return context_explanation(int(id), record, terms.stage_costs, terms.error_cost, self._label, how)
+        return context_explanation(
+            int(id), record, terms.stage_costs, terms.error_cost, self._label, how, self._words
+        )
 
     # -- saving
 

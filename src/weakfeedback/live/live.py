@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, NoReturn, TypeVar
 
@@ -18,6 +18,7 @@ from weakfeedback.live.game import EXPLAINED
 from weakfeedback.live.storage import StateError
 from weakfeedback.plaintext import with_article
 from weakfeedback.validate import brief, integer, number
+from weakfeedback.words import STAGES, Words, names_of
 
 Self = TypeVar("Self", bound="Live")
 
@@ -30,6 +31,7 @@ class Live:
     form: ClassVar[Form]
 
     _core: Core
+    _words: Words = STAGES
     _game: Any
     _journal: persistence.Journal | None = None
 
@@ -68,6 +70,13 @@ class Live:
     def _setting(cls, body: Any) -> str:  # noqa: ARG003
         """Return where the catalogue lists the policies of an object with this state."""
         return cls.setting
+
+    def speak(self, names: Sequence[str] | None = None, currency: str | None = None) -> None:
+        """Use these names of stages, models or arms, and this currency, in reports, explanations and errors."""
+        size, noun = self._game.K, self._words.noun
+        if currency is not None and not (isinstance(currency, str) and currency and currency.isprintable()):
+            raise ValueError(f"currency must be a text such as USD, got {brief(currency)}")
+        self._words = Words(noun, names_of(names, size, noun), currency)
 
     # -- what can be seen
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from weakfeedback.words import STAGES, Words
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
@@ -45,7 +47,7 @@ class Report:
                 found |= {f"{name}_low": values[:, 0], f"{name}_high": values[:, 1]}
             else:
                 found[name] = [math.nan, *values] if len(values) < size else list(values)
-        names = getattr(self, "names", None) or range(size)
+        names = getattr(self, "names", None) or getattr(self, "words", STAGES).names or range(size)
         return pd.DataFrame(found, index=pd.Index(list(names), name=self.row))
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -67,7 +69,9 @@ class Report:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON data: arrays are lists, NaN and infinity are None."""
         found: dict[str, Any] = plain(self)
-        return found
+        words = getattr(self, "words", STAGES)
+        told = {"names": plain(words.names), "currency": words.currency}
+        return found | {name: value for name, value in told.items() if value is not None}
 
 
 def plain(value: Any) -> Any:
@@ -79,7 +83,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         value = value.tolist()
     if is_dataclass(value):
-        value = {item.name: getattr(value, item.name) for item in fields(value)}
+        value = {item.name: getattr(value, item.name) for item in fields(value) if item.name != "words"}
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -114,13 +118,13 @@ def disagreements(differed: np.ndarray, compared: np.ndarray) -> tuple[np.ndarra
     return shares, intervals
 
 
-def against_last(noun: str, spent: float, alone: float, saved: float) -> str:
+def against_last(words: Words, spent: float, alone: float, saved: float) -> str:
     """Say what was spent, and what the last stage or model alone would have cost; ``saved`` may be negative."""
     share = f" ({percent(abs(saved) / alone)})" if alone > 0.0 else ""
     word = "saved" if saved >= 0.0 else "lost"
     return (
-        f"spent {money(spent)}; the last {noun} alone would have cost {money(alone)}: "
-        f"{word} {money(abs(saved))}{share} against it"
+        f"spent {words.money(spent)}; {words.last()} alone would have cost {words.money(alone)}: "
+        f"{word} {words.money(abs(saved))}{share} against it"
     )
 
 
@@ -131,11 +135,6 @@ def counted(count: int, noun: str) -> str:
     ('1 stage', '2 stages')
     """
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def money(amount: float) -> str:
-    """Return an amount as text, without unnecessary digits."""
-    return f"{amount:,.0f}" if abs(amount) >= 10_000 else f"{amount:.4g}"
 
 
 def percent(share: float) -> str:

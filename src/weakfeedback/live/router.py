@@ -40,6 +40,7 @@ from weakfeedback.live.stages import Rows, make_models
 from weakfeedback.settings.catalog import make_policy
 from weakfeedback.stats import add_up
 from weakfeedback.validate import integer, number
+from weakfeedback.words import MODELS
 
 __all__ = ["Costed", "Router", "RouterAnswer", "RouterDecision", "RouterReport"]
 
@@ -100,6 +101,7 @@ class Router(Live, Rounds):
     setting = RouterGame.setting
     form = RouterGame.form
     _noun = "model"
+    _words = MODELS
     _whole = "router"
     _done = "the round is counted"
     _most = ALONE
@@ -306,7 +308,14 @@ class Router(Live, Rounds):
         counts, terms = view.counts, view.terms
         settled = self._game.settled(counts, terms)
         return make_router_report(
-            self._label, terms.prices, terms.error_cost, view.pending, settled, view.policy, counts
+            self._label,
+            terms.prices,
+            terms.error_cost,
+            view.pending,
+            settled,
+            view.policy,
+            counts,
+            self._words,
         )
 
     def certificate(self, alpha: float = 0.05) -> Certificate:
@@ -328,7 +337,7 @@ class Router(Live, Rounds):
         self._offer("certificate")
         counts, terms = self._core.view(lambda view: (view.counts, view.terms))
         return dataclasses.replace(
-            certify(terms.costs, counts.compared, counts.differed, alpha), noun="model"
+            certify(terms.costs, counts.compared, counts.differed, alpha), words=self._words
         )
 
     def audit(self, items: Any, truth: Any, alpha: float = 0.05, model: int | None = None) -> Audit:
@@ -378,7 +387,7 @@ class Router(Live, Rounds):
     def _audit(self, outputs: list[list[Any]], ask: Any, alpha: float, model: int, calls: float) -> Audit:
         view = self._core.view(lambda view: view)
         found = audit_stage(outputs, ask, alpha, model, calls, self._game.code, 0.0, view)
-        return dataclasses.replace(found, noun="model")
+        return dataclasses.replace(found, words=self._words)
 
     def _audited(self, model: int | None, items: int) -> int:
         """Return the model to audit."""
@@ -392,7 +401,7 @@ class Router(Live, Rounds):
     def explain(self, id: int) -> str:
         """Explain, also in money, why these models were called, for the last 1000 decisions of this object."""
         known = self._explained(id)
-        return explanation(int(id), known, self._label)
+        return explanation(int(id), known, self._label, self._words)
 
     def cancel(self, id: int, cost: float = 0.0) -> None:
         """Cancel a decision that waits for feedback, or one of the last 100 that called one model alone.

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from weakfeedback.live.games.router import Known, RouterCounts
-from weakfeedback.live.report import Report, against_last, between, counted, disagreements, money, percent
+from weakfeedback.live.report import Report, against_last, between, counted, disagreements, percent
 from weakfeedback.routing.tails import below, mean_excess
+from weakfeedback.words import MODELS, Words
 
 
 @dataclass(frozen=True)
@@ -65,39 +66,43 @@ class RouterReport(Report):
     bound: float
     wasted: float
     guarantees: tuple[str, ...]
+    words: Words = MODELS
 
     def __str__(self) -> str:
-        size = len(self.prices)
+        size, words, wide = len(self.prices), self.words, self.words.width(5)
         lines = [
             f"Router of {counted(size, 'model')}, {self.policy}: {counted(self.rounds, 'round')}, "
             f"{counted(self.comparisons, 'comparison')} learned, {self.pending} pending",
-            f"settled on model {self.settled}; {percent(self.compared_share)} of the decisions called several models",
+            f"settled on {words.one(self.settled)}; {percent(self.compared_share)} of the decisions called several "
+            "models",
             "",
-            f"{'model':>5}  {'price':>10}  {'called':>8}  {'answered':>8}",
+            f"{'model':>{wide}}  {'price':>10}  {'called':>8}  {'answered':>8}",
         ]
         for k, price in enumerate(self.prices):
-            lines.append(f"{k:>5}  {money(price):>10}  {self.calls[k]:>8}  {self.answers[k]:>8}")
+            lines.append(
+                f"{words.short(k):>{wide}}  {words.money(price):>10}  {self.calls[k]:>8}  {self.answers[k]:>8}"
+            )
         lines += ["", *self._pairs(), "", *self._money(), *self.guarantees]
         return "\n".join(lines)
 
     def _pairs(self) -> list[str]:
-        size = len(self.prices)
+        size, pair = len(self.prices), self.words.pair
         lines = []
         for i in range(size):
             for j in range(i + 1, size):
                 if not self.compared[i, j]:
-                    lines.append(f"models {i} and {j}: never compared")
+                    lines.append(f"{pair(i, j)}: never compared")
                     continue
                 lines.append(
-                    f"models {i} and {j} differed in {percent(self.disagreement[i, j])} of "
+                    f"{pair(i, j)} differed in {percent(self.disagreement[i, j])} of "
                     f"{counted(int(self.compared[i, j]), 'comparison')} {between(self.intervals[i, j])}"
                 )
         return lines or ["one model: nothing to compare"]
 
     def _money(self) -> list[str]:
-        lines = [against_last("model", self.spent, self.last_alone, self.saved_alone)]
+        lines = [against_last(self.words, self.spent, self.last_alone, self.saved_alone)]
         if self.wasted > 0.0:
-            lines.append(f"spent on cancelled decisions: {money(self.wasted)}")
+            lines.append(f"spent on cancelled decisions: {self.words.money(self.wasted)}")
         return lines
 
 
@@ -109,6 +114,7 @@ def make_router_report(
     settled: int,
     policy: Any,
     tally: RouterCounts,
+    words: Words = MODELS,
 ) -> RouterReport:
     """Return the report from the counts."""
     disagreement, intervals = disagreements(tally.differed, tally.compared)
@@ -134,41 +140,42 @@ def make_router_report(
         saved_alone=tally.alone - tally.spent,
         bound=bound,
         wasted=tally.wasted,
-        guarantees=_guarantees(policy, bound),
+        guarantees=_guarantees(policy, bound, words),
+        words=words,
     )
 
 
-def _guarantees(policy: Any, bound: float) -> tuple[str, ...]:
+def _guarantees(policy: Any, bound: float, words: Words) -> tuple[str, ...]:
     dominance = "Whether a cheaper model would be better still cannot be told without labels."
     if math.isinf(bound) or not hasattr(policy, "rho"):
         return (f"No bound on the money or on the loss is known for {type(policy).__name__}.", dominance)
     return (
-        f"Money: at most {money(bound)} so far whatever the models answer: the last model alone, plus "
+        f"Money: at most {words.money(bound)} so far whatever the models answer: {words.last()} alone, plus "
         f"{percent(policy.overspend)}, plus {policy.allowance:g} calls of it for each period of prices.",
         f"Loss: up to errors of estimation, money plus errors are at most {percent(policy.rho)} above those of always "
-        f"calling the last model, or any model more expensive than the settled one. {dominance}",
+        f"calling {words.last()}, or any model more expensive than the settled one. {dominance}",
     )
 
 
-def explanation(id: int, known: Known, label: str) -> str:
+def explanation(id: int, known: Known, label: str, words: Words = MODELS) -> str:
     """Explain, also in money, why these models were called."""
-    names = [f"model {k}" for k in known.call]
-    called = names[0] + " alone" if len(names) == 1 else " and ".join([", ".join(names[:-1]), names[-1]])
+    called = words.several(known.call) + (" alone" if len(known.call) == 1 else "")
     lines = [
-        f"Decision {id}: called {called}, answered by {names[-1]} ({label}); settled on model {known.settled}."
+        f"Decision {id}: called {called}, answered by {words.one(known.call[-1])} ({label}); "
+        f"settled on {words.one(known.settled)}."
     ]
     pairs = [(i, j) for i in range(len(known.prices)) for j in range(i + 1, len(known.prices))]
     for i, j in pairs:
         if known.settled in (i, j) or {i, j} <= set(known.call):
-            lines.append(_pair(known, i, j))
+            lines.append(_pair(known, i, j, words))
     return "\n".join(lines)
 
 
-def _pair(known: Known, i: int, j: int) -> str:
+def _pair(known: Known, i: int, j: int, words: Words) -> str:
     count, tries = int(known.counts.differed[i, j]), int(known.counts.compared[i, j])
     extra = known.prices[j] - known.prices[i]
     seen = f"differed {count} of {tries} times" if tries else "were never compared"
-    text = f"Models {i} and {j} {seen}; model {j} costs {money(extra)} more"
+    text = f"{words.pair_first(i, j)} {seen}; {words.one(j)} costs {words.money(extra)} more"
     if known.ahead is None or known.evidence is None:
         return text + "."
     differed, compared = (float(counts[i, j]) for counts in known.evidence)
@@ -179,6 +186,7 @@ def _pair(known: Known, i: int, j: int) -> str:
     loss = min(cheap, dear) * known.error_cost * max(known.ahead, 0.0)
     spent = tries * (known.prices[j] if trusted == i else known.prices[i])
     return (
-        f"{text}. Of the two model {trusted} is trusted; if that is wrong it is expected to cost {money(loss)} over "
-        f"the next {known.ahead:.0f} requests; {counted(tries, 'comparison')} of the pair cost {money(spent)}."
+        f"{text}. Of the two {words.one(trusted)} is trusted; if that is wrong it is expected to cost "
+        f"{words.money(loss)} over the next {known.ahead:.0f} requests; {counted(tries, 'comparison')} of the pair "
+        f"cost {words.money(spent)}."
     )

@@ -2,54 +2,120 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import tomllib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from weakfeedback.journal import Store, open_store
-from weakfeedback.serve.auth import LEVELS, LOOPBACK, SHORTEST, Token
+from weakfeedback.serve.auth import LOOPBACK, SHORTEST, Token
 from weakfeedback.serve.limits import NAME, is_name
 from weakfeedback.serve.models import CONFIG, Problem
-from weakfeedback.serve.wording import first_mistake, unlike
+from weakfeedback.serve.wording import unlike
+from weakfeedback.toml import BadFile, Table, Text, Wrong, first_mistake, fitted, read_toml, whole
+from weakfeedback.validate import brief
 
 FILE = "weakfeedback.toml"
 STORE = "sqlite:///weakfeedback.db"
 PORT = 8470
-SERVER = ("host", "port", "store", "durability", "hosts", "origins", "token", "proxy_headers", "metrics")
-TOKEN = ("name", "env", "scope")
 SECRETS = ("token", "password", "secret", "key", "api_key", "value")
-SCOPES = tuple(scope for scope in LEVELS if scope != "none")
-TOP = ("server", "learner", "upstream", "prices")
+PRICES = ("stage_costs", "prices", "error_cost")
 
 
-class ConfigError(ValueError):
+class ConfigError(BadFile):
     """A configuration that cannot be used; the message is one line."""
 
 
-@dataclass
-class Settings:
-    """The settings of a service."""
+def check_store(address: str) -> str:
+    """Reject the address of a store of unknown kind, or with a password in it."""
+    scheme, _, rest = address.partition("://")
+    if not rest or scheme not in ("sqlite", "postgresql", "postgres"):
+        raise ConfigError("a store must be sqlite:///FILE or postgresql://USER@HOST/DATABASE")
+    if scheme != "sqlite" and ":" in rest.partition("@")[0] and "@" in rest:
+        raise ConfigError(
+            "a password must not stand in the address of a store: put it into WEAKFEEDBACK_STORE_PASSWORD"
+        )
+    return address
 
-    host: str = "127.0.0.1"
-    port: int = PORT
-    store: str = STORE
-    durability: str = "full"
-    hosts: list[str] = field(default_factory=list)
-    origins: list[str] = field(default_factory=list)
-    proxy_headers: list[str] = field(default_factory=list)
-    metrics: str = "token"  # or "open": /metrics needs no token
-    tokens: list[Token] = field(default_factory=list)
-    learners: list[tuple[str, Any]] = field(default_factory=list)  # name and configuration
-    upstreams: dict[str, Any] = field(default_factory=dict)  # upstreams of the proxy, by name
-    proxied: list[Any] = field(default_factory=list)  # learners whose stages are models of these upstreams
+
+def _check_network(address: str) -> str:
+    try:
+        ip_network(address, strict=False)
+    except ValueError:
+        raise ValueError("must be addresses, such as 127.0.0.1") from None
+    return address
+
+
+class TokenTable(Table):
+    """A table ``[[server.token]]``: the environment variable that holds a token, and what the token allows."""
+
+    name: Text = "token"
+    scope: Literal["read", "use", "admin"] = Field(default="use", description="one of read, use, admin")
+    env: str = Field(pattern=r"^[^\W\d]\w*$", repr=False, description="the name of an environment variable")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _hold_no_secret(cls, table: Any) -> Any:
+        for key in table if isinstance(table, dict) else ():
+            if key.lower() in SECRETS:
+                raise Wrong(
+                    key,
+                    "must not stand in this file: put it into an environment variable, and name that in env",
+                )
+        return table
+
+    def token(self, place: str, environment: dict[str, str]) -> Token:
+        """Return the token with its secret."""
+        secret = environment.get(self.env, "")
+        if len(secret) < SHORTEST:
+            raise ValueError(
+                f"{place}.env = {self.env!r}: the variable must hold at least {SHORTEST} characters, got {len(secret)}"
+            )
+        return Token.of(self.name, secret, self.scope)
+
+
+Networks = list[Annotated[str, AfterValidator(_check_network)]]
+
+
+class ServerTable(Table):
+    """The table ``[server]``."""
+
+    host: Text = "127.0.0.1"
+    port: Annotated[int, whole(0, 65535)] = PORT
+    store: Annotated[Text, AfterValidator(check_store)] = Field(
+        default=STORE, repr=False, description="sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+    )
+    durability: Literal["full", "process"] = Field(default="full", description="one of full, process")
+    hosts: list[Text] = Field(default=[], description="a list of texts")
+    origins: list[Text] = Field(default=[], description="a list of texts")
+    proxy_headers: Networks = Field(default=[], description="a list of addresses, such as 127.0.0.1")
+    metrics: Literal["token", "open"] = Field(
+        default="token", description="one of token, open"
+    )  # open: without a token
+    token: list[TokenTable] = Field(default=[], description="tables [[server.token]]")
+
+
+class ServeFile(Table):
+    """The file of a service."""
+
+    server: ServerTable = Field(default=ServerTable(), description="a table")
+    learner: list[dict[str, Any]] = Field(default=[], description="tables [[learner]]")
+    upstream: dict[str, Any] = Field(default={}, description="tables [upstream.NAME]")
+    prices: Text | None = Field(default=None, description="a file of prices by model, beside this one")
+
+
+class Settings(ServerTable):
+    """The settings of a service: those of its table, and what the rest of the file says, checked."""
+
+    model_config = ConfigDict(frozen=False)
+    tokens: list[Any] = Field(default=[])
+    learners: list[tuple[str, Any]] = Field(default=[])  # name and configuration
+    upstreams: dict[str, Any] = Field(default={})  # upstreams of the proxy, by name
+    proxied: list[Any] = Field(default=[])  # learners whose stages are models of these upstreams
     file: str = ""
 
     def check(self) -> None:
@@ -63,159 +129,46 @@ class Settings:
 def read_settings(path: Path, environment: dict[str, str] | None = None) -> Settings:
     """Return the settings in a file; ConfigError for any mistake."""
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"{path} does not exist") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
-    reader = _Reader(str(path), dict(os.environ) if environment is None else environment)
-    return reader.settings(table)
+        file = fitted(ServeFile, read_toml(path)[1])
+        found = _settings(file, path, dict(os.environ) if environment is None else environment)
+    except BadFile as error:
+        raise ConfigError(str(error)) from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    found.check()
+    return found
 
 
-class _Reader:
-    def __init__(self, file: str, environment: dict[str, str]) -> None:
-        self.file, self.environment = file, environment
-        self.prices: Any = None  # by model, for stages without a price
+def _settings(file: ServeFile, path: Path, environment: dict[str, str]) -> Settings:
+    found = Settings(file=str(path), **dict(file.server))
+    found.tokens = [
+        entry.token(f"server.token[{k}]", environment) for k, entry in enumerate(file.server.token)
+    ]
+    prices: Any = None  # by model, for stages without a price
+    if file.upstream:
+        from weakfeedback.serve.proxy.settings import read_upstreams
 
-    def wrong(self, key: str, value: Any, allowed: str) -> ConfigError:
-        return ConfigError(f"{self.file}: {key} = {_shown(value)}: {allowed}")
-
-    def known(self, place: str, table: dict[str, Any], keys: Iterable[str]) -> None:
-        for key in table:
-            if key not in keys:
-                near = difflib.get_close_matches(key.lower(), list(keys), n=1)
-                hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(keys)}"
-                raise ConfigError(f"{self.file}: {place}{key} is not known; {hint}")
-
-    def table(self, key: str, value: Any) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise self.wrong(key, value, "must be a table")
-        return value
-
-    def settings(self, table: dict[str, Any]) -> Settings:
-        self.known("", table, TOP)
-        server = self.table("server", table.get("server", {}))
-        self.known("server.", server, SERVER)
-        found = Settings(file=self.file)
-        found.host = self.text("server.host", server.get("host", found.host))
-        found.port = self.port("server.port", server.get("port", found.port))
-        found.store = self.store("server.store", server.get("store", found.store))
-        found.durability = self.one_of(
-            "server.durability", server.get("durability", "full"), ("full", "process")
-        )
-        found.metrics = self.one_of("server.metrics", server.get("metrics", "token"), ("token", "open"))
-        for key in ("hosts", "origins", "proxy_headers"):
-            setattr(found, key, self.texts(f"server.{key}", server.get(key, [])))
-        for address in found.proxy_headers:
-            self.network("server.proxy_headers", address)
-        for number, entry in enumerate(self.array("server.token", server.get("token", []))):
-            found.tokens.append(self.token(f"server.token[{number}]", entry))
-        self.upstreams(table.get("upstream", {}), found)
-        self.prices = self.price_file("prices", table["prices"]) if "prices" in table else None
-        for number, entry in enumerate(self.array("learner", table.get("learner", []))):
-            self.learner(f"learner[{number}]", entry, found)
-        found.check()
-        return found
-
-    def upstreams(self, tables: Any, found: Settings) -> None:
-        if tables:
-            from weakfeedback.serve.proxy.settings import read_upstreams
-
-            try:
-                found.upstreams = read_upstreams(tables)
-            except ValueError as error:
-                raise ConfigError(f"{self.file}: {error}") from None
-
-    def price_file(self, key: str, value: Any) -> Any:
-        """Return the prices by model of a file beside this one."""
+        found.upstreams = read_upstreams(file.upstream)
+    if file.prices is not None:
         from weakfeedback.serve.proxy.price_file import PriceFile
 
-        try:
-            return PriceFile(Path(self.file).parent / self.text(key, value))
-        except ConfigError:
-            raise
-        except ValueError as error:
-            raise ConfigError(f"{self.file}: {error}") from None
-
-    def learner(self, place: str, entry: dict[str, Any], found: Settings) -> None:
-        name = entry.get("name")
-        taken = [name for name, _ in found.learners] + [one.name for one in found.proxied]
+        prices = PriceFile(path.parent / file.prices)
+    names = set[str]()
+    for k, entry in enumerate(file.learner):
+        place, name = f"learner[{k}]", entry.get("name")
         if not isinstance(name, str) or not is_name(name):
-            raise self.wrong(f"{place}.name", name, f"must match {NAME[1:-1]}")
-        if name in taken:
-            raise self.wrong(f"{place}.name", name, "stands there twice")
+            raise ValueError(f"{place}.name must match {NAME[1:-1]}, got {brief(name)}")
+        if name in names:
+            raise ValueError(f"{place}.name must not stand there twice, got {brief(name)}")
+        names.add(name)
         if "stage" in entry or "mode" in entry:
             from weakfeedback.serve.proxy.settings import read_proxied
 
-            try:
-                found.proxied.append(read_proxied(place, entry, found.upstreams, self.prices))
-            except ValueError as error:
-                raise ConfigError(f"{self.file}: {error}") from None
-            return
-        given = {key: value for key, value in entry.items() if key != "name"}
-        found.learners.append((name, checked_learner(f"{self.file}: {place}", given)))
-
-    def token(self, place: str, entry: dict[str, Any]) -> Token:
-        literal = next((key for key in entry if key.lower() in SECRETS), None)
-        if literal is not None:
-            raise ConfigError(
-                f"{self.file}: {place}.{literal} must not stand in this file: put it into an environment variable, "
-                "and name that in env"
-            )
-        self.known(f"{place}.", entry, TOKEN)
-        name = self.text(f"{place}.name", entry.get("name", "token"))
-        scope = self.one_of(f"{place}.scope", entry.get("scope", "use"), SCOPES)
-        variable = entry.get("env")
-        if not isinstance(variable, str) or not variable.isidentifier():
-            raise ConfigError(f"{self.file}: {place}.env must be the name of an environment variable")
-        secret = self.environment.get(variable, "")
-        if len(secret) < SHORTEST:
-            raise ConfigError(
-                f"{self.file}: {place}.env = {variable!r}: the variable must hold at least {SHORTEST} characters, "
-                f"got {len(secret)}"
-            )
-        return Token.of(name, secret, scope)
-
-    def text(self, key: str, value: Any) -> str:
-        if not isinstance(value, str) or not value:
-            raise self.wrong(key, value, "must be a text that is not empty")
-        return value
-
-    def texts(self, key: str, value: Any) -> list[str]:
-        if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
-            raise self.wrong(key, value, "must be a list of texts")
-        return value
-
-    def array(self, key: str, value: Any) -> list[dict[str, Any]]:
-        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-            raise self.wrong(key, value, f"must be tables: [[{key}]]")
-        return value
-
-    def port(self, key: str, value: Any) -> int:
-        if type(value) is not int or not 0 <= value < 2**16:
-            raise self.wrong(key, value, "must be an integer from 0 to 65535")
-        return value
-
-    def store(self, key: str, value: Any) -> str:
-        text = self.text(key, value)
-        try:
-            check_store(text)
-        except ConfigError as error:
-            raise ConfigError(f"{self.file}: {key}: {error}") from None
-        return text
-
-    def one_of(self, key: str, value: Any, allowed: tuple[str, ...]) -> str:
-        if not isinstance(value, str) or value not in allowed:
-            near = difflib.get_close_matches(str(value), allowed, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise self.wrong(key, value, f"must be one of {', '.join(allowed)}{hint}")
-        return value
-
-    def network(self, key: str, value: str) -> None:
-        try:
-            ip_network(value, strict=False)
-        except ValueError:
-            raise self.wrong(key, value, "must be addresses, such as 127.0.0.1") from None
+            found.proxied.append(read_proxied(place, entry, found.upstreams, prices))
+        else:
+            given = {key: value for key, value in entry.items() if key != "name"}
+            found.learners.append((name, checked_learner(f"{path}: {place}", given)))
+    return found
 
 
 def checked_learner(place: str, given: dict[str, Any]) -> Any:
@@ -223,14 +176,10 @@ def checked_learner(place: str, given: dict[str, Any]) -> Any:
     try:
         return CONFIG.validate_python(given)
     except ValidationError as error:
-        found = first_mistake(error, _model_of(given.get("kind")))
-        key = f"{place}.{found.field}" if found.field else place
-        if found.unknown:
-            raise ConfigError(f"{key} {found.words}") from None
-        raise ConfigError(f"{key} = {_shown(found.value)}: {found.words}") from None
+        raise ConfigError(str(first_mistake(error, _model_of(given.get("kind")), place))) from None
 
 
-def _model_of(kind: Any) -> list[str]:
+def _model_of(kind: Any) -> type[BaseModel] | None:
     from weakfeedback.serve import models
 
     for model in (
@@ -241,19 +190,8 @@ def _model_of(kind: Any) -> list[str]:
         models.AllocationConfig,
     ):
         if kind in (model.model_fields["kind"].annotation.__args__):  # type: ignore[union-attr]
-            return list(model.model_fields)
-    return []
-
-
-def check_store(address: str) -> None:
-    """Reject the address of a store of unknown kind, or with a password in it."""
-    scheme, _, rest = address.partition("://")
-    if not rest or scheme not in ("sqlite", "postgresql", "postgres"):
-        raise ConfigError("a store must be sqlite:///FILE or postgresql://USER@HOST/DATABASE")
-    if scheme != "sqlite" and ":" in rest.partition("@")[0] and "@" in rest:
-        raise ConfigError(
-            "a password must not stand in the address of a store: put it into WEAKFEEDBACK_STORE_PASSWORD"
-        )
+            return model
+    return None
 
 
 def opener(address: str) -> Callable[..., Store]:
@@ -288,9 +226,6 @@ async def settle(service: Any, learners: Iterable[tuple[str, Any]], file: str) -
         await _compare(service, known, name, config, file)
 
 
-PRICES = ("stage_costs", "prices", "error_cost")
-
-
 async def _compare(service: Any, known: Any, name: str, config: Any, file: str) -> None:
     from weakfeedback.serve.models import CostsRequest
 
@@ -311,7 +246,3 @@ def _wrong(problem: Problem, file: str, name: str) -> Exception:
     if problem.status == 503:
         return problem
     return ConfigError(f"{file}: learner {name}: {problem.detail}")
-
-
-def _shown(value: Any) -> str:
-    return f"{value!r:.60}"

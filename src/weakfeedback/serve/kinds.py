@@ -69,7 +69,12 @@ class Kind:
         """Return the live object restored from ``state``."""
         made: Any = self.live
         found: Live = made.from_state(state, compiled=compiled, **self.code())
-        return found
+        return self.named(found)
+
+    def named(self, live: Live) -> Live:
+        """Return a live object, after telling it the names and the currency to use in texts."""
+        live.speak(self.names, self.config.currency)
+        return live
 
     def checked_context(self, live: Any, context: Sequence[float] | None) -> tuple[Any, ...]:
         """Return the arguments of ``decide``; Problem if the context does not fit."""
@@ -565,6 +570,10 @@ class AllocationKind(Kind):
         policy = {} if config.policy is None else {"policy": config.policy}
         options = {**policy, **_options(config.options), "seed": seed, "compiled": compiled, "remember": 0}
         return Allocator(self.names, config.budget, setting=config.setting, **options)
+
+    def named(self, live: Live) -> Live:
+        """Return the object: it has its names already."""
+        return live
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         return {"allocation": dict(zip(self.names, body["allocation"]))}

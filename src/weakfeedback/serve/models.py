@@ -26,7 +26,7 @@ from weakfeedback.serve.limits import (
     TTL_LIMIT,
     clamped,
 )
-from weakfeedback.serve.wording import first_mistake
+from weakfeedback.toml import first_mistake
 
 DAY = 86_400.0
 
@@ -607,7 +607,7 @@ class Health(Model):
 def invalid(error: ValidationError, quote: bool = False) -> Problem:
     """The problem of a body that does not fit its model; values are quoted only where they hold no data of users."""
     found = first_mistake(error)
-    words = f"{found.field or 'the body'} {found.words}"
+    words = f"{found.field or 'the body'} {found.words}{found.hint}"
     if quote or isinstance(found.value, (int, float)):
         words += f", got {found.value!r:.60}"
     return Problem("invalid", words, field=found.field or None)

@@ -33,7 +33,7 @@ async def _create(service: Service, name: str, config: Any) -> tuple[dict[str, A
             raise Problem("too_many_learners", f"there may be at most {LEARNERS_LIMIT} learners")
         seed = int.from_bytes(os.urandom(16)) if config.seed is None else config.seed
         try:
-            live = await asyncio.to_thread(kind.make, seed, False)
+            live = kind.named(await asyncio.to_thread(kind.make, seed, False))
         except (TypeError, ValueError) as error:
             raise Problem("invalid", str(error)) from None
         service.check_ready()

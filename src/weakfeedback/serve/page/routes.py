@@ -342,8 +342,7 @@ class Page:
         shown = [
             (key, value) for key, value in state.items() if value is not None and key not in ("id", "call")
         ]
-        told = {"lines": text.splitlines(), "stages": self.service.learner(name).kind.names, "state": shown}
-        return self.render(request, "decision.html", name=name, id=id, **told)
+        return self.render(request, "decision.html", name=name, id=id, lines=text.splitlines(), state=shown)
 
     async def docs(self, request: Request) -> Response:
         """Show the documentation of the API."""

@@ -12,7 +12,9 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
 
 from weakfeedback.live.answers import TOLERANCES, WHY
 from weakfeedback.serve.proxy.answers import (
@@ -28,16 +30,9 @@ from weakfeedback.serve.proxy.answers import (
     text_label,
     tools_label,
 )
-from weakfeedback.serve.proxy.checks import (
-    did_you_mean,
-    flag_at,
-    known_keys,
-    number_at,
-    shown,
-    text_at,
-    texts_at,
-)
-from weakfeedback.serve.proxy.prices import Price, read_price
+from weakfeedback.serve.proxy.prices import Price
+from weakfeedback.toml import Flag, Positive, Table, Text, Texts, Wrong, near
+from weakfeedback.validate import brief
 
 # a question to a model (system, user) -> its answer and what it cost; a text -> its embedding and what it cost
 Ask = Callable[[str, str], Awaitable[tuple[str, float]]]
@@ -72,31 +67,7 @@ class Comparison:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class CompareSettings:
-    """The table ``compare`` of a learner, checked."""
-
-    type: str
-    casefold: bool = False
-    labels: tuple[str, ...] = LETTERS
-    pattern: str = ""
-    fields: tuple[str, ...] = ("",)
-    scale: float = 1.0
-    upstream: str = ""
-    model: str = ""
-    price: Price | None = None
-
-    @property
-    def metric(self) -> bool:
-        """Whether the comparator gives distances, not classes."""
-        return self.type in ("number", "embedding")
-
-    @property
-    def remote(self) -> bool:
-        """Whether the comparator needs an upstream of its own."""
-        return self.type in ("judge", "embedding")
-
-
+# the keys of each type; those of DEMANDED have no default
 KEYS = {
     "text": ("casefold",),
     "choice": ("labels",),
@@ -107,61 +78,74 @@ KEYS = {
     "embedding": ("upstream", "model", "price"),
     "judge": ("upstream", "model", "price"),
 }
+DEMANDED = ("pattern", "scale", "upstream", "model", "price")
 
 
-def read_compare(where: str, table: Any) -> CompareSettings:
-    """Return the settings in a table of the configuration; ValueError with one line that names the key."""
-    if not isinstance(table, dict) or not isinstance(table.get("type"), str):
-        raise ValueError(f"{where} must be a table with a type ({', '.join(KEYS)}), got {shown(table)}")
-    kind = table["type"]
-    if kind not in KEYS:
-        raise ValueError(
-            f"{where}.type must be one of {', '.join(KEYS)}, got {shown(kind)}{did_you_mean(kind, KEYS)}"
-        )
-    for name in TOLERANCES:
-        if name in table:
-            raise ValueError(f"{where}.{name}={shown(table[name])}: {WHY}")
-    known_keys(where, table, ("type", *KEYS[kind]))
-    match kind:
-        case "text":
-            return CompareSettings(kind, casefold=flag_at(where, table, "casefold", False))
-        case "choice":
-            labels = texts_at(where, table, "labels", list(LETTERS))
-            if not labels or not all(label.strip() == label != "" for label in labels):
-                raise ValueError(f"{where}.labels must be texts without spaces around, got {shown(labels)}")
-            if len({label.casefold() for label in labels}) != len(labels):
-                raise ValueError(f"{where}.labels must differ by more than their case, got {shown(labels)}")
-            return CompareSettings(kind, labels=labels)
-        case "regex":
-            return CompareSettings(kind, pattern=_pattern(where, table.get("pattern")))
-        case "json":
-            fields = texts_at(where, table, "fields", [""])
-            if not fields or any(pointer and not pointer.startswith("/") for pointer in fields):
-                raise ValueError(
-                    f"{where}.fields must be JSON pointers such as /label, got {shown(list(fields))}"
-                )
-            return CompareSettings(kind, fields=fields)
-        case "number":
-            return CompareSettings(kind, scale=number_at(where, table, "scale", above=True))
-        case "embedding" | "judge":
-            price = read_price(f"{where}.price", table.get("price"))
-            upstream, model = text_at(where, table, "upstream"), text_at(where, table, "model")
-            return CompareSettings(kind, upstream=upstream, model=model, price=price)
-        case _:
-            return CompareSettings(kind)
+class CompareSettings(Table):
+    """The table ``compare`` of a learner."""
 
+    type: Literal["text", "choice", "regex", "json", "tools", "number", "embedding", "judge"] = Field(
+        description=f"one of {', '.join(KEYS)}"
+    )
+    casefold: Flag = False
+    labels: Texts = Field(default=list(LETTERS))
+    pattern: str = Field(default="", description="a regular expression")
+    fields: Texts = Field(default=[""])
+    scale: Positive = 1.0
+    upstream: Text = ""
+    model: Text = ""
+    price: Price = Field(default=Price(input=0.0), description="a table")
 
-def _pattern(where: str, value: Any) -> str:
-    try:
-        pattern = re.compile(value)
-    except (re.error, TypeError, RecursionError) as error:
-        raise ValueError(
-            f"{where}.pattern must be a regular expression, got {shown(value)}: {error}"
-        ) from None
-    if not pattern.groups:
-        raise ValueError(f"{where}.pattern must have a group around the answer, got {shown(value)}")
-    found: str = pattern.pattern
-    return found
+    @model_validator(mode="before")
+    @classmethod
+    def _fit_the_type(cls, table: Any) -> Any:
+        if not isinstance(table, dict) or table.get("type") not in KEYS:
+            return table
+        kind, allowed = table["type"], ("type", *KEYS[table["type"]])
+        for key, value in table.items():
+            if key in TOLERANCES:
+                raise Wrong(key, f"={brief(value)}: {WHY}")
+            if key not in allowed:
+                hint = near(key, allowed) or f"; allowed: {', '.join(allowed)}"
+                raise Wrong(key, f"is not known for {kind}{hint}")
+        return {key: None for key in allowed if key in DEMANDED} | table
+
+    @field_validator("labels")
+    @classmethod
+    def _check_labels(cls, labels: list[str]) -> list[str]:
+        if not labels or not all(label.strip() == label != "" for label in labels):
+            raise ValueError("must be texts without spaces around")
+        if len({label.casefold() for label in labels}) != len(labels):
+            raise ValueError("must differ by more than their case")
+        return labels
+
+    @field_validator("fields")
+    @classmethod
+    def _check_fields(cls, fields: list[str]) -> list[str]:
+        if not fields or any(pointer and not pointer.startswith("/") for pointer in fields):
+            raise ValueError("must be JSON pointers such as /label")
+        return fields
+
+    @field_validator("pattern")
+    @classmethod
+    def _check_pattern(cls, pattern: str) -> str:
+        try:
+            groups = re.compile(pattern).groups
+        except (re.error, RecursionError) as error:
+            raise ValueError(f"must be a regular expression ({error})") from None
+        if not groups:
+            raise ValueError("must have a group around the answer")
+        return pattern
+
+    @property
+    def metric(self) -> bool:
+        """Whether the comparator gives distances, not classes."""
+        return self.type in ("number", "embedding")
+
+    @property
+    def remote(self) -> bool:
+        """Whether the comparator needs an upstream of its own."""
+        return self.type in ("judge", "embedding")
 
 
 @dataclass(slots=True)

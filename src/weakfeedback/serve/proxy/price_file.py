@@ -7,8 +7,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from weakfeedback.serve.proxy.checks import did_you_mean, shown
 from weakfeedback.serve.proxy.prices import MILLION, Price
+from weakfeedback.toml import near
+from weakfeedback.validate import brief
 
 GIVEN, MADE, CACHED = "input_cost_per_token", "output_cost_per_token", "cache_read_input_token_cost"
 
@@ -25,7 +26,7 @@ class PriceFile:
         except (OSError, ValueError, RecursionError) as error:
             raise ValueError(f"prices: {path} cannot be read: {error}") from None
         if not isinstance(found, dict):
-            raise ValueError(f"prices: {path} must hold an object, models by name, got {shown(found)}")
+            raise ValueError(f"prices: {path} must hold an object, models by name, got {brief(found)}")
         self._entries: dict[str, Any] = found
 
     def of(self, where: str, model: str) -> Price:
@@ -39,10 +40,10 @@ class PriceFile:
         if names:
             known = ", ".join(sorted(names)[:5])
             raise ValueError(
-                f"{where}.price must be given: prices of {shown(model)} differ in {self.path} ({known})"
+                f"{where}.price must be given: prices of {brief(model)} differ in {self.path} ({known})"
             )
-        hint = did_you_mean(model, self._entries)
-        raise ValueError(f"{where}.price must be given: {shown(model)} is not in {self.path}{hint}")
+        hint = near(model, self._entries)
+        raise ValueError(f"{where}.price must be given: {brief(model)} is not in {self.path}{hint}")
 
     def _price(self, where: str, name: str) -> Price:
         entry = self._entries[name]
@@ -53,6 +54,7 @@ class PriceFile:
             fine = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
             if not fine or value < 0:
                 raise ValueError(
-                    f"{where}.price must be given: {shown(name)} in {self.path} has no {GIVEN} that is a number >= 0"
+                    f"{where}.price must be given: {brief(name)} in {self.path} has no {GIVEN} that is a number >= 0"
                 )
-        return Price(*(round(value * MILLION, 9) for value in amounts))
+        given, made, cached = (round(value * MILLION, 9) for value in amounts)
+        return Price(input=given, output=made, cached=cached)

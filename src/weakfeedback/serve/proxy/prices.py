@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-from weakfeedback.serve.proxy.checks import known_keys, number_at, table_at
+from pydantic import model_validator
+
+from weakfeedback.toml import Amount, Table
 
 MILLION = 1e6
 PER_TOKEN = 4  # characters, for an upstream that reports no usage
@@ -27,18 +29,22 @@ SLACK = 200_000  # tokens that an upstream can have added, or thought without sh
 LONGEST_TOKENS = 4  # tokens of one character, at most
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
-    """Money per million tokens."""
+class Price(Table):
+    """Money per million tokens; ``cached`` defaults to ``input``."""
 
-    input: float
-    output: float
-    cached: float
+    input: Amount
+    output: Amount = 0.0
+    cached: Amount = 0.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, table: Any) -> Any:
+        return {"cached": table["input"], **table} if isinstance(table, dict) and "input" in table else table
 
     def of(self, tokens: Tokens) -> float:
         """Return the cost of these tokens.
 
-        >>> Price(3.0, 12.0, 0.3).of(Tokens(1000, 400, 100))
+        >>> Price(input=3.0, output=12.0, cached=0.3).of(Tokens(1000, 400, 100))
         0.00312
         """
         fresh = tokens.input - tokens.cached
@@ -54,14 +60,6 @@ class Tokens:
     cached: int = 0
     output: int = 0
     estimated: bool = False
-
-
-def read_price(where: str, value: Any) -> Price:
-    """Return the price in a table ``{ input, output, cached }``; ``cached`` defaults to ``input``."""
-    table = table_at(where, value)
-    known_keys(where, table, ("input", "cached", "output"))
-    given = number_at(where, table, "input")
-    return Price(given, number_at(where, table, "output", 0.0), number_at(where, table, "cached", given))
 
 
 def tokens_of(usage: Any) -> Tokens | None:

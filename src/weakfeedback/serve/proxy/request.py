@@ -13,10 +13,10 @@ import orjson
 from weakfeedback.plaintext import one_line
 from weakfeedback.serve.api import read_json
 from weakfeedback.serve.models import Problem
-from weakfeedback.serve.proxy.checks import did_you_mean
 from weakfeedback.serve.proxy.dialect import Dialect
 from weakfeedback.serve.proxy.prices import PER_TOKEN, characters_of
 from weakfeedback.serve.proxy.settings import FIELDS, NEVER, Feature, ProxySettings
+from weakfeedback.toml import near
 
 LONGEST_KEY = 128
 CODE = re.compile(r"```|\bdef \w+\(|\bfunction \w+\(|#include\b|\bSELECT\b.{1,500}?\bFROM\b|;[^\S\n]*\n\s*\}")
@@ -99,7 +99,7 @@ def learner_of(name: Any, proxied: Mapping[str, ProxySettings]) -> tuple[ProxySe
                 return settings, models.index(name)
             names += models
     known = ", ".join(dict.fromkeys(names)) or "none"
-    words = f"the model {name[:64]!r} does not exist; there are: {one_line(known, 500)}{did_you_mean(name, names)}"
+    words = f"the model {name[:64]!r} does not exist; there are: {one_line(known, 500)}{near(name, names)}"
     raise Problem("model_not_found", words, field="model")
 
 
@@ -206,7 +206,7 @@ def feature_values(
 def scaled(value: float, feature: Feature) -> float:
     """Map a value to [-1, 1] by the position of its logarithm between those of two bounds.
 
-    >>> scaled(10.0, Feature("messages", 1.0, 100.0, 1))
+    >>> scaled(10.0, Feature(name="messages", high=100.0))
     0.0
     """
     low, high = math.log(feature.low), math.log(feature.high)

@@ -9,7 +9,7 @@ import random
 import re
 import socket
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from time import monotonic, time
 from typing import Any
@@ -23,6 +23,7 @@ from aiohttp.resolver import ThreadedResolver
 from weakfeedback.plaintext import one_line
 from weakfeedback.serve.nesting import is_deep
 from weakfeedback.serve.proxy.stream import BrokenStream, EventReader, parsed
+from weakfeedback.toml import Positive, Table
 
 LARGEST = 16 << 20  # maximum bytes of an answer
 LONGEST_WAIT = 10.0  # maximum seconds of Retry-After to wait
@@ -66,14 +67,13 @@ class UpstreamFailed(Exception):
         return self.status in PASSED_ON
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(Table):
     """Limits in seconds: to connect, to the start of a stream, to its next chunk, and in total."""
 
-    connect: float = 5.0
-    first_byte: float = 30.0
-    chunk: float = 30.0
-    total: float = 300.0
+    connect: Positive = 5.0
+    first_byte: Positive = 30.0
+    chunk: Positive = 30.0
+    total: Positive = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class UpstreamSettings:
     name: str
     url: str
     key_env: str | None = None
-    timeouts: Timeouts = Timeouts()
+    timeouts: Timeouts = field(default_factory=Timeouts)
     retries: int = 2
 
 
