@@ -178,12 +178,12 @@ def test_a_last_stage_that_is_not_the_best():
         assert problem.costs.sum() == pytest.approx(0.1)
         assert problem.errors[-2] == problem.errors.min() < problem.errors[-1]
     (experiment,) = [one for one in last_stage.LAST.values() if one.id == "beyond-last-yelp-2"]
-    known = last_stage.facts(experiment.problem()[0])
+    fixed, _ = last_stage.known("yelp", 0.1)
     frame = pd.DataFrame(
-        {"policy": label, "replication": 0, "round": 100, "regret": 0.0, "total_cost": 200 * known["fixed"]}
+        {"policy": label, "replication": 0, "round": 100, "regret": 0.0, "total_cost": 200 * fixed}
         for label in experiment.policies
     ).astype({"policy": pd.CategoricalDtype(list(experiment.policies))})
-    results = Results(frame, {}, {"horizon": 100, "facts": known})
+    results = Results(frame, {}, {"horizon": 100})
     (row,) = last_stage.last_rows({experiment.id: results})
     assert row == ["yelp, baidu last, 0.1", "4.3", "48.4", 2.0, 2.0, 2.0]
 

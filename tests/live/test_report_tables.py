@@ -1,5 +1,6 @@
 """Reports as tables and pictures, as notebooks show them."""
 
+import dataclasses
 import math
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import pytest
 from tests.live.kinds import KINDS, play
 
 from weakfeedback.live import Allocator, Router
+from weakfeedback.words import Words
 
 ROWS = {
     "Cascade": ("stage", 3, "arm_shares"),
@@ -87,7 +89,7 @@ def test_names_are_the_rows_and_no_markup():
     report = Allocator(["<b>north</b>", "south"], 1.0, "CSB-SU", seed=1).report()
     assert report.to_frame().index.tolist() == ["<b>north</b>", "south"]
     assert "<b>" not in report._repr_html_()
-    named = Router([str, str], prices=[1, 20], error_cost=200, names=["small", "large"]).report()
+    named = dataclasses.replace(router().report(), words=Words("model", ("small", "large")))
     assert named.to_frame().index.tolist() == ["small", "large"]
 
 

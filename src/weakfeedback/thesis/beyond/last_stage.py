@@ -50,9 +50,11 @@ def problem_of(name: str, total: float) -> AdaptiveProblem:
     return AdaptiveProblem(found.truth, found.outputs, found.scores, costs)
 
 
-def facts(problem: Any) -> dict[str, Any]:
+@functools.cache
+def known(name: str, total: float) -> tuple[float, list[float]]:
     """Return the cost per round of the best fixed stop, and the errors of the last two stages."""
-    return {"fixed": float(problem.fixed_costs.min()), "errors": problem.errors[-2:].tolist()}
+    problem = problem_of(name, total)
+    return float(problem.fixed_costs.min()), problem.errors[-2:].tolist()
 
 
 def _experiment(name: str, total: float) -> Experiment:
@@ -65,7 +67,6 @@ def _experiment(name: str, total: float) -> Experiment:
         make=functools.partial(problem_of, name, total),
         replications=10,
         marks=20,
-        facts=facts,
         deviations=(OURS, NO_BOUND),
         measures=("total_cost",),
         nanoseconds=8_000.0,
@@ -85,10 +86,10 @@ def last_rows(run: Mapping[str, Results]) -> list[Row]:
         for k, total in enumerate(PRICES):
             results = run.get(f"beyond-last-{name}-{k + 1}")
             if results is not None:
-                known, rounds = results.about["facts"], int(results.about["horizon"])
+                (fixed, wrong), rounds = known(name, total), int(results.about["horizon"])
                 costs = [results.values(label, "total_cost")[:, -1].mean() / rounds for label in POLICIES]
-                errors = (f"{100 * one:.1f}" for one in known["errors"])
-                ratios = (round(float(one / known["fixed"]), 2) for one in costs)
+                errors = (f"{100 * one:.1f}" for one in wrong)
+                ratios = (round(float(one / fixed), 2) for one in costs)
                 rows.append([f"{name}, {DEAREST[name][0]} last, {total:g}", *errors, *ratios])
     return rows
 
