@@ -29,7 +29,7 @@ def made_cascade(arms: int, compiled: bool) -> tuple[Cascade, list[list[int]]]:
     costs = [0.05, 0.235, 0.165] if arms == 3 else [0.02] * arms
     rng = np.random.default_rng(1)
     outputs = (rng.random((4096, arms)) < np.linspace(0.4, 0.1, arms)).astype(int).tolist()
-    return Cascade(looking_up(arms), stage_costs=costs, seed=0, compiled=compiled), outputs
+    return Cascade(looking_up(arms), stage_costs=costs, error_cost=1, seed=0, compiled=compiled), outputs
 
 
 def looking_up(arms: int) -> list[Callable[[list[int]], int]]:
@@ -109,7 +109,7 @@ def adaptive(arms: int, compiled: bool) -> Step:
     said = [[Scored(bool(a), s) for a, s in zip(row, line)] for row, line in zip(right, scores)]
     stages = [lambda x, k=k: x[k] for k in range(arms)]
     costs = [0.01 * 3**k for k in range(arms)]
-    cascade = Cascade(stages, stage_costs=costs, policy="USS-A", seed=0, compiled=compiled)
+    cascade = Cascade(stages, stage_costs=costs, error_cost=1, policy="USS-A", seed=0, compiled=compiled)
 
     def step(t: int) -> int:
         return cascade(said[t % 4096]).arm

@@ -18,7 +18,7 @@ def costs(seed, **options):
     wrong = rng.random(ROUNDS) < np.where(np.arange(ROUNDS) < CHANGE, 0.01, 0.5)
     scores = rng.random((2, ROUNDS)).tolist()
     stages = [lambda row: Scored(int(wrong[row]), scores[0][row]), lambda row: Scored(0, scores[1][row])]
-    cascade = Cascade(stages, PRICES, policy="USS-A", seed=seed, compiled=True, **options)
+    cascade = Cascade(stages, PRICES, error_cost=1, policy="USS-A", seed=seed, compiled=True, **options)
     return np.array([answer.cost + answer.label for answer in map(cascade, range(ROUNDS))])
 
 

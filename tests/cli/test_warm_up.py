@@ -148,7 +148,7 @@ def test_jobs_are_those_asked_for():
 @pytest.mark.parametrize(("setting", "policy"), jobs())
 def test_every_policy_for_live_use_has_a_live_object(setting, policy):
     live = live_object(setting, policy, compiled=False)
-    if setting not in LIVE or policy in ("Supervised", "Promise"):  # it sees the truth; it is for simulations
+    if setting not in LIVE or policy == "Supervised":  # it sees the truth
         assert live is None
     else:
         assert f", {policy}, " in repr(live)

@@ -256,7 +256,7 @@ def test_a_policy_object_is_used_as_it_is():
 
 
 def test_one_stage_is_a_cascade_too():
-    cascade = Cascade([parity], [2], seed=0)
+    cascade = Cascade([parity], [2], 1, seed=0)
     assert (cascade(3).label, cascade.report().saved) == ("odd", 0)
     assert "one stage" in str(cascade.report())
 

@@ -117,7 +117,7 @@ def test_the_first_stage_needs_no_items():
         raise AssertionError
 
     assert live.audit(range(10), nobody).interval == found.interval
-    single = Cascade([stage(0)], [1])
+    single = Cascade([stage(0)], [1], 1)
     single(0)
     assert single.audit([], []).verdict == "optimal"
 

@@ -25,7 +25,7 @@ def test_any_long_course_of_things(name, tmp_path):
 
 def test_many_rounds_late_and_in_another_order():
     things = [
-        Cascade(7, [0.03] * 7, policy="USS-TS", seed=3, compiled=compiled) for compiled in (True, False)
+        Cascade(7, [0.03] * 7, 1, policy="USS-TS", seed=3, compiled=compiled) for compiled in (True, False)
     ]
     rng, stopped = np.random.default_rng(7), set()
     for t in range(300):
@@ -59,7 +59,7 @@ def test_the_games_would_notice_a_difference(tmp_path):
 @pytest.mark.parametrize("compiled", [1, None, "yes"])
 def test_compiled_must_be_a_bool(compiled):
     with pytest.raises(ValueError, match="compiled must be True or False"):
-        Cascade(2, [1, 2], compiled=compiled)
+        Cascade(2, [1, 2], 10, compiled=compiled)
 
 
 def test_a_policy_that_cannot_be_compiled_is_refused_in_one_line():

@@ -152,7 +152,7 @@ def test_calls_batches_warm_starts_costs_and_prices_are_recovered(path):
 def test_a_metric_tosses_the_same_coins_again(path):
     def make():
         metric = lambda a, b: min(abs(a - b), 1.0)  # noqa: E731
-        return Cascade.open(path, [lambda x: x, lambda x: x * x], [0.1, 0.2], metric=metric, seed=3)
+        return Cascade.open(path, [lambda x: x, lambda x: x * x], [0.1, 0.2], 1, metric=metric, seed=3)
 
     cascade = make()
     for x in (0.1, 0.5, 0.9, 0.3, 0.7):
@@ -215,7 +215,7 @@ def test_a_damaged_snapshot_is_named_and_not_used(path):
     before = state(thing)
     thing.close()
     with sqlite3.connect(path) as database:
-        database.execute("UPDATE snapshot SET body = replace(body, 'USS-TS', 'USS-XX')")
+        database.execute("UPDATE snapshot SET body = replace(body, 'USS-WD', 'USS-XX')")
     database.close()
     with pytest.warns(UserWarning, match="a snapshot is damaged and was not used"):
         assert state(kind.load(path)) == before
@@ -239,9 +239,9 @@ def test_a_decision_that_falls_otherwise_now_is_a_fault(path, monkeypatch):
     thing = kind.open(path)
     play(kind, thing, 12)
     abandon(thing)
-    from weakfeedback.cascade import UssTs
+    from weakfeedback.cascade.policies.uss_wd_ts import UssWdTs
 
-    monkeypatch.setattr(UssTs, "select", lambda self, rng: 0)
+    monkeypatch.setattr(UssWdTs, "select", lambda self, rng: 0)
     with pytest.raises(JournalError, match=r"event \d+: decision \d+ was .*, and is now"):
         kind.load(path)
 
@@ -495,7 +495,7 @@ def test_a_failed_call_is_on_disk_when_it_returns(path):
     def broken(x):
         raise KeyError(x)
 
-    cascade = Cascade.open(path, [broken], [2.0], seed=0)
+    cascade = Cascade.open(path, [broken], [2.0], 1, seed=0)
     with pytest.raises(KeyError):
         cascade(1)
     kept = Cascade.load(path, [broken])
@@ -699,7 +699,7 @@ def test_arguments_that_may_differ_are_taken_on_recovery_or_refused_in_words(pat
         assert cascade(1).label == 0
     wrong = {
         "stage_costs": [5, [1, 2, "x"], "abc", [1, 2]],
-        "error_cost": ["a", None, -1],
+        "error_cost": ["a", -1],
         "timeout": [-1, "x"],
         "remember": [-1],
         "compiled": [3],

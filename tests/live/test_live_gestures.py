@@ -172,7 +172,7 @@ def test_wrong_distances_are_named_and_change_nothing(given, message):
 
 
 def test_three_labels_are_too_many_for_the_joint_policy():
-    cascade = Cascade(3, [0, 0, 0], policy="USS-WD", seed=0)
+    cascade = Cascade(3, [0, 0, 0], 1, policy="USS-WD", seed=0)
     while (decision := cascade.decide()).arm < 2:
         cascade.cancel(decision.id)
     with pytest.raises(ValueError, match="at most two values"):
@@ -239,7 +239,10 @@ def test_a_state_without_remembered_answers_is_small():
 
 @pytest.mark.parametrize("remember", [-1, 1.5, "10", True])
 def test_a_wrong_number_of_answers_to_remember_is_named(remember):
-    for make in (lambda: Cascade(2, [1, 2], remember=remember), lambda: Allocator(2, 1.0, remember=remember)):
+    for make in (
+        lambda: Cascade(2, [1, 2], 9, remember=remember),
+        lambda: Allocator(2, 1.0, remember=remember),
+    ):
         with pytest.raises(ValueError, match="remember must be an integer >= 0"):
             make()
 
@@ -350,7 +353,7 @@ def test_the_settled_stage_is_the_first_that_pays_by_the_means():
     before = cascade.state()
     cascade.settled()
     assert cascade.state() == before
-    assert Cascade(1, [1], seed=0).settled() == 0
+    assert Cascade(1, [1], 1, seed=0).settled() == 0
 
 
 def test_what_is_saved_against_the_last_stage_alone_has_a_sign():
@@ -410,7 +413,7 @@ def reports():
         allocator.feedback(allocator.decide().id, [0, 1, None, 0.5])
         player.observe(0.0 if player.choose() < 0 else 0.5, False)
     yield from (cascade, contextual, allocator, player)
-    yield Cascade(1, [1], seed=0)
+    yield Cascade(1, [1], 1, seed=0)
     yield Cascade(3, **COSTS, label_price=1.0, seed=0)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.live.kinds import KINDS, play
 
-from weakfeedback.live import Allocator, Router
+from weakfeedback.live import Allocator, Cascade, Router
 from weakfeedback.words import Words
 
 ROWS = {
@@ -83,6 +83,22 @@ def test_steps_between_stages_stand_in_the_row_of_the_later_one():
     table = thing.report().to_frame()
     assert math.isnan(table["changed"].iloc[0])
     assert table["changed"].iloc[1:].tolist() == thing.report().changed.tolist()
+
+
+def test_a_promise_shows_its_words_and_the_models_beside_the_reference():
+    found = Cascade([str, str, str], [1, 4, 20], agree=0.95, names=["small", "medium", "large"], seed=1)
+    for k in range(60):
+        found(k)
+    report = found.report()
+    table = report.to_frame()
+    assert table.index.tolist() == ["small", "medium"]
+    assert table["price"].tolist() == [1, 4]
+    assert table["compared"].min() >= 50
+    assert table["differs"].tolist() == [0, 0]
+    text = report._repr_html_()
+    assert "Promise: at least 95 % of the answers as from large." in text
+    assert "<br>" in text
+    assert "medium" in text.partition("<table")[2]
 
 
 def test_names_are_the_rows_and_no_markup():

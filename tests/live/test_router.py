@@ -175,7 +175,7 @@ def test_it_decides_as_a_simulation_does():
         world_rng, rng = (
             np.random.Generator(np.random.PCG64(np.random.SeedSequence(8, spawn_key=(0, k)))) for k in (0, 1)
         )
-        router = Router(3, problem.prices, policy=policy, seed=rng)
+        router = Router(3, problem.prices, 1, policy=policy, seed=rng)
         for t in range(200):
             row = world.rows[world.draw(world_rng)]
             d = router.decide()

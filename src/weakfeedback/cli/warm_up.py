@@ -94,10 +94,14 @@ def live_object(setting: str, policy: str, compiled: bool, seed: int = 0) -> Any
     from weakfeedback.settings.catalog import SETTINGS
 
     chosen = SETTINGS[setting].policy_class(policy)
-    if getattr(chosen, "sees_truth", False) or (setting == "adaptive" and hasattr(chosen, "next_stage")):
+    if getattr(chosen, "sees_truth", False):
         return None
     problem = SETTINGS[setting].sample_problem(policy)
     given: dict[str, Any] = {**getattr(chosen, "sample_options", {}), "seed": seed, "compiled": compiled}
+    if hasattr(chosen, "next_stage"):
+        return Cascade(problem.arms, problem.costs, agree=0.95, **given)
+    if setting in ("cascade", "adaptive", "routing"):
+        given["error_cost"] = 1.0
     if setting in ("cascade", "contextual"):
         kind: Any = Cascade if setting == "cascade" else ContextualCascade
         return kind(problem.arms, np.diff(problem.costs, prepend=0.0), policy=policy, **given)

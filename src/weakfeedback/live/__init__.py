@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from weakfeedback.live.player import Player as Player
     from weakfeedback.live.player import WrongSlot as WrongSlot
     from weakfeedback.live.player_report import PlayerReport as PlayerReport
+    from weakfeedback.live.promise_report import PromiseCertificate as PromiseCertificate
+    from weakfeedback.live.promise_report import PromiseReport as PromiseReport
     from weakfeedback.live.router import Router as Router
     from weakfeedback.live.router import RouterAnswer as RouterAnswer
     from weakfeedback.live.router import RouterDecision as RouterDecision
@@ -53,6 +55,8 @@ _HOMES = {
     "PendingDecision": "weakfeedback.live.errors",
     "Player": "weakfeedback.live.player",
     "PlayerReport": "weakfeedback.live.player_report",
+    "PromiseCertificate": "weakfeedback.live.promise_report",
+    "PromiseReport": "weakfeedback.live.promise_report",
     "Refused": "weakfeedback.live.errors",
     "Router": "weakfeedback.live.router",
     "RouterAnswer": "weakfeedback.live.router",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ import numpy as np
 
 from weakfeedback.cascade.audit import Audit, checked_level
 from weakfeedback.cascade.certificate import Certificate, certify
+from weakfeedback.cascade.movement import Calibration
 from weakfeedback.live import persistence
 from weakfeedback.live.adaptive_report import AdaptiveReport, adaptive_explanation, make_adaptive_report
 from weakfeedback.live.answers import (
@@ -35,6 +35,7 @@ from weakfeedback.live.audits import (
     all_rows,
     audit_rule,
     audit_stage,
+    calibrated,
     rows_up_to,
     run_stages,
     teller,
@@ -43,10 +44,10 @@ from weakfeedback.live.audits import (
 )
 from weakfeedback.live.cascade_report import CascadeReport, explanation, make_report
 from weakfeedback.live.core import PENDING_LIMIT
-from weakfeedback.live.errors import FeedbackConflict, Refused
+from weakfeedback.live.errors import Refused
 from weakfeedback.live.form import Form, from_state
 from weakfeedback.live.game import EXPLAINED, View
-from weakfeedback.live.games.adaptive import SETTING, AdaptiveGame, Ask, Lost, Progress, Step, alone, in_table
+from weakfeedback.live.games.adaptive import SETTING, AdaptiveGame, in_table
 from weakfeedback.live.games.cascade import (
     Answer,
     CascadeGame,
@@ -54,15 +55,21 @@ from weakfeedback.live.games.cascade import (
     Decision,
     RoundRecord,
     Terms,
+    default_policy,
     prices_body,
     terms_of,
 )
 from weakfeedback.live.games.comparing import check_functions, content_of_pairs, stop_by_means, warm_body
+from weakfeedback.live.games.promise import PromiseCounts, salt_of
 from weakfeedback.live.label_source import NO_LABEL, Bought, LabelSource, label_price_of
 from weakfeedback.live.live import Live
+from weakfeedback.live.numbers import Squared, loss_of
+from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised
+from weakfeedback.live.promise_report import PromiseCertificate, PromiseReport, promise_explanation
 from weakfeedback.live.report import counted
 from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.stages import Rows, make_stages
+from weakfeedback.live.steps import StepByStep
 from weakfeedback.live.warning import warn_caller
 from weakfeedback.settings.catalog import POLICIES, canonical_name, make_policy, option_names
 from weakfeedback.settings.setting import find_name
@@ -75,9 +82,10 @@ if TYPE_CHECKING:
 __all__ = ["EXPLAINED", "Answer", "Audit", "Cascade", "Costed", "Decision", "Scored", "majority"]
 
 LEARNERS = ("USS-A", "USS-next")  # policies that decide after every answer, and depend on the prices
+UNPRICED = ("fixed", "random", "agreement", "thresholds")  # policies that need no price of an error
 
 
-class Cascade(Live, Rounds):
+class Cascade(Promises, StepByStep, Live, Rounds):
     """Stages of increasing cost whose answers are never checked; learns at which one to stop.
 
     A sample goes through the stages in order up to the one the policy chose, and the answer is that of the last
@@ -97,17 +105,32 @@ class Cascade(Live, Rounds):
         elsewhere: then use `decide` and `feedback` or `feedback_pairs`.
     stage_costs : K numbers >= 0
         What each call costs, in any unit of money.
-    error_cost : number > 0
-        What a wrong answer costs, in the same unit.
+    agree, budget, error_cost : numbers, or None
+        What the answers are for; one of them must be given. ``agree``, such as .95: at least this share of the answers
+        are those of the last stage (or ``reference``), as cheaply as possible, whatever the stages do. ``budget``:
+        money a request, on average; as few answers as possible differ. ``error_cost``: what a wrong answer costs, in
+        the same unit. The first two imply the policy "Promise"; with ``agree`` and ``error_cost`` both limits hold.
     policy : name or policy object
         "USS-TS", "USS-UCB", "Hanawal", "USS-WD", "USS-TS-drift", "Q-USS", "Fixed" or "Random" with their
         options, or an object made for the costs ``cumsum(stage_costs) / error_cost``, which belongs to the
-        cascade from then on. The default is "Q-USS" if there is a ``label`` or a ``label_price``, else "USS-TS".
-        "USS-WD" is for answers with two labels, and raises ValueError when three differ.
+        cascade from then on. The default is "Q-USS" if there is a ``label`` or a ``label_price``, else "USS-WD" for up
+        to 8 stages, which gives way to "USS-TS" in the first round whose answers take three values; for more stages
+        "USS-TS". "USS-WD" by name is for answers with two labels, and raises ValueError when three differ.
         "USS-A", "USS-next", "Agreement" and "Thresholds", and objects with a method ``go_on`` made for
         ``stage_costs / error_cost``, decide after every answer instead: see below.
     seed : integer >= 0, SeedSequence or Generator, optional
         The seed of the policy's generator; fresh entropy if None. A Generator must use PCG64, and is not copied.
+    names : K strings, optional
+        What the stages are called in reports, explanations and errors.
+    reference : stage or its name, optional
+        With a promise: whose answers are promised; the last stage's if None.
+    sure, shadow, groups : bool, bool, None or "each"
+        With a promise. ``sure``: the share is above 1 - agree at any time with a probability of at most 5 %; dearer.
+        ``shadow``: the reference always answers, and `report` says what would have been. ``groups="each"``: the promise
+        holds for every group (``cascade(x, group=...)``), dearer as well.
+    background, self_check : bool
+        With a promise. ``background``: a cheap answer goes out before it is compared, as streams need. ``self_check``:
+        now and then the reference is called twice, so that `report` can say how often it agrees with itself.
     combine : callable, optional
         Computes the answer of stage i from the list of outputs 0, ..., i, for instance `majority`.
     compare : callable, optional
@@ -115,9 +138,14 @@ class Cascade(Live, Rounds):
         tolerance is not allowed, and is refused as soon as it is detected.
     metric : callable, optional
         For numeric answers, in place of ``compare``: ``metric(a, b)`` returns their distance, from 0 to 1, and obeys
-        the triangle inequality. An error then costs ``error_cost`` times its distance from the truth. Two answers
-        count as different with that probability: when a round is learned, one number is drawn from the policy's
-        generator for every pair of stages called, in the order (0, 1), (0, 2), ..., (1, 2), ....
+        the triangle inequality. An error then costs ``error_cost`` times its distance from the truth. The default
+        policy is "USS-mean", which learns the distances. For others two answers count as different with that
+        probability: when a round is learned, one number is drawn from the policy's generator for every pair of stages
+        called, in the order (0, 1), (0, 2), ..., (1, 2), ....
+    loss, scale : "squared" and a number > 0, optional
+        For numeric answers, in place of ``metric``: an error of size ``scale`` costs ``error_cost``, one half as large
+        a quarter of it, a larger one no more. Right only if each stage is calibrated given the earlier ones: let it see
+        their answers (``earlier``), or stack it. `report` and `calibration` check that, without and with labels.
     label : callable, optional
         For a policy that buys labels, "Q-USS": ``label(x)``, or ``label(x, outputs)`` if it takes ``outputs``, returns
         the truth of a sample, or ``Costed(truth, cost)``. It is called during `cascade(x)`, after the stages and
@@ -166,13 +194,24 @@ class Cascade(Live, Rounds):
         self,
         stages: Sequence[Any] | int,
         stage_costs: Any,
-        error_cost: float = 1.0,
+        error_cost: float | None = None,
         policy: Any = None,
         seed: Any = None,
         *,
+        agree: float | None = None,
+        budget: float | None = None,
+        reference: int | str | None = None,
+        sure: bool = False,
+        shadow: bool = False,
+        groups: str | None = None,
+        names: Sequence[str] | None = None,
+        background: bool = False,
+        self_check: bool = False,
         combine: Callable[[list[Any]], Any] | None = None,
         compare: Callable[[Any, Any], Any] | None = None,
         metric: Metric | None = None,
+        loss: str | None = None,
+        scale: float | None = None,
         label: Callable[..., Any] | None = None,
         label_price: float | None = None,
         timeout: float | None = None,
@@ -180,32 +219,56 @@ class Cascade(Live, Rounds):
         remember: int | None = None,
         **options: Any,
     ) -> None:
-        within = decides_within(policy, options)
+        promises = is_promised(policy, agree, budget)
+        within = decides_within(policy, options) or promises
         if within:
-            refuse_for_steps(combine=combine, metric=metric, label=label, label_price=label_price)
+            refuse_for_steps(combine=combine, metric=metric, loss=loss, label=label, label_price=label_price)
         limit = None if timeout is None else number("timeout", timeout, above=0.0)
         self._stages = make_stages(stages, limit, scored=within)
         K = len(self._stages)
-        terms = checked_terms(stage_costs, error_cost, K, combine, compare)
+        chosen = {"reference": reference, "sure": sure, "shadow": shadow, "groups": groups}
+        chosen |= {"background": background, "self_check": self_check}
+        counts, terms = Counts.of(K), checked_terms(stage_costs, 1.0, K, combine, compare)
+        if promises:
+            promised = promise_of(K, self._noun, (agree, budget, error_cost), names, **chosen)
+            counts = counts._replace(promise=PromiseCounts())
+        else:
+            needs = policy is None or (isinstance(policy, str) and policy.lower() not in UNPRICED)
+            price_of_error = refuse_unpromised(self._noun, policy, error_cost, needs, **chosen)
+            terms = checked_terms(stage_costs, price_of_error, K, combine, compare)
         refuse_tolerance(options, compare)
-        code = Comparer(compare, combine, metric)
+        squared = loss_of(loss, scale, metric, compare)
+        if loss is None and scale is not None:
+            options["scale"] = scale  # of a policy
+        code = Comparer(compare, combine, squared or metric)
         game: Any
+        more: dict[str, Any] = {}
+        if promises:
+            policy, more = POLICY, promised.options()
         if within:
-            game = AdaptiveGame(K, code, limit)
+            game = AdaptiveGame(K, code, limit, promises)
             costs = terms.stage_costs / terms.error_cost
             if isinstance(policy, str):
                 options = self._options_for(canonical_name(SETTING, policy), options, stages)
         else:
             if policy is None:
-                policy = "USS-TS" if label is None and label_price is None else "Q-USS"
+                policy = default_policy(
+                    K, label is not None or label_price is not None, code.metric is not None
+                )
             check_name(policy)
             self._source = None if label is None else LabelSource("label", label)
             price = label_price_of(policy, label, label_price, terms.error_cost, options)
             game, costs = CascadeGame(K, code, limit, label is not None, price), terms.costs
-        make = lambda name, **o: make_policy(game.setting, name, costs, **o)  # noqa: E731
-        self._begin(game, policy, make, seed, options, compiled, remember, Counts.of(K), terms)
-        if metric is not None:
-            self._check_metric(metric, compare)
+        make = lambda name, **o: make_policy(game.setting, name, costs, **more, **o)  # noqa: E731
+        self._begin(game, policy, make, seed, options, compiled, remember, counts, terms)
+        if promises:
+            promised = promised._replace(salt=salt_of(self._core.rng))
+            self._core.terms, self._checks = terms._replace(promise=promised), promised.self_check
+        self.speak(names)
+        if code.metric is not None:
+            self._check_metric("metric" if loss is None else "loss", code.metric, compare)
+        if not within and game.moves:
+            self._core.counts = Counts.of(K, moved=True)
         buys = not within and game.label_price is not None
         self._unready = buys or (within and self._stages[0].elsewhere)
         self._unready = self._unready or any(stage.asynchronous for stage in self._stages)
@@ -215,13 +278,13 @@ class Cascade(Live, Rounds):
         ):  # one that learns where to stop
             warn_of_prices(terms.stage_costs, terms.error_cost)
 
-    def _check_metric(self, metric: Any, compare: Any) -> None:
+    def _check_metric(self, name: str, metric: Any, compare: Any) -> None:
         if not callable(metric):
             raise ValueError(f"metric must be a callable or None, got {short(metric)}")
         if compare is not None:
             raise ValueError("metric must not be given together with compare: one of them says what differs")
         if self._game.binary or self._game.label_price is not None:
-            raise ValueError(f"metric must not be given with {self._label}, which is for labels")
+            raise ValueError(f"{name} must not be given with {self._label}, which is for labels")
 
     def _options_for(self, name: str, options: dict[str, Any], stages: Any) -> dict[str, Any]:
         """Return the options of a policy; the last stage gives the defaults of the judge and the number of labels."""
@@ -235,7 +298,13 @@ class Cascade(Live, Rounds):
 
     @classmethod
     def _form(cls, body: Any) -> Form:
-        return AdaptiveGame.form if isinstance(body, dict) and "setting" in body else CascadeGame.form
+        if not isinstance(body, dict):
+            return CascadeGame.form
+        if "promise" in body:
+            return AdaptiveGame.promised_form
+        if "setting" in body:
+            return AdaptiveGame.form
+        return CascadeGame.of_numbers if "numbers" in body else CascadeGame.form
 
     @classmethod
     def _setting(cls, body: Any) -> str:
@@ -246,19 +315,19 @@ class Cascade(Live, Rounds):
 
     # -- one sample at a time
 
-    async def acall(self, x: Any) -> Answer:
+    async def acall(self, x: Any, group: Any = None) -> Answer:
         """Answer for one sample, awaiting the stages; synchronous stages run in a thread."""
-        found: Answer = await self._play_async(x, ())
+        found: Answer = await self._play_async(x, self._context(group))
         return found
 
     # -- many samples
 
-    def predict(self, X: Any, batch_size: int = 256) -> np.ndarray:
+    def predict(self, X: Any, batch_size: int = 256, groups: Any = None) -> np.ndarray:
         """Return the labels for many samples; see `answers`."""
-        return as_array([answer.label for answer in self.answers(X, batch_size)])
+        return as_array([answer.label for answer in self.answers(X, batch_size, groups)])
 
-    def answers(self, X: Any, batch_size: int = 256) -> list[Answer]:
-        """Answer for many samples, ``batch_size`` at a time.
+    def answers(self, X: Any, batch_size: int = 256, groups: Any = None) -> list[Answer]:
+        """Answer for many samples, ``batch_size`` at a time; with a promise there may be one of ``groups`` for each.
 
         The stages of a whole batch are chosen before any of its outputs is seen; then each stage is called on
         the rows that go that far, and the rows are learned in order. ``batch_size=1`` (always used for a policy that
@@ -267,7 +336,7 @@ class Cascade(Live, Rounds):
         """
         self._refuse_call(awaits=False)
         samples = Rows(X)
-        return self._answers(samples, [()] * samples.size, batch_size)
+        return self._answers(samples, self._contexts(groups, samples.size), batch_size)
 
     # -- by hand
 
@@ -381,112 +450,6 @@ class Cascade(Live, Rounds):
         self._add_label(record, label)
         record.content = labelled_content(record.content, label)
 
-    # -- by hand, for a policy that decides after every answer
-
-    def begin(self) -> Step:
-        """Begin a round: run ``step.stage`` and `tell` its output. For a policy that decides after every answer."""
-        self._offer("begin")
-        id, seen = self._core.decide()
-        if self._journal is not None:
-            self._give_out(id)
-        return Step(id, seen.next)
-
-    def tell(self, id: int, output: Any, stage: int | None = None) -> Step:
-        """Tell the output of the stage that was to be run; return the next one to run, or the answer.
-
-        Parameters
-        ----------
-        id : integer
-            The id of the round, from `begin`.
-        output : label, `Scored` or `Costed`
-            What the stage returned.
-        stage : integer, optional
-            The stage that returned it; by default the stage that was to be run. Pass it wherever a call may be
-            repeated: the same output for the same stage then returns the same step, and a different output raises
-            `FeedbackConflict`.
-
-        Nothing is learned from a round that is never finished; `cancel` it, or let it expire. If the last output of a
-        finished round is repeated, and the round is not among the last 1000 or is older than this object, the answer
-        may hold nothing but the label.
-        """
-        self._offer("tell")
-        wanted = None if stage is None else integer("stage", stage, 0, len(self._stages) - 1)
-        content = alone(output).content()
-        call = ("tell", str(id), content)
-        if not self._owes(call):
-            self._tell(id, output, wanted, content)
-            self._wait(call)
-        return self._step_of(int(id), output, wanted)
-
-    def _tell(self, id: int, output: Any, wanted: int | None, content: str) -> None:
-        """Let the round go on with an output; do nothing if the call is a repetition."""
-        core, game = self._core, self._game
-        if self._is_told(id, wanted, content):
-            return
-        while True:
-            before: Progress | None = core.awaited(id, content)
-            if before is None:
-                return
-            stages = [one.stage for one in before.told]
-            repeated = stages[-1] if wanted is None and before.stopped else wanted
-            if repeated in stages:
-                if before.told[stages.index(repeated)].content() != content:
-                    raise FeedbackConflict(
-                        f"{self._words.one(repeated)} of decision {id} was told already, with other content"
-                    )
-                if (
-                    before.stopped and repeated == stages[-1]
-                ):  # the process ended before the round was learned
-                    core.settle(game.record(int(id), before, (), core.terms))
-                return
-            if before.next is None or (wanted is not None and wanted != before.next):
-                due = "none, for the round has stopped" if before.next is None else str(before.next)
-                raise ValueError(f"stage must be the one that was to be run ({due}), got {wanted}")
-            told = game.told_of(before, output, core.counts, core.terms)
-            if core.advance(int(id), before, told, learn=True) is not None:
-                return
-
-    def _is_told(self, id: int, wanted: int | None, content: str) -> bool:
-        """Return whether an earlier stage of a finished round had this output; raise FeedbackConflict if it differs."""
-        asks, open_round = self._core.run(self._known, id)
-        if wanted is None or open_round is not None or not asks or asks[-1].more:
-            return False
-        earlier = {ask.told.stage: ask.told for ask in asks[:-1]}
-        if wanted not in earlier:
-            return False
-        if earlier[wanted].content() != content:
-            raise FeedbackConflict(
-                f"{self._words.one(wanted)} of decision {id} was told already, with other content"
-            )
-        return True
-
-    def _known(self, id: Any) -> tuple[tuple[Ask, ...], Progress | None]:
-        """Return what was asked in a round, and the round if it is open."""
-        if type(id) is not int:
-            return (), None
-        return self._core.kept.get(id, ()), self._core.ledger.waiting.get(id)
-
-    def _step_of(self, id: int, output: Any, wanted: int | None) -> Step:
-        """Return the next step after an output."""
-        asks, open_round = self._core.run(self._known, id)
-        stages = [ask.told.stage for ask in asks]
-        if open_round is not None:
-            told = [one.stage for one in open_round.told]
-            if wanted is None or wanted not in told[:-1]:
-                return Step(id, open_round.next)
-            return Step(id, told[told.index(wanted) + 1])
-        if wanted is not None and wanted in stages[:-1]:
-            return Step(id, stages[stages.index(wanted) + 1])
-        last = alone(output)
-        if not asks or asks[-1].told.content() != last.content():
-            return Step(id, None, Answer(last.label, wanted, math.nan, (), id))  # type: ignore[arg-type]
-        told_all = (*[ask.told for ask in asks[:-1]], last._replace(stage=stages[-1]))
-        prices = asks[-1].prices
-        cost = add_up(prices[one.stage] if one.cost is None else one.cost for one in told_all)
-        labels = tuple(None if isinstance(one.label, Lost) else one.label for one in told_all)
-        scores = tuple(one.known_score for one in told_all)
-        return Step(id, None, Answer(last.label, stages[-1], cost, labels, id, None, scores))
-
     # -- other ways to learn
 
     def calibrate(self, items: Any, truth: Any) -> int:
@@ -535,21 +498,25 @@ class Cascade(Live, Rounds):
         self._alter("warm", warm_body(found), call)
         return len(found)
 
-    def recost(self, stage_costs: Any, error_cost: float) -> None:
-        """Continue with new prices; the counts stay.
+    def recost(self, stage_costs: Any, error_cost: float | None = None) -> None:
+        """Continue with new prices; the counts stay. ``error_cost`` stays as it is if left out.
 
         Only for policies whose statistics do not depend on the costs: USS-TS, USS-UCB, USS-TS-drift, USS-WD,
         USS-PD, USS-PD-TS, Fixed, Random, and for those that decide after every answer, which keep what they need to
         learn again. Other policies raise ValueError, and nothing has changed.
         """
-        body = prices_body(stage_costs, error_cost, self._core.terms)
+        terms = self._core.terms
+        error = self._stated_prices()[1] if error_cost is None else error_cost
+        body = prices_body(stage_costs, 1.0 if error is None else error, terms)
+        if error is None:
+            body["error_cost"] = None
         if not getattr(self._core.driver.policy, "recostable", False):
             raise Refused(f"recost is not for {self._label}: what it has learned depends on the costs")
         self._alter("recost", body)
 
-    def _stated_prices(self) -> tuple[list[float], float]:
+    def _stated_prices(self) -> tuple[list[float], float | None]:
         terms: Terms = self._core.terms
-        return terms.prices, terms.error_cost
+        return terms.prices, terms.error_cost if terms.promise is None else terms.promise.error_cost
 
     # -- what was learned
 
@@ -563,23 +530,26 @@ class Cascade(Live, Rounds):
     def report(self) -> CascadeReport:
         """Return what was seen, spent and saved so far; ``print`` it for a table.
 
-        With a policy that decides after every answer it is an `AdaptiveReport`.
+        With a policy that decides after every answer it is an `AdaptiveReport`, with a promise a `PromiseReport`.
         """
         found: Any = self._core.view(self._report)
         made: CascadeReport = found
         return made
 
-    def _report(self, view: View) -> CascadeReport | AdaptiveReport:
+    def _report(self, view: View) -> CascadeReport | AdaptiveReport | PromiseReport:
+        if view.terms.promise is not None:
+            return self._promise_report(view)
         label, counts, terms, game = self._label, view.counts, view.terms, self._game
         costs, error = terms.stage_costs, terms.error_cost
         if game.stepwise:
             return make_adaptive_report(label, view.policy, costs, error, view.pending, counts, self._words)
         certified = "certificate" not in game.refuses
         buys = game.label_price is not None
-        return make_report(label, costs, error, view.pending, counts, buys, certified, self._words)
+        loss = "squared" if isinstance(game.code.metric, Squared) else None
+        return make_report(label, costs, error, view.pending, counts, buys, certified, self._words, loss)
 
-    def certificate(self, alpha: float = 0.05) -> Certificate:
-        """Return what the comparisons so far prove without labels.
+    def certificate(self, alpha: float = 0.05) -> Certificate | PromiseCertificate:
+        """Return what the comparisons so far prove without labels; with a promise, how many answers differ at most.
 
         Either the first stage is optimal whatever the truth is, or weak dominance fails (then labels are needed), or
         neither is decided yet. The confidence ``1 - alpha`` holds however often you look. Rows of a warm start count.
@@ -594,8 +564,13 @@ class Cascade(Live, Rounds):
         The first stage is optimal for certain (at confidence 95 %), whatever the truth is.
         """
         self._offer("certificate")
+        if self.promised is not None:
+            return self._promise_certificate(alpha)
         counts, terms = self._core.view(lambda view: (view.counts, view.terms))
-        return replace(certify(terms.costs, counts.compared, counts.differed, alpha), words=self._words)
+        differed = (
+            counts.differed if counts.moved is None else np.minimum(counts.moved.total, counts.compared)
+        )
+        return replace(certify(terms.costs, counts.compared, differed, alpha), words=self._words)
 
     def audit(self, items: Any, truth: Any, alpha: float = 0.05, arm: int | None = None) -> Any:
         """Estimate from a few labels how much more a stage costs than the cheapest, without weak dominance.
@@ -661,7 +636,8 @@ class Cascade(Live, Rounds):
     def _audited(self, arm: int | None, items: int) -> int:
         """Return the stage to audit."""
         if self._game.code.metric is not None:
-            raise ValueError("an audit is for labels, not for answers compared by a metric")
+            instead = ": use calibration" if isinstance(self._game.code.metric, Squared) else ""
+            raise ValueError(f"an audit is for labels, not for answers compared by a metric{instead}")
         chosen = self._mostly_used() if arm is None else integer("arm", arm, 0, len(self._stages) - 1)
         if chosen > 0 and not items:
             raise ValueError("items must be at least one sample, got none")
@@ -672,6 +648,21 @@ class Cascade(Live, Rounds):
         if not any(stops):
             raise ValueError("arm must be given, because no round was learned yet")
         return int(np.argmax(stops))
+
+    def calibration(self, items: Any, truth: Any, alpha: float = 0.05) -> Calibration:
+        """Tell from labels how far the last stage is from calibrated, for ``loss="squared"``.
+
+        Parameters
+        ----------
+        items : samples
+            Fresh ones, drawn like future samples. All stages are run on each of them, and nothing is learned.
+        truth : numbers, one per item
+        alpha : number between 0 and 1
+            How often the intervals may miss the truth.
+        """
+        self._refuse_asynchronous()
+        self._refuse_elsewhere("weakfeedback.cascade.movement.calibration()")
+        return calibrated(Rows(items, "items"), truth, alpha, self._stages, self._game.code)
 
     def _audit_rule(self, samples: Rows, truth: Any, alpha: float, arm: Any) -> RuleAudit:
         self._refuse_elsewhere("audit_outputs()")
@@ -701,6 +692,8 @@ class Cascade(Live, Rounds):
         With a policy that decides after every answer: why each stage was called.
         """
         why = self._explained(id)
+        if self.promised is not None:
+            return promise_explanation(int(id), why, self.promised, self._words)
         if self._game.stepwise:
             return adaptive_explanation(int(id), why, len(self._stages), self._label, self._words)
         arm, counts, terms = why
@@ -782,7 +775,7 @@ def decides_within(policy: Any, options: dict[str, Any]) -> bool:
         return True
     if isinstance(policy, str):
         known = {name.lower() for name in POLICIES[SETTING]} - {name.lower() for name in POLICIES["cascade"]}
-        return policy.lower() in known - {"promise"}  # which has no live object yet
+        return policy.lower() in known
     asked = any(callable(getattr(policy, method, None)) for method in ("go_on", "next_stage"))
     return asked and not isinstance(policy, type)
 
@@ -799,7 +792,7 @@ def check_name(policy: Any) -> None:
 def refuse_for_steps(**given: Any) -> None:
     """Reject what does not go with a policy that decides after every answer."""
     for name, value in given.items():
-        if value is not None and name in ("combine", "metric"):
+        if value is not None and name in ("combine", "metric", "loss"):
             raise ValueError(f"{name} must be left out for a policy that decides after every answer")
         if value is not None:
             raise ValueError(f"{name} goes with a policy that buys labels, such as Q-USS: use calibrate")

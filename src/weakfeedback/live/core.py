@@ -109,7 +109,8 @@ class Ledger:
     def enter(self, id: int, decided: Any) -> None:
         """Record the next decision; there must be room."""
         self.waiting[id] = decided
-        self.next, self.gap = id + 1, 0
+        if id >= self.next:  # in a batch, later ones that await no answer are recorded first
+            self.next, self.gap = id + 1, 0
 
     def enter_alone(self, id: int, decided: Any) -> None:
         """Record the next decision, which awaits no answer."""
@@ -767,8 +768,12 @@ class Core:
 
     @property
     def label(self) -> str:
-        """The name of the policy."""
-        return self.driver.origin.name or type(self.driver.policy).__name__
+        """The name of the policy, or of what it plays now if it is two in one."""
+        driver = self.driver
+        plays = getattr(driver.policy, "plays_now", None)
+        if driver.origin.name is not None and plays is not None:
+            return str(plays(driver.fields()))
+        return driver.origin.name or type(driver.policy).__name__
 
     def pending(self) -> list[int]:
         """Return the ids decided but not yet answered, in increasing order."""

@@ -31,6 +31,7 @@ class Argument:
     read: Callable[[dict[str, Any]], Any] | None = None  # from a state, where it is not body[name]
     free: bool = False  # may differ from run to run
     priced: bool = False  # a difference in ``open`` means new prices
+    promised: bool = False  # and here another promise
     check: Callable[[Any, dict[str, Any], str], None] | None = None  # given value, state, where
 
 
@@ -131,7 +132,9 @@ def check_given(
     for name, value in given.items():
         named = name == "policy" and isinstance(value, str)
         one = known.get(name)
-        again = name == "policy" or (one is not None and (one.role != "data" or one.free or one.priced))
+        again = name == "policy" or (
+            one is not None and (one.role != "data" or one.free or one.priced or one.promised)
+        )
         if value is None or name in ("compiled", "remember") or (again and not named):
             continue
         if name == "seed" and seed is None and isinstance(value, SEEDS):
@@ -159,8 +162,8 @@ def _check_free(given: dict[str, Any]) -> None:
     for name in ("stage_costs", "prices"):
         if name in named:
             vector(name, named[name], at_least=0.0)
-    if "error_cost" in given:
-        number("error_cost", given["error_cost"], above=0.0)
+    if "error_cost" in named:
+        number("error_cost", named["error_cost"], above=0.0)
     if "timeout" in named:
         given["timeout"] = number("timeout", named["timeout"], above=0.0)
     if "remember" in named:

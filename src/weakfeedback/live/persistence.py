@@ -321,18 +321,26 @@ def _resume(live: Any, given: dict[str, Any]) -> None:
         wanted = _prices(core.game.form, given, *stated)
         if wanted != stated:
             live.recost(*wanted)
+    promised = {
+        one.name: given[one.name]
+        for one in core.game.form.arguments
+        if one.promised and given.get(one.name) is not None
+    }
+    if promised:
+        live.promise(**promised)
     if journal.pending_ttl is not None:
         journal.expire(journal.pending_ttl)
 
 
 def _prices(
-    form: Form, given: dict[str, Any], stated: list[float], error: float
-) -> tuple[list[float], float]:
+    form: Form, given: dict[str, Any], stated: list[float], error: float | None
+) -> tuple[list[float], float | None]:
     """Return the given prices, or the stated ones where they are left out."""
     names = [one.name for one in form.arguments if one.priced and one.name != "error_cost"]
     named = [given[name] for name in names if given.get(name) is not None]
     wanted = [float(price) for price in (named[0] if named else stated)]
-    return wanted, float(error if given.get("error_cost") is None else given["error_cost"])
+    chosen = error if given.get("error_cost") is None else given["error_cost"]
+    return wanted, None if chosen is None else float(chosen)
 
 
 def _check_made_for(policy: Any, given: dict[str, Any], live: Any) -> None:
@@ -342,7 +350,7 @@ def _check_made_for(policy: Any, given: dict[str, Any], live: Any) -> None:
         return
     wanted, error = _prices(form, given, *live._stated_prices())
     for name, total in zip(("C", "c"), (np.cumsum(wanted), np.array(wanted))):
-        costs, built = total / error, getattr(policy, name, None)
+        costs, built = total / (1.0 if error is None else error), getattr(policy, name, None)
         if isinstance(built, np.ndarray) and built.shape == costs.shape:
             if not np.allclose(built, costs, rtol=1e-9, atol=1e-12):
                 raise ValueError(

@@ -62,9 +62,9 @@ class Report:
     def _repr_html_(self) -> str:
         from html import escape
 
-        first, *_ = str(self).splitlines()
+        words, _, _ = str(self).partition("\n\n")
         table = self.to_frame().to_html(float_format=lambda value: f"{value:.4g}")
-        return f"<p>{escape(first)}</p>{table}"
+        return f"<p>{escape(words).replace(chr(10), '<br>')}</p>{table}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON data: arrays are lists, NaN and infinity are None."""

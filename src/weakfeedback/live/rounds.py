@@ -32,13 +32,19 @@ class Rounds:
     _stages: list[Any]
     _source: Any = None  # of labels
     _unready: bool = False  # whether a plain call may be refused
+    _checks: bool = False  # whether the reference is called a second time now and then
 
     # -- one sample
 
-    def __call__(self, x: Any, *context: Any) -> Any:
-        """Answer for one sample. A stage that raises cancels the decision; nothing is learned from it."""
+    def __call__(self, x: Any, *context: Any, group: Any = None) -> Any:
+        """Answer for one sample. A stage that raises cancels the decision; nothing is learned from it.
+
+        With a promise, a request may belong to a ``group``. If another stage than the reference raises, that answers.
+        """
         if self._unready:
             self._refuse_call(awaits=False)
+        if group is not None:
+            context = self._context(group)
         core, game = self._core, self._game
         opened: list[int] = []
         seen: dict[int, Any] = {}
@@ -59,7 +65,13 @@ class Rounds:
             raise
         if self._journal is not None:
             self._journal.wait_paid(self._done)
+        if self._checks:
+            self._check_self(id, x)
         return game.answer(record)
+
+    def _context(self, group: Any) -> tuple[Any, ...]:
+        """Return the context of a request of this group."""
+        raise ValueError("group goes with a promise, agree=... or budget=...")
 
     # The loops below are methods because from Python 3.12 on the jump back of a `while` slips out of a `try`.
 
@@ -74,18 +86,37 @@ class Rounds:
                 self._call_sparing(calls, x, seen, failed)
             else:
                 for k in calls:
-                    seen[k] = stages[k].one(x, seen.values())
+                    seen[k] = (
+                        self._output_of(k, x, seen, decided)
+                        if game.stepwise
+                        else stages[k].one(x, seen.values())
+                    )
             if not game.stepwise:
                 break
             decided = self._advanced(id, decided, seen[calls[-1]])
             calls = game.calls(decided)
         return decided
 
+    def _output_of(self, k: int, x: Any, seen: dict[int, Any], decided: Any) -> Any:
+        """Return the output of a stage, or its failure if the round goes on then."""
+        if not self._game.tolerates(decided, self._core.terms):
+            return self._stages[k].one(x, _outputs(seen))
+        try:
+            return self._stages[k].one(x, _outputs(seen))
+        except Exception as error:
+            return Failed(error)
+
     def _call_sparing(
         self, calls: Sequence[int], x: Any, seen: dict[int, Any], failed: dict[int, Exception]
     ) -> None:
         """Call the answering model, then the others, whose failures lose only the comparison."""
-        seen[calls[0]] = self._stages[calls[0]].one(x, ())
+        rescue = self._game.rescue((*calls[1:], calls[0]), self._core.terms)
+        if rescue is None:
+            seen[calls[0]] = self._stages[calls[0]].one(x, ())
+        else:
+            self._try(calls[0], x, seen, failed)
+            if failed:
+                seen[rescue] = self._stages[rescue].one(x, ())
         for k in calls[1:]:
             self._try(k, x, seen, failed)
 
@@ -121,11 +152,14 @@ class Rounds:
         if not game.spares:
             core.learn(records)
             return
-        compared = [one for one in records if len(one.call) > 1 and not one.failed]
+        learns = game.learns_failures
+        compared = [
+            one for one in records if len(one.call) > 1 and not one.rescued and (learns or not one.failed)
+        ]
         if compared:
             core.learn(compared)
         for one in records:
-            if one.failed:
+            if one.rescued or (one.failed and not learns):
                 core.close([one.id], one.cost, reason="a model failed")
 
     def _buy(self, record: Any, label: Any) -> None:
@@ -162,24 +196,35 @@ class Rounds:
             raise
         if self._journal is not None:
             await asyncio.to_thread(self._journal.wait_paid, self._done)
+        if self._checks:
+            await self._check_self_async(id, x)
         return game.answer(record)
 
     async def _await_in_turn(
         self, id: int, decided: Any, x: Any, seen: dict[int, Any], failed: dict[int, Exception]
     ) -> Any:
-        game, stages = self._game, self._stages
+        game = self._game
         calls = game.calls(decided)
         while calls:
             if game.spares:
                 await self._call_at_once(calls, x, seen, failed)
             else:
                 for k in calls:
-                    seen[k] = await stages[k].one_async(x, seen.values())
+                    seen[k] = await self._output_of_async(k, x, seen, decided)
             if not game.stepwise:
                 break
             decided = self._advanced(id, decided, seen[calls[-1]])
             calls = game.calls(decided)
         return decided
+
+    async def _output_of_async(self, k: int, x: Any, seen: dict[int, Any], decided: Any) -> Any:
+        game = self._game
+        if not (game.stepwise and game.tolerates(decided, self._core.terms)):
+            return await self._stages[k].one_async(x, _outputs(seen))
+        try:
+            return await self._stages[k].one_async(x, _outputs(seen))
+        except Exception as error:
+            return Failed(error)
 
     async def _call_at_once(
         self, calls: Sequence[int], x: Any, seen: dict[int, Any], failed: dict[int, Exception]
@@ -189,7 +234,13 @@ class Rounds:
         try:
             for k in sorted(calls):
                 tasks[k] = asyncio.ensure_future(self._stages[k].one_async(x, ()))
-            seen[calls[0]] = await tasks[calls[0]]
+            rescue = self._game.rescue((*calls[1:], calls[0]), self._core.terms)
+            if rescue is None:
+                seen[calls[0]] = await tasks[calls[0]]
+            else:
+                await self._try_async(calls[0], tasks[calls[0]], seen, failed)
+                if failed:
+                    seen[rescue] = await self._stages[rescue].one_async(x, ())
             for k in calls[1:]:
                 await self._try_async(k, tasks[k], seen, failed)
         except BaseException:
@@ -213,9 +264,13 @@ class Rounds:
         self._refuse_call(awaits=False)
         found: list[Any] = []
         for rows in self._batches(samples.size, batch_size):
-            found += map(self._game.answer, self._answer_batch(samples, contexts, rows))
+            records = self._answer_batch(samples, contexts, rows)
+            found += map(self._game.answer, records)
             if self._journal is not None:
                 self._journal.wait_paid(self._done)
+            if self._checks:
+                for row, record in zip(rows, records):
+                    self._check_self(record.id, samples[row])
         return found
 
     def _batches(self, count: int, batch_size: Any) -> Iterator[range]:
@@ -255,10 +310,7 @@ class Rounds:
         while any(wanted):
             k = min(min(stages) for stages in wanted if stages)
             places = [p for p, stages in enumerate(wanted) if k in stages]
-            results = self._stages[k].many(
-                samples, [rows[p] for p in places], [seen[p].values() for p in places]
-            )
-            for p, output in zip(places, results):
+            for p, output in zip(places, self._outputs_of(k, samples, rows, places, seen, known)):
                 seen[p][k] = output
             for p in places:
                 wanted[p].discard(k)
@@ -267,6 +319,23 @@ class Rounds:
                     known[p] = id, self._advanced(id, decided, seen[p][k])
                     wanted[p] = set(game.calls(known[p][1]))
         return known
+
+    def _outputs_of(
+        self,
+        k: int,
+        samples: Rows,
+        rows: range,
+        places: list[int],
+        seen: list[dict[int, Any]],
+        known: list[tuple[int, Any]],
+    ) -> Iterator[Any]:
+        """Return the outputs of a stage, or its failures where the rounds go on then."""
+        game, stage = self._game, self._stages[k]
+        given = samples, [rows[p] for p in places], [_outputs(seen[p]) for p in places]
+        if game.stepwise and all(game.tolerates(known[p][1], self._core.terms) for p in places):
+            return iter(stage.each(*given))
+        found: Iterator[Any] = stage.many(*given)
+        return found
 
     def _call_models(
         self,
@@ -282,10 +351,14 @@ class Rounds:
             for p, output in zip(places, model.each(samples, [rows[p] for p in places])):
                 if not isinstance(output, Failed):
                     seen[p][model.index] = output
-                elif decisions[p][1][-1] == model.index:
-                    raise output.error
-                else:
+                elif decisions[p][1][-1] != model.index:
                     failed[p][model.index] = output.error
+                else:
+                    rescue = self._game.rescue(decisions[p][1], self._core.terms)
+                    if rescue is None:
+                        raise output.error
+                    failed[p][model.index] = output.error
+                    seen[p][rescue] = self._stages[rescue].one(samples[rows[p]], ())
 
     # -- logs in which all stages ran
 
@@ -299,6 +372,14 @@ class Rounds:
             found.append(code.difference(answers_of(labels_of(given), code.combine)))
             digests.append(fingerprint(given))
         return found, ("warm_start", fingerprint(digests))
+
+    # -- a reference that may not agree with itself
+
+    def _check_self(self, id: int, x: Any) -> None:
+        raise NotImplementedError
+
+    async def _check_self_async(self, id: int, x: Any) -> None:
+        raise NotImplementedError
 
     # -- refusals
 
@@ -316,3 +397,8 @@ class Rounds:
     def _refuse_elsewhere(self, instead: str = "decide() and feedback(), not a call") -> None:
         if self._stages[0].elsewhere:
             raise ValueError(f"the {self._noun}s run elsewhere: use {instead}")
+
+
+def _outputs(seen: dict[int, Any]) -> list[Any]:
+    """Return the outputs of the stages that did not fail."""
+    return [output for output in seen.values() if not isinstance(output, Failed)]

@@ -29,11 +29,15 @@ from weakfeedback.live.audits import audit_stage, rows_up_to, run_stages, teller
 from weakfeedback.live.cascade import repr_of
 from weakfeedback.live.core import ALONE
 from weakfeedback.live.errors import Refused, UnknownDecision
-from weakfeedback.live.form import from_state
+from weakfeedback.live.form import Form, from_state
 from weakfeedback.live.game import View
 from weakfeedback.live.games.comparing import check_functions, content_of_pairs, warm_body
+from weakfeedback.live.games.promise import PromiseCounts, salt_of
+from weakfeedback.live.games.promised_router import PromisedRouterGame
 from weakfeedback.live.games.router import RouterAnswer, RouterCounts, RouterGame, RouterTerms, terms_of
 from weakfeedback.live.live import Live
+from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised
+from weakfeedback.live.promise_report import PromiseCertificate, router_explanation
 from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.router_report import RouterReport, explanation, make_router_report
 from weakfeedback.live.stages import Rows, make_models
@@ -43,6 +47,9 @@ from weakfeedback.validate import integer, number
 from weakfeedback.words import MODELS
 
 __all__ = ["Costed", "Router", "RouterAnswer", "RouterDecision", "RouterReport"]
+
+DEFAULT = "Pay-to-compare"
+UNPRICED = ("fixed-model",)  # needs no price of an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +64,11 @@ class RouterDecision:
     answer: int
 
 
-class Router(Live, Rounds):
+class Router(Promises, Live, Rounds):
     """Models of increasing price that can be called alone; learns which to trust, and compares only while that pays.
+
+    With ``agree=0.95`` it promises instead that at least 95 % of the answers are those of the last model, whatever the
+    models do, and calls a cheaper one where that saves most (policy "Promise", decided before the call).
 
     Every decision calls a set of models, usually one. The last of them answers, and is known before any call. The
     router learns how often two models differ. With the policy "Pay-to-compare" two things are guaranteed. Whatever the
@@ -75,8 +85,8 @@ class Router(Live, Rounds):
         ``Costed(label, cost)``. A number means that many models that run elsewhere: then use `decide` and `feedback`.
     prices : K non-decreasing numbers >= 0, the last > 0
         What a call of each model alone costs, in any unit of money.
-    error_cost : number > 0
-        What a wrong answer costs, in the same unit.
+    agree, budget, error_cost : numbers, or None
+        What the answers are for; one of them must be given, as for `Cascade`. ``agree`` and ``budget`` imply "Promise".
     policy : name or policy object
         "Pay-to-compare", "Double-Thompson" or "Fixed-model" with their options, or an object made for
         ``prices / error_cost``, which belongs to the router from then on.
@@ -84,7 +94,7 @@ class Router(Live, Rounds):
         The seed of the policy's generator; Pay-to-compare draws nothing, unless there is a ``metric``.
     compare, metric : callables, optional
         As for `Cascade`: when two answers count as the same, or how far apart they are.
-    timeout, compiled, remember
+    timeout, compiled, remember, reference, names, sure, shadow, groups, self_check
         As for `Cascade`.
 
     Examples
@@ -95,6 +105,13 @@ class Router(Live, Rounds):
     >>> answers = [router(x % 10) for x in range(1000)]
     >>> router.settled(), router.comparisons, sum(len(answer.call) == 1 for answer in answers)
     (0, 29, 971)
+
+    The same models, and a promise: they differ in a tenth, so half of the requests may go to the first one.
+
+    >>> router = Router([lambda x: x > 2, lambda x: x > 3], prices=[1, 20], agree=0.95, seed=0)
+    >>> answers = [router(x % 10) for x in range(1000)]
+    >>> router.report().differ <= 0.05, router.report().saved > 0
+    (True, True)
     """
 
     kind = RouterGame.kind
@@ -110,10 +127,19 @@ class Router(Live, Rounds):
         self,
         models: Sequence[Any] | int,
         prices: Any,
-        error_cost: float = 1.0,
-        policy: Any = "Pay-to-compare",
+        error_cost: float | None = None,
+        policy: Any = None,
         seed: Any = None,
         *,
+        agree: float | None = None,
+        budget: float | None = None,
+        reference: int | str | None = None,
+        sure: bool = False,
+        shadow: bool = False,
+        groups: str | None = None,
+        names: Sequence[str] | None = None,
+        background: bool = False,
+        self_check: bool = False,
         compare: Callable[[Any, Any], Any] | None = None,
         metric: Metric | None = None,
         timeout: float | None = None,
@@ -123,16 +149,43 @@ class Router(Live, Rounds):
     ) -> None:
         limit = None if timeout is None else number("timeout", timeout, above=0.0)
         self._stages = make_models(models, limit)
-        terms = terms_of(prices, error_cost, len(self._stages))
+        K, more = len(self._stages), dict[str, Any]()
+        terms_of(prices, 1.0, K)  # wrong prices are named before what is missing
+        promises = is_promised(policy, agree, budget)
+        chosen = {"reference": reference, "sure": sure, "shadow": shadow, "groups": groups}
+        chosen |= {"background": background, "self_check": self_check}
+        if promises:
+            refuse_metric(metric)
+            promised = promise_of(K, self._noun, (agree, budget, error_cost), names, **chosen)
+            policy, more, price = POLICY, {**promised.options(), "before": True}, 1.0
+        else:
+            needs = policy is None or (isinstance(policy, str) and policy.lower() not in UNPRICED)
+            price = refuse_unpromised(self._noun, policy, error_cost, needs, **chosen)
+        policy = DEFAULT if policy is None else policy
+        terms = terms_of(prices, price, K)
         refuse_tolerance(options, compare)
         check_functions(compare=compare, metric=metric)
         if compare is not None and metric is not None:
             raise ValueError("metric must not be given together with compare: one of them says what differs")
-        make = lambda name, **o: make_policy("routing", name, terms.costs, **o)  # noqa: E731
-        game = RouterGame(len(self._stages), Comparer(compare, None, metric), limit)
+        kind = PromisedRouterGame if promises else RouterGame
+        game = kind(K, Comparer(compare, None, metric), limit)
+        make = lambda name, **o: make_policy(game.setting, name, terms.costs, **more, **o)  # noqa: E731
         counts = RouterCounts.of(terms.prices)
+        counts = counts._replace(promise=PromiseCounts()) if promises else counts
         self._begin(game, policy, make, seed, options, compiled, remember, counts, terms)
+        if promises:
+            promised = promised._replace(salt=salt_of(self._core.rng))
+            self._core.terms, self._checks = terms._replace(promise=promised), promised.self_check
+        self.speak(names)
         self._unready = self._stages[0].elsewhere or any(stage.asynchronous for stage in self._stages)
+
+    @classmethod
+    def _form(cls, body: Any) -> Form:
+        return PromisedRouterGame.form if isinstance(body, dict) and "promise" in body else RouterGame.form
+
+    @classmethod
+    def _setting(cls, body: Any) -> str:
+        return PromisedRouterGame.setting if "promise" in body else RouterGame.setting
 
     def __repr__(self) -> str:
         return repr_of(self, self._noun)
@@ -151,28 +204,28 @@ class Router(Live, Rounds):
 
     # -- one sample at a time
 
-    def __call__(self, x: Any) -> RouterAnswer:
+    def __call__(self, x: Any, *, group: Any = None) -> RouterAnswer:  # type: ignore[override]
         """Answer for one sample.
 
-        If the answering model raises, the decision is cancelled and nothing is learned from it. If another one
-        raises, the comparison is cancelled and the answer stands.
+        If the answering model raises, the decision is cancelled and nothing is learned from it (with a promise, the
+        reference answers then). If another one raises, the comparison is cancelled and the answer stands.
         """
-        found: RouterAnswer = super().__call__(x)
+        found: RouterAnswer = super().__call__(x, group=group)
         return found
 
-    async def acall(self, x: Any) -> RouterAnswer:
+    async def acall(self, x: Any, group: Any = None) -> RouterAnswer:
         """Answer for one sample, calling all models of the decision at once; synchronous models run in threads."""
-        found: RouterAnswer = await self._play_async(x, ())
+        found: RouterAnswer = await self._play_async(x, self._context(group))
         return found
 
     # -- many samples
 
-    def predict(self, X: Any, batch_size: int = 50) -> np.ndarray:
+    def predict(self, X: Any, batch_size: int = 50, groups: Any = None) -> np.ndarray:
         """Return the labels for many samples; see `answers`."""
-        return as_array([answer.label for answer in self.answers(X, batch_size)])
+        return as_array([answer.label for answer in self.answers(X, batch_size, groups)])
 
-    def answers(self, X: Any, batch_size: int = 50) -> list[RouterAnswer]:
-        """Answer for many samples, ``batch_size`` at a time, at most 100.
+    def answers(self, X: Any, batch_size: int = 50, groups: Any = None) -> list[RouterAnswer]:
+        """Answer for many samples, ``batch_size`` at a time, at most 100; ``groups`` as for `Cascade`.
 
         The models of a whole batch are chosen before any of its outputs is seen, so keep the first batches small. Then
         each model is called on its rows, a classifier once for all of them, and the comparisons are learned in order.
@@ -187,7 +240,7 @@ class Router(Live, Rounds):
         """
         self._refuse_call(awaits=False)
         samples = Rows(X)
-        return self._answers(samples, [()] * samples.size, batch_size)
+        return self._answers(samples, self._contexts(groups, samples.size), batch_size)
 
     def _refuse_call(self, awaits: bool) -> None:
         if not awaits:
@@ -196,14 +249,14 @@ class Router(Live, Rounds):
 
     # -- by hand
 
-    def decide(self) -> RouterDecision:
+    def decide(self, group: Any = None) -> RouterDecision:
         """Decide for one sample: which models to call, and whose answer counts."""
-        id, call = self._core.decide()
+        id, call = self._core.decide(self._context(group))
         if self._journal is not None:
             self._give_out(id)
-        return RouterDecision(id, call, call[-1])
+        return RouterDecision(id, tuple(call), call[-1])
 
-    def decide_many(self, count: int) -> list[RouterDecision]:
+    def decide_many(self, count: int, groups: Any = None) -> list[RouterDecision]:
         """Decide for several samples at once, at most 100: all or, if one is refused, none.
 
         Open comparisons are taken into account, although their outcome is not yet known. With a journal, all these
@@ -211,12 +264,12 @@ class Router(Live, Rounds):
         """
         number_of_decisions, opened = integer("count", count, 1, ALONE), list[int]()
         try:
-            decisions = self._core.decide_many([()] * number_of_decisions, opened)
+            decisions = self._core.decide_many(self._contexts(groups, number_of_decisions), opened)
             self._wait()
         except BaseException:
             self._abandon(opened, [{} for _ in range(number_of_decisions)])
             raise
-        return [RouterDecision(id, call, call[-1]) for id, call in decisions]
+        return [RouterDecision(id, tuple(call), call[-1]) for id, call in decisions]
 
     def feedback(self, id: int, outputs: Sequence[Any]) -> str:
         """Learn the outputs of the models of a decision, in the order of its ``call``.
@@ -283,16 +336,23 @@ class Router(Live, Rounds):
         self._alter("warm", warm_body(found), call)
         return len(found)
 
-    def recost(self, prices: Any, error_cost: float) -> None:
+    def recost(self, prices: Any, error_cost: float | None = None) -> None:
         """Continue with new prices; the counts stay, and the bound on spending starts again for this period."""
-        new, policy = terms_of(prices, error_cost, len(self._stages)), self._core.driver.policy
-        if not getattr(policy, "recostable", False) or not callable(getattr(policy, "reprice", None)):
+        error, policy = (
+            self._stated_prices()[1] if error_cost is None else error_cost,
+            self._core.driver.policy,
+        )
+        new = terms_of(prices, 1.0 if error is None else error, len(self._stages))
+        reprices = any(callable(getattr(policy, name, None)) for name in ("reprice", "take_costs"))
+        if not getattr(policy, "recostable", False) or not reprices:
             raise Refused(f"recost is not for {self._label}: what it has learned depends on the prices")
-        self._alter("recost", {"stage_costs": new.prices, "error_cost": new.error_cost})
+        self._alter(
+            "recost", {"stage_costs": new.prices, "error_cost": None if error is None else new.error_cost}
+        )
 
-    def _stated_prices(self) -> tuple[list[float], float]:
+    def _stated_prices(self) -> tuple[list[float], float | None]:
         terms: RouterTerms = self._core.terms
-        return terms.prices, terms.error_cost
+        return terms.prices, terms.error_cost if terms.promise is None else terms.promise.error_cost
 
     # -- what was learned
 
@@ -305,6 +365,10 @@ class Router(Live, Rounds):
         return self._core.view(self._report)
 
     def _report(self, view: View) -> RouterReport:
+        if view.terms.promise is not None:
+            promised: Any = self._promise_report(view)
+            found: RouterReport = promised
+            return found
         counts, terms = view.counts, view.terms
         settled = self._game.settled(counts, terms)
         return make_router_report(
@@ -318,8 +382,10 @@ class Router(Live, Rounds):
             self._words,
         )
 
-    def certificate(self, alpha: float = 0.05) -> Certificate:
+    def certificate(self, alpha: float = 0.05) -> Certificate | PromiseCertificate:
         """Return what the comparisons so far prove without labels, at the prices of the models alone.
+
+        With a promise: how many answers differ from the reference's at most.
 
         Either the first model is optimal whatever the truth is, or weak dominance fails, or neither is decided yet. The
         confidence ``1 - alpha`` holds however often you look. Rows of a warm start count. Not available for a policy
@@ -335,6 +401,8 @@ class Router(Live, Rounds):
         The first model is optimal for certain (at confidence 95 %), whatever the truth is.
         """
         self._offer("certificate")
+        if self.promised is not None:
+            return self._promise_certificate(alpha)
         counts, terms = self._core.view(lambda view: (view.counts, view.terms))
         return dataclasses.replace(
             certify(terms.costs, counts.compared, counts.differed, alpha), words=self._words
@@ -365,6 +433,7 @@ class Router(Live, Rounds):
         it costs 0 to 0 per round more than the cheapest model (95 % confidence)
           against model 0: -11.64 to -6.283, by labels
         """
+        self._offer("audit")
         samples = Rows(items, "items")
         self._refuse_call(awaits=False)
         chosen = self._audited(model, samples.size)
@@ -379,6 +448,7 @@ class Router(Live, Rounds):
         ``outputs`` has one row per fresh item: the outputs of the models 0, ..., ``model``, or of all. ``truth`` is a
         sequence of labels, or a callable that takes the number of a row.
         """
+        self._offer("audit")
         size = Rows(outputs, "outputs").size
         chosen = self._audited(model, size)
         rows = rows_up_to(outputs, chosen, len(self._stages), self._noun)
@@ -401,6 +471,8 @@ class Router(Live, Rounds):
     def explain(self, id: int) -> str:
         """Explain, also in money, why these models were called, for the last 1000 decisions of this object."""
         known = self._explained(id)
+        if self.promised is not None:
+            return router_explanation(int(id), known.call, self.promised, self._words)
         return explanation(int(id), known, self._label, self._words)
 
     def cancel(self, id: int, cost: float = 0.0) -> None:
@@ -452,3 +524,11 @@ class Router(Live, Rounds):
         code = {"models": models, "compare": compare, "metric": metric}
         found: Router = from_state(cls, state, code, policy, compiled)
         return found
+
+
+def refuse_metric(metric: Any) -> None:
+    """Refuse a metric: a promise is about answers that are the same or not."""
+    if metric is not None:
+        raise ValueError(
+            "metric must be left out with a promise: compare= says when two answers are the same"
+        )

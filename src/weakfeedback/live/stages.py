@@ -120,6 +120,21 @@ class Stage:
             for row, seen in zip(rows, outputs):
                 yield self.one(samples[row], seen)
 
+    def each(self, samples: Rows, rows: list[int], outputs: Sequence[Sequence[Any]] = ()) -> list[Any]:
+        """Return the output or the failure of each row; a classifier is called once for all rows, and fails for all."""
+        found: list[Any] = []
+        try:
+            if self._predicts and rows:
+                return list(self.many(samples, rows, ()))
+        except Exception as error:
+            return [Failed(error)] * len(rows)
+        for place, row in enumerate(rows):
+            try:
+                found.append(self.one(samples[row], outputs[place] if outputs else ()))
+            except Exception as error:
+                found.append(Failed(error))
+        return found
+
     async def one_async(self, x: Any, outputs: Sequence[Any]) -> Any:
         """Return the output for one sample; synchronous code runs in its own thread."""
         try:
@@ -186,21 +201,6 @@ class Failed:
 
 class Model(Stage):
     """A stage that is called a model."""
-
-    def each(self, samples: Rows, rows: list[int]) -> list[Any]:
-        """Return the output or the failure of each row; a classifier is called once for all rows, and fails for all."""
-        found: list[Any] = []
-        try:
-            if self._predicts and rows:
-                return list(self.many(samples, rows, ()))
-        except Exception as error:
-            return [Failed(error)] * len(rows)
-        for row in rows:
-            try:
-                found.append(self.one(samples[row], ()))
-            except Exception as error:
-                found.append(Failed(error))
-        return found
 
     def _too_late(self) -> TimeoutError:
         return TimeoutError(f"models[{self.index}] took longer than {self._timeout:g} s")

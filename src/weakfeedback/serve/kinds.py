@@ -77,7 +77,7 @@ class Kind:
         return live
 
     def checked_context(self, live: Any, context: Sequence[float] | None) -> tuple[Any, ...]:
-        """Return the arguments of ``decide``; Problem if the context does not fit."""
+        """Return the context as the core takes it; Problem if it does not fit."""
         if context is not None:
             raise Problem(
                 "wrong_context", f"context must be left out for a {self.name} learner", field="context"
@@ -365,10 +365,10 @@ class ContextualKind(CascadeKind):
             raise Problem("wrong_context", "context must be given: this learner looks at it", field="context")
         self._check_size(len(context))
         try:
-            live._one(context, None)
+            found: tuple[Any, ...] = live.context_of(context)
         except ValueError as error:
             raise Problem("wrong_context", str(error), field="context") from None
-        return (context,)
+        return found
 
     def _pairs(self) -> int:
         return len(self.names) * (len(self.names) - 1) // 2
@@ -389,8 +389,7 @@ class ContextualKind(CascadeKind):
                 )
 
     def is_same(self, live: Any, body: dict[str, Any], context: Sequence[float] | None) -> bool:
-        self.checked_context(live, context)
-        return bool(live._one(context, None)[1].tolist() == body["phi"])
+        return bool(self.checked_context(live, context)[1].tolist() == body["phi"])
 
     def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
         self.refuse(given, ("outputs", "differ", "costs"))

@@ -549,10 +549,13 @@ class Promise:
 
     def lost(self):
         """Count the comparison under way of the round named by ``turn_to`` as differing: it never comes back."""
-        if self.chance < 1.0 and self.chance != OPEN and not self.shadow:
-            b = self.bucket_of(self.group)
-            self.hold(b, self.chance, -1.0)
-            self.charge(b, 1.0, self.chance)
+        if self.chance < 1.0 and self.chance != OPEN:
+            self.settle(self.bucket_of(self.group), 1.0)
+
+    def spared(self):
+        """Free what the comparison under way has reserved: its model failed, so that no answer could have gone out."""
+        if self.chance < 1.0 and self.chance != OPEN:
+            self.settle(self.bucket_of(self.group), 0.0)
 
     def can_go_blind(self):
         """Whether there is a token for an answer that goes out without a comparison, as when the reference fails."""

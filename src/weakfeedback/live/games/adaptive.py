@@ -19,6 +19,7 @@ from weakfeedback.live.answers import (
     costs_of,
     fingerprint,
     freeze,
+    is_nan,
     is_other,
     label_of,
     number_of,
@@ -43,7 +44,21 @@ from weakfeedback.live.games.cascade import (
     terms_of,
 )
 from weakfeedback.live.games.comparing import check_costs
+from weakfeedback.live.games.promise import (
+    PromiseCounts,
+    Share,
+    changed,
+    checked,
+    group_number,
+    is_open,
+    lasting_numbers,
+    promise_arguments,
+    promise_from,
+    promise_state,
+    weight,
+)
 from weakfeedback.live.label_source import labels_from_state
+from weakfeedback.live.stages import Failed
 from weakfeedback.live.storage import StateError
 from weakfeedback.stats import add_up
 from weakfeedback.validate import brief
@@ -62,6 +77,7 @@ NO_JUDGE = {
 }
 TOLD = {"class", "digest", "score", "chances", "cost", "stage"}  # what is stored of an output
 NOT_CALLED = -1
+FAILED = "failed"  # in place of the digest of a label
 JUDGES = 3  # ways to judge
 MEMORY = ("arms", "filled", "held", "memory", "reference", "t")  # fields of a policy that keeps rounds
 
@@ -86,7 +102,7 @@ class Told(NamedTuple):
     """The output of one stage."""
 
     label: Any
-    number: int  # of the label in its round, by first match
+    number: int  # of the label in its round, by first match; -1: the stage failed
     score: float  # NaN: none was given
     chances: tuple[
         float, ...
@@ -127,6 +143,7 @@ class Progress(NamedTuple):
     next: int | None = 0  # the stage to call; None: no further one, only learning is left
     chance: float = 1.0  # of the coin that the policy has tossed; policies that name stages weigh with it
     first: int = NOT_CALLED  # the stage whose answer it was about
+    group: str | None = None
 
     @property
     def stopped(self) -> bool:
@@ -143,16 +160,27 @@ class Progress(NamedTuple):
         numbers = np.array([one.number for one in self.told], dtype=np.int64)
         return freeze(numbers), freeze(np.array([one.score for one in self.told], dtype=np.float64))
 
-    def by_stage(self, stages: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the same for each stage, -1 and NaN for those that were not called."""
+    def by_stage(self, stages: int, salt: str | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the same for each stage, -1 and NaN for those that were not called; with a salt, numbers that last."""
         numbers, scores = np.full(stages, NOT_CALLED, dtype=np.int64), np.full(stages, math.nan)
-        for one in self.told:
-            numbers[one.stage], scores[one.stage] = one.number, one.score
+        own = self.numbers
+        if salt is not None:
+            own = tuple(lasting_numbers([one.digest for one in self.told], own, salt))
+        for one, number in zip(self.told, own):
+            numbers[one.stage], scores[one.stage] = number, one.score
         return freeze(numbers), freeze(scores)
+
+    def awaits_comparison(self) -> bool:
+        """Return whether a comparison that was drawn by lot has not been learned."""
+        return is_open(self.chance) and (self.next is not None or self.told[-1].stage != self.first)
 
     def coin(self) -> dict[str, Any]:
         """Return what is stored of the coin, only where it says something."""
         return {"chance": self.chance, "first": self.first} if self.chance != 1.0 else {}
+
+    def context(self) -> dict[str, Any]:
+        """Return what is stored of the group."""
+        return {} if self.group is None else {"group": self.group}
 
     def state(self) -> dict[str, Any]:
         """Return everything as JSON data; stages are written where they are not 0, 1, 2, ...."""
@@ -160,7 +188,7 @@ class Progress(NamedTuple):
             one.body() if one.stage == place else {**one.body(), "stage": one.stage}
             for place, one in enumerate(self.told)
         ]
-        found = {"told": told, "stopped": self.stopped, **self.coin()}
+        found = {"told": told, "stopped": self.stopped, **self.coin(), **self.context()}
         return found if self.next in (None, len(self.told)) else {**found, "next": self.next}
 
 
@@ -171,21 +199,37 @@ class Ask(NamedTuple):
     worth: float | None  # the sampled gain of going on, in money; None if the policy does not report it
     prices: list[float]  # of all stages, at that time
     more: bool
+    chance: float = 1.0  # of the coin
+    first: int = NOT_CALLED
 
 
 def alone(output: Any) -> Told:
     """Return the record of an output, independent of earlier ones."""
+    if isinstance(output, (Failed, Exception)):
+        return Told(Lost(FAILED), NOT_CALLED, math.nan, (), 0.0)
     scored = scored_of(output)
     cost = output.cost if isinstance(output, Costed) else None
     return Told(label_of(output), 0, math.nan if scored is None else scored.score, (), cost)
 
 
-def told_of(output: Any, before: Progress, compare: Compare | None, last: bool) -> Told:
-    """Return the record of an output that follows ``before``; ``last`` is true for the last stage."""
+def told_of(
+    output: Any, before: Progress, compare: Compare | None, last: bool, lenient: bool = False
+) -> Told:
+    """Return the record of an output that follows ``before``; ``last`` is true for the last stage.
+
+    If ``lenient`` is true, a stage may fail, and what cannot be compared equals nothing.
+    """
     bare, scored = alone(output), scored_of(output)
     label = bare.label
-    earlier = [one.label for one in before.told]
-    numbers = before.numbers
+    stage = len(before.told) if before.next is None else before.next
+    if bare.number == NOT_CALLED:
+        if not lenient:
+            raise ValueError(f"the output of a stage must be a label, got {short(output)}")
+        return bare._replace(stage=stage)
+    answered = [one for one in before.told if one.number != NOT_CALLED]
+    earlier, numbers = [one.label for one in answered], [one.number for one in answered]
+    if lenient and is_nan(label, compare):
+        return bare._replace(number=max(numbers, default=-1) + 1, stage=stage)
     if any(isinstance(one, Lost) for one in earlier):
         if compare is not None:
             raise ValueError(
@@ -198,7 +242,6 @@ def told_of(output: Any, before: Progress, compare: Compare | None, last: bool) 
     chances: tuple[float, ...] = ()
     if last and scored is not None and scored.chances is not None:
         chances = tuple(_chance(scored.chances, one, compare) for one in [*earlier, label])
-    stage = len(before.told) if before.next is None else before.next
     return bare._replace(number=number, chances=chances, stage=stage)
 
 
@@ -242,7 +285,8 @@ def told_from(body: Any, place: int, stages: int) -> Told:
     if not isinstance(chances, list) or len(chances) not in (0, place + 1):
         raise StateError(f"chances must be {place + 1} numbers, got {short(chances)}")
     real = all(type(value) in (int, float) and math.isfinite(value) for value in [*numbers, *chances])
-    sound = type(number) is int and 0 <= number <= place and isinstance(digest, str)
+    least = NOT_CALLED if digest == FAILED else 0
+    sound = type(number) is int and least <= number <= place and isinstance(digest, str)
     sound = sound and type(stage) is int and 0 <= stage < stages
     if not real or not sound or body.get("cost", 0.0) < 0.0 or not all(0.0 <= p <= 1.0 for p in chances):
         raise StateError(f"what was told is damaged: {short(body)}")
@@ -299,14 +343,30 @@ class AdaptiveGame:
     )
     resize = wants = None
 
-    def __init__(self, K: int, code: Comparer, timeout: float | None) -> None:
+    promised_form = Form(
+        tuple(
+            Argument("error_cost", "data", read=lambda body: body["promise"].get("error_cost"), priced=True)
+            if one.name == "error_cost"
+            else one
+            for one in form.arguments
+        )
+        + promise_arguments(),
+        {**form.other, "promise": (dict,)},
+        counted="stage_costs",
+    )
+
+    def __init__(self, K: int, code: Comparer, timeout: float | None, promises: bool = False) -> None:
         self.K, self.code, self.timeout = K, code, timeout
+        self.promises = promises  # then the terms have a promise, and the counts count it
         self.alters = {"recost": self.recost, "calibrate": self.calibrate}
+        if promises:
+            self.form = self.promised_form
+            self.alters |= {"promise": self.change, "self_check": self.check_again}
 
     def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
         numbers, scores = freeze(np.zeros(1, dtype=np.int64)), freeze(np.zeros(1))
         if callable(getattr(policy, "next_stage", None)):
-            asked, own = "next_stage", {"turn_to": (0, 0, 0.0), "lost": ()}
+            asked, own = "next_stage", {"turn_to": (0, 0, 0.0), "lost": (), "spared": ()}
         else:
             asked, own = "gain" if hasattr(policy, "gain") else "go_on", {}
         more = {name: example for name, example in own.items() if callable(getattr(policy, name, None))}
@@ -326,6 +386,8 @@ class AdaptiveGame:
         self.choosing_learns = learns_by_choosing(driver) or self.names_stages
         self.cancelling_learns = loses
         self.refuses = {**AT_ONCE, **({} if offers("calibrate") else NO_JUDGE)}
+        if self.promises:
+            del self.refuses["certificate"]
 
     def check(self, policy: Any, terms: Terms) -> None:
         built = getattr(policy, "c", None)
@@ -338,23 +400,29 @@ class AdaptiveGame:
             )
         if all(hasattr(policy, name) for name in MEMORY):
             _check_memory(policy, self.K)
+        if self.promises:
+            checked(vars(policy), self.K)
 
     # -- one round
 
-    def choose(self, rng: np.random.Generator, counts: Counts, terms: Terms) -> Choice:
+    def choose(
+        self, rng: np.random.Generator, counts: Counts, terms: Terms, group: str | None = None
+    ) -> Choice:
         if not self.names_stages:
             return Choice(Progress(), ())
-        self._turn(Progress())
-        numbers, scores = Progress().by_stage(self.K)
-        return Choice(self._named(self.ask(NOT_CALLED, numbers, scores, rng), ()), ())
+        begun = Progress(group=group)
+        self._turn(begun)
+        numbers, scores = begun.by_stage(self.K)
+        return Choice(self._named(self.ask(NOT_CALLED, numbers, scores, rng), begun), ())
 
     def _turn(self, seen: Progress) -> None:
         """Tell a policy that names stages which round comes now."""
         if self.turn is not None:
-            self.turn(0, seen.first, seen.chance)
+            self.turn(group_number(seen.group), seen.first, seen.chance)
 
-    def _named(self, stage: Any, told: tuple[Told, ...]) -> Progress:
+    def _named(self, stage: Any, seen: Progress) -> Progress:
         """Return the round that goes on with the stage that the policy has named, with its coin."""
+        told = seen.told
         called = {one.stage for one in told}
         if isinstance(stage, (bool, np.bool_)) or not isinstance(stage, (int, np.integer)):
             raise ValueError(
@@ -368,17 +436,21 @@ class AdaptiveGame:
             )
         fields = self.driver.fields()
         chance, first = float(fields.get("chance", 1.0)), int(fields.get("first", NOT_CALLED))
-        return Progress(told, None if known == NOT_CALLED else known, chance, first)
+        return Progress(told, None if known == NOT_CALLED else known, chance, first, seen.group)
+
+    def tolerates(self, decided: Progress, terms: Terms) -> bool:
+        """Return whether the round goes on if the stage that is to be called fails: the reference answers then."""
+        return self.promises and decided.next != terms.promise.reference
 
     def calls(self, decided: Progress) -> tuple[int, ...]:
         return () if decided.next is None else (decided.next,)
 
     def told_of(self, before: Progress, output: Any, counts: Counts, terms: Terms) -> Told:
         """Return the record of an output; ValueError, before anything is changed, if it cannot be used."""
-        last = len(before.told) == self.K - 1
-        told = told_of(output, before, self.code.compare, last)
+        last = len(before.told) == self.K - 1 and not self.promises
+        told = told_of(output, before, self.code.compare, last, self.tolerates(before, terms))
         seen = (*before.told, told)
-        self.code.prove([one.label for one in seen])
+        self.code.prove([one.label for one in seen if one.number != NOT_CALLED])
         if last:
             self._check_last(before, told)
         if told.cost is not None:  # a sum that overflows, should the round stop here
@@ -400,9 +472,10 @@ class AdaptiveGame:
         seen = (*before.told, told)
         if self.names_stages:
             self._turn(before)
-            numbers, scores = Progress(seen).by_stage(self.K)
-            after = self._named(self.ask(told.stage, numbers, scores, rng), seen)
-            ask = Ask(told, None, terms.prices, after.next is not None)
+            now = before._replace(told=seen)
+            numbers, scores = now.by_stage(self.K, self._salt(terms))
+            after = self._named(self.ask(told.stage, numbers, scores, rng), now)
+            ask = Ask(told, None, terms.prices, after.next is not None, after.chance, after.first)
         else:
             ask = self._ask(Progress(seen), terms, rng)
             after = Progress(seen, told.stage + 1 if ask.more else None)
@@ -412,6 +485,10 @@ class AdaptiveGame:
             known if known is not None else tuple(Ask(one, None, terms.prices, True) for one in before.told)
         )
         return after, (*asks, ask)
+
+    @staticmethod
+    def _salt(terms: Terms) -> str | None:
+        return None if terms.promise is None else terms.promise.salt
 
     def _ask(self, seen: Progress, terms: Terms, rng: np.random.Generator) -> Ask:
         k = len(seen.told) - 1
@@ -431,7 +508,8 @@ class AdaptiveGame:
         told = decided.told
         if not decided.stopped:
             raise ValueError(f"decision {id} has not stopped yet: tell the output of stage {decided.next}")
-        arm, labels = told[-1].stage, [one.label for one in told]
+        arm = told[-1].stage
+        labels = [None if one.number == NOT_CALLED else one.label for one in told]
         costs, cost, last = None, terms.spends[arm], terms.last
         if self.names_stages or any(one.cost is not None for one in told):
             costs = _costs(told, terms)
@@ -439,51 +517,113 @@ class AdaptiveGame:
         content = told[-1].content() if content is None else content
         scores = tuple(one.known_score for one in told)
         differ = self._by_stage(told) if self.names_stages else pattern(decided.numbers)
-        return RoundRecord(id, arm, labels, labels, content, differ, None, cost, last, costs, scores=scores)
+        answers = labels
+        if self.promises and terms.promise.background and is_open(decided.chance):  # it has gone out already
+            arm, answers = decided.first, [labels[[one.stage for one in told].index(decided.first)]]
+        return RoundRecord(id, arm, answers, labels, content, differ, None, cost, last, costs, scores=scores)
 
     def teach(
         self, decided: Progress, record: RoundRecord, counts: Counts, terms: Terms, rng: np.random.Generator
     ) -> Counts:
         price(record, terms)
         arm = record.arm
-        numbers, scores = decided.by_stage(self.K) if self.names_stages else decided.arrays()
+        numbers, scores = (
+            decided.by_stage(self.K, self._salt(terms)) if self.names_stages else decided.arrays()
+        )
         chances = freeze(np.array(decided.told[-1].chances, dtype=np.float64))
         self._turn(decided)
-        self.update(arm, numbers, scores, chances, rng)
+        self.update(decided.told[-1].stage, numbers, scores, chances, rng)
         if not self.names_stages:
             return counts.after_round(arm, record.differ, record.cost, terms.savings[arm], record.last)
         called = {one.stage for one in decided.told}
         saved = add_up(cost for stage, cost in enumerate(terms.prices) if stage not in called)
         # The counts know comparisons of the stages up to one only.
-        return counts.after_round(arm, None, record.cost, saved, record.last)
+        after = counts.after_round(arm, None, record.cost, saved, record.last)
+        return (
+            after
+            if terms.promise is None
+            else after._replace(promise=self._kept(decided, record, after, terms))
+        )
+
+    def _kept(self, decided: Progress, record: RoundRecord, counts: Counts, terms: Terms) -> PromiseCounts:
+        """Count a round of a promise."""
+        promised, chance = terms.promise, decided.chance
+        by = {one.stage: one for one in decided.told}
+        last, stated = by.get(promised.reference), terms.prices[promised.reference]
+        drawn = decided.awaits_comparison()
+        estimate = 0.0
+        if drawn and last is None:  # the reference was replaced meanwhile
+            self.lose()  # type: ignore[misc]
+            estimate = weight(chance, promised.background)
+        elif drawn and last is not None and by[decided.first].number != last.number and not promised.shadow:
+            estimate = weight(chance, promised.background)
+        alone = stated
+        if last is not None and last.cost is not None:  # so that the mean is right for prices of each request
+            alone += (last.cost - stated) / (chance if drawn and not promised.shadow else 1.0)
+        cheap = record.arm != promised.reference
+        more = Share(1, int(cheap), int(drawn), estimate, record.cost, alone)
+        kept: PromiseCounts = counts.promise.plus(decided.group, more)
+        if promised.shadow:
+            fields = self.driver.fields()
+            kept = kept.after_shadow(kept.total.requests, float(fields["would_differ"]), float(fields["eps"]))
+        return kept
 
     def _by_stage(self, told: Sequence[Told]) -> np.ndarray:
         """Return the pairs of stages that differ, of those called."""
         differ = np.zeros((self.K, self.K), dtype=np.bool_)
         for one in told:
             for other in told:
-                differ[one.stage, other.stage] = one.stage < other.stage and one.number != other.number
+                failed = NOT_CALLED in (one.number, other.number)
+                differ[one.stage, other.stage] = (
+                    one.stage < other.stage and one.number != other.number and not failed
+                )
         return freeze(differ)
 
     def drop(self, decided: Progress, cost: float, counts: Counts) -> Counts | None:
-        if self.lose is not None:  # a comparison that is never answered counts as differing
+        lost = self.lose is not None and decided.awaits_comparison()
+        if self.lose is not None and lost:  # a comparison that is never answered counts as differing
             self._turn(decided)
             self.lose()
-        return counts.after_failure(cost) if cost else None
+        if lost and counts.promise is not None and not self.policy.shadow:
+            more = Share(estimate=weight(decided.chance, self.policy.background))
+            counts = counts._replace(promise=counts.promise.plus(decided.group, more))
+        return counts.after_failure(cost) if cost else counts if lost else None
 
     answer = staticmethod(made_answer)
 
     def paid(self, seen: Mapping[int, Any], terms: Terms) -> float:
-        return add_up(costs_of(list(seen.values()), [terms.prices[k] for k in seen]))
+        paid = {k: output for k, output in seen.items() if not isinstance(output, Failed)}
+        return add_up(costs_of(list(paid.values()), [terms.prices[k] for k in paid]))
 
     # -- other ways to learn
 
     def recost(self, body: dict[str, Any], counts: Any, terms: Terms, rng: Any) -> Altered:
         """Take new prices; the policy keeps what it needs to learn again."""
+        if terms.promise is not None:
+            return self._recost_promise(body, terms)
         new = recosted(body, terms)
         if callable(getattr(self.policy, "take_costs", None)):
             self.driver.alter(lambda policy: policy.take_costs(new.stage_costs / new.error_cost))
         return Altered(body, terms=new)
+
+    def _recost_promise(self, body: dict[str, Any], terms: Terms) -> Altered:
+        new = terms_of(body["stage_costs"], 1.0, self.K, False)
+        self.driver.alter(lambda policy: policy.take_costs(new.stage_costs))
+        limits = {**terms.promise.limits(), "error_cost": body["error_cost"]}
+        if limits != terms.promise.limits():
+            self.driver.alter(lambda policy: policy.take_limits(**limits))
+        return Altered(body, terms=new._replace(promise=terms.promise._replace(**limits)))
+
+    def change(self, body: dict[str, Any], counts: Counts, terms: Terms, rng: Any) -> Altered:
+        """Promise something else from the next request on."""
+        promised = changed(body, terms.promise, counts.promise.total.requests, self.driver)
+        return Altered(body, terms=terms._replace(promise=promised))
+
+    def check_again(self, body: dict[str, Any], counts: Counts, terms: Any, rng: Any) -> Altered:
+        """Count a second call of the reference."""
+        second = counts.promise.second.after(body["chance"], body["rho"], body["differs"], body["cost"])
+        self.driver.alter(lambda policy: setattr(policy, "spent", policy.spent + body["stated"]))
+        return Altered(body, counts._replace(promise=counts.promise._replace(second=second)))
 
     def calibrate(self, body: dict[str, Any], counts: Any, terms: Any, rng: Any) -> Altered:
         """Learn from labelled samples how reliable the last stage is."""
@@ -496,13 +636,14 @@ class AdaptiveGame:
     # -- what the log and a state hold
 
     def opened(self, decided: Progress) -> dict[str, Any]:
-        return {} if decided.next == 0 and not decided.coin() else {"next": decided.next, **decided.coin()}
+        said = {} if decided.next == 0 and not decided.coin() else {"next": decided.next, **decided.coin()}
+        return {**said, **decided.context()}
 
     def context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
-        return ()
+        return (body["group"],) if "group" in body else ()
 
     def decided_from(self, body: dict[str, Any], terms: Terms) -> Progress:
-        return _coined(Progress((), body.get("next", 0)), body)
+        return _coined(Progress((), body.get("next", 0), group=body.get("group")), body)
 
     def told(self, after: Progress) -> dict[str, Any]:
         """Return the body of the event of an output."""
@@ -530,7 +671,7 @@ class AdaptiveGame:
 
     def decode(self, data: Any, terms: Terms) -> Progress:
         keys = {"told", "stopped"}
-        if not isinstance(data, dict) or not keys <= set(data) <= {*keys, "next", "chance", "first"}:
+        if not isinstance(data, dict) or not keys <= set(data) <= {*keys, "next", "chance", "first", "group"}:
             raise StateError("the open round must hold exactly: told, stopped")
         if type(data["told"]) is not list or type(data["stopped"]) is not bool:
             raise StateError(f"an open round is of the wrong type: {short(data)}")
@@ -547,22 +688,33 @@ class AdaptiveGame:
         sound = over or (type(following) is int and 0 <= following < self.K)
         if len(told) > self.K or (over and not told) or not sound:
             raise StateError("an open round contradicts the number of stages")
-        return _coined(Progress(told, following), data)
+        group = data.get("group")
+        if not isinstance(group, (str, type(None))):
+            raise StateError(f"the group of an open round is damaged: {short(data)}")
+        return _coined(Progress(told, following, group=group), data)
 
     def state(self, counts: Counts, terms: Terms, kept: Mapping[int, Any]) -> dict[str, Any]:
-        return {
+        found = {
             **stages_state(self.code, self.timeout, counts, terms),
             "metric": False,
             "label": False,
             "purse": {"price": None, "labels": counts.labels, "spent": counts.label_spent},
             "setting": SETTING,
         }
+        if terms.promise is not None:
+            del found["error_cost"]
+            found["promise"] = promise_state(terms.promise, counts.promise)
+        return found
 
     def restore(self, body: dict[str, Any]) -> tuple[Counts, Terms, Mapping[int, Any]]:
         counts = Counts.from_state(self.K, body["counts"], body["core"]["ledger"]["rounds"])
         labels, spent = labels_from_state(body["purse"], None)
-        terms = terms_of(body["stage_costs"], body["error_cost"], self.K, False)
-        return counts._replace(labels=labels, label_spent=spent), terms, {}
+        counts = counts._replace(labels=labels, label_spent=spent)
+        if not self.promises:
+            return counts, terms_of(body["stage_costs"], body["error_cost"], self.K, False), {}
+        promised, kept = promise_from(body["promise"], self.K)
+        terms = terms_of(body["stage_costs"], 1.0, self.K, False)
+        return counts._replace(promise=kept), terms._replace(promise=promised), {}
 
 
 def _check_memory(policy: Any, K: int) -> None:

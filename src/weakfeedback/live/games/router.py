@@ -34,8 +34,8 @@ from weakfeedback.live.games.comparing import (
     finite,
     pairs_body,
     pairs_in,
+    sampled_rows,
     stop_by_means,
-    warm_rows,
 )
 from weakfeedback.live.stages import make_models
 from weakfeedback.live.storage import StateError
@@ -81,7 +81,8 @@ class ComparisonRecord:
     outputs: Sequence[Any] = ()
     cost: float = 0.0
     failed: dict[int, Exception] = field(default_factory=dict)  # then nothing is learned
-    keep: None = None
+    keep: Any = None
+    rescued: bool = False  # whether the answering model failed, and another one answered
 
 
 class Known(NamedTuple):
@@ -103,6 +104,7 @@ class RouterTerms(NamedTuple):
     prices: list[float]
     error_cost: float
     costs: np.ndarray  # in units of an error
+    promise: Any = None  # a `Promised`, where something is promised
 
 
 def terms_of(prices: Any, error_cost: Any, models: int) -> RouterTerms:
@@ -131,6 +133,7 @@ class RouterCounts(NamedTuple):
     alone: float = 0.0  # what the last model alone would have cost
     allowed: float = 0.0  # the price of the last model, once for every period of prices
     wasted: float = 0.0  # reported as spent on cancelled decisions
+    promise: Any = None  # `PromiseCounts`, where something is promised
 
     @classmethod
     def of(cls, prices: list[float]) -> RouterCounts:
@@ -149,11 +152,14 @@ class RouterCounts(NamedTuple):
         """The decisions that were not cancelled."""
         return self.decided - self.cancelled
 
-    def after_decision(self, call: Call, prices: list[float]) -> RouterCounts:
-        """Count a decision to call these models."""
+    def after_decision(self, call: Call, prices: list[float], reference: int = -1) -> RouterCounts:
+        """Count a decision to call these models, in place of the reference alone."""
         calls = tuple(n + (k in call) for k, n in enumerate(self.calls))
         answers = tuple(n + (k == call[-1]) for k, n in enumerate(self.answers))
-        spent, alone = finite(self.spent + add_up(prices[k] for k in call)), finite(self.alone + prices[-1])
+        spent, alone = (
+            finite(self.spent + add_up(prices[k] for k in call)),
+            finite(self.alone + prices[reference]),
+        )
         asked = self.asked + (len(call) > 1)
         return self._replace(calls=calls, answers=answers, spent=spent, asked=asked, alone=alone)
 
@@ -219,6 +225,7 @@ class RouterGame:
     spares = choosing_learns = cancelling_learns = (
         True  # a decision is counted: its price, and open comparisons
     )
+    learns_failures = False
     in_order = ("warm",)
     keeps = EXPLAINED
     form = Form(
@@ -306,6 +313,10 @@ class RouterGame:
     def calls(self, decided: Call) -> tuple[int, ...]:
         return (decided[-1], *decided[:-1])  # the answering model first
 
+    def rescue(self, call: Call, terms: RouterTerms) -> int | None:
+        """Return the model that answers if the answering one fails; None: the round fails."""
+        return None
+
     def record(
         self,
         id: int,
@@ -315,12 +326,15 @@ class RouterGame:
         content: Content | None = None,
     ) -> ComparisonRecord:
         """Return the record of these outputs, in the order of the call; ValueError if they cannot be compared."""
+        self._check_number(decided, outputs)
+        return self._compared(id, decided, outputs, content_of(list(outputs)) if content is None else content)
+
+    def _check_number(self, decided: Call, outputs: Sequence[Any]) -> None:
         if len(outputs) != len(decided):
             raise ValueError(
                 f"outputs must be {len(decided)} in number, of the models {', '.join(map(str, decided))}, "
                 f"got {len(outputs)}: {short(outputs)}"
             )
-        return self._compared(id, decided, outputs, content_of(list(outputs)) if content is None else content)
 
     def _compared(self, id: int, call: Call, outputs: Sequence[Any], content: Content) -> ComparisonRecord:
         differ, far = self.code.difference(labels_of(outputs))
@@ -408,7 +422,7 @@ class RouterGame:
         self, body: dict[str, Any], counts: RouterCounts, terms: RouterTerms, rng: np.random.Generator
     ) -> Altered:
         """Learn from logs in which all models ran."""
-        rows, everyone = warm_rows(body, self.K - 1, rng), tuple(range(self.K))
+        rows, everyone = sampled_rows(body, self.K - 1, rng), tuple(range(self.K))
         for differ in rows:
             self.warm_row(differ)
             counts = counts.after_comparison(everyone, differ, learned=0)
@@ -426,7 +440,7 @@ class RouterGame:
         return self._models(body["call"])
 
     def answered(self, decided: Call, record: ComparisonRecord) -> dict[str, Any]:
-        return pairs_body(record.differ, record.far, record.content)  # type: ignore[arg-type]
+        return pairs_body(record.differ, record.far, record.content)
 
     def record_from(
         self, id: int, decided: Call, body: dict[str, Any], terms: RouterTerms

@@ -1,0 +1,328 @@
+"""What a promise adds to the game of a live object: who is promised what, groups, labels that last, and counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weakfeedback.live.answers import VAGUE, short
+from weakfeedback.live.driver import Interpreted
+from weakfeedback.live.form import Argument
+from weakfeedback.live.storage import StateError, require
+from weakfeedback.validate import brief, integer
+
+# Those of the policy, which is loaded when it is needed.
+BUCKETS = 64
+PASSING = 2**32
+FIRST = 50
+OVERSPEND = 0.05
+ALLOWANCE = 50
+DELTA = 0.05
+
+NAMED = BUCKETS - 1  # groups that are shown by name, and that can have a promise of their own
+OTHERS = "other"  # all further groups together
+LENGTH = 200  # characters of a group's name
+SURE = math.log(20.0)  # of an e-process that is believed
+BETS = np.array([0.1, 0.2, 0.4, 0.8, 1.6, 3.2])  # rates of the e-process of shadow mode
+LOWER = np.array([0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5])  # and of the bound on what differs from itself
+LIMITS = ("agree", "budget", "error_cost")
+COUNTED = (
+    "n",
+    "open",
+    "blind",
+    "calls",
+    "comparisons",
+    "label",
+    "place",
+    "call_label",
+    "call_group",
+    "asked",
+)
+CHOSEN = (*LIMITS, "reference", "sure", "groups", "shadow", "background", "self_check", "names")
+
+
+class Promised(NamedTuple):
+    """What is promised: part of the prices, so that it changes by an event."""
+
+    agree: float | None
+    budget: float | None
+    error_cost: float | None
+    reference: int
+    sure: bool = False
+    groups: str | None = None  # "each"
+    shadow: bool = False
+    background: bool = False
+    self_check: bool = False
+    names: tuple[str, ...] | None = None
+    salt: str = ""  # with which labels are hashed
+    since: tuple[tuple[int, int], ...] = ()  # earlier references, and the last request of each
+
+    def limits(self) -> dict[str, float | None]:
+        """Return what sets the limit."""
+        return {name: getattr(self, name) for name in LIMITS}
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of the policy."""
+        more = {name: getattr(self, name) for name in ("reference", "sure", "groups", "shadow", "background")}
+        return {**self.limits(), **more}
+
+    def settings(self) -> dict[str, Any]:
+        """Return everything that a user has chosen, as JSON data."""
+        found = {name: getattr(self, name) for name in CHOSEN}
+        return {**found, "names": None if self.names is None else list(self.names)}
+
+
+class Share(NamedTuple):
+    """Counts of one group."""
+
+    requests: int = 0
+    cheap: int = 0  # answered by another model than the reference
+    compared: int = 0  # by lot
+    estimate: float = 0.0  # of the answers that differ
+    spent: float = 0.0
+    alone: float = 0.0  # what the reference alone would have cost
+
+    def plus(self, other: Share) -> Share:
+        """Return the sums."""
+        added = [one + more for one, more in zip(self, other)]
+        return Share(*added)  # type: ignore[arg-type]
+
+
+class Second(NamedTuple):
+    """What second calls of the reference have shown."""
+
+    calls: int = 0
+    differed: int = 0
+    share: float = 0.0  # Shat: how often it would have differed from itself where a cheap answer went out
+    spent: float = 0.0
+    bets: tuple[float, ...] = (0.0,) * LOWER.size
+
+    def after(self, pi: float, rho: float, differs: bool, cost: float) -> Second:
+        """Count a second call, made with chance rho after a comparison made with chance pi."""
+        w = (1.0 - pi) / pi / rho
+        bets = tuple(
+            [b + math.log1p(w * -math.expm1(-rate)) * differs for b, rate in zip(self.bets, LOWER.tolist())]
+        )
+        return Second(
+            self.calls + 1, self.differed + differs, self.share + w * differs, self.spent + cost, bets
+        )
+
+    def at_least(self) -> float:
+        """Return how many it differed from itself at least, at all times at once, with 95 %."""
+        low, high = 0.0, (max(self.bets) + 1.0) / float(LOWER[0])
+        bets = np.array(self.bets)
+        for _ in range(100):
+            middle = 0.5 * (low + high)
+            if np.logaddexp.reduce(bets - LOWER * middle) - math.log(LOWER.size) > SURE:
+                low = middle
+            else:
+                high = middle
+        return low
+
+
+class PromiseCounts(NamedTuple):
+    """Counts of a promise. Immutable: a request creates new ones."""
+
+    groups: tuple[tuple[str | None, Share], ...] = ()
+    blind: int = 0  # answers that went out because the reference failed
+    safe_since: int = 0  # in shadow mode: the request since which it is safe to turn on; 0: not yet
+    second: Second = Second()
+
+    @property
+    def total(self) -> Share:
+        """The sums over all groups."""
+        found = Share()
+        for _, one in self.groups:
+            found = found.plus(one)
+        return found
+
+    def plus(self, group: str | None, more: Share) -> PromiseCounts:
+        """Add to the counts of a group; the first 63 are kept by name."""
+        known = dict(self.groups)
+        name = group if group in known or len(known) < NAMED else OTHERS
+        known[name] = known.get(name, Share()).plus(more)
+        return self._replace(groups=tuple(known.items()))
+
+    def after_shadow(self, requests: int, differ: float, eps: float) -> PromiseCounts:
+        """Note since when it is safe to turn on: since the bound on the rules' mean rate stays at or below eps."""
+        safe = eps > 0.0 and evidence(requests, differ, eps) >= SURE
+        since = (self.safe_since or requests) if safe else 0
+        return self if since == self.safe_since else self._replace(safe_since=since)
+
+    def state(self) -> dict[str, Any]:
+        """Return everything as JSON data."""
+        return {
+            "groups": [[name, *share] for name, share in self.groups],
+            "blind": self.blind,
+            "safe_since": self.safe_since,
+            "second": [*self.second[:-1], list(self.second.bets)],
+        }
+
+    @classmethod
+    def from_state(cls, state: Any) -> PromiseCounts:
+        """Return the counts that gave ``state``, or raise `StateError`."""
+        require(
+            "the promise's counts", state, {"groups": list, "blind": int, "safe_since": int, "second": list}
+        )
+        groups, second = state["groups"], state["second"]
+        sound = (
+            len(groups) <= BUCKETS
+            and len(second) == len(Second._fields)
+            and min(state["blind"], state["safe_since"]) >= 0
+        )
+        sound = sound and isinstance(second[-1], list) and len(second[-1]) == LOWER.size
+        for row in (
+            [*([*one[1:]] for one in groups if isinstance(one, list)), second[:-1], second[-1]]
+            if sound
+            else ()
+        ):
+            sound = sound and all(type(value) in (int, float) and 0 <= value < math.inf for value in row)
+        sound = sound and all(
+            isinstance(one, list)
+            and len(one) == 1 + len(Share._fields)
+            and isinstance(one[0], (str, type(None)))
+            for one in groups
+        )
+        if not sound:
+            raise StateError("the counts of the promise are damaged")
+        made = tuple((one[0], Share(*one[1:])) for one in groups)
+        told = Second._make([*second[:-1], tuple(second[-1])])
+        return cls(made, state["blind"], state["safe_since"], told)
+
+
+class Why(NamedTuple):
+    """What explains the decision of a router, and what a second call of the reference is compared with."""
+
+    call: Any  # the models called, with the coin
+    label: Any = None  # of the reference
+    learned: bool = False
+
+
+def evidence(requests: int, differ: float, eps: float) -> float:
+    """Return the logarithm of an e-value against "the rules so far would differ in eps or more, on average".
+
+    ``differ`` is the number of answers that would have differed. For X in [0, 1] with mean d, given the past,
+    E exp(-r X) <= exp(-(1 - exp(-r)) d): so exp((1 - exp(-r)) sum d - r sum X) is a supermartingale, whatever the data.
+    """
+    grown = -np.expm1(-BETS) * (eps * requests) - BETS * differ
+    return float(np.logaddexp.reduce(grown)) - math.log(BETS.size)
+
+
+def group_of(group: Any) -> str | None:
+    """Return the name of a group that a user has given."""
+    if group is None:
+        return None
+    if isinstance(group, (bool, np.bool_)) or not isinstance(group, (str, int, np.integer)):
+        raise ValueError(f"group must be a string or an integer, got {brief(group)}")
+    name = str(group)
+    if not 0 < len(name) <= LENGTH:
+        raise ValueError(f"group must be a name of 1 to {LENGTH} characters, got {brief(group)}")
+    return name
+
+
+def group_number(group: str | None) -> int:
+    """Return the number by which the policy knows a group; 0 for requests without one."""
+    if group is None:
+        return 0
+    return 1 + int.from_bytes(blake2b(group.encode("utf-8", "surrogatepass"), digest_size=7).digest())
+
+
+def label_number(digest: str, salt: str) -> int:
+    """Return the number of a label that lasts, of which only the salted hash is kept; a feature, not an identity."""
+    if digest.startswith(VAGUE):
+        return PASSING
+    return int.from_bytes(blake2b(digest.encode(), key=bytes.fromhex(salt), digest_size=4).digest())
+
+
+def lasting_numbers(digests: Sequence[str], numbers: Sequence[int], salt: str) -> list[int]:
+    """Return lasting numbers of the labels of a round that are equal if and only if their numbers in the round are."""
+    found: dict[int, int] = {}
+    for digest, number in zip(digests, numbers):
+        if number not in found:
+            last = label_number(digest, salt) if number >= 0 else number
+            found[number] = PASSING + number if last >= PASSING or last in found.values() else last
+    return [found[number] for number in numbers]
+
+
+def salt_of(rng: np.random.Generator) -> str:
+    """Return a salt from the state of a generator, without a draw."""
+    return blake2b(repr(rng.bit_generator.state).encode(), digest_size=16).hexdigest()
+
+
+def is_open(chance: float) -> bool:
+    """Return whether a coin was tossed that a comparison weighs with."""
+    return 0.0 < chance < 1.0
+
+
+def weight(chance: float, background: bool) -> float:
+    """Return for how many answers a comparison stands."""
+    return 1.0 / chance if background else (1.0 - chance) / chance
+
+
+def checked(fields: Mapping[str, Any], K: int) -> None:
+    """Reject a policy whose fields contradict each other: it would read beyond its tables."""
+    rows = fields["memory"]
+    sound = (
+        fields["K"] == K
+        and 0 <= fields["R"] < K
+        and fields["D"].shape == fields["call_score"].shape == (K, rows)
+        and fields["t"] >= 0
+        and 0 <= fields["group_count"] <= fields["group_ids"].size
+        and 0 <= fields["label_count"] <= fields["label_ids"].size
+        and ((fields["model"] >= -1) & (fields["model"] < K)).all()
+        and ((fields["ranked"] >= 0) & (fields["ranked"] <= fields["ranks"].shape[1])).all()
+        and all((fields[name] >= 0).all() for name in COUNTED)
+        and ((fields["form"] >= 0) & (fields["form"] <= 1)).all()
+    )
+    if not sound:
+        raise StateError("the fields of Promise contradict each other")
+
+
+def changed(body: dict[str, Any], promised: Promised, requests: int, driver: Interpreted) -> Promised:
+    """Take another limit or another reference, from the next request on; return what is promised then."""
+    new = promised._replace(**{name: body[name] for name in LIMITS})
+    if new.limits() != promised.limits():
+        driver.alter(lambda policy: policy.take_limits(**new.limits()))
+    if body["reference"] != promised.reference:
+        driver.alter(lambda policy: policy.take_reference(body["reference"]))
+        since = (*promised.since, (promised.reference, requests))[-100:]
+        new = new._replace(reference=body["reference"], since=since)
+    return new
+
+
+def promise_state(promised: Promised, counts: PromiseCounts) -> dict[str, Any]:
+    """Return everything as JSON data."""
+    more = {"salt": promised.salt, "since": [list(pair) for pair in promised.since]}
+    return {**promised.settings(), **more, "counts": counts.state()}
+
+
+def promise_from(state: Any, K: int) -> tuple[Promised, PromiseCounts]:
+    """Return what gave ``state``, or raise `StateError`."""
+    keys = {*Promised._fields, "counts"}
+    if not isinstance(state, dict) or set(state) != keys:
+        raise StateError(f"the promise must hold exactly: {', '.join(sorted(keys))}")
+    try:
+        bytes.fromhex(state["salt"])
+        since = tuple(
+            (integer("reference", one, 0, K - 1), integer("request", t, 0)) for one, t in state["since"]
+        )
+        names = None if state["names"] is None else tuple(str(name) for name in state["names"])
+    except (TypeError, ValueError):
+        raise StateError(f"the promise is damaged: {short(state)}") from None
+    own = {name: state[name] for name in Promised._fields if name not in ("names", "since")}
+    return Promised(**own, names=names, since=since), PromiseCounts.from_state(state["counts"])
+
+
+def promise_arguments() -> tuple[Argument, ...]:
+    """Return the arguments that say what is promised; those that may change have a state of their own."""
+    reads = {name: (lambda body, name=name: body["promise"].get(name)) for name in CHOSEN}
+    may_change = ("agree", "budget", "reference")
+    return tuple(
+        Argument(name, "data", read=reads[name], promised=name in may_change)
+        for name in CHOSEN
+        if name != "error_cost"
+    )

@@ -1,0 +1,341 @@
+"""The game of a router that keeps a promise: which models are called is decided before any of them is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weakfeedback.live.answers import (
+    Comparer,
+    Content,
+    content_of,
+    freeze,
+    is_nan,
+    is_other,
+    label_of,
+    labels_of,
+    short,
+)
+from weakfeedback.live.driver import Examples, Interpreted
+from weakfeedback.live.form import Argument, Form
+from weakfeedback.live.game import Altered, Choice
+from weakfeedback.live.games.promise import (
+    PASSING,
+    PromiseCounts,
+    Share,
+    Why,
+    changed,
+    checked,
+    group_number,
+    is_open,
+    promise_arguments,
+    promise_from,
+    promise_state,
+    weight,
+)
+from weakfeedback.live.games.router import (
+    Call,
+    ComparisonRecord,
+    RouterCounts,
+    RouterGame,
+    RouterTerms,
+    terms_of,
+)
+from weakfeedback.live.storage import StateError
+
+NOT_CALLED = -1
+OFFERS = {
+    "warm_start": "warm_start is not for {}, which must know its coins: play the rows",
+    "audit": "audit is not for {}, which promises nothing about the truth",
+}
+
+
+class Called(tuple[int, ...]):
+    """The models of a decision in increasing order, with its group and its coin."""
+
+    group: str | None
+    first: int  # the model whose answer might have gone out, or goes out
+    chance: float  # of its comparison
+
+    def __new__(
+        cls, models: Call, group: str | None = None, first: int = NOT_CALLED, chance: float = 1.0
+    ) -> Called:
+        found = super().__new__(cls, models)
+        found.group, found.first, found.chance = group, first, chance
+        return found
+
+    def body(self) -> dict[str, Any]:
+        """Return everything as JSON data."""
+        found: dict[str, Any] = {"call": list(self), "answer": self[-1]}
+        if self.chance != 1.0:
+            found |= {"first": self.first, "chance": self.chance}
+        return found if self.group is None else {**found, "group": self.group}
+
+
+class PromisedRouterGame(RouterGame):
+    """One decision of a router with the policy Promise, asked stage by stage before any answer is known."""
+
+    needs = ("next_stage", "update", "turn_to", "lost")
+    learns_failures = True  # a model that fails frees what its comparison has reserved
+    setting = "adaptive"
+    teaching_draws = False
+    in_order = ()  # type: ignore[assignment]
+    form = Form(
+        tuple(
+            Argument("error_cost", "data", read=lambda body: body["promise"].get("error_cost"), priced=True)
+            if one.name == "error_cost"
+            else one
+            for one in RouterGame.form.arguments
+        )
+        + promise_arguments(),
+        {**RouterGame.form.other, "promise": (dict,)},
+        counted="prices",
+    )
+
+    def __init__(self, K: int, code: Comparer, timeout: float | None) -> None:
+        super().__init__(K, code, timeout)
+        self.alters = {"recost": self.recost, "promise": self.change, "self_check": self.check_again}
+        self.refuses = OFFERS
+        self._no_scores = freeze(np.full(K, np.nan))
+        self._no_chances = freeze(np.zeros(0))
+
+    def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
+        numbers, scores = freeze(np.zeros(1, dtype=np.int64)), freeze(np.zeros(1))
+        undrawn: dict[str, tuple[Any, ...]] = {"turn_to": (0, 0, 0.0), "lost": (), "spared": ()}
+        asked = {"next_stage": (0, numbers, scores), "update": (0, numbers, scores, scores)}
+        return {**asked, **undrawn}, tuple(undrawn)
+
+    def bind(self, driver: Interpreted) -> None:
+        self.driver, self.policy = driver, driver.policy
+        self.ask, self.learn_from = driver.method("next_stage"), driver.method("update")
+        self.turn, self.lose, self.spare = (driver.method(name) for name in ("turn_to", "lost", "spared"))
+
+    def check(self, policy: Any, terms: RouterTerms) -> None:
+        super().check(policy, terms)
+        checked(vars(policy), self.K)
+
+    # -- one round
+
+    def choose(  # type: ignore[override]
+        self,
+        rng: np.random.Generator,
+        counts: RouterCounts,
+        terms: RouterTerms,
+        group: str | None = None,
+        played: Called | None = None,
+    ) -> Choice:
+        """Ask the policy which models to call; a decision for one model alone is learned at once."""
+        chosen = self._asked(rng, group)
+        call = chosen if played is None else played
+        if len(call) == 1:
+            self.turn(group_number(group), call.first, call.chance)
+            self.learn_from(call[0], self._numbers(call, ()), self._no_scores, self._no_chances, rng)
+        R = terms.promise.reference
+        after = counts.after_decision(call, terms.prices, R)
+        drawn = is_open(call.chance) and len(call) > 1
+        spent = after.spent - counts.spent
+        cheap = call[-1] != R
+        more = Share(1, int(cheap), int(drawn), 0.0, spent, terms.prices[R])
+        after = after._replace(promise=counts.promise.plus(group, more))
+        return Choice(call, Why(call), after, len(call) > 1, chosen)
+
+    def _asked(self, rng: np.random.Generator, group: str | None) -> Called:
+        """Return the models that the policy calls; no answer can change that."""
+        self.turn(group_number(group), NOT_CALLED, 1.0)
+        numbers = np.full(self.K, NOT_CALLED, dtype=np.int64)
+        called: list[int] = []
+        stage = int(self.ask(NOT_CALLED, freeze(numbers.copy()), self._no_scores, rng))
+        while stage != NOT_CALLED:
+            if not 0 <= stage < self.K or stage in called:
+                raise ValueError(
+                    f"{type(self.policy).__name__}.next_stage must return a new model, got {stage}"
+                )
+            called.append(stage)
+            numbers[stage] = PASSING + stage
+            stage = int(self.ask(stage, freeze(numbers.copy()), self._no_scores, rng))
+        fields = self.driver.fields()
+        return Called(tuple(sorted(called)), group, int(fields["first"]), float(fields["chance"]))
+
+    def _numbers(self, call: Call, same: Any) -> np.ndarray:
+        """Return numbers of the answers, equal where they are the ``same`` as the last model's of the call."""
+        found = np.full(self.K, NOT_CALLED, dtype=np.int64)
+        for k in call:
+            found[k] = PASSING if k == call[-1] or k in same else PASSING + 1 + k
+        return freeze(found)
+
+    def rescue(self, call: Call, terms: RouterTerms) -> int | None:
+        """Return the model that answers if the answering one fails."""
+        R: int = terms.promise.reference
+        return R if call[-1] != R else None
+
+    def record(
+        self,
+        id: int,
+        decided: Call,
+        outputs: Sequence[Any],
+        terms: RouterTerms,
+        content: Content | None = None,
+    ) -> ComparisonRecord:
+        """Return the record of these outputs; an exception among them says that the model failed."""
+        self._check_number(decided, outputs)
+        failed = {k: one for k, one in zip(decided, outputs) if isinstance(one, Exception)}
+        if decided[-1] in failed:
+            raise ValueError(f"the answer of model {decided[-1]} is needed: cancel the decision if it failed")
+        known = content_of(list(outputs)) if content is None else content
+        return self._against_last(id, decided, dict(zip(decided, outputs)), failed, known)
+
+    def answered_by(
+        self, id: int, call: Call, outputs: dict[int, Any], failed: dict[int, Exception], terms: RouterTerms
+    ) -> ComparisonRecord:
+        """Return the record of a round that was played here, of whose models some may have failed."""
+        rescued = call[-1] in failed
+        models = (*call, terms.promise.reference) if rescued else call
+        given = [outputs.get(k) for k in models]
+        if len(call) > 1:
+            record = self._against_last(id, call, outputs, failed, content_of(given))
+        else:
+            record = ComparisonRecord(id, models, (), None)
+        record.rescued = rescued
+        record.outputs, record.cost, record.failed = given, self.paid(outputs, terms), failed
+        return record
+
+    def _against_last(
+        self, id: int, call: Call, outputs: dict[int, Any], failed: dict[int, Exception], content: Content
+    ) -> ComparisonRecord:
+        """Compare each model with the reference, which is the last; what cannot be compared differs."""
+        matrix, last = np.zeros((self.K, self.K), dtype=np.bool_), call[-1]
+        for k in call[:-1]:
+            if k not in failed:
+                matrix[k, last] = self._differs(label_of(outputs[k]), label_of(outputs[last]))
+        made = ComparisonRecord(id, call, content, freeze(matrix), failed=failed)
+        made.outputs = [outputs.get(k) for k in call]
+        return made
+
+    def _differs(self, one: Any, other: Any) -> bool:
+        compare = self.code.compare
+        return is_nan(one, compare) or is_nan(other, compare) or is_other(one, other, compare)
+
+    def teach(  # type: ignore[override]
+        self,
+        decided: Called,
+        record: ComparisonRecord,
+        counts: RouterCounts,
+        terms: RouterTerms,
+        rng: np.random.Generator,
+    ) -> RouterCounts:
+        differ: Any = record.differ
+        R, last = terms.promise.reference, decided[-1]
+        self.turn(group_number(decided.group), decided.first, decided.chance)
+        lost = False
+        if decided.first in record.failed:
+            self.spare()
+        if last == R:
+            answered = tuple(k for k in decided if k not in record.failed)
+            same = [k for k in answered[:-1] if not differ[k, last]]
+            self.learn_from(last, self._numbers(answered, same), self._no_scores, self._no_chances, rng)
+        elif decided.first not in record.failed:  # another reference was chosen meanwhile
+            self.lose()
+            lost = True
+        kept = counts.promise
+        if is_open(decided.chance) and not terms.promise.shadow and (lost or differ[decided.first, last]):
+            kept = kept.plus(decided.group, Share(estimate=weight(decided.chance, terms.promise.background)))
+        if terms.promise.shadow:
+            fields = self.driver.fields()
+            known = kept.total.requests - (counts.asked - counts.learned - 1)  # without those under way
+            kept = kept.after_shadow(max(known, 0), float(fields["would_differ"]), float(fields["eps"]))
+        if terms.promise.self_check and record.outputs:
+            record.keep = Why(decided, labels_of(record.outputs)[-1], True)
+        return counts.after_comparison(decided, differ)._replace(promise=kept)
+
+    def drop(self, decided: Called | None, cost: float, counts: RouterCounts) -> RouterCounts:  # type: ignore[override]
+        """A comparison that is lost counts as differing; the round and its spending stay counted."""
+        kept: PromiseCounts = counts.promise
+        if decided is not None:
+            self.turn(group_number(decided.group), decided.first, decided.chance)
+            self.lose()
+            if is_open(decided.chance) and not self.policy.shadow:
+                kept = kept.plus(
+                    decided.group, Share(estimate=weight(decided.chance, self.policy.background))
+                )
+        return counts.after_cancel(cost)._replace(promise=kept)
+
+    def settled(self, counts: RouterCounts, terms: RouterTerms) -> int:
+        """Return the model that answers most of the requests."""
+        return int(np.argmax(counts.answers))
+
+    # -- changes
+
+    def recost(self, body: dict[str, Any], counts: RouterCounts, terms: RouterTerms, rng: Any) -> Altered:
+        """Take new prices."""
+        new = terms_of(body["stage_costs"], 1.0, self.K)
+        self.driver.alter(lambda policy: policy.take_costs(new.costs))
+        limits = {**terms.promise.limits(), "error_cost": body["error_cost"]}
+        if limits != terms.promise.limits():
+            self.driver.alter(lambda policy: policy.take_limits(**limits))
+        promised = terms.promise._replace(**limits)
+        return Altered(body, counts.after_recost(new.prices), new._replace(promise=promised))
+
+    def change(self, body: dict[str, Any], counts: RouterCounts, terms: RouterTerms, rng: Any) -> Altered:
+        """Promise something else from the next request on."""
+        promised = changed(body, terms.promise, counts.promise.total.requests, self.driver)
+        return Altered(body, terms=terms._replace(promise=promised))
+
+    def check_again(self, body: dict[str, Any], counts: RouterCounts, terms: Any, rng: Any) -> Altered:
+        """Count a second call of the reference."""
+        second = counts.promise.second.after(body["chance"], body["rho"], body["differs"], body["cost"])
+        self.driver.alter(lambda policy: setattr(policy, "spent", policy.spent + body["stated"]))
+        return Altered(body, counts._replace(promise=counts.promise._replace(second=second)))
+
+    # -- what the log and a state hold
+
+    def answered(self, decided: Call, record: ComparisonRecord) -> dict[str, Any]:
+        found = super().answered(decided, record)
+        return {**found, "failed": sorted(record.failed)} if record.failed else found
+
+    def record_from(
+        self, id: int, decided: Call, body: dict[str, Any], terms: RouterTerms
+    ) -> ComparisonRecord:
+        found = super().record_from(id, decided, body, terms)
+        found.failed = {k: RuntimeError("it failed") for k in body.get("failed", ())}
+        return found
+
+    def opened(self, decided: Called) -> dict[str, Any]:  # type: ignore[override]
+        return decided.body()
+
+    def context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
+        return body.get("group"), self._called(body)
+
+    def decided_from(self, body: dict[str, Any], terms: RouterTerms) -> Called:
+        return self._called(body)
+
+    def encode(self, decided: Called) -> dict[str, Any]:  # type: ignore[override]
+        return decided.body()
+
+    def decode(self, data: Any, terms: RouterTerms) -> Called:
+        found = self._called(data)
+        if len(found) < 2:
+            raise StateError("a decision of one model alone waits for no feedback")
+        return found
+
+    def _called(self, data: Any) -> Called:
+        if not isinstance(data, dict):
+            raise StateError(f"a decision is damaged: {short(data)}")
+        call, group = self._models(data.get("call")), data.get("group")
+        first, chance = data.get("first", NOT_CALLED), data.get("chance", 1.0)
+        sound = isinstance(group, (str, type(None))) and type(first) is int and type(chance) in (int, float)
+        if not sound or not 0.0 <= chance <= 1.0 or not NOT_CALLED <= first < self.K:
+            raise StateError(f"the coin of a decision is damaged: {short(data)}")
+        return Called(call, group, first, float(chance))
+
+    def state(self, counts: RouterCounts, terms: RouterTerms, kept: Any) -> dict[str, Any]:
+        found = super().state(counts, terms, kept)
+        del found["error_cost"]
+        return {**found, "promise": promise_state(terms.promise, counts.promise)}
+
+    def restore(self, body: dict[str, Any]) -> tuple[RouterCounts, RouterTerms, Any]:
+        counts = RouterCounts.from_state(self.K, body["counts"], body["core"]["ledger"]["rounds"])
+        promised, kept = promise_from(body["promise"], self.K)
+        terms = terms_of(body["prices"], 1.0, self.K)._replace(promise=promised)
+        return counts._replace(promise=kept), terms, {}

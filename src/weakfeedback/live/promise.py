@@ -1,0 +1,242 @@
+"""Live objects that keep a promise: their arguments, changes while they run, second calls, and what they show."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, ClassVar
+
+from weakfeedback.live.answers import is_nan, is_other, label_of
+from weakfeedback.live.core import Core
+from weakfeedback.live.errors import Refused
+from weakfeedback.live.game import View
+from weakfeedback.live.games.promise import DELTA, LIMITS, Promised, Why, group_of, is_open
+from weakfeedback.live.promise_report import (
+    PromiseCertificate,
+    PromiseReport,
+    certificate_of,
+    make_promise_report,
+)
+from weakfeedback.validate import brief, integer, number
+from weakfeedback.words import Words, names_of
+
+POLICY = "Promise"
+FIRST_CHECKS = 50  # comparisons after each of which the reference is called a second time,
+LATER = 0.25  # then with this chance
+ADDED = ("sure", "shadow", "groups", "reference", "background", "self_check")
+MEANINGS = (
+    "agree=0.95 (at least 95 % of the answers are those of the last {noun}, or of reference=, as cheaply as possible), "
+    "budget=... (money a request, on average; as few answers as possible differ) or error_cost=... (what a wrong "
+    "answer costs, in the unit of the prices)"
+)
+
+
+def is_promised(policy: Any, agree: Any, budget: Any) -> bool:
+    """Return whether these arguments ask for a promise; refuse those that contradict each other."""
+    named = isinstance(policy, str) and policy.lower() == POLICY.lower()
+    if type(policy).__name__ == POLICY and not isinstance(policy, type):
+        raise ValueError(f"policy must be a name here: say agree=..., and leave the {POLICY} object out")
+    if (agree is not None or budget is not None) and policy is not None and not named:
+        told = "agree" if agree is not None else "budget"
+        raise ValueError(
+            f"{told} goes with the policy {POLICY!r}, which it implies, not with {brief(policy)}"
+        )
+    return named or agree is not None or budget is not None
+
+
+def promise_of(size: int, noun: str, limits: Sequence[Any], names: Any, **chosen: Any) -> Promised:
+    """Return what is promised by the arguments of a live object of so many stages, validated."""
+    agree, budget, error_cost = (
+        None if value is None else number(name, value) for name, value in zip(LIMITS, limits)
+    )
+    if agree is None and budget is None and error_cost is None:
+        raise ValueError(f"say what the answers are for: {MEANINGS.format(noun=noun)}")
+    known = names_of(names, size, noun)
+    reference = stage_called("reference", chosen.pop("reference"), known, size, noun)
+    for name in ("sure", "shadow", "background", "self_check"):
+        if not isinstance(chosen[name], bool):
+            raise ValueError(f"{name} must be True or False, got {brief(chosen[name])}")
+    if chosen["shadow"] and chosen["background"]:
+        raise ValueError("background must be left out with shadow, where the reference always answers")
+    return Promised(
+        agree, budget, error_cost, size - 1 if reference is None else reference, names=known, **chosen
+    )
+
+
+def refuse_unpromised(noun: str, policy: Any, error_cost: Any, needs: bool, **chosen: Any) -> float:
+    """Return the price of an error of an object without a promise; refuse what goes with a promise only.
+
+    ``needs`` says whether its policy needs the price of an error.
+    """
+    for name, value in chosen.items():
+        if value not in (None, False):
+            raise ValueError(f"{name} goes with a promise, agree=... or budget=..., got {brief(value)}")
+    if error_cost is None and needs:
+        for_whom = "" if policy is None else f" for {policy}"
+        raise ValueError(
+            f"error_cost must be given{for_whom}, or say what is promised: {MEANINGS.format(noun=noun)}"
+        )
+    return 1.0 if error_cost is None else number("error_cost", error_cost, above=0.0)
+
+
+def stage_called(
+    argument: str, stage: Any, names: tuple[str, ...] | None, size: int, noun: str
+) -> int | None:
+    """Return the number of a stage that was given by its name or number."""
+    if stage is None:
+        return None
+    if isinstance(stage, str):
+        if names is None or stage not in names:
+            known = (
+                f"one of {', '.join(names)}"
+                if names is not None
+                else f"a {noun}'s number, for there are no names"
+            )
+            raise ValueError(f"{argument} must be {known}, got {brief(stage)}")
+        return names.index(stage)
+    return integer(argument, stage, 0, size - 1)
+
+
+class Promises:
+    """What a cascade and a router that keep a promise offer beside their rounds."""
+
+    _core: Core
+    _game: Any
+    _stages: list[Any]
+    _noun: ClassVar[str]
+    _label: str
+    _words: Words
+
+    @property
+    def promised(self) -> Promised | None:
+        """What is promised now; None if nothing is."""
+        found: Promised | None = getattr(self._core.terms, "promise", None)
+        return found
+
+    def _keeps(self, what: str) -> Promised:
+        promised = self.promised
+        if promised is None:
+            raise Refused(f"{what} is for a promise, agree=... or budget=..., not for {self._label}")
+        return promised
+
+    def _context(self, group: Any) -> tuple[Any, ...]:
+        """Return the context of a request of this group."""
+        if group is None:
+            return ()
+        self._keeps("group")
+        return (group_of(group),)
+
+    def _contexts(self, groups: Any, size: int) -> list[tuple[Any, ...]]:
+        """Return the contexts of a batch."""
+        if groups is None:
+            return [()] * size
+        found = [self._context(group) for group in groups]
+        if len(found) != size:
+            raise ValueError(f"groups must be {size}, one per sample, got {len(found)}")
+        return found
+
+    def promise(
+        self,
+        agree: float | None = None,
+        budget: float | None = None,
+        error_cost: float | None = None,
+        reference: int | str | None = None,
+    ) -> None:
+        """Promise something else from the next request on: another share, budget or price of an error, or reference.
+
+        What was earned and spent before stays. ``budget`` takes the place of ``agree`` and ``error_cost``, and each of
+        these that of ``budget``. After a change of the reference the comparisons with the old one are dropped, and it
+        answers everything until some are made with the new one. With a journal this is an event.
+        """
+        promised = self._keeps("promise")
+        size = len(self._stages)
+        body: dict[str, Any] = promised.limits()
+        given = {"agree": agree, "budget": budget, "error_cost": error_cost}
+        given = {name: number(name, value) for name, value in given.items() if value is not None}
+        if "budget" in given:
+            body = dict.fromkeys(LIMITS)
+        elif given:
+            body["budget"] = None
+        body |= given
+        chosen = stage_called("reference", reference, self._words.names, size, self._noun)
+        body["reference"] = promised.reference if chosen is None else chosen
+        if body != {**promised.limits(), "reference": promised.reference}:
+            self._alter("promise", body)  # type: ignore[attr-defined]
+
+    # -- what is known
+
+    def _promise_report(self, view: View) -> PromiseReport:
+        return make_promise_report(view, self._words)
+
+    def _promise_certificate(self, alpha: float) -> PromiseCertificate:
+        if alpha != DELTA:
+            raise ValueError(
+                f"alpha must be {DELTA:g}, for which a promise keeps its books, got {brief(alpha)}"
+            )
+        found: PromiseCertificate = self._core.view(lambda view: certificate_of(view, self._words))
+        return found
+
+    # -- a reference that does not agree with itself
+
+    def checks_again(self, id: int) -> float | None:
+        """Return the chance with which the reference is to be called a second time for this request, None if it is not.
+
+        For a promise with ``self_check=True``: its request must just have been compared. With this chance call the
+        reference again, with the same input and no cache, and give its answer to `check_again`.
+        """
+        promised = self._keeps("checks_again")
+        known, calls, policy = self._core.view(
+            lambda view: (view.kept.get(id), view.counts.promise.second.calls, view.policy)
+        )
+        if not promised.self_check or promised.shadow or self._compared(known) is None:
+            return None
+        if policy.spent + policy.c[policy.R] > policy.allowed:
+            return None
+        return 1.0 if calls < FIRST_CHECKS else LATER
+
+    def check_again(self, id: int, output: Any, rho: float) -> bool:
+        """Count a second answer of the reference, asked for with chance ``rho``; return whether it differs."""
+        promised = self._keeps("check_again")
+        known = self._compared(self._core.view(lambda view: view.kept.get(id)))
+        if known is None:
+            raise ValueError(f"decision {id} is not among the last ones that were compared by lot")
+        (first, chance), label, compare = known, label_of(output), self._game.code.compare
+        differs = is_nan(label, compare) or is_nan(first, compare) or is_other(first, label, compare)
+        stated = self._core.terms.prices[promised.reference]
+        cost = float(getattr(output, "cost", stated))
+        body = {"chance": chance, "rho": min(number("rho", rho, above=0.0), 1.0), "differs": bool(differs)}
+        self._alter("self_check", {**body, "cost": cost, "stated": stated})  # type: ignore[attr-defined]
+        return bool(differs)
+
+    def _compared(self, known: Any) -> tuple[Any, float] | None:
+        """Return the answer of the reference and the chance of its comparison, of a request compared by lot."""
+        if not known:
+            return None
+        if isinstance(known, Why):  # of a router
+            open_ = is_open(known.call.chance) and len(known.call) > 1
+            return (known.label, known.call.chance) if open_ and known.learned else None
+        ask = known[-1]
+        if ask.more or not is_open(ask.chance) or ask.told.stage == ask.first:
+            return None
+        return ask.told.label, ask.chance
+
+    def _check_self(self, id: int, x: Any) -> None:
+        rho = self.checks_again(id)
+        if rho is not None and tossed(rho):
+            with suppress(Exception):  # the answer stands, and without a second one there is nothing to count
+                self.check_again(id, self._reference_stage().one(x, ()), rho)
+
+    async def _check_self_async(self, id: int, x: Any) -> None:
+        rho = self.checks_again(id)
+        if rho is not None and tossed(rho):
+            with suppress(Exception):
+                self.check_again(id, await self._reference_stage().one_async(x, ()), rho)
+
+    def _reference_stage(self) -> Any:
+        return self._stages[self._keeps("self_check").reference]
+
+
+def tossed(chance: float) -> bool:
+    """Return True with this chance, by the entropy of the operating system: no draw of the policy is used."""
+    return int.from_bytes(os.urandom(7)) < chance * 2.0**56

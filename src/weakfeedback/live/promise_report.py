@@ -1,0 +1,525 @@
+"""The report of a promise in words and numbers, its certificate, and the explanation of a request."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from weakfeedback.live.game import View
+from weakfeedback.live.games.promise import (
+    ALLOWANCE,
+    DELTA,
+    FIRST,
+    OTHERS,
+    OVERSPEND,
+    Promised,
+    Share,
+    evidence,
+    group_number,
+    is_open,
+)
+from weakfeedback.live.report import Report, percent
+from weakfeedback.words import STAGES, Words
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EARLY = 1000  # requests before which a single run says little
+NO_GROUP = "(none)"
+CONFIDENCE = 1.0 - DELTA
+
+
+@dataclass(frozen=True)
+class PromiseCertificate:
+    """What the coins prove, whatever the models do. ``print`` it for a sentence.
+
+    Attributes
+    ----------
+    differ_at_most : float
+        The share of the answers so far that differ from the reference's is at most this; at all times at once.
+    confidence : float
+        With this confidence, over the coins.
+    requests : int
+        Answers so far.
+    by_group : dict
+        With ``groups="each"``: the same for each group, each with this confidence; None where there are too few.
+    """
+
+    differ_at_most: float
+    confidence: float
+    requests: int
+    reference: str
+    by_group: dict[str, float | None] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        sure = percent(self.confidence).replace(".0 %", " %")
+        words = (
+            f"at most {percent(self.differ_at_most)} of {self.requests:,} answers differ from {self.reference}'s "
+            f"({sure}, whatever the models do)"
+        )
+        for name, bound in self.by_group.items():
+            known = (
+                "too few requests for a bound" if bound is None else f"at most {percent(bound)}, {sure} each"
+            )
+            words += f"\n  {name}: {known}"
+        return words
+
+
+@dataclass(frozen=True)
+class PromiseReport(Report):
+    """What a promise has cost and how it was kept. ``print`` it for words.
+
+    Attributes
+    ----------
+    requests, pending, compared, blind : int
+        Requests answered, open ones, those whose answer was compared by lot, and those that went out unseen although
+        no coin allowed it (with a budget, or because the reference failed); these count as differing.
+    spent, reference_alone, saved : float
+        Money, what the reference alone would have cost (where it was not called, its stated price), and the
+        difference, negative if it was cheaper alone.
+    differ, differ_at_most : float
+        The share of answers unlike the reference's: the estimate, and the bound that holds with 95 % at all times at
+        once, whatever the models do.
+    by_group : dict
+        For each group: requests, spent, reference_alone, saved, differ, differ_at_most (None unless it is promised).
+    settings : dict
+        What is promised.
+    state : str
+        "learning", "kept", "at risk", "above", "shadow", "nothing to save".
+    cheap : float
+        The share of the requests that another model than the reference has answered.
+    allowance, bucket : float or None
+        How many answers may still differ before the reference has to answer everything, and the most that is kept.
+    worth_below : float or None
+        The saving is worth it while a differing answer costs less than this, at worst; ``worth_below_estimate`` by the
+        estimate.
+    shadow : dict or None
+        In shadow mode: ``saved``, ``saved_share``, ``differ``, ``cheap`` as they would have been, and ``safe_since``,
+        the request since which it is safe to turn on (None: not yet).
+    self_check : dict or None
+        How often the reference agrees with itself.
+    """
+
+    row: ClassVar = "model"
+    drawn: ClassVar = "differs"
+
+    requests: int
+    spent: float
+    reference_alone: float
+    saved: float
+    differ: float
+    differ_at_most: float
+    compared: int
+    by_group: dict[str, dict[str, Any]]
+    settings: dict[str, Any]
+    state: str
+    reference: str
+    pending: int
+    cheap: float
+    blind: int
+    allowance: float | None
+    bucket: float | None
+    worth_below: float | None
+    worth_below_estimate: float | None
+    model: str | None
+    risk_limit: float | None
+    models: list[dict[str, Any]]
+    compared_cost: float
+    wasted: float
+    shadow: dict[str, Any] | None
+    self_check: dict[str, Any] | None
+    former_references: list[dict[str, Any]]
+    words: Words = STAGES
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a table of the models beside the reference: price, comparisons, how often they differ from it."""
+        import pandas as pd
+
+        table = pd.DataFrame(self.models, columns=["name", "price", "compared", "differs", "usable"])
+        return table.set_index("name").rename_axis(self.row)
+
+    def __str__(self) -> str:
+        return "\n".join([*self._promise(), *self._money(), *self._groups(), *self._unknown()])
+
+    def _promise(self) -> list[str]:
+        set_to, eps, reference, money = self.settings, _eps(self.settings), self.reference, self.words.money
+        price = None if set_to["error_cost"] is None else money(set_to["error_cost"])
+        if set_to["budget"] is not None:
+            amount = money(set_to["budget"])
+            lines = [
+                f"Budget: {amount} a request on average, and as few answers unlike {reference}'s as possible."
+            ]
+        elif eps is not None:
+            sure = "At any time, 95 % sure." if set_to["sure"] else "On average over our coins."
+            lines = [f"Promise: at least {_share(1 - eps)} of the answers as from {reference}. {sure}"]
+            if price is not None:
+                lines.append(f"And none whose risk times {price} is above the price of {reference}.")
+        else:
+            lines = [f"An answer unlike {reference}'s costs {price}; no share is promised."]
+        if self.shadow is not None:
+            return [*lines, *self._shadow(self.shadow)]
+        requests = "1 request" if self.requests == 1 else f"{self.requests:,} requests"
+        lines.append(
+            f"{requests}: about {percent(self.differ)} differ (estimate); at most {percent(self.differ_at_most)}, 95 % "
+            "sure, whatever the models do."
+        )
+        if self.blind:
+            lines.append(f"{self.blind:,} of them went out unseen and count as differing.")
+        if self.state == "learning":
+            least = min([one["compared"] for one in self.models if one["usable"]])
+            lines.append(
+                f"Not enough compared yet: {min(least, FIRST)} of {FIRST}. {reference} answers until then."
+            )
+        elif self.state == "at risk":
+            lines.append(f"The allowance is used up: {reference} answers everything; it goes on by itself.")
+        elif self.state == "nothing to save":
+            lines.append(self._nothing())
+        if self.requests < EARLY:
+            lines.append(f"Too early: before {EARLY} requests a single run is easily above its promise.")
+        return lines
+
+    def _nothing(self) -> str:
+        reference, noun = self.reference, self.words.noun
+        usable = [one for one in self.models if one["usable"]]
+        if not usable:
+            return f"Nothing can be saved: no other {noun} is cheaper than {reference}, which answers everything."
+        if not any(one["compared"] for one in usable):
+            return f"No {noun} was compared with {reference} yet, which answers everything."
+        told = " and ".join(
+            [f"{one['name']} differs from {reference} in {percent(one['differs'])}" for one in usable]
+        )
+        where = "its score does not tell where" if len(usable) == 1 else "no score tells where"
+        cost = percent(max(-self.saved, 0.0) / self.reference_alone) if self.reference_alone > 0 else "-"
+        return f"{told} of the requests and {where}: {reference} answers everything. Finding out cost {cost}."
+
+    def _shadow(self, found: dict[str, Any]) -> list[str]:
+        saved, differ = percent(found["saved_share"]), percent(found["differ"])
+        first = (
+            f"Shadow: {self.reference} answers everything. In {self.requests:,} requests {saved} would have been "
+            f"saved, and about {differ} would have differed."
+        )
+        if found["safe_since"] is not None:
+            return [first, f"Safe to turn on since request {found['safe_since']:,} (95 % sure)."]
+        if _eps(self.settings) is None:
+            return [first, "Whether it is safe to turn on is said of a share: agree=...."]
+        return [first, f"Not yet safe to turn on: {found['why']}."]
+
+    def _money(self) -> list[str]:
+        if self.requests == 0 or self.reference_alone <= 0.0:
+            return []
+        reference, alone, money = self.reference, self.reference_alone, self.words.money
+        word = "saved" if self.saved >= 0.0 else "lost"
+        lines = [
+            f"Money: {money(self.spent)}, {percent(self.spent / alone)} of {reference} alone ({money(alone)}): {word} "
+            f"{money(abs(self.saved))} ({percent(abs(self.saved) / alone)}); comparisons by lot "
+            f"{percent(self.compared_cost / alone)}."
+        ]
+        if self.settings["budget"] is None:
+            more = f"{100 * OVERSPEND:.0f} % plus {ALLOWANCE} calls"
+            lines.append(f"Never more than {reference} alone plus {more}, at stated prices.")
+        if self.worth_below is not None:
+            by = self.worth_below_estimate
+            about = "" if by is None else f" ({money(by)} by the estimate)"
+            lines.append(
+                f"Worth it while a differing answer costs you less than {money(self.worth_below)}{about}."
+            )
+        if self.wasted > 0:
+            lines.append(f"Spent on rounds that failed: {money(self.wasted)}.")
+        if self.shadow is not None:
+            return lines
+        if self.model is not None and self.risk_limit is not None:
+            lines.append(
+                f"{self.model} answers where its risk of differing is below {percent(self.risk_limit)}; so far "
+                f"{percent(self.cheap)} of the requests were not answered by {reference}."
+            )
+        if self.allowance is not None and self.bucket is not None:
+            lines.append(
+                f"Allowance {math.floor(self.allowance + 1e-9)} of {money(self.bucket)}: so many answers may still "
+                f"differ before {reference} has to answer everything."
+            )
+        return lines
+
+    def _groups(self) -> list[str]:
+        if len(self.by_group) < 2:
+            return []
+        each = self.settings["groups"] == "each"
+        at_most = f"  {'at most':>7}" if each else ""
+        lines = ["", f"{'group':>12}  {'requests':>9}  {'differ':>7}  {'saved':>7}{at_most}"]
+        for name, one in self.by_group.items():
+            part = one["saved"] / one["reference_alone"] if one["reference_alone"] > 0 else math.nan
+            line = f"{name[:12]:>12}  {one['requests']:>9,}  {percent(one['differ']):>7}  {percent(part):>7}"
+            if each:
+                bound = one["differ_at_most"]
+                line += f"  {'too few' if bound is None else percent(bound):>7}"
+            lines.append(line)
+        words = (
+            "Each group has its own promise; each bound holds with 95 %."
+            if each
+            else "The promise is for all requests together; a group alone may differ more. "
+            'groups="each" promises it to each.'
+        )
+        return [*lines, words, ""]
+
+    def _unknown(self) -> list[str]:
+        reference, noun = self.reference, self.words.noun
+        lines = [
+            f"Up to request {one['until']:,} the reference was {one['reference']}."
+            for one in self.former_references
+        ]
+        about = ""
+        if self.shadow is None:
+            about = f" But at most {percent(self.differ)} (estimate) more errors than {reference}."
+        lines.append(f"Not known: whether {reference} is right.{about}")
+        found, eps = self.self_check, _eps(self.settings)
+        if found is None or not found["calls"]:
+            return [*lines, f"Not known: how often {reference} agrees with itself."]
+        sigma = found["differs"]
+        lines.append(
+            f"{reference}, asked twice, gives the same answer in {percent(1 - sigma)} of the requests that a cheaper "
+            f"{noun} answers (estimate; at least {percent(found['differs_at_least'])} of them differ, 95 % sure)."
+        )
+        if sigma > 0:
+            most = percent(1 - sigma / 2)
+            lines.append(f"No {noun} can agree with {reference} in more than {most} of what it answers.")
+        if eps is not None and sigma > 2 * eps:
+            lines.append(
+                f"So at least {percent(1 - 2 * eps / sigma)} of the requests must go to {reference}, whatever the "
+                f"{noun}: lower its temperature, compare less strictly (numbers, fields), or promise less."
+            )
+        return lines
+
+
+def _eps(settings: dict[str, Any]) -> float | None:
+    return None if settings["agree"] is None else 1.0 - settings["agree"]
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.6g} %"
+
+
+def bound_of(policy: Any, buckets: Any) -> float:
+    """Return U of some buckets together: at most so many of their answers differ, at all times at once, with 95 %."""
+    A = (policy.A + policy.held_a)[buckets].sum(axis=0)
+    rates, need = policy.rates, -math.log(DELTA) + math.log(policy.rates.size)
+    low, high = 0.0, float(((need + A) / rates).min())
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        if np.logaddexp.reduce(rates * middle - A) <= need:
+            low = middle
+        else:
+            high = middle
+    return high + float(policy.blind[buckets].sum())
+
+
+def bounds(view: View) -> tuple[float, dict[str, float | None]]:
+    """Return the bound on the share of all answers that differ, and those of groups that have a promise."""
+    policy, counts, promised = view.policy, view.counts.promise, view.terms.promise
+    if promised.shadow:
+        return 0.0, {}
+    n = counts.total.requests
+    whole = min(bound_of(policy, slice(None)) / n, 1.0) if n else 1.0
+    by: dict[str, float | None] = {}
+    if promised.groups == "each":
+        eps = float(policy.eps)
+        least = bound_of(_Blank(policy), slice(0, 1)) / eps if eps > 0 else 0.0
+        for name, share in counts.groups:
+            b = policy.bucket_of(group_number(name)) if name != OTHERS else policy.n.size - 1
+            few = share.requests < least
+            by[NO_GROUP if name is None else name] = (
+                None if few else min(bound_of(policy, slice(b, b + 1)) / share.requests, 1.0)
+            )
+    return whole, by
+
+
+class _Blank:
+    """A policy before its first comparison."""
+
+    def __init__(self, policy: Any) -> None:
+        self.rates = policy.rates
+        self.A = self.held_a = np.zeros((1, policy.rates.size))
+        self.blind = np.zeros(1)
+
+
+def certificate_of(view: View, words: Words) -> PromiseCertificate:
+    """Return the certificate."""
+    whole, by = bounds(view)
+    name = words.one(view.terms.promise.reference)
+    return PromiseCertificate(whole, CONFIDENCE, view.counts.promise.total.requests, name, by)
+
+
+def make_promise_report(view: View, words: Words) -> PromiseReport:
+    """Return the report from the counts and the policy."""
+    policy, terms, kept = view.policy, view.terms, view.counts.promise
+    promised: Promised = terms.promise
+    total: Share = kept.total
+    n, R = total.requests, promised.reference
+    at_most, by_bound = bounds(view)
+    blind = int(policy.blind.sum())
+    shown = 0.0 if promised.shadow else total.estimate + blind
+    second = kept.second.spent
+    spent, saved = total.spent + second, total.alone - total.spent - second
+    eps = float(policy.eps)
+    named = [b for b in range(policy.n.size) if policy.n[b] > 0]
+    chosen = sorted({int(policy.model[b]) for b in named} - {-1})
+    by_group = {}
+    for group, one in kept.groups:
+        called = NO_GROUP if group is None else group
+        by_group[called] = {
+            "requests": one.requests,
+            "spent": one.spent,
+            "reference_alone": one.alone,
+            "saved": one.alone - one.spent,
+            "differ": 0.0 if promised.shadow or not one.requests else one.estimate / one.requests,
+            "differ_at_most": by_bound.get(called),
+        }
+    models = []
+    for k in range(policy.K):
+        if k != R:
+            m = int(min(policy.comparisons[k], policy.memory))
+            models.append(
+                {
+                    "name": words.one(k),
+                    "price": float(terms.prices[k]),
+                    "compared": int(policy.comparisons[k]),
+                    "differs": float(policy.D[k, :m].mean()) if m else math.nan,
+                    "usable": bool(policy.is_usable(k)),
+                }
+            )
+    left = sum(float(policy.left(b)) for b in named) if named else 0.0
+    worst = at_most * n
+    return PromiseReport(
+        requests=n,
+        spent=spent,
+        reference_alone=total.alone,
+        saved=saved,
+        differ=shown / n if n else 0.0,
+        differ_at_most=at_most,
+        compared=total.compared,
+        by_group=by_group,
+        settings={**promised.settings(), "reference": words.one(R) if words.names else R},
+        state=_state(policy, promised, chosen, shown, n, left, total),
+        reference=words.one(R),
+        pending=view.pending,
+        cheap=total.cheap / n if n else 0.0,
+        blind=blind,
+        allowance=max(left, 0.0) if eps > 0 else None,
+        bucket=float(policy.size_of_bucket()) * max(len(named), 1) if eps > 0 else None,
+        worth_below=saved / worst if saved > 0 and worst > 0 and not promised.shadow else None,
+        worth_below_estimate=saved / shown if saved > 0 and shown > 0 else None,
+        model=" or ".join(words.one(k) for k in chosen) if chosen else None,
+        risk_limit=max((float(policy.limit[b]) for b in named if policy.model[b] >= 0), default=None),
+        models=models,
+        compared_cost=total.compared * float(terms.prices[R]),
+        wasted=float(view.counts.wasted),
+        shadow=_shadow_of(policy, kept, n, float(terms.prices[R])) if promised.shadow else None,
+        self_check=_self_check(kept.second, total) if promised.self_check else None,
+        former_references=[{"reference": words.one(k), "until": t} for k, t in promised.since],
+        words=words,
+    )
+
+
+def _state(
+    policy: Any, promised: Promised, chosen: list[int], shown: float, n: int, left: float, total: Share
+) -> str:
+    if promised.shadow:
+        return "shadow"
+    usable = any(policy.is_usable(k) for k in range(policy.K) if k != policy.R)
+    if usable and (policy.t < FIRST or policy.is_learning()):
+        return "learning"
+    if not chosen and total.cheap == 0:
+        return "nothing to save"
+    if promised.agree is not None and left < 0.5 and chosen:
+        return "at risk"
+    if promised.agree is not None and shown > (1.0 - promised.agree) * n:
+        return "above"
+    return "kept"
+
+
+def _shadow_of(policy: Any, kept: Any, n: int, price: float) -> dict[str, Any]:
+    would = float(policy.would_spend)
+    alone = policy.t * price
+    differ = float(policy.would_differ) / n if n else 0.0
+    eps = float(policy.eps)
+    why = f"no answer of another model would have gone out in {n:,} requests"
+    if eps > 0 and policy.would_answer > 0:
+        why = (
+            f"{percent(differ)} would have differed, {_share(eps)} may"
+            if differ > eps
+            else f"the evidence is {min(math.exp(min(evidence(n, differ * n, eps), 50.0)), 20.0):.2g} of 20"
+        )
+    safe = kept.safe_since if kept.safe_since and policy.would_answer > 0 else None
+    return {
+        "saved": alone - would,
+        "saved_share": (alone - would) / alone if alone > 0 else 0.0,
+        "differ": differ,
+        "cheap": float(policy.would_answer) / n if n else 0.0,
+        "safe_since": safe,
+        "why": why,
+    }
+
+
+def _self_check(second: Any, total: Share) -> dict[str, Any]:
+    cheap = total.cheap
+    return {
+        "calls": second.calls,
+        "differed": second.differed,
+        "differs": min(second.share / cheap, 1.0) if cheap else 0.0,
+        "differs_at_least": min(second.at_least() / cheap, 1.0) if cheap else 0.0,
+        "spent": second.spent,
+    }
+
+
+def promise_explanation(id: int, asks: Any, promised: Promised, words: Words) -> str:
+    """Explain why each stage was called, and what went out."""
+    reference = words.one(promised.reference)
+    if not asks:
+        return f"Decision {id}: begun."
+    lines = []
+    for ask in asks:
+        k, chance = ask.told.stage, ask.chance
+        if ask.told.number < 0:
+            lines.append(f"{words.one(k)} failed: {reference} answers, and nothing was compared.")
+            continue
+        score = ask.told.known_score
+        said = f"{words.one(k)} was called" + ("" if score is None else f" and gave the score {score:.4g}")
+        if k == promised.reference:
+            said += (
+                ", and its answer went out"
+                if not (promised.background and is_open(chance))
+                else ", to compare"
+            )
+        elif k == ask.first and is_open(chance):
+            drawn = "and was compared by lot" if ask.more else f"and went out without {reference}"
+            said += f": its answer was inside the limit, was to be compared with chance {chance:.3g}, {drawn}"
+        elif k == ask.first and chance == 0.0:
+            said += f": its answer went out unseen, for the budget had no call of {reference} left"
+        elif k == ask.first:
+            said += f": its risk of differing was above the limit, so {reference} was asked"
+        else:
+            said += ", to compare it"
+        lines.append(said + ".")
+    end = "open" if asks[-1].more else "answered"
+    return "\n".join([f"Decision {id}: {end} (Promise).", *lines])
+
+
+def router_explanation(id: int, call: Any, promised: Promised, words: Words) -> str:
+    """Explain which models were called, before any answer was known."""
+    reference, names = (
+        words.one(promised.reference),
+        [words.one(k) for k in call],
+    )
+    said = f"Decision {id}: {' and '.join(names)} called, {names[-1]} answers (Promise)."
+    if is_open(call.chance):
+        first = words.one(call.first)
+        drawn = "it was, by lot" if len(call) > 1 else "it was not"
+        return f"{said}\nThe answer of {first} was to be compared with chance {call.chance:.3g}: {drawn}."
+    if len(call) > 1:
+        return f"{said}\nThe others were called to compare them with {reference}."
+    return (
+        said
+        if call[-1] == promised.reference
+        else f"{said}\nIt went out unseen: the budget had no call of {reference} left."
+    )

@@ -1,0 +1,150 @@
+"""Rounds by hand, for a policy that decides after every answer: begin, and tell each output."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from weakfeedback.live.core import Core
+from weakfeedback.live.errors import FeedbackConflict
+from weakfeedback.live.games.adaptive import Ask, Lost, Progress, Step, alone
+from weakfeedback.live.games.cascade import Answer
+from weakfeedback.live.games.promise import is_open
+from weakfeedback.stats import add_up
+from weakfeedback.validate import integer
+from weakfeedback.words import Words
+
+
+class StepByStep:
+    """What a cascade offers whose policy decides after every answer."""
+
+    _core: Core
+    _game: Any
+    _journal: Any
+    _stages: list[Any]
+    _offer: Any
+    _context: Any
+    _words: Words
+    _give_out: Any
+    _owes: Any
+    _wait: Any
+    promised: Any
+
+    def begin(self, group: Any = None) -> Step:
+        """Begin a round: run ``step.stage`` and `tell` its output. For a policy that decides after every answer."""
+        self._offer("begin")
+        id, seen = self._core.decide(self._context(group))
+        if self._journal is not None:
+            self._give_out(id)
+        return Step(id, seen.next)
+
+    def tell(self, id: int, output: Any, stage: int | None = None) -> Step:
+        """Tell the output of the stage that was to be run; return the next one to run, or the answer.
+
+        Parameters
+        ----------
+        id : integer
+            The id of the round, from `begin`.
+        output : label, `Scored` or `Costed`
+            What the stage returned; with a promise an exception says that it failed, and the reference is called.
+        stage : integer, optional
+            The stage that returned it; by default the stage that was to be run. Pass it wherever a call may be
+            repeated: the same output for the same stage then returns the same step, and a different output raises
+            `FeedbackConflict`.
+
+        With ``background`` the step may have an answer, which goes out, and a stage, which is called to compare it.
+        Nothing is learned from a round that is never finished; `cancel` it, or let it expire. If the last output of a
+        finished round is repeated, and the round is not among the last 1000 or is older than this object, the answer
+        may hold nothing but the label.
+        """
+        self._offer("tell")
+        wanted = None if stage is None else integer("stage", stage, 0, len(self._stages) - 1)
+        content = alone(output).content()
+        call = ("tell", str(id), content)
+        if not self._owes(call):
+            self._tell(id, output, wanted, content)
+            self._wait(call)
+        return self._step_of(int(id), output, wanted)
+
+    def _tell(self, id: int, output: Any, wanted: int | None, content: str) -> None:
+        """Let the round go on with an output; do nothing if the call is a repetition."""
+        core, game = self._core, self._game
+        if self._is_told(id, wanted, content):
+            return
+        while True:
+            before: Progress | None = core.awaited(id, content)
+            if before is None:
+                return
+            stages = [one.stage for one in before.told]
+            repeated = stages[-1] if wanted is None and before.stopped else wanted
+            if repeated in stages:
+                if before.told[stages.index(repeated)].content() != content:
+                    raise FeedbackConflict(
+                        f"{self._words.one(repeated)} of decision {id} was told already, with other content"
+                    )
+                if (
+                    before.stopped and repeated == stages[-1]
+                ):  # the process ended before the round was learned
+                    core.settle(game.record(int(id), before, (), core.terms))
+                return
+            if before.next is None or (wanted is not None and wanted != before.next):
+                due = "none, for the round has stopped" if before.next is None else str(before.next)
+                raise ValueError(f"stage must be the one that was to be run ({due}), got {wanted}")
+            told = game.told_of(before, output, core.counts, core.terms)
+            if core.advance(int(id), before, told, learn=True) is not None:
+                return
+
+    def _is_told(self, id: int, wanted: int | None, content: str) -> bool:
+        """Return whether an earlier stage of a finished round had this output; raise FeedbackConflict if it differs."""
+        asks, open_round = self._core.run(self._known, id)
+        if wanted is None or open_round is not None or not asks or asks[-1].more:
+            return False
+        earlier = {ask.told.stage: ask.told for ask in asks[:-1]}
+        if wanted not in earlier:
+            return False
+        if earlier[wanted].content() != content:
+            raise FeedbackConflict(
+                f"{self._words.one(wanted)} of decision {id} was told already, with other content"
+            )
+        return True
+
+    def _known(self, id: Any) -> tuple[tuple[Ask, ...], Progress | None]:
+        """Return what was asked in a round, and the round if it is open."""
+        if type(id) is not int:
+            return (), None
+        return self._core.kept.get(id, ()), self._core.ledger.waiting.get(id)
+
+    def _step_of(self, id: int, output: Any, wanted: int | None) -> Step:
+        """Return the next step after an output."""
+        asks, open_round = self._core.run(self._known, id)
+        stages = [ask.told.stage for ask in asks]
+        if open_round is not None:
+            told = [one.stage for one in open_round.told]
+            if wanted is None or wanted not in told[:-1]:
+                return Step(id, open_round.next, self._early(id, open_round, output))
+            return Step(id, told[told.index(wanted) + 1])
+        if wanted is not None and wanted in stages[:-1]:
+            return Step(id, stages[stages.index(wanted) + 1])
+        last = alone(output)
+        if not asks or asks[-1].told.content() != last.content():
+            return Step(id, None, Answer(last.label, wanted, math.nan, (), id))  # type: ignore[arg-type]
+        if self._goes_out_early(asks[-1].chance) and stages[-1] != asks[-1].first:
+            return Step(id, None)  # its answer has gone out already
+        told_all = (*[ask.told for ask in asks[:-1]], last._replace(stage=stages[-1]))
+        prices = asks[-1].prices
+        cost = add_up(prices[one.stage] if one.cost is None else one.cost for one in told_all)
+        labels = tuple(None if isinstance(one.label, Lost) else one.label for one in told_all)
+        scores = tuple(one.known_score for one in told_all)
+        return Step(id, None, Answer(last.label, stages[-1], cost, labels, id, None, scores))
+
+    def _goes_out_early(self, chance: float) -> bool:
+        promised = self.promised
+        return promised is not None and promised.background and is_open(chance)
+
+    def _early(self, id: int, seen: Progress, output: Any) -> Answer | None:
+        """Return the answer that goes out before it is compared."""
+        if not self._goes_out_early(seen.chance) or seen.told[-1].stage != seen.first:
+            return None
+        last = alone(output)
+        cost = self._core.terms.prices[seen.first] if last.cost is None else last.cost
+        return Answer(last.label, seen.first, cost, (last.label,), id, None, (last.known_score,))
