@@ -35,8 +35,8 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     it can continue in production: ``route`` sends new samples through the cascade, as far as the policy decides, and
     keeps learning. ``predict`` learns nothing; it calls only the stage ``stop_``.
 
-    With ``agree`` or ``budget`` (a promise) and with ``policy="USS-A"`` it is decided for every sample, after each answer,
-    by what ``predict_proba`` says. On the rest of the data the cascade then decides as it will in production.
+    With ``agree`` or ``budget`` (a promise) and with ``policy="USS-A"`` it is decided for every sample, after each
+    answer, by what ``predict_proba`` says. On the rest of the data the cascade then decides as it will in production.
     What is promised, and what is saved, is about ``route``: ``predict`` compares nothing, so it answers by the
     reference, or by the stage at which most samples stopped.
 
