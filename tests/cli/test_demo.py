@@ -16,7 +16,7 @@ def test_the_demo_prints_what_was_learned_and_where_the_page_is(folder, call):
     result = call("demo", "--out", "first", "--workers", "2")
     assert result.exit_code == 0, result.stderr
     page = folder / "first" / "report" / "index.html"
-    for words in ("Cascade of 3 stages, USS-TS", "spent ", "USS-UCB(1)", "10,000 rounds, 100 replications"):
+    for words in ("Cascade of 3 stages, USS-WD", "spent ", "USS-UCB(1)", "10,000 rounds, 100 replications"):
         assert words in result.stdout
     page_line, _, promise, last = result.stdout.splitlines()[-4:]
     assert page_line.startswith("Open first/report/index.html in a browser.")
