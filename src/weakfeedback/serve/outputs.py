@@ -67,7 +67,7 @@ def _depth(value: Any, depth: int = 0) -> int:
     return max((_depth(item, depth + 1) for item in items), default=depth)
 
 
-class Comparator:
+class LabelComparator:
     """Finds which outputs differ, or how far apart they are, as configured for a learner."""
 
     def __init__(self, compare: Compare) -> None:

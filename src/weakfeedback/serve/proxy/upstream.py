@@ -21,7 +21,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
 from weakfeedback.plaintext import one_line
-from weakfeedback.serve.nesting import is_deep
+from weakfeedback.serve.limits import is_deep
 from weakfeedback.serve.proxy.stream import BrokenStream, EventReader, parsed
 from weakfeedback.toml import Positive, Table
 
