@@ -22,12 +22,13 @@ from weakfeedback.plaintext import visible
 from weakfeedback.serve.activity import WATCHED, Activity
 from weakfeedback.serve.api import Incoming, Operation, Outgoing
 from weakfeedback.serve.app import read_body
-from weakfeedback.serve.auth import COOKIE, LOOPBACK, SESSION, Auth
+from weakfeedback.serve.auth import COOKIE, LEVELS, LOOPBACK, SESSION, Auth
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.models import Problem, SeriesAnswer
 from weakfeedback.serve.openapi import document, sections
 from weakfeedback.serve.operations.reporting import report_now
 from weakfeedback.serve.page import view
+from weakfeedback.serve.page.actions import actions_of
 from weakfeedback.serve.page.bars import bars_of
 from weakfeedback.serve.page.calling import calls_of
 from weakfeedback.serve.page.money import invoice_of, totals
@@ -254,6 +255,7 @@ class Page:
                 token=bool(self.auth.tokens),
             ),
             "next": _next(learner, watch, self.address),
+            "actions": actions_of(learner, chat=learner.name in self.service.models),
             "charts": charts,
         }
 
@@ -272,8 +274,17 @@ class Page:
 
     def render(self, request: Request, template: str, code: int = 200, /, **values: Any) -> Response:
         """Return a page, gzipped if the browser accepts that."""
-        logout = bool(self.auth.tokens) and COOKIE in request.cookies
-        values = {"here": "", "version": __version__, "logout": logout, **values}
+        cookie = request.cookies.get(COOKIE)
+        logout = bool(self.auth.tokens) and cookie is not None
+        level = self.auth.level(request.scope["weakfeedback.headers"]) or 0
+        values = {
+            "here": "",
+            "version": __version__,
+            "logout": logout,
+            "may": level >= LEVELS["admin"],
+            "form": self.auth.form_of(cookie) if cookie is not None else "",
+            **values,
+        }
         text = templates().get_template(template).render(values)
         return packed(request, text.encode(), HTML, code)
 
@@ -618,7 +629,7 @@ def _audits(learner: Learner, watch: Activity, currency: str | None) -> list[dic
                 "at": moment(at.get(number)),
                 "stage": watch.names[audit["arm"]] if "arm" in audit else "",
                 "verdict": audit.get("verdict") or "waits for labels",
-                "labels": count(audit.get("labels") or 0),
+                "labels": count(audit.get("count") or 0),
                 "interval": ""
                 if low is None or high is None
                 else f"{amount(low)} to {amount(high, currency)}",
