@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -44,6 +44,10 @@ class RouterReport(Report):
     groups : `GroupReport` of every group of requests
         With ``context``: its share, the model that answers there, and how often the first one differed.
     """
+
+    columns: ClassVar = ("prices", "calls", "answers")
+    row: ClassVar = "model"
+    drawn: ClassVar = "answers"
 
     policy: str
     prices: np.ndarray
