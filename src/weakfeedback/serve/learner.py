@@ -32,6 +32,7 @@ from weakfeedback.serve.models import (
     WarmStartRequest,
     stored_config,
 )
+from weakfeedback.serve.promised import settings_of
 from weakfeedback.serve.watch import RESULTS, Watch
 
 SNAPSHOT = 10_000  # events between snapshots; a quarter for a learner whose events take long to replay
@@ -339,14 +340,14 @@ class Learner:
                     self.clocks[id] = event.body["clock"]
         elif kind == "tell":
             if event.body["next"] is None:
-                self._stop(self.kind.names[event.body["stage"]])
+                self._stop(self.kind.names[self.kind.answering(event.body)])
         elif kind in ENDS and id is not None:
             self.opened.pop(id, None)
             if self.clocks or self._noticed:
                 self.clocks.pop(id, None)
                 self._noticed.pop(id, None)
             self.counts[_COUNTED[kind]] += 1
-        elif kind == "recost":
+        elif kind in ("recost", "promise"):
             self.revision += 1
         elif kind == "archive":
             self.archived = True
@@ -398,7 +399,7 @@ class Learner:
                 retry_after=1,
             )
 
-    def begin_round(self, key: str | None = None) -> list[Event]:
+    def begin_round(self, group: str | None = None, key: str | None = None) -> list[Event]:
         """Begin a round of a learner that decides after every answer."""
         if self.archived:
             raise Problem("archived", f"learner {self.name} is archived and makes no more decisions")
@@ -406,10 +407,11 @@ class Learner:
             raise Problem(
                 "not_offered", f"a {self.kind.name} learner decides at once: use decide and feedback"
             )
+        arguments = self.kind.checked_context(self.live, group)
         self._check_room(1)
         self.outbox.key = key
         try:
-            self.live.begin()  # type: ignore[attr-defined]
+            self.live.begin(*arguments)  # type: ignore[attr-defined]
         finally:
             self.outbox.key = None
         return self._settle()
@@ -632,6 +634,11 @@ class Learner:
         for field, own in (("stage_costs", "prices"), ("prices", "prices"), ("error_cost", "error_cost")):
             if field in told:
                 told[field] = getattr(self.core.terms, own)
+        promised = getattr(self.core.terms, "promise", None)
+        if promised is not None:
+            told |= settings_of(promised, self.kind.names)
+            if told["reference"] == self.kind.names[-1] and self.config.reference is None:
+                told["reference"] = None  # as it was given
         return told
 
 

@@ -526,6 +526,8 @@ class AdaptiveGame:
         self, decided: Progress, record: RoundRecord, counts: Counts, terms: Terms, rng: np.random.Generator
     ) -> Counts:
         price(record, terms)
+        if terms.promise is not None:
+            record.last = self._alone(decided, terms)
         arm = record.arm
         numbers, scores = (
             decided.by_stage(self.K, self._salt(terms)) if self.names_stages else decided.arrays()
@@ -544,6 +546,13 @@ class AdaptiveGame:
             if terms.promise is None
             else after._replace(promise=self._kept(decided, record, after, terms))
         )
+
+    @staticmethod
+    def _alone(decided: Progress, terms: Terms) -> float:
+        """Return what the reference alone would have cost: what it did if it was called, else its stated price."""
+        R = terms.promise.reference
+        paid = [one.cost for one in decided.told if one.stage == R and one.cost is not None]
+        return float(paid[0] if paid else terms.prices[R])
 
     def _kept(self, decided: Progress, record: RoundRecord, counts: Counts, terms: Terms) -> PromiseCounts:
         """Count a round of a promise."""
