@@ -283,7 +283,6 @@ PRIVATE = {
     "cli/time_limit.py": 1,
     "live/warning.py": 1,
     "routing/problem.py": 5,
-    "serve/kinds.py": 2,
     "serve/server.py": 2,
     "serve/operations/auditing.py": 1,
     "thesis/beyond/cycle.py": 2,

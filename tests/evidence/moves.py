@@ -337,7 +337,7 @@ def games():
     """All games by name: the setting, the policy and what is special."""
     found = {}
     for setting, known in SETTINGS.items():
-        for policy in (*known.policies, *known.former):  # former ones can still be made, by their old names
+        for policy in (*known.policies, *known.unlisted):
             if policy == "Supervised":
                 continue  # it needs labels, and no live object gives them
             options = dict(getattr(known.policy_class(policy), "sample_options", {}))

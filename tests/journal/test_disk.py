@@ -94,7 +94,7 @@ assert store.integrity() == []
 store.close()
 """
     done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "a.db")], capture_output=True, text=True, timeout=60,
+        [sys.executable, "-B", "-c", code, str(tmp_path / "a.db")], capture_output=True, text=True, timeout=60,
         cwd=Path(__file__).parents[2],
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

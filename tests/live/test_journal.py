@@ -215,7 +215,7 @@ def test_a_damaged_snapshot_is_named_and_not_used(path):
     before = state(thing)
     thing.close()
     with sqlite3.connect(path) as database:
-        database.execute("UPDATE snapshot SET body = replace(body, 'USS-TS', 'USS-XX')")
+        database.execute("UPDATE snapshot SET body = replace(body, 'USS-WD', 'USS-XX')")
     database.close()
     with pytest.warns(UserWarning, match="a snapshot is damaged and was not used"):
         assert state(kind.load(path)) == before
@@ -239,9 +239,9 @@ def test_a_decision_that_falls_otherwise_now_is_a_fault(path, monkeypatch):
     thing = kind.open(path)
     play(kind, thing, 12)
     abandon(thing)
-    from weakfeedback.cascade import UssTs
+    from weakfeedback.cascade.policies.uss_wd_ts import UssWdTs
 
-    monkeypatch.setattr(UssTs, "select", lambda self, rng: 0)
+    monkeypatch.setattr(UssWdTs, "select", lambda self, rng: 0)
     with pytest.raises(JournalError, match=r"event \d+: decision \d+ was .*, and is now"):
         kind.load(path)
 

@@ -298,7 +298,7 @@ def test_a_policy_object_brings_its_price():
 
 def test_who_gives_a_label_buys():
     for given, name in (
-        ({}, "USS-TS"),
+        ({}, "USS-WD"),
         ({"label": str, "label_price": 1}, "Q-USS"),
         ({"label_price": 1, "cap": 0.5}, "Q-USS"),
     ):

@@ -12,7 +12,7 @@ def nothing(x):
 
 def test_a_warm_start_teaches_every_pair_of_every_row():
     logs = [["a", "a", "a"], ["a", "b", "b"], ["a", "b", "a"]]
-    cascade = Cascade([nothing] * 3, [1, 4, 25], error_cost=100)
+    cascade = Cascade([nothing] * 3, [1, 4, 25], error_cost=100, policy="USS-TS")
     assert cascade.warm_start(logs) == 3
     # S - 1 disagreements: rows 2 and 3; row 2; row 3. Three comparisons each.
     assert [cascade.policy.S[pair] - 1 for pair in ((0, 1), (0, 2), (1, 2))] == [2, 1, 1]
@@ -33,7 +33,7 @@ def test_a_warm_start_from_an_array_compares_combined_answers():
     "logs", [[["a", "b", "c"], ["a", "b"]], ["abc"], 3, [["a", "b", float("nan")]], [None]]
 )
 def test_a_wrong_row_in_the_logs_teaches_nothing_at_all(logs):
-    cascade = Cascade([nothing] * 3, [1, 4, 25], error_cost=100)
+    cascade = Cascade([nothing] * 3, [1, 4, 25], error_cost=100, policy="USS-TS")
     before = cascade.state()
     with pytest.raises(ValueError):
         cascade.warm_start(logs)

@@ -53,7 +53,7 @@ def test_everything_that_a_client_can_ask(service):
         assert triage.info()["revision"] == 2
         report = triage.report()
         assert report["rounds"] == 4
-        assert str(report).startswith("Cascade of 3 stages, USS-TS: 4 rounds learned")
+        assert str(report).startswith("Cascade of 3 stages, USS-WD: 4 rounds learned")
         assert triage.certificate()["verdict"] == "undecided"
         kinds = [event["kind"] for event in triage.events()]
         assert kinds.count("feedback") == 4

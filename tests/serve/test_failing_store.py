@@ -308,7 +308,8 @@ def test_a_full_disk_is_survived_by_the_real_server(tmp_path: Path) -> None:
 
     from tests.serve.processes import Client, Process, patiently
 
-    with Process(tmp_path) as server:
+    # without bytecode: Python 3.13.0 would keep that of a module that it could write in part only
+    with Process(tmp_path, env={"PYTHONDONTWRITEBYTECODE": "1"}) as server:
         call = Client(server.port)
         assert call("PUT", PLACE, CASCADE)[0] == 201
         soft, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)

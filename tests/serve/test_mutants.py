@@ -150,7 +150,11 @@ MUTANTS = {
         "                self._tell(_resolve, [(f, None, None) for _, f, _ in taken])\n                continue\n",
     ),
     "leave out who came during the failure": (commit, "taken + self._queue, []", "taken, []"),
-    "forget the key": (learner, "            key = self.key\n", "            key = None\n"),
+    "forget the key": (
+        learner,
+        "key, extra = tag or self._tag\n",
+        "key, extra = None, (tag or self._tag).extra\n",
+    ),
     "skip an event": (
         replay,
         "        words = found.fold.apply(",

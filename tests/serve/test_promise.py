@@ -83,9 +83,7 @@ def test_rounds_over_http_begin_anywhere_and_a_stage_may_fail(tmp_path: Path) ->
 
     async def play(call: Any, start: int, end: int) -> None:
         for n in range(start, end):
-            told = (
-                await call("POST", PLACE + "/begin", {"group": "g"}, **{"idempotency-key": f"k{n}"})
-            ).data
+            told = (await call("POST", PLACE + "/begin", {"group": "g"}, **{"idempotency-key": f"k{n}"})).data
             again = (
                 await call("POST", PLACE + "/begin", {"group": "g"}, **{"idempotency-key": f"k{n}"})
             ).data

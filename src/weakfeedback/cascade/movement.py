@@ -58,6 +58,8 @@ class Chain:
 
     def sentence(self, names: Sequence[str] | None = None) -> str:
         """Return the finding in words; ``names`` are those of the stages."""
+        if not self.gaps:
+            return PROMISE
         if not self.broken:
             return f"The chains add up. {PROMISE}"
         i, j, k = max(self.broken, key=lambda chain: abs(self.gaps[chain][0]))
@@ -120,8 +122,30 @@ def chain(predictions: Any, scale: float = 1.0, alpha: float = 0.05) -> Chain:
         (i, j): _moved(answers[:, i], answers[:, j], size) for i, j in itertools.combinations(range(arms), 2)
     }
     gaps = {(i, j, k): _interval(moved[i, k] - moved[i, j] - moved[j, k], z) for i, j, k in chains}
-    broken = tuple(c for c, (_, low, high) in gaps.items() if not low <= 0.0 <= high)
-    return Chain({pair: _interval(values, z) for pair, values in moved.items()}, gaps, broken, level)
+    return Chain({pair: _interval(values, z) for pair, values in moved.items()}, gaps, _broken(gaps), level)
+
+
+def chain_of_sums(
+    n: np.ndarray,
+    total: np.ndarray,
+    squares: np.ndarray,
+    gaps: np.ndarray,
+    gap_squares: np.ndarray,
+    alpha: float = 0.05,
+) -> Chain:
+    """Return the same from sums: ``n[i, j]`` movements of a pair, their sum and the sum of their squares.
+
+    ``gaps[i, j, k]`` and ``gap_squares[i, j, k]`` are the sums of a chain, over the comparisons that reached k.
+    """
+    arms = len(total)
+    chains = list(itertools.combinations(range(arms), 3))
+    z = _quantile(alpha, max(len(chains), 1))
+    pairs = itertools.combinations(range(arms), 2)
+    movements = {(i, j): _interval_of_sums(n[i, j], total[i, j], squares[i, j], z) for i, j in pairs}
+    found = {
+        (i, j, k): _interval_of_sums(n[i, k], gaps[i, j, k], gap_squares[i, j, k], z) for i, j, k in chains
+    }
+    return Chain(movements, found, _broken(found), alpha)
 
 
 def calibration(truth: Any, predictions: Any, scale: float = 1.0, alpha: float = 0.05) -> Calibration:
@@ -167,6 +191,18 @@ def _interval(values: np.ndarray, z: float) -> Interval:
     mean = float(values.mean())
     half = z * float(values.std(ddof=1)) / math.sqrt(values.size)
     return mean, mean - half, mean + half
+
+
+def _interval_of_sums(n: Any, total: Any, squares: Any, z: float) -> Interval:
+    mean = float(total) / max(float(n), 1.0)
+    if n < 2:
+        return mean, -math.inf, math.inf
+    half = z * math.sqrt(max(float(squares) - n * mean * mean, 0.0) / (n - 1) / n)
+    return mean, mean - half, mean + half
+
+
+def _broken(gaps: dict[tuple[int, int, int], Interval]) -> tuple[tuple[int, int, int], ...]:
+    return tuple(c for c, (mean, low, high) in gaps.items() if not low <= 0.0 <= high and abs(mean) > 1e-12)
 
 
 def _level(alpha: Any) -> float:

@@ -95,7 +95,10 @@ SETTING = Setting(
             "Random": "baselines:RandomArm",
         },
     ),
-    former=Policies("weakfeedback.cascade.policies", {"USS-TS-joint": "uss_wd:UssTsJoint"}),
+    unlisted=Policies(
+        "weakfeedback.cascade.policies",
+        {"USS-TS-joint": "uss_wd:UssTsJoint", "USS-WD-TS": "uss_wd_ts:UssWdTs"},
+    ),
     first=("costs",),
     arguments=lambda problem: (problem.costs,),
     samples={"channels": sample_problem, "numbers": sample_numbers},

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weakfeedback.cascade.audit import Audit, audit_arm, checked_level
+from weakfeedback.cascade.movement import Calibration, calibration
 from weakfeedback.contract.decisions import checked_bool
 from weakfeedback.live.answers import (
     Combine,
@@ -28,6 +29,7 @@ from weakfeedback.live.answers import (
 )
 from weakfeedback.live.games.adaptive import Progress, told_of
 from weakfeedback.live.label_source import LabelSource
+from weakfeedback.live.numbers import Squared, plain_number
 from weakfeedback.live.stages import Rows, Stage
 
 if TYPE_CHECKING:
@@ -52,6 +54,19 @@ def run_stages(samples: Rows, stages: Sequence[Stage], alone: bool = False) -> l
             for seen, output in zip(outputs, list(stage.many(samples, range(samples.size), outputs))):
                 seen.append(output)
     return outputs
+
+
+def calibrated(
+    samples: Rows, truth: Any, alpha: float, stages: Sequence[Stage], code: Comparer
+) -> Calibration:
+    """Return how far stages that answer with numbers are from calibrated."""
+    if not isinstance(code.metric, Squared):
+        raise ValueError("calibration is for answers that are numbers: give loss='squared'")
+    told, level = told_truth(truth, samples.size), checked_level(alpha)  # before any call is paid for
+    wanted = [plain_number(told[row]) for row in range(samples.size)]
+    rows = run_stages(samples, stages, alone=True)
+    answers = [[plain_number(answer) for answer in answers_of(labels_of(row), code.combine)] for row in rows]
+    return calibration(wanted, answers, code.metric.scale, level)
 
 
 def rows_up_to(outputs: Any, arm: int, stages: int, noun: str) -> list[list[Any]]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from weakfeedback.cascade.audit import Audit, checked_level
 from weakfeedback.cascade.certificate import Certificate, certify
+from weakfeedback.cascade.movement import Calibration
 from weakfeedback.live import persistence
 from weakfeedback.live.adaptive_report import AdaptiveReport, adaptive_explanation, make_adaptive_report
 from weakfeedback.live.answers import (
@@ -34,6 +35,7 @@ from weakfeedback.live.audits import (
     all_rows,
     audit_rule,
     audit_stage,
+    calibrated,
     rows_up_to,
     run_stages,
     teller,
@@ -53,6 +55,7 @@ from weakfeedback.live.games.cascade import (
     Decision,
     RoundRecord,
     Terms,
+    default_policy,
     prices_body,
     terms_of,
 )
@@ -60,6 +63,7 @@ from weakfeedback.live.games.comparing import check_functions, content_of_pairs,
 from weakfeedback.live.games.promise import PromiseCounts, salt_of
 from weakfeedback.live.label_source import NO_LABEL, Bought, LabelSource, label_price_of
 from weakfeedback.live.live import Live
+from weakfeedback.live.numbers import Squared, loss_of
 from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised
 from weakfeedback.live.promise_report import PromiseCertificate, PromiseReport, promise_explanation
 from weakfeedback.live.report import counted
@@ -109,8 +113,9 @@ class Cascade(Promises, StepByStep, Live, Rounds):
     policy : name or policy object
         "USS-TS", "USS-UCB", "Hanawal", "USS-WD", "USS-TS-drift", "Q-USS", "Fixed" or "Random" with their
         options, or an object made for the costs ``cumsum(stage_costs) / error_cost``, which belongs to the
-        cascade from then on. The default is "Q-USS" if there is a ``label`` or a ``label_price``, else "USS-TS".
-        "USS-WD" is for answers with two labels, and raises ValueError when three differ.
+        cascade from then on. The default is "Q-USS" if there is a ``label`` or a ``label_price``, else "USS-WD" for up
+        to 8 stages, which gives way to "USS-TS" in the first round whose answers take three values; for more stages
+        "USS-TS". "USS-WD" by name is for answers with two labels, and raises ValueError when three differ.
         "USS-A", "USS-next", "Agreement" and "Thresholds", and objects with a method ``go_on`` made for
         ``stage_costs / error_cost``, decide after every answer instead: see below.
     seed : integer >= 0, SeedSequence or Generator, optional
@@ -133,9 +138,14 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         tolerance is not allowed, and is refused as soon as it is detected.
     metric : callable, optional
         For numeric answers, in place of ``compare``: ``metric(a, b)`` returns their distance, from 0 to 1, and obeys
-        the triangle inequality. An error then costs ``error_cost`` times its distance from the truth. Two answers
-        count as different with that probability: when a round is learned, one number is drawn from the policy's
-        generator for every pair of stages called, in the order (0, 1), (0, 2), ..., (1, 2), ....
+        the triangle inequality. An error then costs ``error_cost`` times its distance from the truth. The default
+        policy is "USS-mean", which learns the distances. For others two answers count as different with that
+        probability: when a round is learned, one number is drawn from the policy's generator for every pair of stages
+        called, in the order (0, 1), (0, 2), ..., (1, 2), ....
+    loss, scale : "squared" and a number > 0, optional
+        For numeric answers, in place of ``metric``: an error of size ``scale`` costs ``error_cost``, one half as large
+        a quarter of it, a larger one no more. Right only if each stage is calibrated given the earlier ones: let it see
+        their answers (``earlier``), or stack it. `report` and `calibration` check that, without and with labels.
     label : callable, optional
         For a policy that buys labels, "Q-USS": ``label(x)``, or ``label(x, outputs)`` if it takes ``outputs``, returns
         the truth of a sample, or ``Costed(truth, cost)``. It is called during `cascade(x)`, after the stages and
@@ -200,6 +210,8 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         combine: Callable[[list[Any]], Any] | None = None,
         compare: Callable[[Any, Any], Any] | None = None,
         metric: Metric | None = None,
+        loss: str | None = None,
+        scale: float | None = None,
         label: Callable[..., Any] | None = None,
         label_price: float | None = None,
         timeout: float | None = None,
@@ -210,7 +222,7 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         promises = is_promised(policy, agree, budget)
         within = decides_within(policy, options) or promises
         if within:
-            refuse_for_steps(combine=combine, metric=metric, label=label, label_price=label_price)
+            refuse_for_steps(combine=combine, metric=metric, loss=loss, label=label, label_price=label_price)
         limit = None if timeout is None else number("timeout", timeout, above=0.0)
         self._stages = make_stages(stages, limit, scored=within)
         K = len(self._stages)
@@ -225,7 +237,10 @@ class Cascade(Promises, StepByStep, Live, Rounds):
             price_of_error = refuse_unpromised(self._noun, policy, error_cost, needs, **chosen)
             terms = checked_terms(stage_costs, price_of_error, K, combine, compare)
         refuse_tolerance(options, compare)
-        code = Comparer(compare, combine, metric)
+        squared = loss_of(loss, scale, metric, compare)
+        if loss is None and scale is not None:
+            options["scale"] = scale  # of a policy
+        code = Comparer(compare, combine, squared or metric)
         game: Any
         more: dict[str, Any] = {}
         if promises:
@@ -237,7 +252,9 @@ class Cascade(Promises, StepByStep, Live, Rounds):
                 options = self._options_for(canonical_name(SETTING, policy), options, stages)
         else:
             if policy is None:
-                policy = "USS-TS" if label is None and label_price is None else "Q-USS"
+                policy = default_policy(
+                    K, label is not None or label_price is not None, code.metric is not None
+                )
             check_name(policy)
             self._source = None if label is None else LabelSource("label", label)
             price = label_price_of(policy, label, label_price, terms.error_cost, options)
@@ -248,8 +265,10 @@ class Cascade(Promises, StepByStep, Live, Rounds):
             promised = promised._replace(salt=salt_of(self._core.rng))
             self._core.terms, self._checks = terms._replace(promise=promised), promised.self_check
         self.speak(names)
-        if metric is not None:
-            self._check_metric(metric, compare)
+        if code.metric is not None:
+            self._check_metric("metric" if loss is None else "loss", code.metric, compare)
+        if not within and game.moves:
+            self._core.counts = Counts.of(K, moved=True)
         buys = not within and game.label_price is not None
         self._unready = buys or (within and self._stages[0].elsewhere)
         self._unready = self._unready or any(stage.asynchronous for stage in self._stages)
@@ -259,13 +278,13 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         ):  # one that learns where to stop
             warn_of_prices(terms.stage_costs, terms.error_cost)
 
-    def _check_metric(self, metric: Any, compare: Any) -> None:
+    def _check_metric(self, name: str, metric: Any, compare: Any) -> None:
         if not callable(metric):
             raise ValueError(f"metric must be a callable or None, got {short(metric)}")
         if compare is not None:
             raise ValueError("metric must not be given together with compare: one of them says what differs")
         if self._game.binary or self._game.label_price is not None:
-            raise ValueError(f"metric must not be given with {self._label}, which is for labels")
+            raise ValueError(f"{name} must not be given with {self._label}, which is for labels")
 
     def _options_for(self, name: str, options: dict[str, Any], stages: Any) -> dict[str, Any]:
         """Return the options of a policy; the last stage gives the defaults of the judge and the number of labels."""
@@ -279,9 +298,13 @@ class Cascade(Promises, StepByStep, Live, Rounds):
 
     @classmethod
     def _form(cls, body: Any) -> Form:
-        if isinstance(body, dict) and "promise" in body:
+        if not isinstance(body, dict):
+            return CascadeGame.form
+        if "promise" in body:
             return AdaptiveGame.promised_form
-        return AdaptiveGame.form if isinstance(body, dict) and "setting" in body else CascadeGame.form
+        if "setting" in body:
+            return AdaptiveGame.form
+        return CascadeGame.of_numbers if "numbers" in body else CascadeGame.form
 
     @classmethod
     def _setting(cls, body: Any) -> str:
@@ -522,7 +545,8 @@ class Cascade(Promises, StepByStep, Live, Rounds):
             return make_adaptive_report(label, view.policy, costs, error, view.pending, counts, self._words)
         certified = "certificate" not in game.refuses
         buys = game.label_price is not None
-        return make_report(label, costs, error, view.pending, counts, buys, certified, self._words)
+        loss = "squared" if isinstance(game.code.metric, Squared) else None
+        return make_report(label, costs, error, view.pending, counts, buys, certified, self._words, loss)
 
     def certificate(self, alpha: float = 0.05) -> Certificate | PromiseCertificate:
         """Return what the comparisons so far prove without labels; with a promise, how many answers differ at most.
@@ -543,7 +567,10 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         if self.promised is not None:
             return self._promise_certificate(alpha)
         counts, terms = self._core.view(lambda view: (view.counts, view.terms))
-        return replace(certify(terms.costs, counts.compared, counts.differed, alpha), words=self._words)
+        differed = (
+            counts.differed if counts.moved is None else np.minimum(counts.moved.total, counts.compared)
+        )
+        return replace(certify(terms.costs, counts.compared, differed, alpha), words=self._words)
 
     def audit(self, items: Any, truth: Any, alpha: float = 0.05, arm: int | None = None) -> Any:
         """Estimate from a few labels how much more a stage costs than the cheapest, without weak dominance.
@@ -609,7 +636,8 @@ class Cascade(Promises, StepByStep, Live, Rounds):
     def _audited(self, arm: int | None, items: int) -> int:
         """Return the stage to audit."""
         if self._game.code.metric is not None:
-            raise ValueError("an audit is for labels, not for answers compared by a metric")
+            instead = ": use calibration" if isinstance(self._game.code.metric, Squared) else ""
+            raise ValueError(f"an audit is for labels, not for answers compared by a metric{instead}")
         chosen = self._mostly_used() if arm is None else integer("arm", arm, 0, len(self._stages) - 1)
         if chosen > 0 and not items:
             raise ValueError("items must be at least one sample, got none")
@@ -620,6 +648,21 @@ class Cascade(Promises, StepByStep, Live, Rounds):
         if not any(stops):
             raise ValueError("arm must be given, because no round was learned yet")
         return int(np.argmax(stops))
+
+    def calibration(self, items: Any, truth: Any, alpha: float = 0.05) -> Calibration:
+        """Tell from labels how far the last stage is from calibrated, for ``loss="squared"``.
+
+        Parameters
+        ----------
+        items : samples
+            Fresh ones, drawn like future samples. All stages are run on each of them, and nothing is learned.
+        truth : numbers, one per item
+        alpha : number between 0 and 1
+            How often the intervals may miss the truth.
+        """
+        self._refuse_asynchronous()
+        self._refuse_elsewhere("weakfeedback.cascade.movement.calibration()")
+        return calibrated(Rows(items, "items"), truth, alpha, self._stages, self._game.code)
 
     def _audit_rule(self, samples: Rows, truth: Any, alpha: float, arm: Any) -> RuleAudit:
         self._refuse_elsewhere("audit_outputs()")
@@ -749,7 +792,7 @@ def check_name(policy: Any) -> None:
 def refuse_for_steps(**given: Any) -> None:
     """Reject what does not go with a policy that decides after every answer."""
     for name, value in given.items():
-        if value is not None and name in ("combine", "metric"):
+        if value is not None and name in ("combine", "metric", "loss"):
             raise ValueError(f"{name} must be left out for a policy that decides after every answer")
         if value is not None:
             raise ValueError(f"{name} goes with a policy that buys labels, such as Q-USS: use calibrate")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from weakfeedback.cascade.certificate import FIRST, NEVER, Certificate, certify
+from weakfeedback.cascade.movement import PROMISE, Chain
 from weakfeedback.live.games.cascade import Counts
 from weakfeedback.live.report import (
     Report,
@@ -31,6 +33,23 @@ LABELS = (
     "Where stages differ, labels were bought, so the learned stop does not rest on weak dominance; "
     "no regret bound is known."
 )
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What is known of answers that are numbers.
+
+    Attributes
+    ----------
+    loss : str or None
+        "squared", or None with a ``metric``.
+    chain : Chain or None
+        Whether the movements add up along the cascade, as those of calibrated stages do; for ``loss="squared"``, up
+        to 8 stages, after 30 comparisons of all of them.
+    """
+
+    loss: str | None = None
+    chain: Chain | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +89,9 @@ class CascadeReport:
         How many labels were bought; None for a policy that buys none.
     label_spent : float
         What the labels cost; not part of ``spent``.
+    numbers : Numbers or None
+        For answers that are numbers. Then ``disagreement`` has mean distances (for ``loss="squared"`` the mean squared
+        movements in units of ``scale`` squared), with ``intervals`` by the normal approximation.
     """
 
     policy: str
@@ -91,8 +113,12 @@ class CascadeReport:
     labels: int | None = field(default=None, kw_only=True)
     label_spent: float = field(default=0.0, kw_only=True)
     words: Words = field(default=STAGES, kw_only=True)
+    numbers: Numbers | None = field(default=None, kw_only=True)
 
-    to_dict = Report.to_dict
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON data: arrays are lists, NaN and infinity are None; ``numbers`` only if set."""
+        found = Report.to_dict(self)  # type: ignore[arg-type]
+        return {key: value for key, value in found.items() if key != "numbers" or value is not None}
 
     def __str__(self) -> str:
         words, wide = self.words, self.words.width(5)
@@ -110,6 +136,9 @@ class CascadeReport:
     def _trust_lines(self) -> list[str]:
         """State what is certain and what is not."""
         found = self.certificate
+        if self.numbers is not None and self.numbers.loss is not None:
+            chain = self.numbers.chain
+            return [PROMISE if chain is None else chain.sentence(self.words.names)]
         if self.labels is not None:
             return [LABELS]
         if found is None or len(self.stage_costs) == 1:
@@ -121,8 +150,11 @@ class CascadeReport:
 
     def _disagreement_lines(self) -> list[str]:
         arms, name, wide = range(len(self.stage_costs)), self.words.short, self.words.width(5)
+        said = "answers differ"
+        if self.numbers is not None:
+            said = f"answers {'are apart' if self.numbers.loss is None else 'move, squared'}, on average"
         lines = [
-            "answers differ (95 % interval)",
+            f"{said} (95 % interval)",
             f"{'stage':>{wide}}" + "".join(f"  {f'and {name(j)}':>26}" for j in arms[1:]),
         ]
         for i in arms[:-1]:
@@ -133,6 +165,9 @@ class CascadeReport:
     def _cell(self, i: int, j: int) -> str:
         if self.comparisons[i, j] == 0:
             return "never compared"
+        if self.numbers is not None:
+            low, high = self.intervals[i, j]
+            return f"{self.disagreement[i, j]:.3g} ({low:.3g} to {high:.3g})"
         return f"{percent(self.disagreement[i, j])} {between(self.intervals[i, j])}"
 
     def _money_lines(self) -> list[str]:
@@ -144,7 +179,7 @@ class CascadeReport:
                 f"at most {STAGES.money(self.extra_errors)} more errors than {words.last()} alone, worth "
                 f"{money(self.extra_errors * self.error_cost)}: net {money(low)} to {money(high)} saved"
             )
-            if low < 0.0 < high:
+            if low < 0.0 < high and self.numbers is None:
                 lines.append(
                     "Whether anything was saved, errors included, is open: audit() tells by a few labels."
                 )
@@ -172,18 +207,25 @@ def make_report(
     buys: bool = False,
     certified: bool = True,
     words: Words = STAGES,
+    loss: str | None = None,
+    chained: bool = True,
 ) -> CascadeReport:
     """Return the report from the counts; ``certified`` is true if no decision to compare depended on the sample."""
     K = len(stage_costs)
     rounds, compared = tally.rounds, tally.compared
     certificate = extra = net = None
+    moved = tally.moved
     if certified:
-        certificate = certify(np.cumsum(stage_costs) / error_cost, compared, tally.differed, ALPHA)
+        differed = tally.differed if moved is None else np.minimum(moved.total, compared)
+        certificate = certify(np.cumsum(stage_costs) / error_cost, compared, differed, ALPHA)
         limits = [certificate.intervals[i, K - 1][1] for i in range(K - 1)]
         extra = add_up(stops * limit for stops, limit in zip(tally.stops, limits))
         saved = tally.alone - tally.spent
         net = saved - extra * error_cost, saved + extra * error_cost
-    disagreement, intervals = disagreements(tally.differed, compared)
+    if moved is None:
+        disagreement, intervals = disagreements(tally.differed, compared)
+    else:
+        disagreement, intervals = moved.intervals(compared)
     return CascadeReport(
         policy=policy,
         stage_costs=stage_costs.copy(),
@@ -204,6 +246,7 @@ def make_report(
         labels=tally.labels if buys else None,
         label_spent=tally.label_spent,
         words=words,
+        numbers=None if moved is None else Numbers(loss, moved.chain(compared) if loss and chained else None),
     )
 
 
@@ -218,33 +261,41 @@ def explanation(
     words: Words = STAGES,
 ) -> str:
     """Explain the choice of a stage from the counts at that time, and ``how`` the policy decides."""
-    K, differed, compared = len(stage_costs), counts.differed, counts.compared
+    K, differed, compared, moved = len(stage_costs), counts.differed, counts.compared, counts.moved
+
+    def limits(i: int, j: int) -> tuple[float, float]:
+        tries = int(compared[i, j])
+        return wilson(int(differed[i, j]), tries) if moved is None else moved.seen(i, j, tries)[1:]
 
     def pressure(i: int, j: int) -> float:
-        return wilson(int(differed[i, j]), int(compared[i, j]))[1] - needed_share(
-            stage_costs, error_cost, i, j
-        )
+        return limits(i, j)[1] - needed_share(stage_costs, error_cost, i, j)
 
     def sentence(i: int, j: int) -> str:
-        needed = needed_share(stage_costs, error_cost, i, j)
-        seen = _seen(words.pair(i, j), int(differed[i, j]), int(compared[i, j]), needed)
-        return f"{going_on(words, stage_costs, needed, i, j)}; {seen}"
+        needed, tries = needed_share(stage_costs, error_cost, i, j), int(compared[i, j])
+        low, high = limits(i, j)
+        if moved is None:
+            count = int(differed[i, j])
+            share = f"differed {count} of {tries} times, {percent(count / tries)}" if tries else ""
+            seen = f"{share or 'differed in no comparison yet, unknown'} {between((low, high))}"
+        else:
+            mean = moved.seen(i, j, tries)[0]
+            apart = f"were {mean:.3g} apart on average in {counted(tries, 'comparison')}" if tries else ""
+            seen = f"{apart or 'were never compared, unknown'} ({low:.3g} to {high:.3g})"
+        verdict = _verdict(low, high, needed, moved is not None)
+        going = going_on(words, stage_costs, needed, i, j, moved is not None)
+        return f"{going}; {words.pair(i, j)} {seen}: {verdict}."
 
     lines = [stop_at(words, id, arm, K, policy), *why_there(words, arm, K, pressure, sentence)]
     return "\n".join([*lines, how] if how else lines)
 
 
-def _seen(pair: str, count: int, tries: int, needed: float) -> str:
-    """Say how often two stages differed, and whether that is enough."""
-    low, high = wilson(count, tries)
+def _verdict(low: float, high: float, needed: float, apart: bool) -> str:
+    """Say whether two stages differ enough."""
     if needed >= 1 or high < needed:
-        verdict = "too seldom to pay"
-    elif low > needed:
-        verdict = "often enough that it may pay"
-    else:
-        verdict = "not yet clear whether that pays"
-    seen = f"{count} of {tries} times, {percent(count / tries)}" if tries else "in no comparison yet, unknown"
-    return f"{pair} differed {seen} {between((low, high))}: {verdict}."
+        return "too little to pay" if apart else "too seldom to pay"
+    if low > needed:
+        return f"{'far' if apart else 'often'} enough that it may pay"
+    return "not yet clear whether that pays"
 
 
 def stop_at(words: Words, id: int, arm: int, K: int, policy: str) -> str:
@@ -277,10 +328,12 @@ def needed_share(stage_costs: np.ndarray, error_cost: float, i: int, j: int) -> 
     return float(stage_costs[i + 1 : j + 1].sum()) / error_cost
 
 
-def going_on(words: Words, stage_costs: np.ndarray, needed: float, i: int, j: int) -> str:
+def going_on(
+    words: Words, stage_costs: np.ndarray, needed: float, i: int, j: int, apart: bool = False
+) -> str:
     """Say what going on from stage i to stage j costs, and when it pays."""
     extra = float(stage_costs[i + 1 : j + 1].sum())
-    return (
-        f"going on to {words.one(j)} costs {words.money(extra)} more, worth it if it corrects more than "
-        f"{percent(needed)} of the answers"
-    )
+    enough = f"corrects more than {percent(needed)} of the answers"
+    if apart:
+        enough = f"improves the answers by more than {needed:.3g} on average"
+    return f"going on to {words.one(j)} costs {words.money(extra)} more, worth it if it {enough}"

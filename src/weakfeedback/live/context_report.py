@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
+from weakfeedback.cascade.movement import PROMISE
 from weakfeedback.contextual.disagreement import PairwiseDisagreement
 from weakfeedback.contextual.policies.uss_pd_ts import UssPdTs
 from weakfeedback.kernels.linalg import logistic
 from weakfeedback.live.cascade_report import CascadeReport, going_on, needed_share, stop_at, why_there
+from weakfeedback.live.game import View
 from weakfeedback.live.report import percent
 from weakfeedback.words import STAGES, Words
 
@@ -41,6 +43,11 @@ class ContextualReport(CascadeReport):
         Whether the first rounds, which all go to the last stage, are over; True for policies without such rounds.
     kept, let_go : int
         Observations that are kept individually, and those kept only as part of a quadratic.
+    lost_at_most : float or None
+        What is lost per round at contexts where weak dominance fails, at most: the mean of the largest
+        C_a - C_i + p_ia(x) over i < a, at the contexts of the observations kept, where a is the stage that the
+        estimates settle on, in money. No labels are needed; it is not 0 where weak dominance holds. None before there
+        are estimates.
     """
 
     inputs: int
@@ -48,28 +55,63 @@ class ContextualReport(CascadeReport):
     learning: bool
     kept: int
     let_go: int
+    lost_at_most: float | None = field(default=None, kw_only=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON data; ``numbers`` and ``lost_at_most`` only if they are set."""
+        found = super().to_dict()
+        return {key: value for key, value in found.items() if key != "lost_at_most" or value is not None}
 
     def __str__(self) -> str:
-        lines = super().__str__().splitlines()[:-1]
+        lines = super().__str__().splitlines()
+        lines = lines[: -len(self._trust_lines())]
         lines[0] = "Contextual c" + lines[0][1:]
         if not self.learning:
             lines.append("still in the first rounds, which all go to the last stage")
         if self.kept or self.let_go:
             lines.append(f"{self.kept} observations kept, {self.let_go} older ones as a quadratic")
-        return "\n".join([*lines, SELECTED, WEAK_DOMINANCE])
+        lines += [SELECTED, WEAK_DOMINANCE if self.numbers is None else PROMISE]
+        if self.lost_at_most is not None:
+            lost = self.words.money(self.lost_at_most)
+            lines.append(
+                f"Where weak dominance fails, at most {lost} per round is lost (estimated without labels)."
+            )
+        return "\n".join(lines)
 
 
-def make_context_report(base: CascadeReport, policy: Any, inputs: int, features: int) -> ContextualReport:
+def make_context_report(base: CascadeReport, view: View, inputs: int, features: int) -> ContextualReport:
     """Return the report from the counts and from what the policy remembers."""
+    policy = view.policy
     keeps = bool(getattr(policy, "keeps_history", False))
     return ContextualReport(
-        **{field.name: getattr(base, field.name) for field in fields(base)},
+        **{one.name: getattr(base, one.name) for one in fields(base)},
         inputs=inputs,
         features=features,
         learning=bool(getattr(policy, "ready", True)),
         kept=int(getattr(policy, "t", 0)) if keeps else 0,
         let_go=int(getattr(policy, "gone", 0)),
+        lost_at_most=None if base.numbers else lost_at_most(policy, view.terms),
     )
+
+
+def lost_at_most(policy: Any, terms: Any) -> float | None:
+    """Return the mean of what the stage that disagreements settle on may cost more than the best, in money."""
+    if not isinstance(policy, (PairwiseDisagreement, UssPdTs)) or not policy.ready or policy.t == 0:
+        return None
+    costs, last = terms.costs, policy.K - 1
+    p = np.zeros((policy.t, policy.K, policy.K))
+    for m in range(policy.M):
+        begin = policy.begins[policy.slot[m]]
+        x = policy.past[: policy.t, begin : begin + policy.d]
+        p[:, policy.first[m], policy.stop[m]] = 1.0 / (
+            1.0 + np.exp(-np.clip(x @ policy.theta[m], -500.0, 500.0))
+        )
+    excess = np.full(policy.t, math.nan)
+    for i in range(last + 1):
+        passes = (costs[i + 1 :] - costs[i] > p[:, i, i + 1 :]).all(axis=1) & np.isnan(excess)
+        larger = costs[i] - costs[:i] + p[:, :i, i]
+        excess[passes] = larger.max(axis=1, initial=0.0)[passes]
+    return float(excess.mean()) * float(terms.error_cost)
 
 
 @dataclass(frozen=True, slots=True)

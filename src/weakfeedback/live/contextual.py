@@ -17,12 +17,13 @@ from weakfeedback.live.contexts import Contexts
 from weakfeedback.live.core import PENDING_LIMIT
 from weakfeedback.live.driver import Interpreted
 from weakfeedback.live.errors import Refused
-from weakfeedback.live.form import from_state
+from weakfeedback.live.form import Form, from_state
 from weakfeedback.live.game import View
 from weakfeedback.live.games.cascade import Answer, Counts, Decision, Terms, prices_body
 from weakfeedback.live.games.comparing import content_of_pairs, warm_body
 from weakfeedback.live.games.contextual import Context, ContextualGame
 from weakfeedback.live.live import Live
+from weakfeedback.live.numbers import loss_of
 from weakfeedback.live.rounds import Rounds
 from weakfeedback.live.stages import Rows, make_stages
 from weakfeedback.settings.catalog import make_policy, option_names, policy_class
@@ -46,6 +47,9 @@ class ContextualCascade(Live, Rounds):
     ----------
     stages, stage_costs, error_cost, combine, compare, timeout
         As for `Cascade`.
+    loss, scale
+        As for `Cascade`. The regressions learn from pairs that are sampled to differ with the probability of their
+        movement: a number is drawn for every pair of stages called when a round is learned.
     policy : name or policy object
         "USS-PD", "USS-PD-lambdaI", "USS-PD-TS", "Fixed" or "Random" with their options, or an object made for the
         costs ``cumsum(stage_costs) / error_cost`` and the length of the features. "Supervised" is not available: it
@@ -90,6 +94,8 @@ class ContextualCascade(Live, Rounds):
         *,
         combine: Callable[[list[Any]], Any] | None = None,
         compare: Callable[[Any, Any], Any] | None = None,
+        loss: str | None = None,
+        scale: float | None = None,
         timeout: float | None = None,
         keep: int | None = KEEP,
         compiled: bool = False,
@@ -118,12 +124,21 @@ class ContextualCascade(Live, Rounds):
             return make(str(origin.name), dimension, self._core.terms.costs, origin.options or {})
 
         named = isinstance(policy, str)
-        code = Comparer(compare, combine, proven=True)
+        squared = loss_of(loss, scale, None, compare)
+        if loss is None and scale is not None:
+            options["scale"] = scale  # of a policy
+        code = Comparer(compare, combine, squared, proven=True)
         game = ContextualGame(K, code, limit, self._contexts, kept, resized if named else None)
         # The length of the features is not known yet: this policy checks the options, and is replaced later.
         first = lambda name, **o: make(name, max(1, K * (K - 1) // 2), terms.costs, o)  # noqa: E731
-        self._begin(game, policy, first, seed, options, compiled, remember, Counts.of(K), terms)
+        counts = Counts.of(K, moved=squared is not None)
+        self._begin(game, policy, first, seed, options, compiled, remember, counts, terms)
         self._unready = self._stages[0].elsewhere or any(stage.asynchronous for stage in self._stages)
+
+    @classmethod
+    def _form(cls, body: Any) -> Form:
+        numeric = isinstance(body, dict) and "numbers" in body
+        return ContextualGame.of_numbers if numeric else ContextualGame.form
 
     def __repr__(self) -> str:
         return repr_of(self, self._noun)
@@ -142,13 +157,13 @@ class ContextualCascade(Live, Rounds):
         A stage that raises cancels the decision; nothing is learned from it.
         """
         self._refuse_call(awaits=False)
-        found: Answer = super().__call__(x, *self._one(x, context))
+        found: Answer = super().__call__(x, *self.context_of(x, context))
         return found
 
     async def acall(self, x: Any, context: Any = None) -> Answer:
         """Answer for one sample, awaiting the stages; synchronous stages run in a thread."""
         self._refuse_call(awaits=True)
-        found: Answer = await self._play_async(x, self._one(x, context))
+        found: Answer = await self._play_async(x, self.context_of(x, context))
         return found
 
     # -- many samples
@@ -172,7 +187,7 @@ class ContextualCascade(Live, Rounds):
 
     def decide(self, x: Any) -> Decision:
         """Decide for a context; call the stages yourself and give their outputs to `feedback`."""
-        id, decided = self._core.decide(self._one(x, None))
+        id, decided = self._core.decide(self.context_of(x))
         if self._journal is not None:
             self._give_out(id)
         return Decision(id, decided[0])
@@ -202,7 +217,7 @@ class ContextualCascade(Live, Rounds):
         label: Any = None,
         digest: str | None = None,
     ) -> str:
-        """Learn comparisons that were made elsewhere, as `Cascade.feedback_pairs`; without distances and labels."""
+        """Learn comparisons that were made elsewhere, as `Cascade.feedback_pairs`; without labels."""
         differ, core = sorted_pairs(differ), self._core
         content = content_of_pairs(digest, differ, far, costs, label)
         decided = core.awaited(id, content)
@@ -241,7 +256,8 @@ class ContextualCascade(Live, Rounds):
 
     # -- contexts
 
-    def _one(self, x: Any, context: Any) -> Context:
+    def context_of(self, x: Any, context: Any = None) -> Context:
+        """Return the numbers of a context and its features, as a decision needs them; ValueError if they do not fit."""
         # No lock: the map is user code. If another thread fixes the lengths meanwhile, resize checks against them.
         name, given = ("x", x) if context is None else ("context", context)
         terms = self._core.terms
@@ -286,9 +302,16 @@ class ContextualCascade(Live, Rounds):
         terms = view.terms
         prices = terms.stage_costs, terms.error_cost
         base = make_report(
-            self._label, *prices, view.pending, view.counts, certified=False, words=self._words
+            self._label,
+            *prices,
+            view.pending,
+            view.counts,
+            certified=False,
+            words=self._words,
+            loss=None if self._game.code.metric is None else "squared",
+            chained=False,
         )
-        return make_context_report(base, view.policy, terms.inputs, terms.dimension)
+        return make_context_report(base, view, terms.inputs, terms.dimension)
 
     def certificate(self, alpha: float = 0.05) -> None:
         """Not available: which samples were compared depends on the samples, so nothing is proved for all of them."""

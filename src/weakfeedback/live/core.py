@@ -768,8 +768,12 @@ class Core:
 
     @property
     def label(self) -> str:
-        """The name of the policy."""
-        return self.driver.origin.name or type(self.driver.policy).__name__
+        """The name of the policy, or of what it plays now if it is two in one."""
+        driver = self.driver
+        plays = getattr(driver.policy, "plays_now", None)
+        if driver.origin.name is not None and plays is not None:
+            return str(plays(driver.fields()))
+        return driver.origin.name or type(driver.policy).__name__
 
     def pending(self) -> list[int]:
         """Return the ids decided but not yet answered, in increasing order."""

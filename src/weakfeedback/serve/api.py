@@ -165,8 +165,8 @@ def offer(route: str, scope: str, work: Any, body: Any = None, answer: Any = Non
     query = {name: default for name, default in known.items() if name not in GIVEN}
 
     async def handle(call: Call) -> Answer:
-        asked = call.asked(**query) if query else {}
-        return Answer(await work(call.service, *[get(call) for get in getters], **asked))
+        ask, asked = getattr(call.service, work.__name__), call.asked(**query) if query else {}
+        return Answer(await ask(*[get(call) for get in getters], **asked))
 
     handle.__name__ = more.pop("named", work.__name__)
     more |= {"optional": known.get("given", True) is None, "keyed": "key" in known, "query": query}

@@ -42,7 +42,7 @@ class Detector:
 
     def __init__(self) -> None:
         self.count = 0  # comparisons since the baseline began
-        self.differed = 0  # differences in the baseline
+        self.differed: float = 0  # differences in the baseline
         self.sums: list[float] = []  # M_q; empty while the baseline is being collected
         self._differ: list[float] = []  # the factors for x = 1 and x = 0
         self._agree: list[float] = []
@@ -50,15 +50,22 @@ class Detector:
         self.first = 0  # number of alarms before these
         self.last: int | None = None  # time of the alarm that began the current baseline
 
-    def add(self, differed: bool, at: int) -> bool:
-        """Process one comparison made at time ``at``; return whether it raises the alarm."""
+    def add(self, differed: float, at: int) -> bool:
+        """Process one comparison made at time ``at``; return whether it raises the alarm.
+
+        Answers that are numbers have a distance from 0 to 1. After the baseline alarms are then no more frequent than
+        for labels with this mean, because the factor is convex in x.
+        """
         self.count += 1
         if not self._differ:
-            self.differed += bool(differed)
+            self.differed += differed
             if self.count == BASELINE:
                 self._freeze()
             return False
-        factors = self._differ if differed else self._agree
+        if 0.0 < differed < 1.0:
+            factors = [d**differed * a ** (1.0 - differed) for d, a in zip(self._differ, self._agree)]
+        else:
+            factors = self._differ if differed else self._agree
         sums = self.sums = [(m + 1.0) * factor for m, factor in zip(self.sums, factors)]
         if sum(sums) < ALARM * len(sums):
             return False
@@ -108,7 +115,8 @@ class Detector:
         made = cls()
         try:
             count, differed, sums, alarms, first = state
-            made.count, made.differed, made.first = int(count), int(differed), int(first)
+            made.count, made.first = int(count), int(first)
+            made.differed = differed if isinstance(differed, float) else int(differed)
             made.alarms = [int(at) for at in alarms]
             made.last = made.alarms[-1] if made.alarms else None
             if made.count >= BASELINE:
@@ -172,7 +180,7 @@ class Drift:
         return made
 
 
-def interval(count: int, tries: int, level: float = LEVEL) -> tuple[float, float]:
+def interval(count: float, tries: int, level: float = LEVEL) -> tuple[float, float]:
     """Return the exact Clopper-Pearson interval of a share, with confidence ``1 - level``.
 
     >>> low, high = interval(15, 300)

@@ -16,6 +16,7 @@ from weakfeedback.live.cascade_report import WEAK_DOMINANCE
 from weakfeedback.live.contextual import ContextualCascade
 from weakfeedback.live.errors import FeedbackConflict, Refused
 from weakfeedback.live.games.adaptive import alone
+from weakfeedback.live.games.promise import group_of
 from weakfeedback.live.live import Live
 from weakfeedback.live.promise_report import PromiseReport
 from weakfeedback.live.report import plain
@@ -86,11 +87,14 @@ class Kind:
         return live
 
     def checked_context(self, live: Any, context: Any) -> tuple[Any, ...]:
-        """Return the arguments of ``decide``, or ``begin``; Problem if the context, or the group, does not fit."""
+        """Return the context, or the group, as the core takes it; Problem if it does not fit."""
         if isinstance(context, str):
             if not is_promised(self.config):
                 raise Problem("wrong_context", "group goes with a promise: agree or budget", field="group")
-            return (context,)
+            try:
+                return (group_of(context),)
+            except ValueError as error:
+                raise Problem("wrong_context", str(error), field="group") from None
         if context is not None:
             raise Problem(
                 "wrong_context", f"context must be left out for a {self.name} learner", field="context"
@@ -381,10 +385,10 @@ class ContextualKind(CascadeKind):
             raise Problem("wrong_context", "context must be given: this learner looks at it", field="context")
         self._check_size(len(context))
         try:
-            live._one(context, None)
+            found: tuple[Any, ...] = live.context_of(context)
         except ValueError as error:
             raise Problem("wrong_context", str(error), field="context") from None
-        return (context,)
+        return found
 
     def _pairs(self) -> int:
         return len(self.names) * (len(self.names) - 1) // 2
@@ -405,8 +409,7 @@ class ContextualKind(CascadeKind):
                 )
 
     def is_same(self, live: Any, body: dict[str, Any], context: Sequence[float] | None) -> bool:
-        self.checked_context(live, context)
-        return bool(live._one(context, None)[1].tolist() == body["phi"])
+        return bool(self.checked_context(live, context)[1].tolist() == body["phi"])
 
     def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
         self.refuse(given, ("outputs", "differ", "costs"))

@@ -11,8 +11,8 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, cast
 
 from weakfeedback._version import __version__
 from weakfeedback.engine.compiler.cache import loading_only
@@ -43,7 +43,6 @@ WEIGHT = 0.1  # of the latest timed step in the moving average
 AUDITS = 100  # that are kept in memory
 ITEM = "\x1f"  # separates an idempotency key from the number of the decision within a batch
 OWN = ("archive", "audit", "serve", "terms", "bill")  # kinds of events that only the service writes
-KEYED = ("decide", "warm", "begin", "calibrate")  # kinds of events of a live object that can have a key
 # parts of the bodies of events that only the service reads
 EXTRA = {
     "decide": ("clock",),
@@ -80,38 +79,45 @@ OBSERVERS: dict[str, Callable[[Learner], Observer]] = {
 }  # by name, made for each learner
 
 
-class Outbox:
-    """The journal that a live object sees: it numbers events and keeps their rows until they are committed."""
+class Tag(NamedTuple):
+    """What the service adds to an event: an idempotency key, and parts of its body, see `EXTRA`."""
 
-    every = 1
-    pending_ttl = None
+    key: str | None = None
+    extra: Mapping[str, Any] = {}
+
+
+NO_TAG = Tag()
+
+
+class Outbox:
+    """The sink of a learner's changes: it numbers events and keeps their rows until they are committed."""
 
     def __init__(self, learner: int, last: tuple[int, int], clock: Clock) -> None:
         self.learner, self._clock = learner, clock
         self.last_seq, self._at = last
-        self.key: str | None = None  # of the next event that can have one
-        self.extra: dict[str, Any] = {}  # of the body of the next event that can have more
+        self._tag = NO_TAG  # of the next event, if it brings none itself
         self._bodies: dict[int, dict[str, Any]] = {}
         self._noted: list[tuple[Row, Event]] = []
 
+    @contextlib.contextmanager
+    def tagged(self, key: str | None, extra: Mapping[str, Any]) -> Iterator[None]:
+        """Tag the event that is made meanwhile."""
+        self._tag = Tag(key, extra)
+        try:
+            yield
+        finally:
+            self._tag = NO_TAG
+
     def prepare(
-        self,
-        kind: str,
-        decision: int | None,
-        body: dict[str, Any],
-        ahead: int = 0,
-        key: str | None = None,
+        self, kind: str, decision: int | None, body: dict[str, Any], ahead: int = 0, tag: Tag | None = None
     ) -> Row:
         """Return the row of a future event that comes after ``ahead`` others."""
-        if kind in KEYED:
-            key = self.key
-        if self.extra and kind in EXTRA:
-            body = {**body, **self.extra}
+        key, extra = tag or self._tag
+        if extra:
+            body = {**body, **extra}
         now = self._clock()
-        if (
-            now < self._at - SLACK and kind in OPENS
-        ):  # times in the log never decrease: keep that of the clock, too
-            body = {**body, "clock": now}
+        if now < self._at - SLACK and kind in OPENS:
+            body = {**body, "clock": now}  # times in the log never decrease: keep that of the clock, too
         self._at = max(now, self._at)
         seq = self.last_seq + 1 + ahead
         row = make_row(self.learner, seq, self._at, kind, decision, key, body)
@@ -132,7 +138,7 @@ class Outbox:
 
     def append(self, kind: str, body: dict[str, Any], key: str | None = None) -> None:
         """Queue an event of the service itself."""
-        self.put(self.prepare(kind, None, body, key=key))
+        self.put(self.prepare(kind, None, body, tag=Tag(key)))
 
     def begin_at(self, at: int) -> None:
         """Let no later event be earlier than this."""
@@ -143,17 +149,6 @@ class Outbox:
         taken, self._noted = self._noted, []
         self._bodies.clear()
         return taken
-
-    def flush(self) -> None:
-        """Do nothing: the committer writes."""
-
-    def wants_snapshot(self) -> bool:
-        """Return False: the service takes snapshots."""
-        return False
-
-    def is_time_to_look(self) -> bool:
-        """Return False: the service itself checks for expired decisions."""
-        return False
 
 
 class Weight:
@@ -363,25 +358,30 @@ class Learner:
 
     def decide(self, contexts: Sequence[Any], key: str | None = None) -> list[Event]:
         """Make one decision for each context, all or none."""
+        return self._open("decide", "decides after every answer: use begin and tell", contexts, key)
+
+    def begin_round(self, group: str | None = None, key: str | None = None) -> list[Event]:
+        """Begin a round of a learner that decides after every answer."""
+        return self._open("begin", "decides at once: use decide and feedback", [group], key)
+
+    def _open(self, opening: str, instead: str, contexts: Sequence[Any], key: str | None) -> list[Event]:
         if self.archived:
             raise Problem("archived", f"learner {self.name} is archived and makes no more decisions")
-        live, kind, count = self.live, self.kind, len(contexts)
-        if kind.opening != "decide":
-            raise Problem(
-                "not_offered", f"a {kind.name} learner decides after every answer: use begin and tell"
-            )
-        arguments = [kind.checked_context(live, context) for context in contexts]
+        core, kind = self.core, self.kind
+        if kind.opening != opening:
+            raise Problem("not_offered", f"a {kind.name} learner {instead}")
+        inputs = [kind.checked_context(self.live, context) for context in contexts]
         if kind.takes_context and len({len(context) for context in contexts}) > 1:
             raise Problem("wrong_context", "contexts must all have the same length", field="contexts")
-        self._check_room(count)
+        self._check_room(len(inputs))
         try:
-            for n, argument in enumerate(arguments):
-                self.outbox.key = None if key is None else key + (f"{ITEM}{n}" if n else "")
-                live.decide(*argument)  # type: ignore[attr-defined]
+            if len(inputs) == 1:
+                core.decide(inputs[0], tag=Tag(key))
+            else:
+                keys = [None if key is None else f"{key}{ITEM}{n}" if n else key for n in range(len(inputs))]
+                core.decide_many(inputs, tags=[Tag(one) for one in keys])
         except PendingDecision as error:
             raise Problem("too_many_pending", str(error), retry_after=1) from None
-        finally:
-            self.outbox.key = None
         return self._settle()
 
     def _check_room(self, count: int) -> None:
@@ -399,23 +399,6 @@ class Learner:
                 retry_after=1,
             )
 
-    def begin_round(self, group: str | None = None, key: str | None = None) -> list[Event]:
-        """Begin a round of a learner that decides after every answer."""
-        if self.archived:
-            raise Problem("archived", f"learner {self.name} is archived and makes no more decisions")
-        if self.kind.opening != "begin":
-            raise Problem(
-                "not_offered", f"a {self.kind.name} learner decides at once: use decide and feedback"
-            )
-        arguments = self.kind.checked_context(self.live, group)
-        self._check_room(1)
-        self.outbox.key = key
-        try:
-            self.live.begin(*arguments)  # type: ignore[attr-defined]
-        finally:
-            self.outbox.key = None
-        return self._settle()
-
     def tell(self, id: int, given: TellRequest) -> tuple[int | None, int | None]:
         """Tell an output of an open round; return the next stage, or the one whose answer counts."""
         kind: Any = self.kind
@@ -426,31 +409,18 @@ class Learner:
     def calibrate(self, given: CalibrateRequest, key: str | None, digest: str | None) -> list[Event]:
         """Learn from labelled rows."""
         kind: Any = self.kind
-        with self._keyed(key, digest):
+        with self.outbox.tagged(key, _digest(digest)):
             kind.calibrate(self.live, given)
         return self._settle()
-
-    @contextlib.contextmanager
-    def _keyed(self, key: str | None, digest: str | None) -> Iterator[None]:
-        """Store a key with the next event, and the digest of the request that had the key."""
-        self.outbox.key = key
-        self.outbox.extra = {} if digest is None else {"digest": digest}
-        try:
-            yield
-        finally:
-            self.outbox.key, self.outbox.extra = None, {}
 
     def feedback(
         self, id: int, given: FeedbackRequest, digest: str, extra: dict[str, Any] | None = None
     ) -> Event:
         """Learn the feedback of a pending decision; ``extra`` is stored with it, under the names in `EXTRA`."""
-        self.outbox.extra = dict(extra or {})
         if self.config.keep_outputs and given.outputs is not None:
-            self.outbox.extra["outputs"] = given.outputs
-        try:
+            extra = {**(extra or {}), "outputs": given.outputs}
+        with self.outbox.tagged(None, extra or {}):
             self.kind.learn(self.live, id, given, digest)
-        finally:
-            self.outbox.extra = {}
         return self._settle()[-1]
 
     def cancel(self, id: int, cost: float, reason: str) -> list[Event]:
@@ -513,7 +483,7 @@ class Learner:
     def warm(self, given: WarmStartRequest, key: str | None, digest: str | None) -> list[Event]:
         """Learn rows in which all stages ran."""
         try:
-            with self._keyed(key, digest):
+            with self.outbox.tagged(key, _digest(digest)):
                 self.kind.warm(self.live, given.outputs, given.contexts)
         except PendingDecision as error:
             raise Problem("decision_open", str(error)) from None
@@ -640,6 +610,10 @@ class Learner:
             if told["reference"] == self.kind.names[-1] and self.config.reference is None:
                 told["reference"] = None  # as it was given
         return told
+
+
+def _digest(digest: str | None) -> dict[str, Any]:
+    return {} if digest is None else {"digest": digest}
 
 
 _COUNTED = {"feedback": "feedback", "cancel": "cancelled", "expire": "expired"}

@@ -14,6 +14,7 @@ upstream models are not events: `note` counts them in a separate series, which l
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -190,7 +191,7 @@ class Watch:
             spent = total(self.costs[: stage + 1]) if paid is None else total(paid)
             self._pay(row, spent, self._alone(stage, paid))
             called = range(stage + 1)
-        self._compare(event.at, called, body.get("differ", ()))
+        self._compare(event.at, called, body.get("differ"), body.get("far"))
 
     def _end(self, event: Event) -> None:
         word = "cancelled" if event.kind == "cancel" else "expired"
@@ -235,8 +236,10 @@ class Watch:
                 self.wasted += call.money
 
     def _warm(self, event: Event) -> None:
-        for differ in event.body["differ"]:
-            self._compare(event.at, range(len(self.names)), differ)
+        body, everyone = event.body, range(len(self.names))
+        for row in range(len(body["far"] if "differ" not in body else body["differ"])):
+            differ, far = (body[key][row] if key in body else None for key in ("differ", "far"))
+            self._compare(event.at, everyone, differ, far)
 
     def _recost(self, event: Event) -> None:
         self.costs = [float(cost) for cost in event.body["stage_costs"]]
@@ -278,13 +281,18 @@ class Watch:
         base = self.baseline
         return self.costs[base] if paid is None or len(paid) <= base else float(paid[base])
 
-    def _compare(self, at: int, called: Sequence[int], differ: Any) -> None:
+    def _compare(self, at: int, called: Sequence[int], differ: Any, far: Any = None) -> None:
+        """Count a comparison: pairs that differ or, where there are none, distances of all pairs."""
         if len(called) < 2:
             return
         row, raised = self.series.row(at), 0
-        unlike = {(i, j) for i, j in differ} if differ else ()
+        unlike: dict[tuple[int, int], float] = {}
+        if differ is not None:
+            unlike = dict.fromkeys([(i, j) for i, j in differ], True)
+        elif far is not None:
+            unlike = dict(zip(itertools.combinations(called, 2), far))
         for pair, places, counts, detector in self._pairs_among(called):
-            differs = pair in unlike
+            differs = unlike.get(pair, False)
             counts[0] += 1
             counts[1] += differs
             if places is not None:

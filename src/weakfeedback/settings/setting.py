@@ -118,8 +118,9 @@ class Setting:
         Attributes of a problem that a program should know: numbers, bools and words.
     in_short : mapping
         By name, words for a policy that shares its class with another.
-    former : mapping
-        By name, classes that are no longer listed: files that name them are still understood.
+    unlisted : mapping
+        By name, classes that are not listed but understood: those of before, which files name, and the default of a
+        live object that is two policies in one.
     """
 
     name: str
@@ -134,7 +135,7 @@ class Setting:
     listed: tuple[str, ...] = ()
     facts: tuple[str, ...] = ()
     in_short: Mapping[str, str] = field(default_factory=dict)
-    former: Mapping[str, type] = field(default_factory=dict)
+    unlisted: Mapping[str, type] = field(default_factory=dict)
 
     # -- problems
 
@@ -171,17 +172,19 @@ class Setting:
 
     def canonical_name(self, policy: str) -> str:
         """Return the name of a policy as it is spelled here; the case does not matter."""
-        before = [name for name in self.former if isinstance(policy, str) and name.lower() == policy.lower()]
-        return before[0] if before else find_name("policy", policy, self.policies)
+        hidden = [
+            name for name in self.unlisted if isinstance(policy, str) and name.lower() == policy.lower()
+        ]
+        return hidden[0] if hidden else find_name("policy", policy, self.policies)
 
     def policy_class(self, policy: str) -> type:
         """Return the class of a policy."""
         name = self.canonical_name(policy)
-        return self.former[name] if name in self.former else self.policies[name]
+        return self.unlisted[name] if name in self.unlisted else self.policies[name]
 
     def name_of(self, policy: Any) -> str | None:
         """Return the name of the class of the object ``policy`` in this setting, or None if it is not there."""
-        known = (*self.policies.items(), *self.former.items())
+        known = (*self.policies.items(), *self.unlisted.items())
         return next((name for name, cls in known if type(policy) is cls), None)
 
     def words_of(self, policy: str) -> str:

@@ -86,6 +86,14 @@ class UssMean:
         variance = max(self.squares[i, j] / n - mean * mean, 1.0 / (n * n))
         return mean + z * math.sqrt(variance / n)
 
+    def best_guess(self):
+        """Return the arm at which to stop if the mean movements were exact."""
+        means = np.where(self.n > 1.0, self.total / np.maximum(self.n, 1.0), math.inf)
+        passing = (
+            arm for arm in range(self.K) if (self.C[arm + 1 :] - self.C[arm] > means[arm, arm + 1 :]).all()
+        )
+        return next(passing)
+
     def update(self, arm, outputs, rng):
         """Learn from the answers of arms 0, ..., arm."""
         for i in range(arm + 1):

@@ -135,10 +135,8 @@ class UssWd:
 
     def update_pairs(self, arm, differ, rng):
         """Learn which pairs i < j <= arm disagreed: the first row gives the pattern, the others must agree with it."""
-        for i in range(1, arm + 1):
-            for j in range(i + 1, arm + 1):
-                if differ[i, j] != (differ[0, i] != differ[0, j]):
-                    raise ValueError("outputs must take at most two values in a round for USS-WD, got three")
+        if self.takes_three(arm, differ):
+            raise ValueError("outputs must take at most two values in a round for USS-WD, got three")
         node = 1
         last = 0
         for k in range(arm):
@@ -148,6 +146,14 @@ class UssWd:
                 self.d[node] += 1.0
             node = 2 * node + bit
             last = bit
+
+    def takes_three(self, arm, differ):
+        """Whether the outputs of arms 0, ..., arm take three values."""
+        for i in range(1, arm + 1):
+            for j in range(i + 1, arm + 1):
+                if differ[i, j] != (differ[0, i] != differ[0, j]):
+                    return True
+        return False
 
 
 class UssTsJoint(UssWd):

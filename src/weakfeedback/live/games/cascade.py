@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -42,6 +42,7 @@ from weakfeedback.live.games.comparing import (
     warm_rows,
 )
 from weakfeedback.live.label_source import Bought, labels_from_state
+from weakfeedback.live.numbers import Moved, Squared, is_numeric, numbers_state, read_number, restored_moved
 from weakfeedback.live.stages import make_stages
 from weakfeedback.live.storage import StateError
 from weakfeedback.stats import add_up
@@ -55,6 +56,9 @@ STEPWISE = {
     "tell": "tell is for a policy that decides after every answer, not for {}: use feedback",
     "calibrate": "calibrate is for a policy that judges, such as USS-A, not for {}",
     "calibrate_outputs": "calibrate_outputs is for a policy that judges, such as USS-A, not for {}",
+}
+SQUARED = {
+    "certificate": "certificate is not offered for loss='squared': movements bound no error; use calibration"
 }
 FORGETS = {"certificate": "certificate is not offered for {}, which forgets: use audit"}
 
@@ -160,11 +164,13 @@ class Counts(NamedTuple):
     labels: int = 0  # labels bought
     label_spent: float = 0.0
     promise: Any = None  # `PromiseCounts`, where something is promised
+    moved: Moved | None = None  # how far the answers are apart, if that is counted
 
     @classmethod
-    def of(cls, arms: int) -> Counts:
-        """Return the counts before the first round."""
-        return cls(np.zeros((arms, arms), dtype=np.int64), (0,) * arms, (0,) * arms)
+    def of(cls, arms: int, moved: bool = False) -> Counts:
+        """Return the counts before the first round; if ``moved``, distances are counted too."""
+        fresh = cls(np.zeros((arms, arms), dtype=np.int64), (0,) * arms, (0,) * arms)
+        return fresh._replace(moved=Moved.of(arms)) if moved else fresh
 
     @property
     def compared(self) -> np.ndarray:
@@ -185,13 +191,8 @@ class Counts(NamedTuple):
         spent, saved, alone = self.spent + cost, self.saved + saved, self.alone + alone
         if spent == math.inf or alone == math.inf:
             self._refuse(cost)
-        return NEW(
-            Counts,
-            (
-                *(differed, seen, stops, spent, saved, alone, self.wasted),
-                *(self.labels, self.label_spent, self.promise),
-            ),
-        )
+        sums = (spent, saved, alone, self.wasted, self.labels, self.label_spent)
+        return NEW(Counts, (differed, seen, stops, *sums, self.promise, self.moved))
 
     def check_sum(self, cost: float, alone: float) -> None:
         """Reject a round that would overflow the sums."""
@@ -206,6 +207,10 @@ class Counts(NamedTuple):
         differed, seen = self._compared(arm, differ)
         return self._replace(differed=differed, seen=seen)
 
+    def after_movement(self, far: np.ndarray | None) -> Counts:
+        """Count how far the answers of a comparison are apart, if that is counted."""
+        return self if self.moved is None or far is None else self._replace(moved=self.moved.after(far))
+
     def after_label(self, cost: float) -> Counts:
         """Count a label that was bought."""
         return self._replace(labels=self.labels + 1, label_spent=finite(self.label_spent + cost))
@@ -218,7 +223,7 @@ class Counts(NamedTuple):
         if arm == 0:
             return self.differed, self.seen
         differed = self.differed
-        if b"\1" in differ.tobytes():  # faster than any() for few items
+        if differ.dtype == np.bool_ and b"\1" in differ.tobytes():  # faster than any() for few items
             differed = differed.copy()
             differed[: arm + 1, : arm + 1] += differ
         return differed, (*self.seen[:arm], self.seen[arm] + 1, *self.seen[arm + 1 :])
@@ -278,7 +283,14 @@ def stage_arguments(scored: bool = False) -> tuple[Argument, ...]:
         Argument("timeout", "data", (int, float, type(None)), free=True),
         Argument("combine", "given", (bool,)),
         Argument("compare", "given", (bool,)),
+        Argument("loss", "data", read=read_number("loss")),
+        Argument("scale", "data", read=read_number("scale")),
     )
+
+
+def with_numbers(form: Form) -> Form:
+    """Return the form of a state that holds how far answers are apart."""
+    return replace(form, other={**form.other, "numbers": (dict,)})
 
 
 def compared(
@@ -320,6 +332,21 @@ def of_pairs(id: int, arm: int, terms: Terms, content: Content, differ: Any, cos
     return RoundRecord(id, arm, [], [], content, matrix, None, cost, last, paid)
 
 
+def of_distances(
+    code: Comparer, id: int, arm: int, terms: Terms, content: Content, differ: Any, far: Any, costs: Any
+) -> RoundRecord:
+    """Return the record of comparisons that were made elsewhere: pairs, or distances where the answers have them."""
+    if code.metric is None:
+        if far is not None:
+            raise ValueError("far must be left out: it is for a cascade with a metric")
+        return of_pairs(id, arm, terms, content, differ, costs)
+    if far is None or output_list("differ", differ):
+        raise ValueError("far must be given, and differ empty, for a cascade with a metric")
+    record = of_pairs(id, arm, terms, content, (), costs)
+    record.differ, record.far = None, far_matrix(far, arm)
+    return record
+
+
 def price(record: RoundRecord, terms: Terms) -> None:
     """Set the costs of a record when it is learned: the prices may have changed since it was made."""
     if record.costs is None:
@@ -330,7 +357,7 @@ def price(record: RoundRecord, terms: Terms) -> None:
 
 def answer_body(record: RoundRecord) -> dict[str, Any]:
     """Return the body of the event of an answer."""
-    body = pairs_body(record.differ, record.far, record.content)  # type: ignore[arg-type]
+    body = pairs_body(record.differ, record.far, record.content)
     if record.costs is not None:
         body["costs"] = record.costs
     if record.right is not None:
@@ -373,6 +400,7 @@ def stages_state(code: Comparer, timeout: float | None, counts: Counts, terms: T
         "combine": code.combine is not None,
         "compare": code.compare is not None,
         "counts": counts.state(),
+        **({} if counts.moved is None else numbers_state(code, counts.moved)),
     }
 
 
@@ -381,6 +409,17 @@ def refuse_third_label(differ: Any, answers: list[Any], label: str) -> None:
     first = differ[0]
     if (differ[1:] != np.triu(first != first[:, None], 1)[1:]).any():
         raise ValueError(f"outputs must take at most two values in a round for {label}, got {short(answers)}")
+
+
+def default_policy(stages: int, labelled: bool, numeric: bool) -> str:
+    """Return the name of the policy of a cascade for which none was given."""
+    if labelled:
+        return "Q-USS"
+    if numeric:
+        return "USS-mean"
+    from weakfeedback.cascade.policies.uss_wd import MOST_ARMS
+
+    return "USS-WD-TS" if stages <= MOST_ARMS else "USS-TS"
 
 
 class CascadeGame:
@@ -403,6 +442,7 @@ class CascadeGame:
         {"purse": (dict,)},
         counted="stage_costs",
     )
+    of_numbers = with_numbers(form)
     resize = None
     wants: Callable[[RoundRecord, np.random.Generator], bool] | None = None
 
@@ -418,7 +458,8 @@ class CascadeGame:
         self.alters = {"recost": self.recost, "warm": self.warm}
 
     def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
-        differ, right = freeze(np.zeros((1, 1), dtype=np.bool_)), freeze(np.zeros(1, dtype=np.bool_))
+        kind = np.float64 if is_numeric(self.code, policy) else np.bool_
+        differ, right = freeze(np.zeros((1, 1), dtype=kind)), freeze(np.zeros(1, dtype=np.bool_))
         examples: dict[str, tuple[Any, ...]] = {"select": (), "update_pairs": (0, differ)}
         if self.label_price is None:
             return examples, ()
@@ -429,12 +470,16 @@ class CascadeGame:
         self.driver, self.policy = driver, driver.policy
         self.select, self.update = driver.method("select"), driver.method("update_pairs")
         self.choosing_learns = learns_by_choosing(driver)
-        sampled = self.code.metric is not None or self.label_price is not None
+        self.numeric = is_numeric(self.code, driver.policy)
+        self.moves = self.numeric or isinstance(self.code.metric, Squared)
+        sampled = (self.code.metric is not None and not self.numeric) or self.label_price is not None
         self.teaching_draws = sampled or driver.draws("update_pairs")
         self.binary = bool(getattr(driver.policy, "binary_outputs", False))
         compares = functools.partial(compared, self.code, self.code.plain)
         self.record: Callable[..., RoundRecord] = self._record_of_two if self.binary else compares
         self.refuses = {**STEPWISE, **(FORGETS if getattr(driver.policy, "forgets", False) else {})}
+        if isinstance(self.code.metric, Squared):
+            self.refuses |= SQUARED
         if self.label_price is not None:
             self.wants_pairs = driver.method("wants_label_pairs")
             self.learn_label = driver.method("learn_label_pairs")
@@ -463,17 +508,9 @@ class CascadeGame:
         self, id: int, decided: int, terms: Terms, content: Content, differ: Any, far: Any, costs: Any
     ) -> RoundRecord:
         """Return the record of comparisons, or distances, that were found elsewhere."""
-        if self.code.metric is None:
-            if far is not None:
-                raise ValueError("far must be left out: it is for a cascade with a metric")
-            record = of_pairs(id, decided, terms, content, differ, costs)
-            if self.binary:
-                refuse_third_label(record.differ, list(differ), self._name())
-            return record
-        if far is None or output_list("differ", differ):
-            raise ValueError("far must be given, and differ empty, for a cascade with a metric")
-        record = of_pairs(id, decided, terms, content, (), costs)
-        record.differ, record.far = None, far_matrix(far, decided)
+        record = of_distances(self.code, id, decided, terms, content, differ, far, costs)
+        if self.binary:
+            refuse_third_label(record.differ, list(differ), self._name())
         return record
 
     def labelled(self, record: RoundRecord, label: Any) -> None:
@@ -497,12 +534,18 @@ class CascadeGame:
             record.last = terms.last_paid(record.costs)
         differ = record.differ
         if differ is None:
-            differ = record.differ = sample_disagreements(record.far, rng)  # type: ignore[arg-type]
+            differ = self._told(record.far, rng)  # type: ignore[arg-type]
+            record.differ = None if self.numeric else differ
+            counts = counts.after_movement(record.far)
         if record.right is not None:
             self.learn_label(decided, differ, record.right)
             counts = counts.after_label(record.label_cost)
         self.update(decided, differ, rng)
         return counts.after_round(decided, differ, record.cost, terms.savings[decided], record.last)
+
+    def _told(self, far: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return what the policy learns of distances: the distances, or which pairs are sampled to differ."""
+        return freeze(far) if self.numeric else sample_disagreements(far, rng)
 
     def drop(self, decided: int, cost: float, counts: Counts) -> Counts | None:
         return counts.after_failure(cost) if cost else None
@@ -522,11 +565,14 @@ class CascadeGame:
 
     def warm(self, body: dict[str, Any], counts: Counts, terms: Terms, rng: np.random.Generator) -> Altered:
         """Learn from logs in which all stages ran."""
-        last, rows = self.K - 1, warm_rows(body, self.K - 1, rng)
-        for differ in rows:
-            self.update(last, differ, rng)
-            counts = counts.after_comparison(last, differ)
-        return Altered({**body, "differ": [pairs_in(differ) for differ in rows]}, counts)
+        last, seen = self.K - 1, warm_rows(body, self.K - 1)
+        rows = [(differ if far is None else self._told(far, rng), far) for differ, far in seen]
+        for told, far in rows:
+            self.update(last, told, rng)
+            counts = counts.after_comparison(last, told).after_movement(far)
+        if self.numeric and "far" in body:
+            return Altered({key: value for key, value in body.items() if key != "differ"}, counts)
+        return Altered({**body, "differ": [pairs_in(told) for told, _ in rows]}, counts)
 
     # -- what the log and a state hold
 
@@ -560,7 +606,7 @@ class CascadeGame:
     def state(self, counts: Counts, terms: Terms, kept: Mapping[int, Any]) -> dict[str, Any]:
         return {
             **stages_state(self.code, self.timeout, counts, terms),
-            "metric": self.code.metric is not None,
+            "metric": self.code.metric is not None and not isinstance(self.code.metric, Squared),
             "label": self.labels,
             "purse": {"price": self.label_price, "labels": counts.labels, "spent": counts.label_spent},
         }
@@ -569,4 +615,6 @@ class CascadeGame:
         counts = Counts.from_state(self.K, body["counts"], body["core"]["ledger"]["rounds"])
         labels, spent = labels_from_state(body["purse"], self.label_price)
         terms = terms_of(body["stage_costs"], body["error_cost"], self.K, self.code.combine is not None)
+        if self.moves:
+            counts = counts._replace(moved=restored_moved(self.K, body, counts.compared))
         return counts._replace(labels=labels, label_spent=spent), terms, {}

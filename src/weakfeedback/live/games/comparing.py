@@ -27,11 +27,13 @@ def finite(amount: float) -> float:
     return min(amount, sys.float_info.max)
 
 
-def pairs_body(differ: np.ndarray, far: np.ndarray | None, content: Content) -> dict[str, Any]:
-    """Return what the event of an answer holds of a comparison."""
-    earlier, later = differ.nonzero()  # argwhere takes three times as long
-    pairs = [list(pair) for pair in zip(earlier.tolist(), later.tolist())]
-    body: dict[str, Any] = {"differ": pairs, "digest": digest_of(content)}
+def pairs_body(differ: np.ndarray | None, far: np.ndarray | None, content: Content) -> dict[str, Any]:
+    """Return what the event of an answer holds of a comparison: pairs, or distances as they are, or both."""
+    body: dict[str, Any] = {"digest": digest_of(content)}
+    if differ is not None:
+        earlier, later = differ.nonzero()  # argwhere takes three times as long
+        pairs = [list(pair) for pair in zip(earlier.tolist(), later.tolist())]
+        body = {"differ": pairs, **body}
     if far is not None:
         body["far"] = upper(far)
     return body
@@ -45,11 +47,18 @@ def warm_body(found: list[Difference]) -> dict[str, Any]:
     return {"differ": [pairs_in(differ) for differ, _ in found if differ is not None]}
 
 
-def warm_rows(body: dict[str, Any], last: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Return the pairs of each row of a warm start; distances are sampled."""
+def warm_rows(body: dict[str, Any], last: int) -> list[tuple[Any, Any]]:
+    """Return the pairs of each row of a warm start, or the distances, which may still be sampled."""
     if "far" in body:
-        return [sample_disagreements(far_matrix(far, last), rng) for far in body["far"]]
-    return [pairs_of(differ, last) for differ in body["differ"]]
+        return [(None, far_matrix(far, last)) for far in body["far"]]
+    return [(pairs_of(differ, last), None) for differ in body["differ"]]
+
+
+def sampled_rows(body: dict[str, Any], last: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Return the pairs of each row of a warm start; distances are sampled."""
+    return [
+        differ if far is None else sample_disagreements(far, rng) for differ, far in warm_rows(body, last)
+    ]
 
 
 def pairs_in(differ: np.ndarray) -> list[list[int]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from weakfeedback.contextual.features import QuadraticFeatures
 from weakfeedback.contract.decisions import checked_arm
-from weakfeedback.live.answers import Comparer, Content, costs_of, freeze
+from weakfeedback.live.answers import Comparer, Content, costs_of, freeze, sample_disagreements
 from weakfeedback.live.context_report import make_record
 from weakfeedback.live.contexts import OWN, Contexts, quadratic
 from weakfeedback.live.driver import Examples, Interpreted, learns_by_choosing
@@ -22,15 +22,17 @@ from weakfeedback.live.games.cascade import (
     answer_body,
     compared,
     made_answer,
-    of_pairs,
+    of_distances,
     price,
     recosted,
     stage_arguments,
     stages_state,
     take_costs,
     terms_of,
+    with_numbers,
 )
 from weakfeedback.live.games.comparing import check_costs, pairs_in, warm_rows
+from weakfeedback.live.numbers import restored_moved
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.stats import add_up
 from weakfeedback.validate import brief, integer, vector
@@ -79,6 +81,7 @@ class ContextualGame:
         {"contexts": (dict,)},
         counted="stage_costs",
     )
+    of_numbers = with_numbers(form)
     refuses = REFUSED
     wants = None
 
@@ -153,15 +156,17 @@ class ContextualGame:
         self, id: int, decided: Placed, terms: Terms, content: Content, differ: Any, far: Any, costs: Any
     ) -> RoundRecord:
         """Return the record of comparisons that were made elsewhere."""
-        if far is not None:
-            raise ValueError("far must be left out: it is for a cascade with a metric")
-        return of_pairs(id, decided[0], terms, content, differ, costs)
+        return of_distances(self.code, id, decided[0], terms, content, differ, far, costs)
 
     def teach(
         self, decided: Placed, record: RoundRecord, counts: Counts, terms: Terms, rng: np.random.Generator
     ) -> Counts:
         price(record, terms)
-        arm, differ = decided[0], record.differ
+        arm = decided[0]
+        if record.differ is None:
+            record.differ = sample_disagreements(record.far, rng)  # type: ignore[arg-type]
+            counts = counts.after_movement(record.far)
+        differ = record.differ
         self.update(decided[1], arm, differ, rng)
         return counts.after_round(arm, differ, record.cost, terms.savings[arm], record.last)
 
@@ -183,11 +188,12 @@ class ContextualGame:
 
     def warm(self, body: dict[str, Any], counts: Counts, terms: Terms, rng: np.random.Generator) -> Altered:
         """Learn from logs in which all stages ran."""
-        last, rows = self.K - 1, warm_rows(body, self.K - 1, rng)
-        for (_, phi), differ in zip(self.contexts_in(body), rows):
+        last, seen = self.K - 1, warm_rows(body, self.K - 1)
+        rows = [(differ if far is None else sample_disagreements(far, rng), far) for differ, far in seen]
+        for (_, phi), (differ, far) in zip(self.contexts_in(body), rows):
             self.update(phi, last, differ, rng)
-            counts = counts.after_comparison(last, differ)
-        told = {**body, "differ": [pairs_in(differ) for differ in rows], "inputs": terms.inputs}
+            counts = counts.after_comparison(last, differ).after_movement(far)
+        told = {**body, "differ": [pairs_in(differ) for differ, _ in rows], "inputs": terms.inputs}
         return Altered(told, counts)
 
     # -- what the log and a state hold
@@ -206,7 +212,9 @@ class ContextualGame:
         return answer_body(record)
 
     def record_from(self, id: int, decided: Placed, body: dict[str, Any], terms: Terms) -> RoundRecord:
-        return of_pairs(id, decided[0], terms, body["digest"], body["differ"], body.get("costs"))
+        far = body.get("far")
+        pairs = () if far is not None else body["differ"]
+        return self.record_of_pairs(id, decided, terms, body["digest"], pairs, far, body.get("costs"))
 
     def encode(self, decided: Placed) -> dict[str, Any]:
         return {"arm": decided[0], "phi": decided[1].tolist()}
@@ -234,4 +242,6 @@ class ContextualGame:
         inputs, dimension = integer("inputs", known["inputs"], 0), integer("dimension", known["dimension"], 0)
         if (inputs == 0) != (dimension == 0):
             raise StateError("the contexts contradict themselves")
+        if self.code.metric is not None:
+            counts = counts._replace(moved=restored_moved(self.K, body, counts.compared))
         return counts, terms._replace(inputs=inputs, dimension=dimension), {}

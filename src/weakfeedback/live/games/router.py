@@ -34,8 +34,8 @@ from weakfeedback.live.games.comparing import (
     finite,
     pairs_body,
     pairs_in,
+    sampled_rows,
     stop_by_means,
-    warm_rows,
 )
 from weakfeedback.live.stages import make_models
 from weakfeedback.live.storage import StateError
@@ -422,7 +422,7 @@ class RouterGame:
         self, body: dict[str, Any], counts: RouterCounts, terms: RouterTerms, rng: np.random.Generator
     ) -> Altered:
         """Learn from logs in which all models ran."""
-        rows, everyone = warm_rows(body, self.K - 1, rng), tuple(range(self.K))
+        rows, everyone = sampled_rows(body, self.K - 1, rng), tuple(range(self.K))
         for differ in rows:
             self.warm_row(differ)
             counts = counts.after_comparison(everyone, differ, learned=0)
@@ -440,7 +440,7 @@ class RouterGame:
         return self._models(body["call"])
 
     def answered(self, decided: Call, record: ComparisonRecord) -> dict[str, Any]:
-        return pairs_body(record.differ, record.far, record.content)  # type: ignore[arg-type]
+        return pairs_body(record.differ, record.far, record.content)
 
     def record_from(
         self, id: int, decided: Call, body: dict[str, Any], terms: RouterTerms

@@ -89,7 +89,7 @@ async def _learn(
     event, future = await service.steps.take(learner, _learn_once, learner, id, given, digest, extra)
     if event is None:  # another request was faster
         return await _answer_ended(service, learner, id, digest), service.steps.commit(learner)
-    differ = event.body.get("differ")
+    differ = event.body.get("differ", [] if "far" in event.body else None)
     told = {"result": "accepted", "id": id}
     if differ is not None:
         told |= {"differ": differ, "wants_label": False}

@@ -77,7 +77,13 @@ async def certificate(service: Service, name: str, alpha: float = 0.05) -> dict[
         except ValueError as error:
             raise Problem("not_offered", str(error)) from None
     if isinstance(found, PromiseCertificate):
-        kept = {"verdict": "promise", "possible": [], "needed": None, "alpha": alpha, "text": str(found)}
+        kept: dict[str, Any] = {
+            "verdict": "promise",
+            "possible": [],
+            "needed": None,
+            "alpha": alpha,
+            "text": str(found),
+        }
         told = {**kept, "differ_at_most": found.differ_at_most}
         return await service.steps.confirm(learner, told)
     told = {
