@@ -550,10 +550,10 @@ class RouterKind(Compared):
         return len(body["call"]) > 1
 
     def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
-        self.refuse(given, ("outputs", "differ", "distance"))
+        self.refuse(given, ("outputs", "differ", "distance", "failed"))
         pairs, far, _ = self.seen(given, live.core.ledger.waiting[id])
         try:
-            live.feedback_pairs(id, pairs, far=far, digest=digest)
+            live.feedback_pairs(id, pairs, far=far, digest=digest, failed=given.failed or ())
         except ValueError as error:
             raise Problem("wrong_outputs", str(error)) from None
 

@@ -480,6 +480,15 @@ class Learner:
             raise Problem(code, str(error)) from None
         return self._settle()
 
+    def unseen(self, group: str | None) -> bool:
+        """Let an answer go out because the reference failed; False if the promise has no room for it."""
+        try:
+            self.live.unseen(group)  # type: ignore[attr-defined]
+        except Refused:
+            return False
+        self._settle()
+        return True
+
     def warm(self, given: WarmStartRequest, key: str | None, digest: str | None) -> list[Event]:
         """Learn rows in which all stages ran."""
         try:

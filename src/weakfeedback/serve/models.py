@@ -365,7 +365,8 @@ class DecisionsAnswer(Model):
 class FeedbackRequest(Model):
     """What was seen: ``outputs`` of the stages called, or ``differ`` or ``distance`` if the caller compared them.
 
-    An allocation takes ``observed`` instead. With ``dry_run`` nothing changes, and ``wants_label`` is told.
+    An allocation takes ``observed`` instead. ``failed``, of a router with a promise: models that gave no answer. With
+    ``dry_run`` nothing changes, and ``wants_label`` is told.
     """
 
     outputs: list[Any] | None = None
@@ -376,6 +377,7 @@ class FeedbackRequest(Model):
     label_cost: Amount | None = None
     right: list[bool] | None = None
     observed: dict[str, Number | None] | None = None
+    failed: list[int] | None = None
     dry_run: bool = False
 
 
