@@ -18,7 +18,10 @@ FEWER = {
     "adaptive": 150,
     "USS-A": 100,
     "USS-next": 100,
+    "Promise": 60,
     "allocation": 150,
+    "CSB-ISO": 60,
+    "CSB-TS-drift": 60,
     "NUM-MK": ROUNDS,
 }
 

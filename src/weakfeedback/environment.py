@@ -9,12 +9,15 @@ def read_secret(name: str) -> str:
     secret, file = os.environ.get(name, ""), os.environ.get(f"{name}_FILE", "")
     if secret and file:
         raise ValueError(f"{name} and {name}_FILE are both set: set one of them")
-    if not file:
-        return secret
+    return secret_in(f"{name}_FILE", file) if file else secret
+
+
+def secret_in(place: str, file: str | os.PathLike[str]) -> str:
+    """Return the secret in a file, without the end of its line; ``place`` is where the file is named."""
     try:
         found = Path(file).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{name}_FILE: {file} cannot be read: {type(error).__name__}") from None
+        raise ValueError(f"{place}: {file} cannot be read: {type(error).__name__}") from None
     if not found:
-        raise ValueError(f"{name}_FILE: {file} is empty")
+        raise ValueError(f"{place}: {file} is empty")
     return found

@@ -353,7 +353,7 @@ def test_wrong_arguments_are_refused(options, words):
     ],
 )
 def test_a_plain_cascade_says_what_its_policy_is_not(call):
-    with pytest.raises(ValueError, match=r"is for a policy that .*, not for USS-TS"):
+    with pytest.raises(ValueError, match=r"is for a policy that .*, not for USS-WD"):
         call(Cascade(3, **COSTS))
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -62,14 +63,28 @@ def test_stages_of_a_cascade_need_no_order():
     assert watch.dropped == {}
 
 
+def exponential(seed, times=1.0):
+    """Costs of calls that vary much."""
+    dice = random.Random(seed)
+    while True:
+        yield times * dice.expovariate(1.0)
+
+
 def test_costs_that_vary_are_no_jump():
-    """Costs by the exponential law: 7 % of such runs alarm (measured), more than 8 of 40 with probability 0.003."""
-    alarms = 0
+    """Costs by the exponential law: of 4,000 such runs none alarms (measured), so less than 1 of 1,000 does."""
     for seed in range(40):
-        dice = random.Random(seed)
-        watch = PriceWatch([0.001, 1.0])
-        alarms += bool(played(watch, 1, [dice.expovariate(1.0) for _ in range(EVERY - 1)]))
-    assert alarms <= 8
+        assert not played(PriceWatch([0.001, 1.0]), 1, islice(exponential(seed), EVERY - 1))
+
+
+def test_a_jump_of_costs_that_vary_is_noticed_too():
+    """By a hundred after 5 calls in nine runs of ten (measured); by three only at the next look at all prices."""
+    for times, most in ((100.0, 10), (3.0, EVERY - 100)):
+        delays = []
+        for seed in range(20):
+            watch = PriceWatch([0.001, 1.0])
+            played(watch, 1, islice(exponential(seed), 100))
+            delays.append(played(watch, 1, islice(exponential(seed + 100, times), EVERY))[0][0])
+        assert sorted(delays)[17] <= most
 
 
 @given(

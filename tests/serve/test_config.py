@@ -113,6 +113,23 @@ def test_a_mistake_is_one_line(tmp_path: Path, old: str, new: str, words: str) -
     assert "0123456789abcdef" not in line
 
 
+def test_a_token_may_be_in_a_file(tmp_path: Path) -> None:
+    text = GOOD.replace('env = "WF_TOKEN"', 'file = "token"')
+    with pytest.raises(
+        ConfigError, match=r"server.token\[0\].file: .*token cannot be read: FileNotFoundError"
+    ):
+        read(tmp_path, text)
+    for held, words in (("", "is empty"), ("too short\n", "file must hold at least 16 characters, got 9")):
+        (tmp_path / "token").write_text(held)
+        with pytest.raises(ConfigError, match=words):
+            read(tmp_path, text)
+    (tmp_path / "token").write_text(TOKEN["WF_TOKEN"] + "\n")  # beside the configuration
+    assert read(tmp_path, text, {}).tokens == read(tmp_path, GOOD).tokens
+    for both in ('env = "WF_TOKEN"\nfile = "token"', ""):
+        with pytest.raises(ConfigError, match=r"server.token\[0\].env must be given, or file instead of it"):
+            read(tmp_path, GOOD.replace('env = "WF_TOKEN"', both))
+
+
 def test_an_address_that_others_reach_needs_a_token(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"needs a \[\[server.token\]\]"):
         read(tmp_path, '[server]\nhost = "0.0.0.0"\n')

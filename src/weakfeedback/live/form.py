@@ -18,6 +18,9 @@ from weakfeedback.settings import catalog
 from weakfeedback.validate import brief, integer, number, vector
 
 COSTS = ("C", "c", "costs", "prices", "stage_costs")  # arguments of policies that change with the prices
+LEFT_OUT = (
+    object()
+)  # what reads an argument that the state does not have, so that an option may have its name
 SEEDS = (np.random.SeedSequence, np.random.Generator)  # seeds that a journal does not hold
 
 
@@ -103,7 +106,7 @@ def arguments_in(form: Form, body: dict[str, Any]) -> dict[str, Any]:
     for one in form.arguments:
         if one.role == "data" or one.read is not None:
             value = body[one.name] if one.read is None else one.read(body)
-            if one.role == "data" or value is not None:
+            if value is not LEFT_OUT and (one.role == "data" or value is not None):
                 found[one.name] = value
     return found
 
@@ -135,7 +138,7 @@ def check_given(
         again = name == "policy" or (
             one is not None and (one.role != "data" or one.free or one.priced or one.promised)
         )
-        if value is None or name in ("compiled", "remember") or (again and not named):
+        if value is None or name in ("compiled", "remember", "names") or (again and not named):
             continue
         if name == "seed" and seed is None and isinstance(value, SEEDS):
             continue  # the journal has the generator that was made from it

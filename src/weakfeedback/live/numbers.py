@@ -17,6 +17,7 @@ import numpy as np
 from weakfeedback.cascade.movement import Chain, chain_of_sums
 from weakfeedback.live import storage
 from weakfeedback.live.answers import Comparer, short
+from weakfeedback.live.form import LEFT_OUT
 from weakfeedback.live.report import QUANTILE
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import number
@@ -150,16 +151,8 @@ class Moved(NamedTuple):
 
 
 def read_number(name: str) -> Callable[[dict[str, Any]], Any]:
-    """Return what reads ``loss`` or ``scale`` from a state; without a loss, ``scale`` is an option of the policy."""
-
-    def read(body: dict[str, Any]) -> Any:
-        told = body.get("numbers") or {}
-        options = body["core"]["options"]
-        if name == "scale" and told.get("loss") is None and isinstance(options, dict) and "scale" in options:
-            return storage.decode(options["scale"])
-        return told.get(name)
-
-    return read
+    """Return what reads ``loss`` or ``scale`` from a state; without a loss, ``scale`` may be an option of a policy."""
+    return lambda body: body["numbers"][name] if (body.get("numbers") or {}).get("loss") else LEFT_OUT
 
 
 def numbers_state(code: Comparer, moved: Moved) -> dict[str, Any]:

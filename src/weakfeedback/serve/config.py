@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from weakfeedback.environment import secret_in
 from weakfeedback.journal import Store, open_store
 from weakfeedback.serve.auth import LOOPBACK, SHORTEST, Token
 from weakfeedback.serve.limits import NAME, is_name
@@ -52,11 +53,14 @@ def _check_network(address: str) -> str:
 
 
 class TokenTable(Table):
-    """A table ``[[server.token]]``: the environment variable that holds a token, and what the token allows."""
+    """A table ``[[server.token]]``: the environment variable or file that holds a token, and what the token allows."""
 
     name: Text = "token"
     scope: Literal["read", "use", "admin"] = Field(default="use", description="one of read, use, admin")
-    env: str = Field(pattern=r"^[^\W\d]\w*$", repr=False, description="the name of an environment variable")
+    env: str | None = Field(
+        default=None, pattern=r"^[^\W\d]\w*$", repr=False, description="the name of an environment variable"
+    )
+    file: Text | None = Field(default=None, repr=False, description="a file that holds the token alone")
 
     @model_validator(mode="before")
     @classmethod
@@ -65,17 +69,25 @@ class TokenTable(Table):
             if key.lower() in SECRETS:
                 raise Wrong(
                     key,
-                    "must not stand in this file: put it into an environment variable, and name that in env",
+                    "must not stand in this file: put it into an environment variable or a file, and name that in env "
+                    "or file",
                 )
         return table
 
-    def token(self, place: str, environment: dict[str, str]) -> Token:
-        """Return the token with its secret."""
-        secret = environment.get(self.env, "")
+    @model_validator(mode="after")
+    def _have_one_source(self) -> TokenTable:
+        if (self.env is None) == (self.file is None):
+            raise Wrong("env", "must be given, or file instead of it")
+        return self
+
+    def token(self, place: str, environment: dict[str, str], folder: Path) -> Token:
+        """Return the token with its secret; a file is looked for in ``folder``."""
+        if self.file is not None:
+            secret, source = secret_in(f"{place}.file", folder / self.file), f"{place}.file: the file"
+        else:
+            secret, source = environment.get(self.env or "", ""), f"{place}.env = {self.env!r}: the variable"
         if len(secret) < SHORTEST:
-            raise ValueError(
-                f"{place}.env = {self.env!r}: the variable must hold at least {SHORTEST} characters, got {len(secret)}"
-            )
+            raise ValueError(f"{source} must hold at least {SHORTEST} characters, got {len(secret)}")
         return Token.of(self.name, secret, self.scope)
 
 
@@ -143,13 +155,14 @@ def read_settings(path: Path, environment: dict[str, str] | None = None) -> Sett
 def _settings(file: ServeFile, path: Path, environment: dict[str, str]) -> Settings:
     found = Settings(file=str(path), **dict(file.server))
     found.tokens = [
-        entry.token(f"server.token[{k}]", environment) for k, entry in enumerate(file.server.token)
+        entry.token(f"server.token[{k}]", environment, path.parent)
+        for k, entry in enumerate(file.server.token)
     ]
     prices: Any = None  # by model, for stages without a price
     if file.upstream:
         from weakfeedback.serve.proxy.settings import read_upstreams
 
-        found.upstreams = read_upstreams(file.upstream)
+        found.upstreams = read_upstreams(file.upstream, path.parent)
     if file.prices is not None:
         from weakfeedback.serve.proxy.price_file import PriceFile
 

@@ -23,7 +23,8 @@ ENOUGH = 30  # calls before a mean is trusted
 QUICK = 5  # calls in a row that show a jump,
 FAR = 0.5  # which is a change of more than this share of the price,
 SMALL = 0.1  # or of this share of the dearest one,
-SURE = 4.0  # and of more than so many standard errors
+SURE = 4.0  # and of more than so many standard errors of the first calls, which vary as the exponential law at least,
+RARE = 9.0  # and so many of later ones: the mean of five costs of that law lies further away once in a million times
 AGAIN = 3600.0  # seconds after which a dropped stage is tried again
 SLACK = 200_000  # tokens that an upstream can have added, or thought without showing: a whole context
 LONGEST_TOKENS = 4  # tokens of one character, at most
@@ -155,17 +156,22 @@ class PriceWatch:
     clock: Callable[[], float] = monotonic
     seen: list[float] = field(init=False)  # what calls cost, as far as is known
     means: list[Mean] = field(init=False)
-    recent: list[deque[float]] = field(init=False)  # the last calls
+    recent: list[deque[float]] = field(init=False)  # the last calls,
+    former: list[Mean] = field(init=False)  # and those before
     dropped: dict[int, float] = field(init=False)  # stage -> when
+    retried: set[int] = field(init=False)  # stages that were dropped, and whose price is not known
 
     def __post_init__(self) -> None:
-        self.seen, self.dropped = list(self.stated), {}
+        self.seen, self.dropped, self.retried = list(self.stated), {}, set()
         self.means = [Mean() for _ in self.stated]
+        self.former = [Mean() for _ in self.stated]
         self.recent = [deque(maxlen=QUICK) for _ in self.stated]
 
     def add(self, stage: int, cost: float) -> None:
         """Count what one call of a stage cost."""
         self.means[stage].add(cost)
+        if len(self.recent[stage]) == QUICK:
+            self.former[stage].add(self.recent[stage][0])
         self.recent[stage].append(cost)
 
     def look(self) -> list[float] | None:
@@ -175,10 +181,12 @@ class PriceWatch:
             if self.clock() - since > AGAIN:
                 del self.dropped[k]
                 self.seen[k] = self.stated[k]
+                self.retried.add(k)
                 self._begin(k)
         called = [k for k in range(len(self.stated)) if k not in self.dropped]
         jumps = [k for k in called if self._is_new(k) or self._has_jumped(k)]
         for k in jumps:
+            self.retried.discard(k)
             if not self._is_new(k):
                 self._begin(k, self.recent[k])
             self.seen[k] = self.means[k].mean
@@ -197,7 +205,7 @@ class PriceWatch:
     def _begin(self, stage: int, costs: Iterable[float] = ()) -> None:
         """Forget the calls of a stage, but for these."""
         costs = list(costs)
-        self.means[stage] = Mean()
+        self.means[stage], self.former[stage] = Mean(), Mean()
         self.recent[stage].clear()
         for cost in costs:
             self.add(stage, cost)
@@ -205,17 +213,24 @@ class PriceWatch:
     def _is_new(self, stage: int) -> bool:
         """Whether the first calls of a stage show that its price was wrong all along."""
         mean = self.means[stage]
-        return mean.count < ENOUGH and self._is_off(stage, mean.mean, mean.error(max(mean.count - 1.0, 1.0)))
+        if mean.count >= ENOUGH or mean.count < QUICK:
+            return False
+        # a few calls may be alike by chance
+        least = 0.0 if stage in self.retried else self.seen[stage] / math.sqrt(mean.count)
+        return self._is_off(stage, mean.mean, SURE * max(least, mean.error(mean.count - 1.0)))
 
     def _has_jumped(self, stage: int) -> bool:
         """Whether the last calls of a stage lie further from its price than calls did before."""
-        mean, last = self.means[stage], self.recent[stage]
-        return mean.count >= 2 * QUICK and self._is_off(stage, sum(last) / QUICK, mean.error(QUICK))
+        before, last = self.former[stage], self.recent[stage]
+        if before.count < QUICK:
+            return False
+        least = self.seen[stage] / math.sqrt(QUICK) if before.count < ENOUGH else 0.0
+        return self._is_off(stage, sum(last) / QUICK, RARE * max(least, before.error(QUICK)))
 
-    def _is_off(self, stage: int, mean: float, error: float) -> bool:
+    def _is_off(self, stage: int, mean: float, least: float) -> bool:
         """Whether this mean is far from the price of a stage, and the last calls are all on its side."""
         last, known, band = self.recent[stage], self.seen[stage], self._band(stage)
-        if len(last) < QUICK or abs(mean - known) <= max(band, SURE * error):
+        if len(last) < QUICK or abs(mean - known) <= max(band, least):
             return False
         return min(last) > known + band if mean > known else max(last) < known - band
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -82,7 +83,8 @@ class KeylessTable(Table):
             if key.lower().replace("-", "_") in LITERAL:
                 raise Wrong(
                     key,
-                    "must not stand in this file: put the key into an environment variable and name it in key_env",
+                    "must not stand in this file: put the key into an environment variable or a file, and name that in "
+                    "key_env or key_file",
                 )
         return table
 
@@ -119,6 +121,7 @@ class UpstreamTable(KeylessTable):
         repr=False,
         description="the name of an environment variable, such as CLOUD_API_KEY",
     )
+    key_file: Text | None = Field(default=None, repr=False, description="a file that holds the key alone")
     timeout: Timeouts = Field(default=Timeouts(), description="a table")
     retries: Annotated[int, whole(0, 10)] = 2
 
@@ -295,7 +298,9 @@ class ProxySettings(KeylessTable):
         if self.promises and self.kind not in ("router", "adaptive"):
             raise Wrong("agree" if self.agree is not None else "budget", "is for kind router or adaptive")
         if self.background and self.kind != "router":
-            raise Wrong("background", "is for kind router, where one answer is known to go out before it is complete")
+            raise Wrong(
+                "background", "is for kind router, where one answer is known to go out before it is complete"
+            )
         only = {"reference": self.reference_name, "sure": self.sure, "groups": self.groups}
         for key, value in {**only, "shadow": self.shadow, "background": self.background}.items():
             if value and not self.promises:
@@ -371,14 +376,17 @@ class ProxySettings(KeylessTable):
         return made
 
 
-def read_upstreams(tables: dict[str, Any]) -> dict[str, UpstreamSettings]:
-    """Return the upstreams of the table ``upstream``, by name."""
+def read_upstreams(tables: dict[str, Any], folder: Path = Path()) -> dict[str, UpstreamSettings]:
+    """Return the upstreams of the table ``upstream``, by name; files of keys are looked for in ``folder``."""
     found = {}
     for name, table in tables.items():
         if not NAME.fullmatch(name):
             raise ValueError(f"upstream.{name} must be named with a-z, 0-9, - and _, got {brief(name)}")
         one = fitted(UpstreamTable, table, f"upstream.{name}")
-        found[name] = UpstreamSettings(name, one.url, one.key_env, one.timeout, one.retries)
+        if one.key_env is not None and one.key_file is not None:
+            raise ValueError(f"upstream.{name}.key_file must be left out beside key_env")
+        file = None if one.key_file is None else folder / one.key_file
+        found[name] = UpstreamSettings(name, one.url, one.key_env, one.timeout, one.retries, file)
     return found
 
 

@@ -11,6 +11,7 @@ import socket
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from time import monotonic, time
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,8 +21,9 @@ import orjson
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
+from weakfeedback.environment import secret_in
 from weakfeedback.plaintext import one_line
-from weakfeedback.serve.nesting import is_deep
+from weakfeedback.serve.limits import is_deep
 from weakfeedback.serve.proxy.stream import BrokenStream, EventReader, parsed
 from weakfeedback.toml import Positive, Table
 
@@ -78,13 +80,14 @@ class Timeouts(Table):
 
 @dataclass(frozen=True, slots=True)
 class UpstreamSettings:
-    """A table ``[upstream.NAME]``, checked. The key itself is in the environment variable ``key_env``."""
+    """A table ``[upstream.NAME]``, checked. The key itself is in an environment variable, or in a file."""
 
     name: str
     url: str
     key_env: str | None = None
     timeouts: Timeouts = field(default_factory=Timeouts)
     retries: int = 2
+    key_file: Path | None = None
 
 
 class PrivateResolver(AbstractResolver):
@@ -119,19 +122,28 @@ def is_private(host: str) -> bool:
     return address.is_loopback or (address.is_private and not address.is_link_local)
 
 
+def _key_of(settings: UpstreamSettings) -> str:
+    """Return the key of an upstream, "" if it needs none."""
+    place = f"upstream.{settings.name}.key_"
+    if settings.key_file is not None:
+        key, place = secret_in(f"{place}file", settings.key_file), f"{place}file: {settings.key_file}"
+    elif settings.key_env is not None:
+        key = os.environ.get(settings.key_env, "")
+        place = f"{place}env: the environment variable {settings.key_env}"
+    else:
+        return ""
+    if not key or not key.isascii() or not key.isprintable():
+        raise ValueError(f"{place} must hold the key")
+    return key
+
+
 class Upstream:
     """One model server."""
 
     def __init__(self, settings: UpstreamSettings, jitter: Callable[[], float] = random.random) -> None:
         self.settings = settings
         self._jitter = jitter
-        self._key = ""
-        if settings.key_env is not None:
-            self._key = os.environ.get(settings.key_env, "")
-            if not self._key or not self._key.isascii() or not self._key.isprintable():
-                raise ValueError(
-                    f"upstream.{settings.name}.key_env: the environment variable {settings.key_env} must hold the key"
-                )
+        self._key = _key_of(settings)
         self._session: aiohttp.ClientSession | None = None
 
     def _client(self) -> aiohttp.ClientSession:
