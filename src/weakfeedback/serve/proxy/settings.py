@@ -213,8 +213,8 @@ class ProxySettings(KeylessTable):
     agree: float | None = Field(
         default=None, gt=0.5, lt=1.0, description="a share above 0.5 and below 1, such as 0.95"
     )
-    budget: Positive | None = None  # for 1000 requests
-    error_cost: Positive | None = None
+    budget: Positive | None = Field(default=None, description="a number > 0")  # for 1000 requests
+    error_cost: Positive | None = Field(default=None, description="a number > 0")
     reference_name: str | None = Field(default=None, alias="reference", description="the name of a stage")
     sure: Flag = False
     groups: Literal["each"] | None = Field(default=None, description='"each"')
