@@ -607,6 +607,18 @@ class Learner:
         if isinstance(watch, Activity) and not self.lock.locked():  # a running step may be in another thread
             watch.note(self.outbox._clock(), result)
 
+    def warning(self) -> str | None:
+        """Say that no stage after the first can ever pay, if that is so."""
+        told = self.settings()
+        alone = "prices" in told  # then the second costs only its difference to the first
+        prices, error = told.get("prices") or told.get("stage_costs"), told.get("error_cost")
+        if not prices or len(prices) < 2 or error is None or prices[1] - alone * prices[0] < error:
+            return None
+        first, second = self.kind.names[:2]
+        more = f"{prices[1] - alone * prices[0]:g}{' more' if alone else ''}"
+        words = f"learner {self.name}: {second} costs {more}, and a wrong answer only {error:g}"
+        return f"{words}: nothing after {first} can ever pay; is error_cost what you meant?"
+
     def settings(self) -> dict[str, Any]:
         """Return the configuration with the current prices and without the seed, which stays in the log."""
         told: dict[str, Any] = self.config.model_dump(mode="json", exclude={"seed"})

@@ -304,6 +304,7 @@ class LearnerInfo(Model):
     pending: int
     durability: str
     config: dict[str, Any]
+    warning: str | None = None
 
 
 class LearnerList(Model):
