@@ -1,7 +1,6 @@
 """Write files so that a reader never sees a half-written one."""
 
 import functools
-import hashlib
 import os
 import secrets
 import socket
@@ -9,6 +8,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+
+from weakfeedback.canonical import hashed
 
 OLD = 3600.0  # seconds
 
@@ -77,7 +78,7 @@ def _place() -> str:
         words.append(Path("/proc/sys/kernel/random/boot_id").read_text())
     with suppress(OSError):
         words.append(os.readlink("/proc/self/ns/pid"))
-    return hashlib.sha256("|".join(words).encode()).hexdigest()[:4]
+    return hashed(*words)[:4]
 
 
 def _sync_folder(folder: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weakfeedback.journal import events
+from weakfeedback import canonical
 from weakfeedback.journal.events import (
     Event,
     JournalError,
@@ -49,7 +49,7 @@ def test_no_encoder_is_made_for_a_body_and_a_slower_one_writes_the_same(monkeypa
     body = {"b": [1, 0.1, -0.0, 1e300], "a": {"d": "é\0", "c": None}, "": [True, 2**70]}
     text = dump(body)
     monkeypatch.setattr(json.encoder, "c_make_encoder", None)
-    assert events._make_encoder()(body) == text
+    assert canonical._make_encoder()(body) == text
     monkeypatch.setattr(json.JSONEncoder, "iterencode", None)
     assert dump(body) == text
 

@@ -1,7 +1,6 @@
 """A simulation as a plan: its tasks, which of them are stored, and the results once all are done."""
 
 import dataclasses
-import hashlib
 import os
 import warnings
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.canonical import hashed
 from weakfeedback.engine.compiler.fingerprint import CannotLower
 from weakfeedback.engine.loop import loop_for, refuse_events
 from weakfeedback.engine.replication import Compiled, Task
@@ -137,7 +137,7 @@ class Plan:
         names = [path.name for path in paths if path is not None]
         if len(names) < len(paths):
             return None
-        return hashlib.sha256("|".join((*self.policies, *names)).encode()).hexdigest()[:40]
+        return hashed(*self.policies, *names)[:40]
 
     def find(self) -> None:
         """Load the finished chunks from the store."""

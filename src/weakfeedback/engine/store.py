@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback._version import __version__
+from weakfeedback.canonical import hashed
 from weakfeedback.engine.compiler.fingerprint import (
     CannotLower,
     class_fingerprint,
@@ -103,8 +104,8 @@ class Store:
             policy = self._policies[id(task.policy)] = (task.policy, self._key(task))
         if policy[1] is None:
             return None
-        text = f"{policy[1]}|{task.first}|{task.last}"
-        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:40]}.parquet"
+        key = hashed(policy[1], str(task.first), str(task.last))
+        return self.folder / f"{key[:40]}.parquet"
 
     def _key(self, task: Task) -> str | None:
         """Return a digest of everything but the range of replications."""
@@ -123,7 +124,7 @@ class Store:
             __version__,
             CHUNKS,
         ]
-        return hashlib.sha256("|".join(words).encode()).hexdigest()
+        return hashed(*words)
 
     def get(self, task: Task) -> tuple[np.ndarray, bool | str] | None:
         """Return the finished chunk of a task and how it was played: True if compiled, or the reason why it was not.
@@ -208,8 +209,7 @@ def _source_of_events(problem: Any, policy: Any) -> str:
 
 
 def _state_digest(state: dict[str, Any]) -> str:
-    words = [f"{name}={_canonical(name, value)}" for name, value in sorted(state.items())]
-    return hashlib.sha256("|".join(words).encode()).hexdigest()
+    return hashed(*(f"{name}={_canonical(name, value)}" for name, value in sorted(state.items())))
 
 
 def _canonical(name: str, value: Any) -> str:

@@ -10,10 +10,12 @@ rows. "~" sorts after every letter: the keys stay sorted, and the seal is added 
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from math import isfinite
 from typing import Any, NamedTuple
+
+from weakfeedback.canonical import json_text
 
 OPENS = ("decide", "begin")  # a decision begins with an event of one of these kinds
 ENDS = ("feedback", "cancel", "expire")  # a decision has at most one event of all these kinds together
@@ -73,34 +75,11 @@ class Event(NamedTuple):
     body: dict[str, Any]
 
 
-def _make_encoder() -> Callable[[Any], str]:
-    """Return an encoder that is built once: `json.JSONEncoder` builds one per call, which is slower."""
-    plain = json.JSONEncoder(ensure_ascii=True, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    make = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:  # an interpreter without the C encoder
-        return plain.encode
-    text = json.encoder.encode_basestring_ascii
-    flags = {"sort_keys": True, "skipkeys": False, "allow_nan": False}
-    pieces = make(
-        markers=None,
-        default=plain.default,
-        encoder=text,
-        indent=None,
-        key_separator=":",
-        item_separator=",",
-        **flags,
-    )
-    return lambda value: "".join(pieces(value, 0))
-
-
-encode = _make_encoder()  # encodes a value as ASCII JSON, keys sorted, no spaces
-
-
 def dump(body: dict[str, Any]) -> str:
     """Return ASCII JSON, keys sorted, no spaces, floats with enough digits to restore them exactly."""
     if not isinstance(body, dict):
         raise TypeError(f"a body must be a dict, got {type(body).__name__}")
-    return encode(body)
+    return json_text(body)
 
 
 def parse(text: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ format raises `StateError`; nothing is restored from it.
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 import math
 import os
@@ -18,6 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from weakfeedback._version import __version__
+from weakfeedback.canonical import hashed, json_text
 from weakfeedback.files import write_atomically
 from weakfeedback.validate import brief
 
@@ -47,9 +47,9 @@ def write(path: str | os.PathLike[str], kind: str, body: dict[str, Any]) -> None
     target = Path(path).resolve()
     mode = target.stat().st_mode & 0o7777 if target.exists() else 0o600
     # The keys are sorted, as in `_dump`, so that the body, which may be large, is dumped only once.
-    head = f'{{"body":{_dump(body)},'
-    tail = _dump({"kind": kind, "format": FORMAT, "package": __version__})[1:]
-    text = f'{head}"checksum":"{_digest(head + tail)}",{tail}'
+    head = f'{{"body":{json_text(body)},'
+    tail = json_text({"kind": kind, "format": FORMAT, "package": __version__})[1:]
+    text = f'{head}"checksum":"{hashed(head + tail)}",{tail}'
 
     def fill(part: Path) -> None:
         part.chmod(mode)
@@ -102,26 +102,18 @@ def checked_copy(state: Any) -> dict[str, Any]:
     if not isinstance(state, dict):
         raise StateError(f"a state must be a dict, as state() gives it, got {state!r:.60}")
     try:
-        found: dict[str, Any] = json.loads(_dump(state))
+        found: dict[str, Any] = json.loads(json_text(state))
         return found
     except (TypeError, ValueError, RecursionError):
         raise StateError("the state holds what is no JSON data: give what state() gave") from None
 
 
-def _dump(document: Any) -> str:
-    return json.dumps(document, allow_nan=False, sort_keys=True, separators=(",", ":"))
-
-
 def _checksum(document: Any) -> str:
     # Python writes floats so that they can be read back exactly: parsed data dumps to the same text.
     try:
-        return _digest(_dump(document))
+        return hashed(json_text(document))
     except (ValueError, RecursionError):
         return "a number that cannot be dumped"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def _no_constant(name: str) -> NoReturn:

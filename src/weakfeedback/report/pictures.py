@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from weakfeedback.canonical import hashed
 from weakfeedback.files import write_atomically
 
 _NUMBER = re.compile(rb"-?\d+\.\d+")
@@ -72,8 +73,7 @@ def _round_to_tenth(number: re.Match[bytes]) -> bytes:
 
 
 def _digest(figure: dict[str, Any]) -> str:
-    text = json.dumps(figure, sort_keys=True) + _hash_drawing_code()
-    return f"made of {hashlib.sha256(text.encode()).hexdigest()[:24]}"
+    return f"made of {hashed(json.dumps(figure, sort_keys=True) + _hash_drawing_code())[:24]}"
 
 
 @functools.cache

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from weakfeedback.canonical import hashed
 from weakfeedback.experiments.model import Claim, Finding, Part, Run
 from weakfeedback.files import write_atomically
 
@@ -59,7 +60,7 @@ class Findings:
         """Return a digest of everything that determines the finding of the claim's test."""
         read = [f"{name}={self.keys.get(name, '')}" for name in claim.experiments]
         words = [code_digest(), str(claim.number), *read, json.dumps(dict(self.data), sort_keys=True)]
-        return hashlib.sha256("|".join(words).encode()).hexdigest()[:40]
+        return hashed(*words)[:40]
 
     def get(self, claim: Claim) -> Finding | None:
         """Return the finding of an earlier run, if nothing has changed."""

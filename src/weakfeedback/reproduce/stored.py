@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weakfeedback._version import __version__
+from weakfeedback.canonical import hashed
 from weakfeedback.engine.results import Results
 from weakfeedback.files import write_atomically
 from weakfeedback.reproduce.findings import code_digest
@@ -137,8 +137,7 @@ def results_key(planned: Planned) -> str:
     made = planned.plan.key()
     if made is None:
         return ""
-    text = f"{made}|{code_digest()}|{json.dumps(planned.about, sort_keys=True, default=str)}"
-    return hashlib.sha256(text.encode()).hexdigest()[:40]
+    return hashed(made, code_digest(), json.dumps(planned.about, sort_keys=True, default=str))[:40]
 
 
 def kept_key(folder: Path, name: str) -> str:

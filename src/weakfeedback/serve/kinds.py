@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from weakfeedback.canonical import digest_of
 from weakfeedback.live.allocator import Allocator
 from weakfeedback.live.answers import Costed, Scored, rights
 from weakfeedback.live.cascade import Cascade
@@ -22,7 +23,7 @@ from weakfeedback.live.router import Router
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.limits import HISTORY_LIMIT, MATRIX_LIMIT, PAIRS_LIMIT, STAGES_LIMIT
 from weakfeedback.serve.models import CalibrateRequest, FeedbackRequest, Problem, TellRequest
-from weakfeedback.serve.outputs import Comparator, digest_of
+from weakfeedback.serve.outputs import LabelComparator, differ
 
 STATED_BOUND = (
     "Money: whatever the models answer, at most that of the last model alone, plus 5 %, plus 50 calls of it, at the "
@@ -145,7 +146,7 @@ class Compared(Kind):
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
-        self.comparator = Comparator(config.compare)
+        self.comparator = LabelComparator(config.compare)
 
     def common(self, seed: int, compiled: bool) -> dict[str, Any]:
         policy = {} if self.config.policy is None else {"policy": self.config.policy}
@@ -166,7 +167,7 @@ class Compared(Kind):
             labels = self.comparator.labels("outputs", outputs)
             if metric:
                 return (), self.comparator.far(labels), labels
-            return self.comparator.differ(labels, numbers), None, labels
+            return differ(labels, numbers), None, labels
         if (ways[0] == "distance") != metric:
             wanted = "distance" if metric else "differ"
             raise Problem(

@@ -1,43 +1,18 @@
-"""Outputs as clients send them: canonical form, comparison and digest."""
+"""Outputs as clients send them, and how they are compared."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from weakfeedback.journal.events import encode
+from weakfeedback.canonical import canonical
 from weakfeedback.live.answers import Metric, distances
 from weakfeedback.serve.limits import LABEL_LIMIT
 from weakfeedback.serve.models import Compare, NumberCompare, Problem, TextCompare
 
 DEEP = 20  # a label may be nested
-
-
-def canonical(value: Any) -> str:
-    """Return ASCII JSON with sorted keys, in which equal numbers look the same.
-
-    >>> canonical({"b": 1.0, "a": [True, 1]})
-    '{"a":[true,1],"b":1}'
-    """
-    return encode(_by_value(value))
-
-
-def _by_value(value: Any) -> Any:
-    if type(value) is float and value.is_integer():
-        return int(value)
-    if isinstance(value, list):
-        return [_by_value(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _by_value(item) for key, item in value.items()}
-    return value
-
-
-def digest_of(value: Any) -> str:
-    """Return a 16-byte digest of the canonical JSON, which tells a repeated answer from a contradiction."""
-    return blake2b(canonical(value).encode("ascii"), digest_size=16).hexdigest()
 
 
 def check_labels(field: str, values: list[Any]) -> None:
@@ -67,7 +42,17 @@ def _depth(value: Any, depth: int = 0) -> int:
     return max((_depth(item, depth + 1) for item in items), default=depth)
 
 
-class Comparator:
+def differ(labels: Sequence[Any], numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the pairs of stages whose labels differ; ``numbers`` are the numbers of the stages."""
+    if len(set(labels)) == 1:
+        return []
+    size = len(labels)
+    return [
+        (numbers[i], numbers[j]) for i in range(size) for j in range(i + 1, size) if labels[i] != labels[j]
+    ]
+
+
+class LabelComparator:
     """Finds which outputs differ, or how far apart they are, as configured for a learner."""
 
     def __init__(self, compare: Compare) -> None:
@@ -85,18 +70,6 @@ class Comparator:
         check_labels(field, outputs)
         label = self._label
         return [label(field, output) for output in outputs]
-
-    def differ(self, labels: list[Any], numbers: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the pairs of stages that differ; ``numbers`` are the numbers of the stages."""
-        if len(set(labels)) == 1:
-            return []
-        size = len(labels)
-        return [
-            (numbers[i], numbers[j])
-            for i in range(size)
-            for j in range(i + 1, size)
-            if labels[i] != labels[j]
-        ]
 
     def far(self, labels: list[Any]) -> list[float]:
         """Return the distances of the pairs (0, 1), (0, 2), ..., (1, 2), ...; needs a metric."""

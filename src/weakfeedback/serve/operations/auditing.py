@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
+from weakfeedback.canonical import digest_of
 from weakfeedback.journal import Event
 from weakfeedback.live.report import plain
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.models import AuditLabels, AuditRequest, Problem
 from weakfeedback.serve.operations.teaching import run_once
-from weakfeedback.serve.outputs import check_labels, digest_of
+from weakfeedback.serve.outputs import check_labels
 
 if TYPE_CHECKING:
     from weakfeedback.serve.service import Service

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from weakfeedback.canonical import digest_of
 from weakfeedback.journal import Event
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.models import CalibrateRequest, Problem, WarmStartRequest
 from weakfeedback.serve.operations.lookup import checked_key, find_by_key
-from weakfeedback.serve.outputs import digest_of
 from weakfeedback.serve.wording import moment
 
 if TYPE_CHECKING:

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from weakfeedback.canonical import canonical
+
 UNPARSABLE = "unparsable"
 CUT = 10_000  # characters, from the end, that patterns, judges and embeddings see
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?")
@@ -171,25 +173,6 @@ def pointed(document: Any, pointer: str) -> Any:
         else:
             raise LookupError(pointer)
     return document
-
-
-def canonical(value: Any) -> str:
-    """Return JSON with sorted keys and no spaces, numbers by value.
-
-    >>> canonical({"b": 1.0, "a": True})
-    '{"a":true,"b":1}'
-    """
-    return json.dumps(_by_value(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def _by_value(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _by_value(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_by_value(entry) for entry in value]
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value
 
 
 def tools_label(answer: Answer) -> str:

@@ -11,16 +11,16 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from weakfeedback.canonical import digest_of
 from weakfeedback.live.answers import TOLERANCES, WHY
+from weakfeedback.serve.outputs import differ
 from weakfeedback.serve.proxy.answers import (
     LETTERS,
     Answer,
-    canonical,
     choice_label,
     choice_pattern,
     ending,
@@ -58,13 +58,7 @@ class Comparison:
 
     def differ(self, call: Sequence[int]) -> list[tuple[int, int]]:
         """Return the pairs of models (i, j), i < j, of ``call`` whose answers differ."""
-        classes = self.classes or ()
-        return [
-            (call[a], call[b])
-            for a in range(len(classes))
-            for b in range(a + 1, len(classes))
-            if classes[a] != classes[b]
-        ]
+        return differ(self.classes or (), call)
 
 
 # the keys of each type; those of DEMANDED have no default
@@ -211,8 +205,7 @@ class Comparator:
 
     def _digest(self, answers: Sequence[Answer]) -> str:
         """Return a digest that identifies these answers and reveals nothing about them."""
-        text = canonical([[answer.text, [list(call) for call in answer.tools]] for answer in answers])
-        return blake2b(text.encode(), digest_size=16).hexdigest()
+        return digest_of([[answer.text, [list(call) for call in answer.tools]] for answer in answers])
 
 
 class Partition:

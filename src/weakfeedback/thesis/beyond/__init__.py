@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weakfeedback.experiments.model import Claim
-from weakfeedback.thesis.beyond import cycle
+from weakfeedback.thesis.beyond import cycle, second_looks
 from weakfeedback.thesis.beyond import tables as beyond_tables
 from weakfeedback.thesis.beyond.adaptive import ADAPTIVE, TABLE
 from weakfeedback.thesis.beyond.experiments import INSTANCES
@@ -15,8 +15,16 @@ from weakfeedback.thesis.beyond.recorded import RECORDED
 NUMBER = 6
 HEADING = "Beyond the thesis"
 TITLE = "Policies that decide better, and where they do not"
-EXPERIMENTS = {**INSTANCES, **FAMILIES, **ADAPTIVE, **cycle.EXPERIMENTS, **OPEN, **RECORDED}
-TABLES = (*beyond_tables.TABLES, TABLE, cycle.TABLE, OPEN_TABLE)
+EXPERIMENTS = {
+    **INSTANCES,
+    **FAMILIES,
+    **ADAPTIVE,
+    **cycle.EXPERIMENTS,
+    **OPEN,
+    **RECORDED,
+    **second_looks.EXPERIMENTS,
+}
+TABLES = (*beyond_tables.TABLES, TABLE, cycle.TABLE, OPEN_TABLE, second_looks.TABLE)
 CLAIMS: tuple[Claim, ...] = ()
 
 __all__ = ["CLAIMS", "EXPERIMENTS", "HEADING", "NUMBER", "TABLES", "TITLE"]
