@@ -217,11 +217,9 @@ class Allocator(Live):
 
         The plot has a legend if there are at most 16 arms.
         """
-        table = self.history()
-        if ax is None:
-            import matplotlib.pyplot as plt
+        from weakfeedback.figures import axes_or_new
 
-            _, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+        table, ax = self.history(), axes_or_new(ax)
         game = self._game
         rounds = table["round"].to_numpy().reshape(-1, game.arms)[:, 0]
         given = table["given"].to_numpy().reshape(-1, game.arms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,6 +37,10 @@ class PlayerReport(Report):
     failed : bool
         Whether it found no arm of its own in time, and knows it.
     """
+
+    columns: ClassVar = ("plays", "free", "means", "intervals")
+    row: ClassVar = "arm"
+    drawn: ClassVar = "plays"
 
     policy: str
     slots: int
