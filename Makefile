@@ -58,8 +58,8 @@ setup: $(READY)
 	@echo "ready: $(BIN)/python, $(BIN)/weakfeedback"
 
 demo: $(if $(wildcard $(READY)),$(READY),$(PLAIN))
-	@$(BIN)/python -m weakfeedback demo --out out/demo
 	@echo "From now on: $(BIN)/weakfeedback list (or first '. $(BIN)/activate', then weakfeedback list)"
+	@$(BIN)/python -m weakfeedback demo --out out/demo
 
 lint: $(READY)
 	@echo "`$(BIN)/python --version` in $(VENV)"

@@ -1,5 +1,6 @@
 """Multi-player problems as PettingZoo environments."""
 
+import copy
 import subprocess
 import sys
 
@@ -14,7 +15,7 @@ from pettingzoo.test import parallel_api_test, parallel_seed_test
 from weakfeedback import simulate
 from weakfeedback.adapters.pettingzoo import parallel_env
 from weakfeedback.engine.seeds import POLICY, generator
-from weakfeedback.multiplayer import DlcLix, MultiplayerProblem
+from weakfeedback.multiplayer import Claims, DlcLix, MultiplayerProblem, Selfish
 
 MEANS = [0.9, 0.7, 0.5, 0.3]
 
@@ -122,7 +123,44 @@ def test_without_the_extra_one_line_says_what_to_install():
     assert "pip install 'weakfeedback[gym]'" in found.stdout
 
 
-def test_open_problems_are_refused():
-    problem = MultiplayerProblem([0.9, 0.5], 2, lost=0.1)
-    with pytest.raises(ValueError, match="problem must be one of a fixed team with equal means that senses"):
-        parallel_env(problem)
+OPEN = {
+    "come and go": {"players": 3, "presence": [(0, 40), (10, None), (70, 90)]},
+    "an empty world": {"players": 2, "presence": [(5, 20), (60, 80)]},
+    "lost slots": {"players": 3, "lost": 0.2},
+    "own means": {"means": [MEANS, MEANS[::-1]], "players": 2, "presence": [(0, None), (30, 50)]},
+    "no sensing": {"players": 3, "sensing": False},
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_players_come_and_go_as_in_a_simulation(name, capsys):
+    problem = MultiplayerProblem(**{"means": MEANS, **OPEN[name]})
+    prototype = Claims(4) if problem.sensing else Selfish(4)
+    rounds = 120
+    results = simulate(
+        problem, {"x": prototype}, horizon=rounds, replications=1, seed=5, compiled=False, marks=1
+    )
+    env = parallel_env(problem, horizon=rounds)
+    _, infos = env.reset(seed=5)
+    players = {name: copy.deepcopy(prototype) for name in env.possible_agents}
+    rngs = {name: generator(5, 0, POLICY, n) for n, name in enumerate(env.possible_agents)}
+    came, left = set(env.agents), set()
+    while env.agents:
+        awake = [name for name in env.agents if not infos[name].get("loses", False)]
+        arms = {name: players[name].choose(rngs[name]) for name in awake}
+        seen, gained, ended, cut, infos = env.step({name: arms.get(name, 4) % 5 for name in env.agents})
+        for name, arm in arms.items():
+            players[name].observe(arm, float(seen[name][0]), bool(seen[name][1]), rngs[name])
+        assert set(seen) == set(gained) == set(ended) == set(cut) == set(infos)
+        assert came.issuperset(name for name in seen if name not in env.agents)
+        came |= set(env.agents)
+        left |= {name for name, end in ended.items() if end}
+    last = next(iter(infos.values()))
+    assert last["regret"] == pytest.approx(results.values("x")[0, -1])
+    assert last["collisions"] == results.values("x", "collisions")[0, -1]
+    times = problem.presence or [(0, None)] * problem.players
+    assert len(came) == problem.players
+    assert len(left) == sum(end is not None for _, end in times)
+    parallel_api_test(parallel_env(problem, horizon=rounds), num_cycles=rounds)
+    parallel_seed_test(lambda: parallel_env(problem, horizon=rounds), num_cycles=rounds)
+    assert "Passed" in capsys.readouterr().out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,6 +42,10 @@ class RouterReport(Report):
     guarantees : texts
         What is guaranteed, in words.
     """
+
+    columns: ClassVar = ("prices", "calls", "answers")
+    row: ClassVar = "model"
+    drawn: ClassVar = "answers"
 
     policy: str
     prices: np.ndarray

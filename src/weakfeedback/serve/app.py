@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Route
 
 from weakfeedback.plaintext import one_line
-from weakfeedback.serve.api import JSON, OPERATIONS, PROBLEM, Answer, Call, Operation
+from weakfeedback.serve.api import JSON, OPERATIONS, PROBLEM, Incoming, Operation, Outgoing
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.limits import BODY_LIMIT, HEADER_LIMIT, IN_FLIGHT_LIMIT, is_name
 from weakfeedback.serve.models import Problem
@@ -62,7 +62,7 @@ class Endpoint:
         if operation.path == "/metrics" and self._auth.open_metrics:
             needed = "none"
         await self._auth.check(scope, headers, needed)
-        call = Call(self._service, scope["path_params"], headers, scope["query_string"])
+        call = Incoming(self._service, scope["path_params"], headers, scope["query_string"])
         if operation.body is not None:
             body = await read_body(receive, headers, self._limit)
             call.given = operation.parsed(body, headers)
@@ -87,7 +87,7 @@ async def read_body(receive: Any, headers: dict[bytes, bytes], limit: int) -> by
     return b"".join(pieces)
 
 
-async def send_answer(send: Any, answer: Answer) -> None:
+async def send_answer(send: Any, answer: Outgoing) -> None:
     """Send an answer."""
     body = await encoded(answer.data) if answer.body is None else answer.body
     headers = [(b"content-type", answer.kind), (b"content-length", str(len(body)).encode())]
@@ -211,7 +211,7 @@ class Gate:
         await self._app(scope, receive, send)
 
     async def _preflight(self, send: Any, headers: dict[bytes, bytes]) -> bool:
-        """Answer a browser's preflight request for another site's page; return False if the page is not allowed."""
+        """Outgoing a browser's preflight request for another site's page; return False if the page is not allowed."""
         if headers[b"origin"].decode("latin-1").lower() not in self._auth.origins:
             return False
         allowed = [

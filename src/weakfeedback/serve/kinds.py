@@ -23,7 +23,7 @@ from weakfeedback.live.router import Router
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.limits import HISTORY_LIMIT, MATRIX_LIMIT, PAIRS_LIMIT, STAGES_LIMIT
 from weakfeedback.serve.models import CalibrateRequest, FeedbackRequest, Problem, TellRequest
-from weakfeedback.serve.outputs import Comparator, differ
+from weakfeedback.serve.outputs import LabelComparator, differ
 
 STATED_BOUND = (
     "Money: whatever the models answer, at most that of the last model alone, plus 5 %, plus 50 calls of it, at the "
@@ -146,7 +146,7 @@ class Compared(Kind):
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
-        self.comparator = Comparator(config.compare)
+        self.comparator = LabelComparator(config.compare)
 
     def common(self, seed: int, compiled: bool) -> dict[str, Any]:
         policy = {} if self.config.policy is None else {"policy": self.config.policy}

@@ -21,6 +21,7 @@ from weakfeedback.journal.events import ENDS, OPENS, Row, make_row
 from weakfeedback.live.core import GAP, Core
 from weakfeedback.live.errors import PendingDecision, Refused
 from weakfeedback.live.live import Live
+from weakfeedback.serve.activity import RESULTS, Activity
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.kinds import Kind, kind_of
@@ -32,7 +33,6 @@ from weakfeedback.serve.models import (
     WarmStartRequest,
     stored_config,
 )
-from weakfeedback.serve.watch import RESULTS, Watch
 
 SNAPSHOT = 10_000  # events between snapshots; a quarter for a learner whose events take long to replay
 UNKNOWN = 32  # the first steps of a kind, this many, run in a thread and are timed
@@ -73,7 +73,7 @@ class Observer(Protocol):
 
 
 OBSERVERS: dict[str, Callable[[Learner], Observer]] = {
-    "watch": Watch.of,
+    "watch": Activity.of,
     "invoice": Invoice.of,
 }  # by name, made for each learner
 
@@ -581,7 +581,7 @@ class Learner:
         """Take over what is not in the store from an object of the same learner."""
         self.refused = before.refused
         watch, known = self.observers.get("watch"), before.observers.get("watch")
-        if isinstance(watch, Watch) and isinstance(known, Watch):
+        if isinstance(watch, Activity) and isinstance(known, Activity):
             watch.noted = known.noted
 
     # -- what can be seen
@@ -594,7 +594,7 @@ class Learner:
         """Count a feedback that changed nothing: a duplicate, a conflict, or a late one."""
         self.refused[result] += 1
         watch = self.observers.get("watch")
-        if isinstance(watch, Watch) and not self.lock.locked():  # a running step may be in another thread
+        if isinstance(watch, Activity) and not self.lock.locked():  # a running step may be in another thread
             watch.note(self.outbox._clock(), result)
 
     def settings(self) -> dict[str, Any]:

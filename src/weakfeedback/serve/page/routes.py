@@ -19,20 +19,21 @@ from starlette.routing import BaseRoute, Route
 
 from weakfeedback._version import __version__
 from weakfeedback.plaintext import visible
-from weakfeedback.serve.api import Answer, Call, Operation
+from weakfeedback.serve.activity import WATCHED, Activity
+from weakfeedback.serve.api import Incoming, Operation, Outgoing
 from weakfeedback.serve.app import read_body
-from weakfeedback.serve.auth import COOKIE, LOOPBACK, SESSION, Auth
+from weakfeedback.serve.auth import COOKIE, LEVELS, LOOPBACK, SESSION, Auth
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.models import Problem, SeriesAnswer
 from weakfeedback.serve.openapi import document, sections
 from weakfeedback.serve.operations.reporting import report_now
 from weakfeedback.serve.page import view
+from weakfeedback.serve.page.actions import actions_of
 from weakfeedback.serve.page.bars import bars_of
 from weakfeedback.serve.page.calling import calls_of
 from weakfeedback.serve.page.money import invoice_of, totals
 from weakfeedback.serve.page.words import ago, amount, count, duration, moment
 from weakfeedback.serve.service import Service
-from weakfeedback.serve.watch import WATCHED, Watch
 
 PAGE = 100  # learners on one page
 PERIOD = 0.5  # minimum seconds between updates
@@ -130,7 +131,7 @@ class Page:
             known = self._rows[learner.name] = key, made, html
         return known[1], known[2]
 
-    def _line(self, learner: Learner, watch: Watch, now: int) -> str:
+    def _line(self, learner: Learner, watch: Activity, now: int) -> str:
         """Return the sparkline of a learner, rebuilt every minute."""
         known, minute = self._lines.get(learner.name), now // 60_000_000
         if known is None or known[0] != (learner, minute):
@@ -254,6 +255,7 @@ class Page:
                 token=bool(self.auth.tokens),
             ),
             "next": _next(learner, watch, self.address),
+            "actions": actions_of(learner, chat=learner.name in self.service.models),
             "charts": charts,
         }
 
@@ -272,8 +274,17 @@ class Page:
 
     def render(self, request: Request, template: str, code: int = 200, /, **values: Any) -> Response:
         """Return a page, gzipped if the browser accepts that."""
-        logout = bool(self.auth.tokens) and COOKIE in request.cookies
-        values = {"here": "", "version": __version__, "logout": logout, **values}
+        cookie = request.cookies.get(COOKIE)
+        logout = bool(self.auth.tokens) and cookie is not None
+        level = self.auth.level(request.scope["weakfeedback.headers"]) or 0
+        values = {
+            "here": "",
+            "version": __version__,
+            "logout": logout,
+            "may": level >= LEVELS["admin"],
+            "form": self.auth.form_of(cookie) if cookie is not None else "",
+            **values,
+        }
         text = templates().get_template(template).render(values)
         return packed(request, text.encode(), HTML, code)
 
@@ -528,15 +539,15 @@ def page_of(service: Service, auth: Auth, *_: Any) -> dict[str, Any]:
         ),
     ]
 
-    async def openapi(_: Call) -> Answer:
-        return Answer(document([*OPERATIONS, *extra], chat=bool(service.models)))
+    async def openapi(_: Incoming) -> Outgoing:
+        return Outgoing(document([*OPERATIONS, *extra], chat=bool(service.models)))
 
     extra.append(Operation("GET", "/openapi.json", "none", openapi, "Describe all routes: this document."))
     page = Page(service, auth, lambda: [*OPERATIONS, *extra])
     return {"operations": extra, "routes": page.routes()}
 
 
-async def series(call: Call) -> Answer:
+async def series(call: Incoming) -> Outgoing:
     """Sums by minute."""
     learner = call.service.learner(call.name)
     asked = call.asked(**{"from": 0, "to": 0, "step": 60})
@@ -546,12 +557,12 @@ async def series(call: Call) -> Answer:
         read = watch_of(learner).read(start, end, asked["step"])
     except ValueError as error:
         raise Problem("invalid", str(error), field="step") from None
-    return Answer(await call.service.steps.confirm(learner, read))
+    return Outgoing(await call.service.steps.confirm(learner, read))
 
 
-def watch_of(learner: Learner) -> Watch:
+def watch_of(learner: Learner) -> Activity:
     """Return the watch of a learner."""
-    return cast(Watch, learner.observers["watch"])
+    return cast(Activity, learner.observers["watch"])
 
 
 def packed(request: Request, content: bytes, kind: str, status: int = 200) -> Response:
@@ -608,7 +619,7 @@ def _config(config: dict[str, Any], policy: str, created: int) -> list[tuple[str
     return shown
 
 
-def _audits(learner: Learner, watch: Watch, currency: str | None) -> list[dict[str, Any]]:
+def _audits(learner: Learner, watch: Activity, currency: str | None) -> list[dict[str, Any]]:
     at = {one["audit"]: one["at"] for one in watch.audits if "audit" in one}
     found = []
     for number, audit in reversed(learner.audits.items()):
@@ -618,7 +629,7 @@ def _audits(learner: Learner, watch: Watch, currency: str | None) -> list[dict[s
                 "at": moment(at.get(number)),
                 "stage": watch.names[audit["arm"]] if "arm" in audit else "",
                 "verdict": audit.get("verdict") or "waits for labels",
-                "labels": count(audit.get("labels") or 0),
+                "labels": count(audit.get("count") or 0),
                 "interval": ""
                 if low is None or high is None
                 else f"{amount(low)} to {amount(high, currency)}",
@@ -659,7 +670,7 @@ def _decide_command(learner: Learner, address: str) -> str:
     return _post(address, f"{learner.name}/{verb}", body)
 
 
-def _next(learner: Learner, watch: Watch, address: str) -> str:
+def _next(learner: Learner, watch: Activity, address: str) -> str:
     """Return the next command for a new learner."""
     if learner.archived:
         return ""

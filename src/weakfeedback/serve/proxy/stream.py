@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from weakfeedback.serve.nesting import is_deep
+from weakfeedback.serve.limits import is_deep
 from weakfeedback.serve.proxy.answers import Answer, logprobs_of
 from weakfeedback.serve.proxy.prices import Tokens, tokens_of
 

@@ -2,7 +2,7 @@
 
 ::
 
-    event --> Watch.apply --> series   minutes: decisions, stops, comparisons, money
+    event --> Activity.apply --> series   minutes: decisions, stops, comparisons, money
                           --> drift    a detector for every pair of stages
                           --> open     decisions that wait, with their age
                           --> recent   the last decisions and how they ended
@@ -34,7 +34,7 @@ TOKENS = ("tokens_in", "tokens_cached", "tokens_out")
 RESULTS = ("duplicate", "conflict", "late")
 
 
-class Watch:
+class Activity:
     """What the page shows of one learner.
 
     Parameters
@@ -330,7 +330,7 @@ class Watch:
     # -- as an observer of a learner of the service
 
     @classmethod
-    def of(cls, learner: Any) -> Watch:
+    def of(cls, learner: Any) -> Activity:
         """Return the watch of a new learner."""
         config = learner.config
         costs = getattr(config, "stage_costs", None) or getattr(config, "prices", None) or ()
@@ -342,7 +342,7 @@ class Watch:
 
     def restore(self, state: Any) -> None:
         """Continue from a result of ``state``."""
-        self.__dict__.update(Watch.from_state(state).__dict__)
+        self.__dict__.update(Activity.from_state(state).__dict__)
         self._steps = self._methods()
 
     # -- snapshots
@@ -372,7 +372,7 @@ class Watch:
         }
 
     @classmethod
-    def from_state(cls, state: Any) -> Watch:
+    def from_state(cls, state: Any) -> Activity:
         """Return the watch restored from ``state``; ValueError for anything else."""
         try:
             made = cls(state["kind"], state["names"], state["costs"], state["baseline"])
