@@ -22,7 +22,7 @@ from weakfeedback.serve.models import (
 )
 from weakfeedback.serve.proxy.calls import Server
 from weakfeedback.serve.proxy.chat import Proxy
-from weakfeedback.serve.proxy.decider import Ruling, Spending, Step, Unavailable
+from weakfeedback.serve.proxy.decider import NextStage, Ruling, Spending, Unavailable
 from weakfeedback.serve.proxy.dialect import Completions, Dialect
 from weakfeedback.serve.proxy.messages import Messages
 from weakfeedback.serve.proxy.prices import Tokens
@@ -80,20 +80,20 @@ class ServiceDecider:
 
         return Ruling(found["id"], call, found["stage"], found["repeated"], waits, stored)
 
-    async def begin(self, learner: str) -> Step:
+    async def begin(self, learner: str) -> NextStage:
         """Begin a request of an adaptive learner."""
         found = await self._asked(self._service.begin(learner))
-        return Step(found["id"], found["stage"])
+        return NextStage(found["id"], found["stage"])
 
     async def tell(
         self, learner: str, id: int, stage: int, label: int, score: float | None, cost: float
-    ) -> Step:
+    ) -> NextStage:
         """Tell the answer of the requested stage: its class of equal answers, its score and its price."""
         given = TellRequest(output=label, stage=stage, score=score, cost=cost)
         found = await self._asked(self._service.tell(learner, id, given))
         if found is None:
             raise Unavailable(f"decision {id} has ended")
-        return Step(id, found["stage"])
+        return NextStage(id, found["stage"])
 
     async def feedback(
         self,

@@ -26,7 +26,7 @@ class Ruling:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NextStage:
     """A step of an adaptive learner: the stage to call next, or None if the last answer is good enough."""
 
     id: int
@@ -57,12 +57,12 @@ class Decider(Protocol):
     async def decide(self, learner: str, context: list[float] | None, key: str | None) -> Ruling:
         """Decide which stages to call; a key that was seen before gets its earlier decision."""
 
-    async def begin(self, learner: str) -> Step:
+    async def begin(self, learner: str) -> NextStage:
         """Begin a request of an adaptive learner."""
 
     async def tell(
         self, learner: str, id: int, stage: int, label: int, score: float | None, cost: float
-    ) -> Step:
+    ) -> NextStage:
         """Tell the answer of the requested stage: its class of equal answers, its score and its price."""
 
     async def feedback(
