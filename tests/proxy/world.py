@@ -80,7 +80,7 @@ class LocalDecider:
         if self.off:
             raise Unavailable("the store cannot be written now")
 
-    async def decide(self, name, context, key):
+    async def decide(self, name, context, key, group=None):
         self._check()
         if key is not None and key in self.keys:
             old = self.keys[key]
@@ -95,7 +95,7 @@ class LocalDecider:
         self.told.append(("decide", ruling.id, ruling.call, context))
         return ruling
 
-    async def feedback(self, name, id, differ, far, digest, spending):
+    async def feedback(self, name, id, differ, far, digest, spending, failed=()):
         self._check()
         self.told.append(("feedback", id, list(differ), far, spending))
         if self.forced is None:
@@ -140,7 +140,7 @@ class ScriptedSteps(LocalDecider):
             self.invoices[settings.name] = invoice = Invoice(len(settings.stages))
             invoice.agree(settings.terms(), 0)
 
-    async def begin(self, name):
+    async def begin(self, name, group=None):
         self._check()
         self.told.append(("begin",))
         return NextStage(7, 0)

@@ -294,19 +294,24 @@ class Router(Promises, Live, Rounds):
         *,
         far: Sequence[float] | None = None,
         digest: str | None = None,
+        failed: Sequence[int] = (),
     ) -> str:
         """Learn a comparison that was made elsewhere: ``differ`` has the pairs of models (i, j), i < j, that differed.
 
         ``far`` is for a router with a ``metric``, instead of ``differ``: the distances of the pairs of ``call``, in the
-        order (first, second), (first, third), .... ``digest`` distinguishes a repeated answer from a conflict. Return
-        and raise as `feedback` does.
+        order (first, second), (first, third), .... ``digest`` distinguishes a repeated answer from a conflict.
+        ``failed``, with a promise: models other than the reference that gave no answer. Return and raise as `feedback`
+        does.
         """
         differ = sorted_pairs(differ)
-        content = content_of_pairs(digest, differ, far)
+        if failed:
+            self._keeps("failed")
+        content = content_of_pairs(digest, differ, far, *([list(failed)] if failed else []))
         call = self._awaited(id, content)
         settled = "duplicate"
         if call is not None:
             record = self._game.record_of_pairs(int(id), call, self._core.terms, content, differ, far)
+            record.failed = {integer("failed", k, 0, len(self._stages) - 1): RuntimeError() for k in failed}
             settled = self._core.settle(record)
         self._wait()
         return settled

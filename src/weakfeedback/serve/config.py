@@ -25,6 +25,7 @@ STORE = "sqlite:///weakfeedback.db"
 PORT = 8470
 SECRETS = ("token", "password", "secret", "key", "api_key", "value")
 PRICES = ("stage_costs", "prices", "error_cost")
+PROMISES = ("agree", "budget", "reference")
 
 
 class ConfigError(BadFile):
@@ -243,11 +244,15 @@ async def _compare(service: Any, known: Any, name: str, config: Any, file: str) 
     from weakfeedback.serve.models import CostsRequest
 
     wanted, now = config.model_dump(mode="json", exclude={"seed"}), known.settings()
-    told = unlike(wanted, now, [key for key in wanted if key not in PRICES])
+    told = unlike(wanted, now, [key for key in wanted if key not in PRICES + PROMISES])
     if told:
         raise ConfigError(f"{file}: learner {name}: {told}: only prices can change; use another name")
-    changed = {key: wanted[key] for key in PRICES if key in wanted and wanted[key] != now.get(key)}
-    if changed:
+    for keys in (PRICES, PROMISES):
+        changed = {
+            key: wanted[key] for key in keys if key in wanted and wanted[key] not in (None, now.get(key))
+        }
+        if not changed:
+            continue
         try:
             await service.recost(name, CostsRequest(**changed))
         except Problem as problem:

@@ -215,6 +215,9 @@ class Page:
         watch, kind = watch_of(learner), learner.kind.name
         config, details = learner.settings(), report["details"]
         charts = view.charts(report, watch, span, now, learner.created)
+        summary, warning = view.summary(report, watch, learner.invoice, now), learner.warning()
+        if warning is not None:
+            summary["trust"] = [{"state": "bad", "text": warning}, *summary["trust"]]
         return {
             "name": learner.name,
             "kind": kind,
@@ -223,7 +226,7 @@ class Page:
             "revision": learner.revision,
             "currency": report["currency"],
             "baseline": watch.names[watch.baseline],
-            "summary": view.summary(report, watch, learner.invoice, now),
+            "summary": summary,
             "invoice": invoice_of(learner.invoice, report["currency"]),
             "since": moment(learner.created)[:16],
             "bars": None if kind == "allocation" else bars_of(watch, *view.SPANS[span], now, learner.created),
