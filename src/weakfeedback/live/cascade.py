@@ -233,6 +233,7 @@ class Cascade(Promises, StepByStep, Live, Rounds):
             promised = promise_of(K, self._noun, (agree, budget, error_cost), names, **chosen)
             counts = counts._replace(promise=PromiseCounts())
         else:
+            check_name(policy)
             needs = policy is None or (isinstance(policy, str) and policy.lower() not in UNPRICED)
             price_of_error = refuse_unpromised(self._noun, policy, error_cost, needs, **chosen)
             terms = checked_terms(stage_costs, price_of_error, K, combine, compare)
