@@ -17,7 +17,7 @@ from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.proxy.attach import proxy_routes
 from weakfeedback.serve.proxy.chat import Proxy
-from weakfeedback.serve.proxy.decider import Ruling, Step, Unavailable
+from weakfeedback.serve.proxy.decider import NextStage, Ruling, Unavailable
 from weakfeedback.serve.proxy.fake import FakeModel, FakeUpstream
 from weakfeedback.serve.proxy.settings import read_proxied, read_upstreams
 from weakfeedback.serve.proxy.upstream import Upstream
@@ -143,7 +143,7 @@ class ScriptedSteps(LocalDecider):
     async def begin(self, name, group=None):
         self._check()
         self.told.append(("begin",))
-        return Step(7, 0)
+        return NextStage(7, 0)
 
     async def tell(self, name, id, stage, label, score, cost):
         self._check()
@@ -151,7 +151,7 @@ class ScriptedSteps(LocalDecider):
         assert stage == at % 3
         assert cost > 0
         self.told.append(("tell", id, label, score))
-        return Step(id, at + 1 if at < self.last else None)
+        return NextStage(id, at + 1 if at < self.last else None)
 
     def settled(self, name):
         return 0

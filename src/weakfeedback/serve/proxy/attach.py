@@ -23,7 +23,7 @@ from weakfeedback.serve.models import (
 )
 from weakfeedback.serve.proxy.calls import Server
 from weakfeedback.serve.proxy.chat import Proxy
-from weakfeedback.serve.proxy.decider import Ruling, Spending, Step, Unavailable
+from weakfeedback.serve.proxy.decider import NextStage, Ruling, Spending, Unavailable
 from weakfeedback.serve.proxy.dialect import Completions, Dialect
 from weakfeedback.serve.proxy.messages import Messages
 from weakfeedback.serve.proxy.prices import Tokens
@@ -83,18 +83,18 @@ class ServiceDecider:
 
         return Ruling(found["id"], call, found["stage"], found["repeated"], waits, stored)
 
-    async def begin(self, learner: str, group: str | None = None) -> Step:
+    async def begin(self, learner: str, group: str | None = None) -> NextStage:
         """Begin a request of an adaptive learner."""
         found = await self._asked(self._service.begin(learner, BeginRequest(group=group)))
-        return Step(found["id"], found["stage"])
+        return NextStage(found["id"], found["stage"])
 
-    async def tell_failed(self, learner: str, id: int, stage: int) -> Step:
+    async def tell_failed(self, learner: str, id: int, stage: int) -> NextStage:
         """Tell that the requested stage gave no answer."""
         given = TellRequest(output=None, failed=True, stage=stage)
         found = await self._asked(self._service.tell(learner, id, given))
         if found is None:
             raise Unavailable(f"decision {id} has ended")
-        return Step(id, found["stage"])
+        return NextStage(id, found["stage"])
 
     async def unseen(self, learner: str, group: str | None) -> bool:
         """Count an answer that nobody can compare; whether it may go out."""
@@ -111,13 +111,13 @@ class ServiceDecider:
 
     async def tell(
         self, learner: str, id: int, stage: int, label: int, score: float | None, cost: float
-    ) -> Step:
+    ) -> NextStage:
         """Tell the answer of the requested stage: its class of equal answers, its score and its price."""
         given = TellRequest(output=label, stage=stage, score=score, cost=cost)
         found = await self._asked(self._service.tell(learner, id, given))
         if found is None:
             raise Unavailable(f"decision {id} has ended")
-        return Step(id, found["stage"])
+        return NextStage(id, found["stage"])
 
     async def feedback(
         self,

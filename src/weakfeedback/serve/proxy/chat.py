@@ -21,7 +21,7 @@ from weakfeedback.serve.proxy.accounts import Watch, alone_estimated
 from weakfeedback.serve.proxy.answers import answer_of
 from weakfeedback.serve.proxy.calls import CHAT, Books, Call, Server, stop
 from weakfeedback.serve.proxy.compare import Comparator, Partition
-from weakfeedback.serve.proxy.decider import Decider, Ruling, Spending, Step, Unavailable
+from weakfeedback.serve.proxy.decider import Decider, NextStage, Ruling, Spending, Unavailable
 from weakfeedback.serve.proxy.dialect import Dialect
 from weakfeedback.serve.proxy.prices import PriceWatch, Tokens, estimated_tokens, tokens_of
 from weakfeedback.serve.proxy.reply import Receive, Reply, Send, until_left
@@ -34,7 +34,7 @@ log = logging.getLogger("weakfeedback.serve")
 LARGEST = 16 << 20  # maximum bytes of a request
 WAITING = 1000  # comparisons that may wait at the same time
 UNBILLED = 100_000  # bills that wait for a store that cannot be written
-Made = TypeVar("Made", Ruling, Step)
+Made = TypeVar("Made", Ruling, NextStage)
 
 
 class StreamCut(Exception):
@@ -208,7 +208,7 @@ class Proxy:
             raise
         self._settle(round)
 
-    async def _decide(self, round: Round) -> Step | None:
+    async def _decide(self, round: Round) -> NextStage | None:
         """Decide which stages to call; for an adaptive learner return the first step."""
         asked = round.asked
         settings = asked.settings
@@ -435,7 +435,7 @@ class Proxy:
                 changed = choice.pop("logprobs", None) is not None or changed
         return round.asked.dialect.chunk(chunk, None if changed else data)
 
-    async def _one_after_the_other(self, round: Round, step: Step, reply: Reply) -> None:
+    async def _one_after_the_other(self, round: Round, step: NextStage, reply: Reply) -> None:
         """Call stage after stage, and ask the learner after each answer whether it is good enough.
 
         Only the last of all stages is known to be final before it answers, so only its answer can be streamed.
@@ -460,7 +460,7 @@ class Proxy:
         round.path.append(round.chosen)
         await self._give(round, reply, round.chosen, round.calls[round.chosen].completion or {})
 
-    async def _told(self, round: Round, call: Call) -> Step:
+    async def _told(self, round: Round, call: Call) -> NextStage:
         """Call a stage and tell its answer; one that fails is told to a promise, whose reference answers then."""
         settings = round.asked.settings
         try:
@@ -490,7 +490,7 @@ class Proxy:
         round.spoilt = True
         await self._answer(round, reply, min(failed + 1, stages - 1))
 
-    async def _tell(self, round: Round, call: Call) -> Step:
+    async def _tell(self, round: Round, call: Call) -> NextStage:
         """Tell an adaptive learner the answer of a stage."""
         if call.answer is None or round.partition is None or round.ruling is None:
             raise ValueError("there is no answer to tell")
