@@ -160,7 +160,7 @@ def test_the_page_says_what_was_promised_and_what_differs(tmp_path: Path) -> Non
             assert shown["summary"]["other"]["high"] != "0"
             said = [one["text"] for one in shown["summary"]["trust"]]
             assert "Promise: at least 90 % of the answers as from large. On average over our coins." in said
-            assert any(text.startswith("Allowance 8 of 100:") for text in said)
+            assert any(text.startswith("Allowance 9 of 100:") for text in said)
             assert not any(text.startswith("Money:") for text in said)
             assert (shown["watched"], shown["audited"]) == (False, False)
 
