@@ -286,7 +286,14 @@ OPERATIONS = [  # the busiest first: routes are tried in this order
         models.CancelAnswer,
         problems=(*DECISION, "conflict", "expired"),
     ),
-    offer(f"POST {ONE}/begin", "use", Service.begin, answer=models.StepAnswer, problems=(*OPENING, *KEYS)),
+    offer(
+        f"POST {ONE}/begin",
+        "use",
+        Service.begin,
+        models.BeginRequest,
+        models.StepAnswer,
+        problems=(*OPENING, *KEYS, "wrong_context"),
+    ),
     offer(
         f"POST {DECIDED}/tell",
         "use",

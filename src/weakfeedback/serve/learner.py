@@ -33,6 +33,7 @@ from weakfeedback.serve.models import (
     WarmStartRequest,
     stored_config,
 )
+from weakfeedback.serve.promised import settings_of
 
 SNAPSHOT = 10_000  # events between snapshots; a quarter for a learner whose events take long to replay
 UNKNOWN = 32  # the first steps of a kind, this many, run in a thread and are timed
@@ -334,14 +335,14 @@ class Learner:
                     self.clocks[id] = event.body["clock"]
         elif kind == "tell":
             if event.body["next"] is None:
-                self._stop(self.kind.names[event.body["stage"]])
+                self._stop(self.kind.names[self.kind.answering(event.body)])
         elif kind in ENDS and id is not None:
             self.opened.pop(id, None)
             if self.clocks or self._noticed:
                 self.clocks.pop(id, None)
                 self._noticed.pop(id, None)
             self.counts[_COUNTED[kind]] += 1
-        elif kind == "recost":
+        elif kind in ("recost", "promise"):
             self.revision += 1
         elif kind == "archive":
             self.archived = True
@@ -359,9 +360,9 @@ class Learner:
         """Make one decision for each context, all or none."""
         return self._open("decide", "decides after every answer: use begin and tell", contexts, key)
 
-    def begin_round(self, key: str | None = None) -> list[Event]:
+    def begin_round(self, group: str | None = None, key: str | None = None) -> list[Event]:
         """Begin a round of a learner that decides after every answer."""
-        return self._open("begin", "decides at once: use decide and feedback", [None], key)
+        return self._open("begin", "decides at once: use decide and feedback", [group], key)
 
     def _open(self, opening: str, instead: str, contexts: Sequence[Any], key: str | None) -> list[Event]:
         if self.archived:
@@ -478,6 +479,15 @@ class Learner:
             code = error.code if isinstance(error, Refused) else "invalid"
             raise Problem(code, str(error)) from None
         return self._settle()
+
+    def unseen(self, group: str | None) -> bool:
+        """Let an answer go out because the reference failed; False if the promise has no room for it."""
+        try:
+            self.live.unseen(group)  # type: ignore[attr-defined]
+        except Refused:
+            return False
+        self._settle()
+        return True
 
     def warm(self, given: WarmStartRequest, key: str | None, digest: str | None) -> list[Event]:
         """Learn rows in which all stages ran."""
@@ -615,6 +625,11 @@ class Learner:
         for field, own in (("stage_costs", "prices"), ("prices", "prices"), ("error_cost", "error_cost")):
             if field in told:
                 told[field] = getattr(self.core.terms, own)
+        promised = getattr(self.core.terms, "promise", None)
+        if promised is not None:
+            told |= settings_of(promised, self.kind.names)
+            if told["reference"] == self.kind.names[-1] and self.config.reference is None:
+                told["reference"] = None  # as it was given
         return told
 
 

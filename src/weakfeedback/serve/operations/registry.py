@@ -122,7 +122,7 @@ async def recost(service: Service, name: str, given: CostsRequest) -> dict[str, 
     learner = service.learner(name)
     wanted = given.model_dump(exclude_none=True)
     if not wanted:
-        raise Problem("invalid", "stage_costs, prices or error_cost must be given")
+        raise Problem("invalid", "stage_costs, prices, error_cost, agree, budget or reference must be given")
     settings = learner.settings()
     if all(settings.get(field) == value for field, value in wanted.items()):
         return await service.steps.confirm(learner, describe(service, learner))
