@@ -199,6 +199,20 @@ class Feature(Table):
         return self
 
 
+class Conversation(Table):
+    """What makes requests a conversation: a header, or how its messages begin; forgotten after ``ttl`` seconds."""
+
+    key: str = Field(
+        pattern=r"^(first|header:[A-Za-z0-9-]{1,64})$", description='"first" or "header:" and its name'
+    )
+    ttl: Positive = 3600.0
+
+    @property
+    def header(self) -> str | None:
+        """The name of the header."""
+        return self.key.removeprefix("header:").lower() if self.key != "first" else None
+
+
 class ProxySettings(KeylessTable):
     """A table ``[[learner]]`` whose stages are models of upstreams."""
 
@@ -237,6 +251,7 @@ class ProxySettings(KeylessTable):
     judge: Literal["last", "score"] | None = Field(default=None, description="last or score, for adaptive")
     seed: Any = Field(default=None, description="as of a learner without upstreams")
     pending_ttl: Any = Field(default=None, description="as of a learner without upstreams")
+    conversation: Conversation | None = Field(default=None, description="a table with key and ttl")
     passthrough: Flag = False  # whether clients may name the models of the stages
 
     @model_validator(mode="before")
