@@ -234,18 +234,13 @@ def test_no_branch_reads_a_message():
     assert excess(found, MESSAGES) == {}
 
 
-# of the proxy, beside those of the service and of live objects
-TWICE = {"Answer", "Step"}
-
-
 def test_a_class_of_live_and_serve_has_a_name_of_its_own():
     homes = {}
     for name, tree in parsed("live", "serve"):
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, []).append(name)
-    twice = {name: places for name, places in homes.items() if len(places) > 1 and name not in TWICE}
-    assert twice == {}
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
 
 
 @functools.cache

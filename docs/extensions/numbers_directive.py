@@ -89,7 +89,9 @@ class Numbers(SphinxDirective):
         if name not in known:
             raise ExtensionError(f"{self.env.docname}: no table is called {name!r}")
         rows = known[name].rows({e.id: results for e, results in shown if results is not None})
-        return build_table(known[name].columns, [[cell(value) for value in row] for row in rows])
+        table = build_table(known[name].columns, [[cell(value) for value in row] for row in rows])
+        table["classes"].append("words")  # cells may hold sentences
+        return table
 
     def experiments(self):
         """Return the experiments that the argument names, in the order of the thesis."""

@@ -41,6 +41,8 @@ class RouterReport(Report):
         What was spent on cancelled decisions, as far as it was reported.
     guarantees : texts
         What is guaranteed, in words.
+    groups : `GroupReport` of every group of requests
+        With ``context``: its share, the model that answers there, and how often the first one differed.
     """
 
     columns: ClassVar = ("prices", "calls", "answers")
@@ -67,6 +69,7 @@ class RouterReport(Report):
     wasted: float
     guarantees: tuple[str, ...]
     words: Words = MODELS
+    groups: tuple[Any, ...] = ()
 
     def __str__(self) -> str:
         size, words, wide = len(self.prices), self.words, self.words.width(5)
@@ -82,7 +85,9 @@ class RouterReport(Report):
             lines.append(
                 f"{words.short(k):>{wide}}  {words.money(price):>10}  {self.calls[k]:>8}  {self.answers[k]:>8}"
             )
-        lines += ["", *self._pairs(), "", *self._money(), *self.guarantees]
+        lines += ["", *self._pairs(), ""]
+        lines += [*(one.line(words) for one in self.groups), ""] if self.groups else []
+        lines += [*self._money(), *self.guarantees]
         return "\n".join(lines)
 
     def _pairs(self) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import inspect
 import numbers
@@ -15,8 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.lazy import Later
 from weakfeedback.live.answers import PLAIN, Scored, labels_of, short
 from weakfeedback.validate import integer
+
+asyncio: Any = Later("asyncio")  # whoever needs it has imported it
 
 MOST = 10_000  # stages
 

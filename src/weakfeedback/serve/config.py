@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from ipaddress import ip_address, ip_network
@@ -42,6 +43,13 @@ def check_store(address: str) -> str:
             "a password must not stand in the address of a store: put it into WEAKFEEDBACK_STORE_PASSWORD"
         )
     return address
+
+
+def check_root(path: str) -> str:
+    """Reject what is no prefix of paths."""
+    if path and not re.fullmatch(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+", path):
+        raise ValueError("must be a prefix such as /decide, without a / at its end")
+    return path
 
 
 def _check_network(address: str) -> str:
@@ -103,6 +111,9 @@ class ServerTable(Table):
         default=STORE, repr=False, description="sqlite:///FILE or postgresql://USER@HOST/DATABASE"
     )
     durability: Literal["full", "process"] = Field(default="full", description="one of full, process")
+    root_path: Annotated[str, AfterValidator(check_root)] = Field(
+        default="", description="a prefix such as /decide, without a / at its end"
+    )
     hosts: list[Text] = Field(default=[], description="a list of texts")
     origins: list[Text] = Field(default=[], description="a list of texts")
     proxy_headers: Networks = Field(default=[], description="a list of addresses, such as 127.0.0.1")

@@ -212,7 +212,7 @@ async def serve(
             routes += more.get("routes", ())
             closers += [more["close"]] if "close" in more else []
             service.models += more.get("models", ())
-        app = make_app(service, auth, operations=operations, routes=routes)
+        app = make_app(service, auth, operations=operations, routes=routes, root_path=settings.root_path)
         most, backlog = room_for(bool(settings.proxied))
         config = Config(
             app,

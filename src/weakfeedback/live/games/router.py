@@ -146,6 +146,7 @@ class RouterCounts(NamedTuple):
     allowed: float = 0.0  # the price of the last model, once for every period of prices
     wasted: float = 0.0  # reported as spent on cancelled decisions
     promise: Any = None  # `PromiseCounts`, where something is promised
+    labels: tuple[tuple[str | None, ...], ...] = ()  # of the groups of each feature, where features are known
 
     @classmethod
     def of(cls, prices: list[float]) -> RouterCounts:
@@ -255,6 +256,7 @@ class RouterGame:
         counted="prices",
     )
     resize = wants = None
+    names: tuple[str, ...] = ()  # of features of a request
 
     def __init__(self, K: int, code: Comparer, timeout: float | None) -> None:
         self.K, self.code, self.timeout = K, code, timeout
@@ -291,6 +293,9 @@ class RouterGame:
 
     def check(self, policy: Any, terms: RouterTerms) -> None:
         check_costs(policy, terms.costs, "c", "prices / error_cost", "model")
+        wanted = int(getattr(policy, "Q", 0)) if callable(getattr(policy, "turn_to", None)) else 0
+        if wanted != len(self.names):
+            raise ValueError(f"features must be {len(self.names)}, those named in context, got {wanted}")
 
     # -- one round
 

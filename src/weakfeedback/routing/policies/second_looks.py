@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from weakfeedback.routing.policies.pay_to_compare import LEAST_PRICE, PayToCompare
-from weakfeedback.routing.prices import model_prices, yield_table
+from weakfeedback.routing.prices import LEAST_YIELD, model_prices, yield_table
 from weakfeedback.routing.tails import below, mean_excess
 from weakfeedback.validate import integer, number
 
@@ -327,6 +327,13 @@ class SecondLooks(PayToCompare):
                     total += self.w[at, q, r]
                 for r in range(self.prior.size):
                     self.w[at, q, r] /= total
+
+    def take_yields(self, yields):
+        """Decide with these yields from now on."""
+        for i in range(self.K):
+            for j in range(self.K):
+                self.yields[i, j] = max(yields[i, j], LEAST_YIELD)
+        self.weigh_all()
 
     def reprice(self, prices):
         """Continue with new prices: the counts stay, the bounds on spending restart."""

@@ -60,8 +60,8 @@ def _shown(value: Any) -> Any:
 
 
 @cache
-def templates() -> Environment:
-    """Return the templates; every text is escaped, and an undefined name is an error."""
+def templates(root: str = "") -> Environment:
+    """Return the templates, with links below ``root``; every text is escaped, and an undefined name is an error."""
     made = Environment(
         loader=PackageLoader("weakfeedback.serve.page"),
         autoescape=True,
@@ -71,6 +71,7 @@ def templates() -> Environment:
         auto_reload=False,
         finalize=_shown,
     )
+    made.globals["root"] = root
     made.filters["pretty"] = lambda data: json.dumps(data, indent=1)
     return made
 
@@ -93,8 +94,14 @@ def static_files() -> dict[str, tuple[str, bytes, bytes]]:
 class Page:
     """Everything that the page shows of one service."""
 
-    def __init__(self, service: Service, auth: Auth, operations: Callable[[], Iterable[Operation]]) -> None:
-        self.service, self.auth, self._operations = service, auth, operations
+    def __init__(
+        self,
+        service: Service,
+        auth: Auth,
+        operations: Callable[[], Iterable[Operation]],
+        root: str = "",
+    ) -> None:
+        self.service, self.auth, self._operations, self._root = service, auth, operations, root
         self._rows: dict[str, tuple[Any, dict[str, Any], str]] = {}  # rendered; valid until a change
         self._settled: dict[str, tuple[float, Any, int | None]] = {}
         self._lines: dict[str, tuple[Any, str]] = {}
@@ -127,7 +134,8 @@ class Page:
                 now=now,
                 money=learner.money(),
             )
-            html = str(templates().get_template("pieces.html").module.row(made))  # type: ignore[attr-defined]
+            pieces: Any = templates(self._root).get_template("pieces.html").module
+            html = str(pieces.row(made))
             known = self._rows[learner.name] = key, made, html
         return known[1], known[2]
 
@@ -274,7 +282,7 @@ class Page:
             if problem.code != "unauthorized":
                 raise
             target = request.url.path
-            return RedirectResponse("/login?" + urlencode({"next": target}), 303)
+            return RedirectResponse(f"{self._root}/login?" + urlencode({"next": target}), 303)
         return None
 
     def render(self, request: Request, template: str, code: int = 200, /, **values: Any) -> Response:
@@ -290,7 +298,7 @@ class Page:
             "form": self.auth.form_of(cookie) if cookie is not None else "",
             **values,
         }
-        text = templates().get_template(template).render(values)
+        text = templates(self._root).get_template(template).render(values)
         return packed(request, text.encode(), HTML, code)
 
     async def overview(self, request: Request) -> Response:
@@ -320,7 +328,7 @@ class Page:
             first=(page - 1) * PAGE + 1,
             last=(page - 1) * PAGE + len(rows),
             query=urlencode({"q": q, "page": page}),
-            address=f"{request.url.scheme}://{request.url.netloc}",
+            address=f"{request.url.scheme}://{request.url.netloc}{self._root}",
         )
 
     async def one(self, request: Request) -> Response:
@@ -328,7 +336,7 @@ class Page:
         if (elsewhere := await self.allowed(request)) is not None:
             return elsewhere
         name = request.path_params["name"]
-        self.address = f"{request.url.scheme}://{request.url.netloc}"
+        self.address = f"{request.url.scheme}://{request.url.netloc}{self._root}"
         try:
             span = _span(request) or self.usual_span(name)
             made = await self.learner(name, span)
@@ -362,7 +370,7 @@ class Page:
 
     async def docs(self, request: Request) -> Response:
         """Show the documentation of the API."""
-        made = document(self._operations(), chat=bool(self.service.models))
+        made = document(self._operations(), chat=bool(self.service.models), root=self._root)
         return self.render(request, "docs.html", here="docs", doc=made, sections=sections(made))
 
     def problem(self, request: Request, problem: Problem) -> Response:
@@ -388,15 +396,16 @@ class Page:
         if value is None:
             await self.auth.fail(request.scope, headers)
             return self.render(request, "login.html", 401, wrong=True, next=after)
-        answer = RedirectResponse(after, 303)
+        answer = RedirectResponse(self._root + after, 303)
         secure = (request.url.hostname or "") not in LOOPBACK
-        answer.set_cookie(COOKIE, value, max_age=SESSION, httponly=True, samesite="strict", secure=secure)
+        path = self._root or "/"
+        answer.set_cookie(COOKIE, value, SESSION, path=path, httponly=True, samesite="strict", secure=secure)
         return answer
 
     async def logout(self, request: Request) -> Response:
         """Delete the cookie."""
-        answer = RedirectResponse("/login", 303)
-        answer.delete_cookie(COOKIE)
+        answer = RedirectResponse(f"{self._root}/login", 303)
+        answer.delete_cookie(COOKIE, path=self._root or "/")
         return answer
 
     async def static(self, request: Request) -> Response:
@@ -432,7 +441,7 @@ class Page:
     def overview_pieces(self, learners: Iterable[Learner]) -> dict[str, str]:
         """Return the pieces of the overview, by their places in the page."""
         pieces = {f"row-{learner.name}": self.row(learner)[1] for learner in learners}
-        module: Any = templates().get_template("pieces.html").module
+        module: Any = templates(self._root).get_template("pieces.html").module
         pieces["status"] = str(module.status(self.status()))
         sums = self.totals()
         pieces["say"], pieces["total"] = str(module.say_all(sums)), str(module.total(sums))
@@ -461,7 +470,7 @@ class Page:
             if sent.get("view") is made:
                 return {}
             sent["view"] = made
-            pieces = learner_pieces(made)
+            pieces = learner_pieces(made, self._root)
             changed = {id: html for id, html in pieces.items() if sent.get(id) != html}
             sent.update(changed)
             return {"pieces": changed, "charts": made["charts"]}
@@ -516,9 +525,9 @@ class Page:
         ]
 
 
-def learner_pieces(made: dict[str, Any]) -> dict[str, str]:
+def learner_pieces(made: dict[str, Any], root: str = "") -> dict[str, str]:
     """Return the pieces of a learner's page, by their places in the page."""
-    module: Any = templates().get_template("pieces.html").module
+    module: Any = templates(root).get_template("pieces.html").module
     wanted = ["summary", "trust", "numbers", "waiting", "recent", "proxy"]
     wanted += ["arms"] if made["kind"] == "allocation" else ["stages", "pairs", "drift", "bars", "invoice"]
     wanted += ["audits"] if made["audited"] or made["weak_dominance"] else []
@@ -527,10 +536,11 @@ def learner_pieces(made: dict[str, Any]) -> dict[str, str]:
     return {name: str(getattr(module, name)(made)) for name in wanted}
 
 
-def page_of(service: Service, auth: Auth, *_: Any) -> dict[str, Any]:
+def page_of(service: Service, auth: Auth, settings: Any = None) -> dict[str, Any]:
     """Return the operations and routes that the page adds to a service."""
     from weakfeedback.serve.api import OPERATIONS
 
+    root = "" if settings is None else settings.root_path
     extra = [
         Operation(
             "GET",
@@ -545,10 +555,10 @@ def page_of(service: Service, auth: Auth, *_: Any) -> dict[str, Any]:
     ]
 
     async def openapi(_: Incoming) -> Outgoing:
-        return Outgoing(document([*OPERATIONS, *extra], chat=bool(service.models)))
+        return Outgoing(document([*OPERATIONS, *extra], chat=bool(service.models), root=root))
 
     extra.append(Operation("GET", "/openapi.json", "none", openapi, "Describe all routes: this document."))
-    page = Page(service, auth, lambda: [*OPERATIONS, *extra])
+    page = Page(service, auth, lambda: [*OPERATIONS, *extra], root)
     return {"operations": extra, "routes": page.routes()}
 
 

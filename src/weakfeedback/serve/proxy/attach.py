@@ -23,7 +23,7 @@ from weakfeedback.serve.models import (
 )
 from weakfeedback.serve.proxy.calls import Server
 from weakfeedback.serve.proxy.chat import Proxy
-from weakfeedback.serve.proxy.decider import Ruling, Spending, Step, Unavailable
+from weakfeedback.serve.proxy.decider import NextStage, Ruling, Spending, Unavailable
 from weakfeedback.serve.proxy.dialect import Completions, Dialect
 from weakfeedback.serve.proxy.messages import Messages
 from weakfeedback.serve.proxy.prices import Tokens
@@ -83,18 +83,18 @@ class ServiceDecider:
 
         return Ruling(found["id"], call, found["stage"], found["repeated"], waits, stored)
 
-    async def begin(self, learner: str, group: str | None = None) -> Step:
+    async def begin(self, learner: str, group: str | None = None) -> NextStage:
         """Begin a request of an adaptive learner."""
         found = await self._asked(self._service.begin(learner, BeginRequest(group=group)))
-        return Step(found["id"], found["stage"])
+        return NextStage(found["id"], found["stage"])
 
-    async def tell_failed(self, learner: str, id: int, stage: int) -> Step:
+    async def tell_failed(self, learner: str, id: int, stage: int) -> NextStage:
         """Tell that the requested stage gave no answer."""
         given = TellRequest(output=None, failed=True, stage=stage)
         found = await self._asked(self._service.tell(learner, id, given))
         if found is None:
             raise Unavailable(f"decision {id} has ended")
-        return Step(id, found["stage"])
+        return NextStage(id, found["stage"])
 
     async def unseen(self, learner: str, group: str | None) -> bool:
         """Count an answer that nobody can compare; whether it may go out."""
@@ -111,13 +111,13 @@ class ServiceDecider:
 
     async def tell(
         self, learner: str, id: int, stage: int, label: int, score: float | None, cost: float
-    ) -> Step:
+    ) -> NextStage:
         """Tell the answer of the requested stage: its class of equal answers, its score and its price."""
         given = TellRequest(output=label, stage=stage, score=score, cost=cost)
         found = await self._asked(self._service.tell(learner, id, given))
         if found is None:
             raise Unavailable(f"decision {id} has ended")
-        return Step(id, found["stage"])
+        return NextStage(id, found["stage"])
 
     async def feedback(
         self,
@@ -164,6 +164,16 @@ class ServiceDecider:
         """Continue with new prices."""
         name = "prices" if self._settings[learner].kind == "router" else "stage_costs"
         await self._asked(self._service.recost(learner, CostsRequest(**{name: prices})))  # type: ignore[arg-type]
+
+    def gain(self, learner: str, low: int, high: int) -> float:
+        """Return what a request gains if a dearer stage answers instead of a cheaper one, as far as it differs."""
+        try:
+            live: Any = self._service.learner(learner).live
+        except Problem as problem:
+            raise Unavailable(problem.detail) from None
+        counts, terms = live.core.view(lambda view: (view.counts, view.terms))
+        share = (counts.differed[low, high] + 1.0) / (counts.compared[low, high] + 2.0)
+        return float(share * terms.error_cost - (terms.prices[high] - terms.prices[low]))
 
     def settled(self, learner: str) -> int:
         """Return the stage that the learner trusts now."""

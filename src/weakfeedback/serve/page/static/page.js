@@ -192,8 +192,9 @@
     config.error_cost = Number(form.elements.error_cost.value);
     if (form.elements.currency.value) config.currency = form.elements.currency.value;
     const name = form.elements.name.value;
-    await send("PUT", "/v1/learners/" + name, config);
-    location.href = "/learners/" + name;
+    const prefix = document.body.dataset.root;
+    await send("PUT", prefix + "/v1/learners/" + name, config);
+    location.href = prefix + "/learners/" + name;
   }
 
   document.addEventListener("submit", async (event) => {
