@@ -8,6 +8,7 @@ import pytest
 from tests.serve.harness import quick, run, serving
 
 from weakfeedback import Cascade, Router, Scored
+from weakfeedback.client import local_service
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.page.routes import Page
 
@@ -165,3 +166,19 @@ def test_the_page_says_what_was_promised_and_what_differs(tmp_path: Path) -> Non
             assert (shown["watched"], shown["audited"]) == (False, False)
 
     asyncio.run(play())
+
+
+def test_the_client_names_groups_and_changes_the_promise() -> None:
+    with local_service() as service:
+        learner = service.create("p", **{k: v for k, v in ROUTER.items() if k != "options"})
+        decision = learner.decide(group="mail")
+        assert learner.feedback(decision.id, ["a", "a"]) == "accepted"
+        learner.promise(budget=3.0)
+        report = learner.report()
+        assert list(report["details"]["by_group"]) == ["mail"]
+        assert report["details"]["settings"]["budget"] == 3.0
+        steps = service.create("s", **{k: v for k, v in STEPS.items() if k != "options"})
+        step = steps.begin(group="mail")
+        while step.stage is not None:
+            step = steps.tell(step, "a", score=0.5)
+        assert list(steps.report()["details"]["by_group"]) == ["mail"]
