@@ -146,7 +146,7 @@ class StageSettings(KeylessTable):
 
     upstream: Text
     model: Text
-    name: Text
+    name: Text = Field(title="the name of the model")
     price: Price = Field(description="a table with input, output and cached, money per million tokens")
     expect: Expect = Field(default=Expect(), description="a table")
     params: dict[str, Any] = Field(default={}, description="a table")
@@ -179,7 +179,7 @@ class Feature(Table):
         description="one of prompt_tokens, messages, has_code, has_tools, has_images, header"
     )
     low: Positive = 1.0
-    high: Positive = 50.0
+    high: Positive = Field(default=50.0, title="50, of prompt_tokens 20,000")
     size: Annotated[int, whole(0, 64)] = 1  # of a header
 
     @model_validator(mode="before")
@@ -246,11 +246,11 @@ class ProxySettings(KeylessTable):
         description='"always", for kind cascade or contextual (kind router compares only while that pays)',
     )
     features: list[Feature] = Field(default=[], description="a list of features, for kind contextual")
-    policy: Any = None
+    policy: Any = Field(default=None, description="as of a learner without upstreams")
     options: dict[str, Any] = Field(default={}, description="a table")
     judge: Literal["last", "score"] | None = Field(default=None, description="last or score, for adaptive")
-    seed: Any = None
-    pending_ttl: Any = None
+    seed: Any = Field(default=None, description="as of a learner without upstreams")
+    pending_ttl: Any = Field(default=None, description="as of a learner without upstreams")
     conversation: Conversation | None = Field(default=None, description="a table with key and ttl")
     passthrough: Flag = False  # whether clients may name the models of the stages
 
