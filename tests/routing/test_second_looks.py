@@ -435,6 +435,6 @@ def test_groups_change_the_digest_and_nothing_else_does():
     plain = RoutingProblem(rows, law, [0.1, 0.2])
     by_text = RoutingProblem(rows, law, [0.1, 0.2], ["b", "a"])
     assert by_text.digest() == RoutingProblem(rows, law, [0.1, 0.2], [7, 2]).digest() != plain.digest()
-    results = simulate(by_text, {"first": FixedModel([0.1, 0.2], 0)}, 400, replications=1, seed=1)
+    results = simulate(by_text, {"first": FixedModel([0.1, 0.2], 0)}, 400, 1, seed=1, compiled=False)
     errors = results.values("first", "errors")[0, -1]
     assert results.values("first", "regret")[0, -1] == pytest.approx(40 + errors - 400 * 0.2)
