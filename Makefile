@@ -41,8 +41,8 @@ endef
 $(READY): requirements.lock pyproject.toml
 	$(make_venv)
 	@sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > $(VENV)/uv.txt
-	@$(PIP) --require-hashes -r $(VENV)/uv.txt
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock || \
+	@{ $(PIP) --require-hashes -r $(VENV)/uv.txt && \
+	  $(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock; } || \
 	  $(PIP) --no-compile --require-hashes -r requirements.lock
 	@$(PIP) --no-deps --editable .
 	@touch $@

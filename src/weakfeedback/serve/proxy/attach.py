@@ -165,6 +165,16 @@ class ServiceDecider:
         name = "prices" if self._settings[learner].kind == "router" else "stage_costs"
         await self._asked(self._service.recost(learner, CostsRequest(**{name: prices})))  # type: ignore[arg-type]
 
+    def gain(self, learner: str, low: int, high: int) -> float:
+        """Return what a request gains if a dearer stage answers instead of a cheaper one, as far as it differs."""
+        try:
+            live: Any = self._service.learner(learner).live
+        except Problem as problem:
+            raise Unavailable(problem.detail) from None
+        counts, terms = live.core.view(lambda view: (view.counts, view.terms))
+        share = (counts.differed[low, high] + 1.0) / (counts.compared[low, high] + 2.0)
+        return float(share * terms.error_cost - (terms.prices[high] - terms.prices[low]))
+
     def settled(self, learner: str) -> int:
         """Return the stage that the learner trusts now."""
         try:

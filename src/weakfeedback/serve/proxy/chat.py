@@ -21,6 +21,7 @@ from weakfeedback.serve.proxy.accounts import Watch, alone_estimated
 from weakfeedback.serve.proxy.answers import answer_of
 from weakfeedback.serve.proxy.calls import CHAT, Books, Call, Server, stop
 from weakfeedback.serve.proxy.compare import Comparator, Partition
+from weakfeedback.serve.proxy.conversations import Conversations, switching
 from weakfeedback.serve.proxy.decider import Decider, NextStage, Ruling, Spending, Unavailable
 from weakfeedback.serve.proxy.dialect import Dialect
 from weakfeedback.serve.proxy.prices import PriceWatch, Tokens, estimated_tokens, tokens_of
@@ -60,6 +61,7 @@ class Round:
         self.spoilt = False  # nothing can be learned from it
         self.skipped = False  # a stage that should have been called costs too much
         self.compared = False
+        self.turn: str | None = None  # of a conversation: first, same or up
         self.delivered: int | None = None  # the stage whose answer the client has
         self.risk: float | None = None  # that the answer differs from the reference's, of a promise
 
@@ -80,6 +82,8 @@ class Round:
             "x-weakfeedback-compared": "yes" if self.compared else "no",
             "x-weakfeedback-learning": "on" if self.learning else "off",
         }
+        if self.turn is not None:
+            found["x-weakfeedback-conversation"] = self.turn
         if self.ruling is not None:
             found["x-weakfeedback-decision"] = str(self.ruling.id)
         if self.risk is not None:
@@ -111,6 +115,11 @@ class Proxy:
         self._books = {
             name: Books(PriceWatch(settings.prices(), settings.kind == "router"), watch)
             for name, settings in self.learners.items()
+        }
+        self._conversations = {
+            name: Conversations(settings.conversation.ttl)
+            for name, settings in self.learners.items()
+            if settings.conversation is not None
         }
         self._comparators = {name: self._comparator(settings) for name, settings in self.learners.items()}
         self._unbilled: deque[tuple[str, dict[str, Any]]] = deque(maxlen=UNBILLED)
@@ -214,10 +223,10 @@ class Proxy:
         asked = round.asked
         settings = asked.settings
         served = asked.forced is not None or not asked.learn or not asked.comparable
-        if served or self._comparing >= WAITING:
-            round.chosen = self._able(
-                asked, self._settled(settings) if asked.forced is None else asked.forced
-            )
+        held = self._held(round)
+        if served or held is not None or self._comparing >= WAITING:
+            chosen = self._settled(settings) if held is None else held
+            round.chosen = self._able(asked, chosen if asked.forced is None else asked.forced)
             return None
         try:
             if settings.kind == "adaptive":
@@ -274,6 +283,26 @@ class Proxy:
             return self._decider.settled(settings.name)
         except Unavailable:
             return settings.fallback
+
+    def _held(self, round: Round) -> int | None:
+        """Return the stage of a conversation under way, moved up if that pays by now; None if it begins."""
+        asked, settings = round.asked, round.asked.settings
+        if asked.conversation is None or asked.forced is not None:
+            return None
+        held = self._conversations[settings.name].stage(asked.conversation)
+        round.turn = "first" if held is None else "same"
+        if held is None:
+            return None
+        trusted = self._settled(settings)
+        try:
+            if trusted > held and self._decider.gain(settings.name, held, trusted) > switching(
+                settings.stages[trusted], asked.characters
+            ):
+                round.turn = "up"
+                return trusted
+        except Unavailable:
+            return held
+        return held
 
     def _able(self, asked: Asked, stage: int) -> int:
         """Return the stage if it can read the request and is worth its price, otherwise the nearest later one."""
@@ -518,6 +547,8 @@ class Proxy:
         settings, stage = round.asked.settings, round.delivered
         if stage is None:
             return
+        if round.turn is not None:
+            self._conversations[settings.name].keep(round.asked.conversation, stage)
         books = self._books[settings.name]
         if len(round.path) > 1 or round.spoilt or round.skipped:
             reason = "failed" if round.spoilt else "fallback" if len(round.path) > 1 else "too dear"

@@ -85,7 +85,7 @@ class CompareSettings(Table):
     labels: Texts = Field(default=list(LETTERS))
     pattern: str = Field(default="", description="a regular expression")
     fields: Texts = Field(default=[""])
-    scale: Positive = 1.0
+    scale: Positive = Field(default=1.0, title="–, of number")
     upstream: Text = ""
     model: Text = ""
     price: Price = Field(default=Price(input=0.0), description="a table")

@@ -103,5 +103,8 @@ class Decider(Protocol):
     async def recost(self, learner: str, prices: list[float]) -> None:
         """Continue with new prices."""
 
+    def gain(self, learner: str, low: int, high: int) -> float:
+        """Return what a request gains if a dearer stage answers instead of a cheaper one, as far as it differs."""
+
     def settled(self, learner: str) -> int:
         """Return the stage that the learner trusts now."""

@@ -13,6 +13,7 @@ import orjson
 from weakfeedback.plaintext import one_line
 from weakfeedback.serve.api import read_json
 from weakfeedback.serve.models import Problem
+from weakfeedback.serve.proxy.conversations import key_of
 from weakfeedback.serve.proxy.dialect import Dialect
 from weakfeedback.serve.proxy.prices import PER_TOKEN, characters_of
 from weakfeedback.serve.proxy.settings import FIELDS, NEVER, Feature, ProxySettings
@@ -37,6 +38,7 @@ class Asked:
     key: str | None
     group: str | None
     characters: int  # number in the messages and tools
+    conversation: bytes | None  # to which it belongs
     dialect: Dialect  # in which the client is answered
 
     def body_for(self, stage: int, stream: bool, with_logprobs: bool) -> dict[str, Any]:
@@ -83,6 +85,7 @@ def read_request(
         key=_key(told),
         group=_group(told, settings),
         characters=characters,
+        conversation=key_of(settings.conversation, body, told),
         dialect=dialect,
     )
 

@@ -146,7 +146,7 @@ class StageSettings(KeylessTable):
 
     upstream: Text
     model: Text
-    name: Text
+    name: Text = Field(title="the name of the model")
     price: Price = Field(description="a table with input, output and cached, money per million tokens")
     expect: Expect = Field(default=Expect(), description="a table")
     params: dict[str, Any] = Field(default={}, description="a table")
@@ -179,7 +179,7 @@ class Feature(Table):
         description="one of prompt_tokens, messages, has_code, has_tools, has_images, header"
     )
     low: Positive = 1.0
-    high: Positive = 50.0
+    high: Positive = Field(default=50.0, title="50, of prompt_tokens 20,000")
     size: Annotated[int, whole(0, 64)] = 1  # of a header
 
     @model_validator(mode="before")
@@ -197,6 +197,20 @@ class Feature(Table):
         if self.size != 1 and self.name != "header":
             raise Wrong("size", f"must be left out: it is for header, got {self.size}")
         return self
+
+
+class Conversation(Table):
+    """What makes requests a conversation: a header, or how its messages begin; forgotten after ``ttl`` seconds."""
+
+    key: str = Field(
+        pattern=r"^(first|header:[A-Za-z0-9-]{1,64})$", description='"first" or "header:" and its name'
+    )
+    ttl: Positive = 3600.0
+
+    @property
+    def header(self) -> str | None:
+        """The name of the header."""
+        return self.key.removeprefix("header:").lower() if self.key != "first" else None
 
 
 class ProxySettings(KeylessTable):
@@ -232,11 +246,12 @@ class ProxySettings(KeylessTable):
         description='"always", for kind cascade or contextual (kind router compares only while that pays)',
     )
     features: list[Feature] = Field(default=[], description="a list of features, for kind contextual")
-    policy: Any = None
+    policy: Any = Field(default=None, description="as of a learner without upstreams")
     options: dict[str, Any] = Field(default={}, description="a table")
     judge: Literal["last", "score"] | None = Field(default=None, description="last or score, for adaptive")
-    seed: Any = None
-    pending_ttl: Any = None
+    seed: Any = Field(default=None, description="as of a learner without upstreams")
+    pending_ttl: Any = Field(default=None, description="as of a learner without upstreams")
+    conversation: Conversation | None = Field(default=None, description="a table with key and ttl")
     passthrough: Flag = False  # whether clients may name the models of the stages
 
     @model_validator(mode="before")
@@ -295,6 +310,10 @@ class ProxySettings(KeylessTable):
             )
         if self.budget is not None and (self.agree is not None or self.error_cost is not None):
             raise Wrong("budget", "must stand alone; agree and error_cost may be given together")
+        if self.promises and self.conversation is not None:
+            raise Wrong(
+                "conversation", "must be left out with agree or budget: a promise counts every request"
+            )
         if self.promises and self.kind not in ("router", "adaptive"):
             raise Wrong("agree" if self.agree is not None else "budget", "is for kind router or adaptive")
         if self.background and self.kind != "router":
