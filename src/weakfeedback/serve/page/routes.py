@@ -247,11 +247,13 @@ class Page:
             "expires": duration(learner.config.pending_ttl),
             "drift": view.drift(watch),
             "drift_words": view.DRIFT if kind in WATCHED else view.NOT_WATCHED,
-            "watched": kind in WATCHED,
+            "watched": kind in WATCHED and report.get("promise") is None,
             "recent": view.recent(watch, now, hasattr(learner.live, "explain")),
             "proxy": view.proxy(learner.invoice),
             "changes": view.changes(watch, report["currency"]),
-            "audited": kind in WATCHED and hasattr(learner.live, "audit_outputs"),
+            "audited": kind in WATCHED
+            and hasattr(learner.live, "audit_outputs")
+            and report.get("promise") is None,
             "audits": _audits(learner, watch, report["currency"]),
             "weak_dominance": report.get("weak_dominance"),
             "context": _context(kind, details, learner.live),
