@@ -324,7 +324,7 @@ class Page:
                     **one,
                     "spent": f"{one['money']:.6g}",
                     "now": f"{one['today']:.6g}",
-                    "until": (one["expires"] or "never").replace("T", " "),
+                    "until": (one["expires"] or "never").replace("T", " ")[:16],
                 }
                 for one in tokens_told(self.auth)
             ],
