@@ -14,6 +14,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 MEDICAL_FILES = ("pima-indians-diabetes.csv", "heart-disease-cleveland.csv")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs more than the repository: the quick tests leave it out and skip nothing."""
+    for item in items:
+        if {"medical_data", "server"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("given")
+
+
 def pytest_collection_finish() -> None:
     """Collect garbage less often, and not among the modules: looking through them took a twentieth of the time."""
     gc.collect()

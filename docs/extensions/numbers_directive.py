@@ -5,7 +5,8 @@
     ```
 
 takes experiments by id or pattern and shows the mean of a measure in the last round, with its 95 % interval, by
-experiment and policy. ``curves`` draws one experiment, with the limit of regret as a dashed line where the problem
+experiment and policy. With ``:table: ID`` it shows a table of the reproduction instead, made from these experiments.
+``curves`` draws one experiment, with the limit of regret as a dashed line where the problem
 has one. Results come from the folder that ``weakfeedback reproduce --out`` writes (the setting
 ``results_folder``). If they are absent the build fails with one line that says how to make them; without a folder,
 as for a page built alone, a line replaces them.
@@ -23,7 +24,8 @@ from sphinx.util.docutils import SphinxDirective
 
 from weakfeedback.figures import curve_figure
 from weakfeedback.report.pictures import draw
-from weakfeedback.reproduce.registry import experiments, pattern
+from weakfeedback.report.tables import cell
+from weakfeedback.reproduce.registry import chapters, experiments, pattern
 from weakfeedback.reproduce.stored import Manifest, NotAReproduction, StoredResults, rows_of
 
 MAKE = "make them with `make docs`, or with `weakfeedback reproduce --quick --out {}`"
@@ -52,6 +54,7 @@ class Numbers(SphinxDirective):
         "policies": words,
         "measure": directives.unchanged,
         "called": directives.unchanged,
+        "table": directives.unchanged,
     }
 
     def run(self):
@@ -74,8 +77,21 @@ class Numbers(SphinxDirective):
             shown = [(e, kept[e.id] if e.id in note.keys else None) for e in chosen]
         except NotAReproduction as error:
             raise Absent(f"{self.env.docname}: {error}") from None
+        if "table" in self.options:
+            return [self.whole_table(shown), self.caption(shown, note, "")]
         table = self.table(shown, labels, measure)
         return [table, self.caption(shown, note, measure)]
+
+    def whole_table(self, shown):
+        """Return a table of the reproduction, from the experiments that were played."""
+        known = {table.id: table for chapter in chapters() for table in chapter.tables}
+        name = self.options["table"]
+        if name not in known:
+            raise ExtensionError(f"{self.env.docname}: no table is called {name!r}")
+        rows = known[name].rows({e.id: results for e, results in shown if results is not None})
+        table = build_table(known[name].columns, [[cell(value) for value in row] for row in rows])
+        table["classes"].append("words")  # cells may hold sentences
+        return table
 
     def experiments(self):
         """Return the experiments that the argument names, in the order of the thesis."""
@@ -108,9 +124,13 @@ class Numbers(SphinxDirective):
         seeds = ", ".join(str(s) for s in sorted({e.seed for e, _ in played}))
         called = self.options.get("called", f"{measure.replace('_', ' ')}")
         text = (
-            f"Mean {called} after {rounds} rounds with its 95 % interval (Student t over {repeated} replications, "
-            f"seed {seeds}). Filled in from stored results when this page was built; made by version "
-            f"{note.version} with "
+            f"{rounds} rounds, {repeated} replications, seed {seeds}."
+            if "table" in self.options
+            else f"Mean {called} after {rounds} rounds with its 95 % interval (Student t over {repeated} replications, "
+            f"seed {seeds})."
+        )
+        text += (
+            f" Filled in from stored results when this page was built; made by version {note.version} with "
         )
         paragraph = nodes.paragraph(
             "", "", nodes.Text(text), nodes.literal("", " ".join(command)), nodes.Text(".")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from weakfeedback.plaintext import visible
@@ -18,6 +18,7 @@ STYLES = ("-", "--", "-.", ":")
 LIMIT_LOOK = ("#616e7c", "--")
 MOST_POINTS = 200  # maximum number of points of a curve: more cannot be seen
 LONGEST_LABEL, MOST_LABELS = 24, 15  # longer or more labels go to a legend below
+MOST_LETTERS = 60  # of the names of bars side by side
 LIMIT = "limit c(P) log t"  # the lower bound of consistent policies, where a problem has one
 ABOVE = 1.25  # the limit is drawn up to this multiple of the highest curve
 
@@ -84,11 +85,30 @@ def sweep_figure(
 
 def plot_curves(results: Measured, ax: Axes | None = None, measure: str = "regret") -> Axes:
     """Draw the mean of a measure over rounds with its 95 % band for every policy."""
+    return plot_figure(curve_figure(results, measure), axes_or_new(ax))
+
+
+def plot_bars(names: Sequence[str], values: Any, x_title: str, y_title: str, ax: Axes | None = None) -> Axes:
+    """Draw a bar for each name; a value that is not known has none."""
+    ax = axes_or_new(ax)
+    heights = [0.0 if math.isnan(value) else float(value) for value in values]
+    ax.bar(range(len(heights)), heights, color=COLOURS[0], width=0.7)
+    ax.set_xticks(range(len(heights)), [visible(name).replace("$", r"\$") for name in names])
+    if max((len(name) for name in names), default=0) * len(names) > MOST_LETTERS:
+        ax.tick_params(axis="x", rotation=90)
+    ax.set_xlabel(visible(x_title), parse_math=False)
+    ax.set_ylabel(visible(y_title), parse_math=False)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def axes_or_new(ax: Axes | None) -> Axes:
+    """Return the given axes, or those of a new figure."""
     if ax is None:
         import matplotlib.pyplot as plt
 
         _, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
-    return plot_figure(curve_figure(results, measure), ax)
+    return ax
 
 
 def plot_figure(figure: dict[str, Any], ax: Axes) -> Axes:

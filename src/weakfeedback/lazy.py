@@ -18,3 +18,17 @@ def importing(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return found
+
+
+class Later:
+    """A module that is imported when one of its names is first used.
+
+    >>> Later("math").pi
+    3.141592653589793
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._name), name)

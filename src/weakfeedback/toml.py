@@ -96,12 +96,16 @@ def whole(low: int, high: int) -> Any:
 
 
 class Row(NamedTuple):
-    """A key of a table: where it stands, what it must be, its default, whether messages may show what was given."""
+    """A key of a table: where it stands, what it must be, its default, whether messages may show what was given.
+
+    ``otherwise`` are words for a default that depends on other keys: the title of the field.
+    """
 
     key: str
     allowed: str = ""
     default: Any = None
     shown: bool = True
+    otherwise: str = ""
 
 
 class Mistake(NamedTuple):
@@ -199,7 +203,7 @@ def rows(model: type[BaseModel], place: str = "") -> Iterator[Row]:
     for name, field in model.model_fields.items():
         key = under(place, field.alias or name)
         default = ... if field.is_required() else field.get_default(call_default_factory=True)
-        yield Row(key, field.description or "", default, field.repr)
+        yield Row(key, field.description or "", default, field.repr, field.title or "")
         for inner in _models_in(field.annotation):
             yield from rows(inner, f"{key}[]" if typing.get_origin(field.annotation) is list else key)
 

@@ -64,7 +64,7 @@ class Words:
         return text if self.currency is None else f"{text} {self.currency}"
 
 
-STAGES, MODELS = Words(), Words("model")  # without names
+STAGES, MODELS, ARMS = Words(), Words("model"), Words("arm")  # without names
 
 
 def names_of(names: Any, size: int, noun: str) -> tuple[str, ...] | None:

@@ -42,6 +42,8 @@ def data():
     [
         cascade([GaussianNB(), LogisticRegression()]),
         cascade(list(zip("abc", trees(1, 3, 5))), costs=(1, 2, 3), policy="USS-UCB"),
+        cascade([GaussianNB(), LogisticRegression()], costs=(1, 20), error_cost=None, agree=0.95),
+        cascade([GaussianNB(), LogisticRegression()], policy="USS-A"),
     ]
 )
 def test_the_library_accepts_the_classifier(estimator, check):
@@ -202,6 +204,8 @@ def test_parameters_of_stages_have_names_if_the_stages_have(data):
         "stage_costs",
         "error_cost",
         "policy",
+        "agree",
+        "budget",
         "prefit",
         "holdout",
         "random_state",
@@ -234,6 +238,40 @@ def test_pickled_it_goes_on_where_it_stopped(data):
     assert pickle.loads(pickle.dumps(cascade())).get_params()["error_cost"] == 30
 
 
+def test_a_promise_is_kept_by_route_with_probabilities_as_scores():
+    X, y = make_classification(3000, n_features=8, n_informative=4, flip_y=0.05, random_state=0)
+    cheap, dear = GaussianNB().fit(X[:500], y[:500]), trees(8)[0].fit(X[:500], y[:500])
+    found = CascadeClassifier([cheap, dear], [1, 20], agree=0.9, random_state=0).fit(X[500:600])
+    assert found.report().requests == 100
+    routed = found.route(X[600:], batch_size=32)
+    report, reference = found.report(), dear.predict(X[600:])
+    assert (cheap.predict(X[600:]) != reference).mean() > 0.12
+    assert (routed != reference).mean() <= 0.1
+    assert report.spent < 0.9 * report.reference_alone
+    # its probabilities tell where it differs: a share of its answers as large, at random, would differ more
+    assert (routed != reference).mean() < 0.8 * report.cheap * (cheap.predict(X[600:]) != reference).mean()
+    assert found.stop_ == 1
+    assert found.predict(X[600:]).tolist() == reference.tolist()
+    assert found.predict_proba(X[600:]).tolist() == dear.predict_proba(X[600:]).tolist()
+    with pytest.raises(AttributeError, match="Promise decides after every answer"):
+        _ = found.disagreement_
+    again = pickle.loads(pickle.dumps(found))
+    assert again.route(X[:50]).tolist() == found.route(X[:50]).tolist()
+
+
+def test_decisions_after_every_answer(data):
+    X, y = data
+    found = cascade(policy="USS-A", prefit=False, error_cost=100).fit(X, y)
+    report = found.report()
+    assert (report.judge, report.unscored) == ("score", ())
+    assert report.rounds == len(X) - sum(
+        len(y[y == label]) - int(0.25 * len(y[y == label])) for label in (0, 1)
+    )
+    assert len(found.route(X[:40])) == 40
+    assert found.stop_ in (0, 1)
+    assert found.predict(X).tolist() == found.stages_[found.stop_].predict(X).tolist()
+
+
 def test_the_same_random_state_gives_the_same(data):
     X, y = data
     one, two, other = (cascade(random_state=seed).fit(X, y) for seed in (3, 3, 4))
@@ -256,6 +294,9 @@ def test_the_same_random_state_gives_the_same(data):
         ({"error_cost": 0}, "error_cost must be a finite number > 0, got 0"),
         ({"policy": "nobody"}, "nobody"),
         ({"policy": 3}, "policy must be the name of a policy, got 3"),
+        ({"error_cost": None}, "agree"),
+        ({"agree": 1.0}, "agree must be below 1"),
+        ({"agree": 0.95, "policy": "USS-TS"}, "agree goes with the policy 'Promise'"),
         ({"policy": "q-uss"}, "policy must be one that buys no labels, got 'q-uss'"),
         ({"prefit": "yes"}, "prefit must be 'auto', True or False, got 'yes'"),
         ({"holdout": 0}, "holdout must be a finite number > 0, got 0"),

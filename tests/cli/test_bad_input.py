@@ -163,6 +163,7 @@ def test_a_file_where_the_store_should_be(small, call):
     assert os.listdir(small.parent / "out") == ["store"]
 
 
+@pytest.mark.given
 @pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_may_not_be_written(small, call):
     (small.parent / "out").mkdir(mode=0o555)

@@ -16,11 +16,19 @@ def test_the_demo_prints_what_was_learned_and_where_the_page_is(folder, call):
     result = call("demo", "--out", "first", "--workers", "2")
     assert result.exit_code == 0, result.stderr
     page = folder / "first" / "report" / "index.html"
-    for words in ("Cascade of 3 stages, USS-TS", "spent ", "USS-UCB(1)", "10,000 rounds, 100 replications"):
+    for words in ("Cascade of 3 stages, USS-WD", "spent ", "USS-UCB(1)", "10,000 rounds, 100 replications"):
         assert words in result.stdout
-    last = result.stdout.splitlines()[-1]
-    assert last.startswith("Open first/report/index.html in a browser.")
-    assert last.endswith(str(ROOT / "examples"))
+    page_line, _, promise, last = result.stdout.splitlines()[-4:]
+    assert page_line.startswith("Open first/report/index.html in a browser.")
+    assert page_line.endswith(str(ROOT / "examples"))
+    cost, alone, less, differ = map(
+        float, re.findall(r"(\d+(?:\.\d+)?)(?= dollars|: | ?% less|% differ)", promise)
+    )
+    assert alone == 2.10  # 6,000 calls at 3.50 for 10,000
+    assert less == pytest.approx(100 * (1 - cost / alone), abs=1)
+    assert 40 < less < 65
+    assert 0 < differ <= 5
+    assert last.startswith("Would it save you money? weakfeedback replay")
     assert "weakfeedback demo --out first" in page.read_text()
 
 
@@ -49,6 +57,8 @@ def test_the_examples_come_with_the_wheel(tmp_path, monkeypatch):
 def test_make_demo_says_how_to_go_on():
     text = (ROOT / "Makefile").read_text()
     lines = re.search(r"^demo: .*\n((?:\t.*\n)+)", text, re.MULTILINE)[1].splitlines()
-    assert "-m weakfeedback demo --out" in lines[0]
-    assert "$(BIN)/weakfeedback list" in lines[-1]
-    assert "$(BIN)/activate" in lines[-1]
+    assert "$(BIN)/weakfeedback list" in lines[0]
+    assert "$(BIN)/activate" in lines[0]
+    assert (
+        "-m weakfeedback demo --out" in lines[-1]
+    )  # its last words are those that somebody would like to read

@@ -68,7 +68,7 @@ def test_a_wrong_file_is_one_line(folder, call, text, expected):
 def test_policies_and_instances_are_listed(call):
     found = json.loads(call("list", "--json").stdout)
     rows = {row["name"]: row for row in found["policies"] if row["setting"] == "routing"}
-    assert set(rows) == {"Pay-to-compare", "Double-Thompson", "Fixed-model"}
+    assert set(rows) == {"Pay-to-compare", "Second-looks", "Double-Thompson", "Fixed-model"}
     assert rows["Pay-to-compare"]["options"]["rho"] == 0.05
     assert rows["Fixed-model"]["required"] == ["model"]
     instances = {row["name"]: row for row in found["instances"] if row["setting"] == "routing"}

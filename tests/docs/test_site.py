@@ -43,7 +43,18 @@ PACKAGES = ("live", *SETTINGS, "datasets", "apps.radio")
 ALGORITHMS = sorted(set((DOCS / "algorithms").glob("*.md")) - {
     *(DOCS / "algorithms" / name for name in ("index.md", "deviations-allocation.md")),
 })  # fmt: skip
-MEASURES = ("regret", "total_cost", "collisions", "optimal", "really_equivalent", "labels", "spent", "share")
+MEASURES = (
+    "regret",
+    "total_cost",
+    "collisions",
+    "optimal",
+    "really_equivalent",
+    "labels",
+    "spent",
+    "share",
+    "differs",
+    "errors",
+)
 
 
 def headings(page):
@@ -244,6 +255,10 @@ def numbers_come_from_the_stored_results(site):
     assert 'aria-label="regret over rounds on compare-bsc-1"' in drawn
     assert "<svg" in drawn
     assert "USS-UCB" in drawn
+    words = html.unescape(re.sub(r"<[^>]+>", " ", (site / "real-numbers.html").read_text()))
+    money = (7000 + known.index("beyond-recorded-rafdb")) / 10_000 / 0.1  # a table of the reproduction
+    assert f"rafdb, Promise, .95 {money:.4g}" in " ".join(words.split())
+    assert "rafdb, FrugalML, as published, with 7,670 labels" in words
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from weakfeedback import Cascade, ContextualCascade, Router
+from weakfeedback import Allocator, Cascade, ContextualCascade, Player, Router
 from weakfeedback.live import FeedbackConflict, Scored
 
 NAMES = ["rule", "small", "large"]
@@ -79,6 +79,30 @@ def test_a_cascade_with_context():
     answers = [made([(x % 7) / 7 - 0.5, (x % 5) / 5 - 0.5], [(x % 7) / 7]) for x in range(60)]
     for text in (str(made.report()), made.explain(answers[-1].id)):
         check(text)
+
+
+def test_players_and_allocators():
+    player = Player(3, names=["c1", "c6", "c11"], seed=0)
+    player.choose()
+    assert [line.split()[0] for line in str(player.report()).splitlines()[-3:]] == ["c1", "c6", "c11"]
+    allocator = Allocator(2, 10, names=["north", "south"], seed=0)
+    assert allocator.decide().amounts.keys() == {"north", "south"}
+    with pytest.raises(ValueError, match="names must be 2 different texts, one per arm"):
+        Allocator(2, 10, names=["north"])
+
+
+@pytest.mark.parametrize("make", [Cascade, Router, ContextualCascade])
+def test_a_journal_is_opened_again_with_names(make, tmp_path):
+    given = [lambda x: True, lambda x: True], [1, 4], 100
+    with make.open(tmp_path / "j.db", *given, names=["small", "large"]) as first:
+        assert "small" in str(first.report())
+    with make.open(tmp_path / "j.db", *given, names=["tiny", "large"]) as again:
+        assert "tiny" in str(again.report())
+    with make.open(tmp_path / "j.db", *given) as last:
+        assert "large" not in str(last.report())
+        last.speak(currency="EUR")
+        last.speak(["tiny", "large"])
+        assert "4 EUR" in str(last.report())
 
 
 @pytest.mark.parametrize("names", [["a", "b"], ["a", "a", "b"], ["a", "b", 3], ["a", "b", ""], "abc"])

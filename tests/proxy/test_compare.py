@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from weakfeedback.serve.proxy.answers import CUT, UNPARSABLE, Answer, answer_of, number_in
+from weakfeedback.serve.proxy.answers import CUT, UNPARSABLE, ModelAnswer, answer_of, number_in
 from weakfeedback.serve.proxy.compare import Comparator, CompareSettings, angles, number_distances
 from weakfeedback.toml import fitted
 
@@ -20,12 +20,12 @@ def comparator(**table):
 
 
 def classes(made, *texts):
-    answers = [text if isinstance(text, Answer) else Answer(text) for text in texts]
+    answers = [text if isinstance(text, ModelAnswer) else ModelAnswer(text) for text in texts]
     return asyncio.run(made.compare(answers)).classes
 
 
 def tools(*calls):
-    return Answer("", tuple(calls))
+    return ModelAnswer("", tuple(calls))
 
 
 @pytest.mark.parametrize(
@@ -71,19 +71,19 @@ def test_which_answers_are_the_same(table, texts, expected):
 
 def test_what_cannot_be_parsed_agrees():
     made = comparator(type="regex", pattern="(x)")
-    assert made.label(Answer("a")) == made.label(Answer("b")) == UNPARSABLE
-    assert comparator(type="json").label(Answer("no JSON")) == UNPARSABLE
-    assert comparator(type="choice").label(Answer("none")) == UNPARSABLE
+    assert made.label(ModelAnswer("a")) == made.label(ModelAnswer("b")) == UNPARSABLE
+    assert comparator(type="json").label(ModelAnswer("no JSON")) == UNPARSABLE
+    assert comparator(type="choice").label(ModelAnswer("none")) == UNPARSABLE
     # no answer that can be parsed is taken for one that cannot
-    assert comparator(type="text").label(Answer("unparsable")) != UNPARSABLE
-    assert comparator(type="json").label(Answer('"unparsable"')) != UNPARSABLE
+    assert comparator(type="text").label(ModelAnswer("unparsable")) != UNPARSABLE
+    assert comparator(type="json").label(ModelAnswer('"unparsable"')) != UNPARSABLE
 
 
 def test_patterns_see_the_last_10000_characters():
     made = comparator(type="choice")
-    assert made.label(Answer("A" + " " * (CUT - 1))) == "choice:a"
-    assert made.label(Answer("A" + " " * CUT)) == UNPARSABLE
-    assert number_in(Answer("7" + " " * CUT)) is None
+    assert made.label(ModelAnswer("A" + " " * (CUT - 1))) == "choice:a"
+    assert made.label(ModelAnswer("A" + " " * CUT)) == UNPARSABLE
+    assert number_in(ModelAnswer("7" + " " * CUT)) is None
     # whole texts are compared as wholes
     long = "x" * (2 * CUT)
     assert classes(comparator(type="text"), "a" + long, "b" + long) == (0, 1)
@@ -92,7 +92,7 @@ def test_patterns_see_the_last_10000_characters():
 @pytest.mark.parametrize("text", ["```" + " " * 50_000, "```" + "a" * 50_000, "```\n" + "``" * 50_000])
 def test_no_answer_takes_long_to_parse(text):
     made, began = comparator(type="json"), time.thread_time()
-    assert made.label(Answer(text)) == UNPARSABLE
+    assert made.label(ModelAnswer(text)) == UNPARSABLE
     assert time.thread_time() - began < 0.5
 
 
@@ -111,19 +111,21 @@ def test_no_answer_takes_long_to_parse(text):
     ],
 )
 def test_the_last_number(text, value):
-    assert number_in(Answer(text)) == value
+    assert number_in(ModelAnswer(text)) == value
 
 
 def test_a_digest_tells_answers_apart_and_nothing_else():
     made = comparator(type="text")
-    one = asyncio.run(made.compare([Answer("secret"), Answer("b")]))
-    assert one.digest == asyncio.run(made.compare([Answer("secret"), Answer("b")])).digest
-    assert one.digest != asyncio.run(made.compare([Answer("secret"), Answer("c")])).digest
+    one = asyncio.run(made.compare([ModelAnswer("secret"), ModelAnswer("b")]))
+    assert one.digest == asyncio.run(made.compare([ModelAnswer("secret"), ModelAnswer("b")])).digest
+    assert one.digest != asyncio.run(made.compare([ModelAnswer("secret"), ModelAnswer("c")])).digest
     assert re.fullmatch("[0-9a-f]{32}", one.digest)
 
 
 def test_pairs_are_named_by_models():
-    found = asyncio.run(comparator(type="text").compare([Answer("a"), Answer("b"), Answer("a")]))
+    found = asyncio.run(
+        comparator(type="text").compare([ModelAnswer("a"), ModelAnswer("b"), ModelAnswer("a")])
+    )
     assert found.differ((0, 2, 3)) == [(0, 2), (2, 3)]
 
 
@@ -140,7 +142,7 @@ def judged(say, texts):
         return say(first, second), 0.5
 
     made.ask = ask
-    found = asyncio.run(made.compare([Answer(text) for text in texts]))
+    found = asyncio.run(made.compare([ModelAnswer(text) for text in texts]))
     return found, asked
 
 
@@ -201,7 +203,7 @@ def test_embeddings_of_answers():
         return [[float(len(text)), 1.0] for text in texts], 0.25
 
     made.embed = embed
-    found = asyncio.run(made.compare([Answer("a"), Answer(" "), Answer("a ")]))
+    found = asyncio.run(made.compare([ModelAnswer("a"), ModelAnswer(" "), ModelAnswer("a ")]))
     assert found.far == (1.0, 0.0, 1.0)
     assert found.classes is None
     assert found.cost == 0.25
@@ -211,7 +213,7 @@ def test_embeddings_of_answers():
 
     made.embed = too_few
     with pytest.raises(ValueError, match="embeddings were asked for"):
-        asyncio.run(made.compare([Answer("a"), Answer("b")]))
+        asyncio.run(made.compare([ModelAnswer("a"), ModelAnswer("b")]))
 
 
 # -- settings
@@ -251,7 +253,7 @@ def test_answers_of_completions():
     assert found.text == ""
     assert found.tools == (("f", "{}"),)
     assert found.score == pytest.approx(np.exp(-2.0))
-    assert answer_of({"choices": [{"message": {"refusal": "no"}}]}) == Answer("no")
+    assert answer_of({"choices": [{"message": {"refusal": "no"}}]}) == ModelAnswer("no")
     for wrong in ({}, {"choices": []}, {"choices": [{}]}, {"choices": [{"message": {"content": [1]}}]}):
         with pytest.raises(ValueError, match="the"):
             answer_of(wrong)

@@ -126,7 +126,7 @@ STAGE = ("learner", 0, "stage", 0)
         (("learner", 0, "judge"), "score", "judge must be last or score, for adaptive, got 'score'"),
         (("learner", 0, "prefix"), "unsure", 'must be "always", for kind cascade'),
         (("learner", 0, "error_cost"), 0, "error_cost must be a number > 0, got 0"),
-        (("learner", 0, "error_cost"), None, "error_cost must be given: a number > 0"),
+        (("learner", 0, "error_cost"), None, "agree must be given, such as 0.95"),
         (("learner", 0, "fallback"), "larg", r"got 'larg'; did you mean large\?"),
         (("learner", 0, "baseline"), "huge", "baseline must be one of small, medium, large"),
         (("learner", 0, "compare"), {"type": "number", "tol": 1}, "a tolerance must not be used"),

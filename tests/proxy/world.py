@@ -17,7 +17,7 @@ from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.proxy.attach import proxy_routes
 from weakfeedback.serve.proxy.chat import Proxy
-from weakfeedback.serve.proxy.decider import Ruling, Step, Unavailable
+from weakfeedback.serve.proxy.decider import NextStage, Ruling, Unavailable
 from weakfeedback.serve.proxy.fake import FakeModel, FakeUpstream
 from weakfeedback.serve.proxy.settings import read_proxied, read_upstreams
 from weakfeedback.serve.proxy.upstream import Upstream
@@ -64,6 +64,7 @@ class LocalDecider:
         self.objects, self.told, self.off = {}, [], False
         self.forced = None  # a call that is decided instead of the learner's
         self.keys = {}
+        self.trusted, self.gains = None, 0.0  # a model that is trusted instead, and what it gains
         self.invoices = {}
         for settings in proxied:
             metric = (lambda a, b: 0.0) if settings.compare.metric else None
@@ -80,7 +81,7 @@ class LocalDecider:
         if self.off:
             raise Unavailable("the store cannot be written now")
 
-    async def decide(self, name, context, key):
+    async def decide(self, name, context, key, group=None):
         self._check()
         if key is not None and key in self.keys:
             old = self.keys[key]
@@ -95,7 +96,7 @@ class LocalDecider:
         self.told.append(("decide", ruling.id, ruling.call, context))
         return ruling
 
-    async def feedback(self, name, id, differ, far, digest, spending):
+    async def feedback(self, name, id, differ, far, digest, spending, failed=()):
         self._check()
         self.told.append(("feedback", id, list(differ), far, spending))
         if self.forced is None:
@@ -122,9 +123,12 @@ class LocalDecider:
         self.told.append(("recost", prices))
         self.objects[name].recost(prices, 1.0)
 
+    def gain(self, name, low, high):
+        return self.gains
+
     def settled(self, name):
         self._check()
-        return self.objects[name].settled()
+        return self.objects[name].settled() if self.trusted is None else self.trusted
 
     def kinds(self):
         return [entry[0] for entry in self.told]
@@ -140,10 +144,10 @@ class ScriptedSteps(LocalDecider):
             self.invoices[settings.name] = invoice = Invoice(len(settings.stages))
             invoice.agree(settings.terms(), 0)
 
-    async def begin(self, name):
+    async def begin(self, name, group=None):
         self._check()
         self.told.append(("begin",))
-        return Step(7, 0)
+        return NextStage(7, 0)
 
     async def tell(self, name, id, stage, label, score, cost):
         self._check()
@@ -151,7 +155,7 @@ class ScriptedSteps(LocalDecider):
         assert stage == at % 3
         assert cost > 0
         self.told.append(("tell", id, label, score))
-        return Step(id, at + 1 if at < self.last else None)
+        return NextStage(id, at + 1 if at < self.last else None)
 
     def settled(self, name):
         return 0

@@ -30,6 +30,7 @@ class SlowPayToCompare:
         self.K = len(prices)
         self.rho, self.kappa, self.horizon, self.least = rho, kappa, horizon, least
         self.memory, self.overspend, self.allowance = memory, overspend, allowance
+        self.settled = self.K
         self.diary: list[tuple[str, Any]] = []  # ("round", S), ("answers", {model: output}), ("cancel", S)
 
     # what the diary says
@@ -66,7 +67,10 @@ class SlowPayToCompare:
     def losses(self, i: int, j: int) -> tuple[float, float, float]:
         """cheap, low, dear."""
         D, N = self.compared(i, j)
-        s, f = 1 + D, 1 + N - D
+        return self.verdict(i, j, 1 + D, 1 + N - D)
+
+    def verdict(self, i: int, j: int, s: float, f: float) -> tuple[float, float, float]:
+        """cheap, low, dear by Beta(s, f)."""
         d = self.c[j] - self.c[i]
         x = min(1.0, d + self.rho * self.c[j])
         cheap = max(0.0, s / (s + f) * betaincc(s + 1, f, x) - x * betaincc(s, f, x))
@@ -80,7 +84,7 @@ class SlowPayToCompare:
         def accepts(i: int) -> bool:
             return all(table[i, j][0] <= table[i, j][2] for j in range(i + 1, K + 1))
 
-        a = next((i for i in range(1, K) if accepts(i)), K)
+        self.settled = a = next((i for i in range(1, K) if accepts(i)), K)
         t = self.played()
         ahead = self.horizon - t if self.horizon else max(self.least, t + 1)
         if self.memory:
@@ -99,10 +103,12 @@ class SlowPayToCompare:
             m = min(refusing, key=lambda j: (table[i, j][1], j))
             if pays(i, m, table[i, m][1] * (c[a] - c[i]), c[i] + (c[m] if m != a else 0.0)):
                 S |= {i, m}
-        bound = c[K] * ((1 + self.overspend) * (t + 1) + self.allowance)
-        if len(S) > 1 and self.spent() + sum(c[i] for i in sorted(S)) > bound:
+        if len(S) > 1 and self.spent() + sum(c[i] for i in sorted(S)) > self.bound(t):
             return {a}
         return S
+
+    def bound(self, t: int) -> float:
+        return self.c[self.K] * ((1 + self.overspend) * (t + 1) + self.allowance)
 
     # the protocol
 

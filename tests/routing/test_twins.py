@@ -262,7 +262,7 @@ def test_the_loop_and_the_world_run_as_the_twin():
             "seen[n] = self.rows[row, k]\n                n += 1\n        return n\n\n\nclass",
         ),
         (play, "counts[K + answer] += 1", "counts[K] += 1"),
-        (play, "                counts[k] += 1\n", "                counts[K - 1 - k] += 1\n"),
+        (play, "            counts[k] += 1\n", "            counts[K - 1 - k] += 1\n"),
         (play, "seen[:shown]", "seen[: shown - 1]"),
         (play, "range(played + 1, marks[-1] + 1)", "range(played + 1, marks[-1])"),
     ],

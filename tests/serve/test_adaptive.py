@@ -17,6 +17,7 @@ PLACE = "/v1/learners/t"
 
 def test_rounds_equal_the_library_and_survive_restarts_in_their_middle(tmp_path: Path) -> None:
     own: Any = Cascade(3, COSTS, 60.0, policy="USS-A", seed=4)
+    own.speak(["a", "b", "c"])
     luck = random.Random(2)
 
     async def play(rounds: int) -> None:

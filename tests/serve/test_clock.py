@@ -8,7 +8,7 @@ import pytest
 from tests.serve.harness import CASCADE, Caller, quick, run, serving
 
 from weakfeedback.journal import SqliteStore
-from weakfeedback.serve.checking import Checked, check_store
+from weakfeedback.serve.verify import Checked, check_store
 from weakfeedback.serve.wording import LAST, moment
 
 PLACE = "/v1/learners/t"

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -120,8 +121,7 @@ def test_dashboard_and_alerts_use_metrics_that_there_are(tmp_path):
     assert named == rules
 
 
-def test_the_page_of_the_api_is_made_from_the_document():
-    import runpy
-
-    made = runpy.run_path(str(ROOT / "docs" / "service_api.py"))
-    assert made["written"]() == (ROOT / "docs" / "api" / "service.md").read_text()
+@pytest.mark.parametrize("script", ["service_api", "file_keys"])
+def test_pages_made_from_models_and_operations_are_up_to_date(script):
+    made = runpy.run_path(str(ROOT / "docs" / f"{script}.py"))
+    assert made["written"]() == made["PAGE"].read_text()

@@ -189,3 +189,22 @@ def test_an_old_warm_start_is_known_by_its_key_and_its_rows(tmp_path: Path) -> N
             assert (other.status, other.data["code"]) == (409, "conflict")
 
     run(play())
+
+
+def test_prices_at_which_nothing_can_pay_are_told_at_once_with_the_name(tmp_path, caplog):
+    async def look():
+        async with serving(tmp_path / "s.db") as (_, call):
+            config = {"kind": "router", "models": ["small", "large"], "prices": [1, 20], "error_cost": 19}
+            made = await call("PUT", "/v1/learners/mail", config)
+            mended = await call("PATCH", "/v1/learners/mail/costs", {"error_cost": 19.5})
+            spoilt = await call("PATCH", "/v1/learners/mail/costs", {"prices": [1, 21]})
+            return made.data["warning"], mended.data.get("warning"), spoilt.data["warning"]
+
+    made, mended, spoilt = run(look())
+    assert made == (
+        "learner mail: large costs 19 more, and a wrong answer only 19: nothing after small can ever pay; "
+        "is error_cost what you meant?"
+    )
+    assert mended is None
+    assert "large costs 20 more, and a wrong answer only 19.5" in spoilt
+    assert caplog.messages == [made, spoilt]

@@ -73,6 +73,8 @@ class Machine(RuleBasedStateMachine):
         self.now = 1_000_000_000
         self.config, make = KINDS[self.kind]
         self.own: Any = make()
+        if "arms" not in self.config:
+            self.own.speak(self.config["models" if "models" in self.config else "stages"])
         self.service: Any = None
         self.keys: dict[str, dict[str, Any]] = {}
         self.open: dict[int, tuple[int, list[str]]] = {}  # id -> when it was made, what it called

@@ -14,13 +14,13 @@ from tests.serve.test_page import ADAPTIVE, ALLOCATION, CONTEXTUAL, paged, play,
 
 from weakfeedback.client import Client
 from weakfeedback.journal import Event
+from weakfeedback.serve.activity import Activity
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.page import view
 from weakfeedback.serve.page.bars import bars_of, round_top
 from weakfeedback.serve.page.calling import calls_of
 from weakfeedback.serve.page.money import added_up, headline, other_side, totals
 from weakfeedback.serve.page.routes import watch_of
-from weakfeedback.serve.watch import Watch
 
 NOW = 1_794_852_245_000_000
 
@@ -44,7 +44,7 @@ def decided(watch, at, stage=0):
 def test_axes_are_whole_from_the_first_minute(span, age):
     length, step = view.SPANS[span]
     created = NOW - age * 1_000_000
-    watch = Watch("cascade", ["a", "b"], [5, 6])
+    watch = Activity("cascade", ["a", "b"], [5, 6])
     decided(watch, NOW, 1)
     made = view.charts({"disagreement": None}, watch, span, NOW, created)
     assert len(made["at"]) == length // step
@@ -69,7 +69,7 @@ def test_axes_are_whole_from_the_first_minute(span, age):
 
 
 def test_bars_count_what_was_decided():
-    watch, dice, sums = Watch("cascade", ["a", "b", "c"], [1, 2, 3]), random.Random(1), [0, 0, 0]
+    watch, dice, sums = Activity("cascade", ["a", "b", "c"], [1, 2, 3]), random.Random(1), [0, 0, 0]
     for at in sorted(dice.randrange(NOW - 3_000_000_000, NOW) for _ in range(500)):
         stage = dice.randrange(3)
         sums[stage] += 1
@@ -114,7 +114,7 @@ def report_of(saved, share=0.1, low=0.05, high=0.2, comparisons=100, error=1.0, 
 
 
 def told(report, stops=(80, 20)):
-    watch = Watch("router", ["a", "b"], [1, 2])
+    watch = Activity("router", ["a", "b"], [1, 2])
     watch.stops, watch.decided = list(stops), sum(stops)
     other = other_side(report, watch, Invoice(2))
     return other, headline(report, watch, other)

@@ -10,12 +10,12 @@ import time
 import pytest
 from tests.serve.harness import ALLOCATION, CASCADE, CONTEXTUAL, ROUTER, Caller, quick, run, serving
 
+from weakfeedback.serve.activity import Activity
 from weakfeedback.serve.app import CSP, make_app
 from weakfeedback.serve.auth import Auth, Token
 from weakfeedback.serve.models import CONFIG, DecideRequest, FeedbackRequest
 from weakfeedback.serve.page import view
 from weakfeedback.serve.page.routes import Page, learner_pieces, page_of, static_files, watch_of
-from weakfeedback.serve.watch import Watch
 
 ADAPTIVE = {**CASCADE, "kind": "adaptive"}
 SECRET = "a-token-of-some-length"
@@ -126,7 +126,7 @@ def test_every_kind_has_a_page_and_its_numbers_are_those_of_the_report(tmp_path,
 
 
 def test_saved_is_signed():
-    watch = Watch("cascade", ["a", "b"], [5, 6])
+    watch = Activity("cascade", ["a", "b"], [5, 6])
     from weakfeedback.journal import Event
 
     watch.apply(Event(0, 0, "decide", 1, None, {"stage": 1}))
@@ -412,7 +412,7 @@ def test_an_alarm_is_shown_everywhere(tmp_path):
 def test_charts_are_running_totals_that_end_at_the_report():
     from weakfeedback.journal import Event
 
-    watch, minute = Watch("cascade", ["a", "b"], [1, 9]), 60_000_000
+    watch, minute = Activity("cascade", ["a", "b"], [1, 9]), 60_000_000
     for n in range(1, 61):
         watch.apply(Event(2 * n, n * minute, "decide", n, None, {"stage": n % 2}))
         differ = [[0, 1]] if n % 4 == 1 else []

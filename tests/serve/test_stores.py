@@ -16,10 +16,10 @@ from weakfeedback.journal import Event, open_store
 from weakfeedback.journal.recover import differences
 from weakfeedback.live import Allocator, Cascade, ContextualCascade, Player, Router
 from weakfeedback.serve.app import make_app
-from weakfeedback.serve.checking import check_store
 from weakfeedback.serve.config import opener
 from weakfeedback.serve.importing import import_state
 from weakfeedback.serve.service import Service
+from weakfeedback.serve.verify import check_store
 
 LEARNERS = {"triage": CASCADE, "chat": ROUTER, "seen": CONTEXTUAL, "patrol": ALLOCATION}
 NUMBER = {**CASCADE, "compare": {"type": "number", "scale": 10.0}}

@@ -15,12 +15,12 @@ from weakfeedback.journal.recover import Checked
 from weakfeedback.live import Costed
 from weakfeedback.serve import learner as learner_module
 from weakfeedback.serve import steps as steps_module
-from weakfeedback.serve.checking import check_store
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.limits import AMOUNT_LIMIT, TTL_LIMIT
 from weakfeedback.serve.operations import deciding
 from weakfeedback.serve.series import LARGEST, Series
 from weakfeedback.serve.service import Service
+from weakfeedback.serve.verify import check_store
 
 HUGE = 1.7e308
 LATER = 1_900_000_000_000_000  # microseconds: in 2030

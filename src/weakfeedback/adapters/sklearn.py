@@ -14,11 +14,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from weakfeedback.live.cascade import Cascade
-from weakfeedback.live.cascade_report import CascadeReport
+from weakfeedback.live.cascade import Cascade, decides_within
 from weakfeedback.live.stages import Rows
 from weakfeedback.settings.catalog import policy_class
 from weakfeedback.validate import brief, number
+
+BATCH = 64  # samples of the rest that are decided at a time, after every answer
 
 
 def _have(method: str) -> Callable[[Any], bool]:
@@ -34,8 +35,13 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     it can continue in production: ``route`` sends new samples through the cascade, as far as the policy decides, and
     keeps learning. ``predict`` learns nothing; it calls only the stage ``stop_``.
 
-    Finding the best stage needs weak dominance (thesis, section 2.3), which in general cannot be checked without
-    labels.
+    With ``agree`` or ``budget`` (a promise) and with ``policy="USS-A"`` it is decided for every sample, after each
+    answer, by what ``predict_proba`` says. On the rest of the data the cascade then decides as it will in production.
+    What is promised, and what is saved, is about ``route``: ``predict`` compares nothing, so it answers by the
+    reference, or by the stage at which most samples stopped.
+
+    Finding the best stage by disagreement needs weak dominance (thesis, section 2.3), which in general cannot be
+    checked without labels. A promise does not need it.
 
     Parameters
     ----------
@@ -44,10 +50,15 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ``ColumnTransformer``. With names, parameters of a stage can be set as ``name__parameter``.
     stage_costs : K numbers >= 0
         The cost of a call of each stage. Stopping at a stage costs the sum up to it.
-    error_cost : number > 0
-        What a wrong answer costs, in the same money.
-    policy : name
-        The policy with which ``route`` decides how far a sample goes: "USS-TS", "USS-UCB" or another cascade policy.
+    error_cost : number > 0, or None
+        What a wrong answer costs, in the same money. One of this, ``agree`` and ``budget`` must be given.
+    policy : name, or None
+        The policy with which ``route`` decides how far a sample goes: "USS-TS" (None), "USS-UCB", "USS-A" or another
+        policy of cascades; with ``agree`` or ``budget`` "Promise" (None).
+    agree : number above 1/2 and below 1, or None
+        Such as .95: at least this share of the answers of ``route`` are the last stage's, as cheaply as possible.
+    budget : number > 0, or None
+        Money a sample, on average: as few answers as possible differ from the last stage's.
     prefit : "auto", True or False
         "auto": stages that are already fitted are used as they are. True: all stages must be fitted already. False: all
         are cloned and fitted. If no stage has to be fitted, all data are used to compare the stages and ``fit`` needs
@@ -64,10 +75,11 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         As usual.
     stages_ : list of fitted classifiers
     stop_ : int
-        The stage that answers: the first one from which the later stages differ too rarely to be worth their extra
-        cost.
+        The stage that answers in ``predict``: the first one from which the later stages differ too rarely to be worth
+        their extra cost; with a promise the last one; with another policy that decides after every answer the one at
+        which most samples stopped.
     disagreement_ : K x K array
-        How often the answers of two stages differed.
+        How often the answers of two stages differed; not with policies that decide after every answer.
     cascade_ : Cascade
         The live object behind ``route``.
 
@@ -94,9 +106,11 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self,
         stages: Sequence[Any],
         stage_costs: Any,
-        error_cost: float = 1.0,
+        error_cost: float | None = None,
         *,
-        policy: str = "USS-TS",
+        policy: str | None = None,
+        agree: float | None = None,
+        budget: float | None = None,
         prefit: bool | str = "auto",
         holdout: float = 0.25,
         random_state: Any = None,
@@ -105,6 +119,8 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.stage_costs = stage_costs
         self.error_cost = error_cost
         self.policy = policy
+        self.agree = agree
+        self.budget = budget
         self.prefit = prefit
         self.holdout = holdout
         self.random_state = random_state
@@ -114,9 +130,9 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> CascadeClassifier:
         """Fit the stages on a part of the data and learn from the rest, without its labels, where to stop."""
         stages = _estimators(self.stages)
-        if not isinstance(self.policy, str):
+        if self.policy is not None and not isinstance(self.policy, str):
             raise ValueError(f"policy must be the name of a policy, got {brief(self.policy)}")
-        if hasattr(policy_class("cascade", self.policy), "wants_label"):
+        if not self._is_stepwise() and hasattr(policy_class("cascade", self._policy()), "wants_label"):
             raise ValueError(f"policy must be one that buys no labels, got {self.policy!r}")
         share = number("holdout", self.holdout, above=0.0)
         if share >= 1.0:
@@ -141,14 +157,35 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.stages_ = fitted
         self.classes_ = unique_labels(*told, *(stage.classes_ for stage, kept in zip(stages, ready) if kept))
         self.cascade_ = self._cascade(fitted, seed)
-        self.cascade_.warm_start(list(zip(*(stage.predict(compared) for stage in fitted))))
+        if self._is_stepwise():
+            self.cascade_.predict(compared, BATCH)
+        else:
+            self.cascade_.warm_start(list(zip(*(stage.predict(compared) for stage in fitted))))
         return self
+
+    def _policy(self) -> str:
+        """Return the policy of ``route``."""
+        if self.policy is not None:
+            return self.policy
+        return "USS-TS" if self.agree is None and self.budget is None else "Promise"
+
+    def _is_stepwise(self) -> bool:
+        """Whether it is decided after every answer."""
+        return decides_within(self._policy(), {})
 
     def _cascade(self, stages: Any, seed: int) -> Cascade:
         """Return the live cascade. ``stop_`` says where it stops, so prices with an obvious stop are allowed."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "at these prices")
-            return Cascade(stages, self.stage_costs, self.error_cost, self.policy, seed)
+            return Cascade(
+                stages,
+                self.stage_costs,
+                self.error_cost,
+                self._policy(),
+                seed,
+                agree=self.agree,
+                budget=self.budget,
+            )
 
     def route(self, X: Any, batch_size: int = 256) -> np.ndarray:
         """Answer new samples by sending each as far as the policy decides, and learn from where the stages differ.
@@ -163,11 +200,19 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     @property
     def disagreement_(self) -> np.ndarray:
         check_is_fitted(self, "cascade_")
+        if self._is_stepwise():
+            raise AttributeError(
+                f"disagreement_ is not known where {self._policy()} decides after every answer"
+            )
         return self.cascade_.report().disagreement
 
     @property
     def stop_(self) -> int:
         check_is_fitted(self, "cascade_")
+        if self._policy().lower() == "promise":
+            return len(self.stages_) - 1
+        if self._is_stepwise():
+            return self.cascade_.settled()
         costs, differ = np.cumsum(self.cascade_.report().stage_costs) / self.error_cost, self.disagreement_
         for stage in range(len(costs) - 1):
             # Stages that were never compared (NaN) are no reason to stop.
@@ -175,7 +220,7 @@ class CascadeClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 return stage
         return len(costs) - 1
 
-    def report(self) -> CascadeReport:
+    def report(self) -> Any:
         """Return what was compared, spent and saved so far; ``print`` it for a table."""
         check_is_fitted(self, "cascade_")
         return self.cascade_.report()

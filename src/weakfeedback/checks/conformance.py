@@ -376,7 +376,8 @@ def _regret_by_tenths(case: Case, rounds: int, delay: int) -> np.ndarray:
     for replication in range(2):
         table, counts = np.zeros((marks.size, width), dtype=np.int64), np.zeros(width, dtype=np.int64)
         rngs = streams(problem, policy, case.seed, replication)
-        Interpreted(problem).play(Late(case.new(), delay), problem.world(), *rngs, marks, counts, table)
+        late = getattr(case.loop.protocol, "late", Late)(case.new(), delay)
+        Interpreted(problem).play(late, problem.world(), *rngs, marks, counts, table)
         regret = measures_of(problem, policy, table)["regret"]
         total += np.diff(regret, prepend=0.0) / np.diff(marks, prepend=0)
     return total / 2

@@ -238,7 +238,7 @@ def demo(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path("results/demo"),
     workers: Workers = None,
 ) -> None:
-    """See it work: a cascade that learns without labels, and four policies compared on a page.
+    """See it work: a cascade that learns without labels, four policies compared on a page, a promise on real answers.
 
     Needs no data and no file: both examples come with the package. The first run compiles the policies.
 
@@ -247,7 +247,7 @@ def demo(
     weakfeedback demo
     weakfeedback demo --out results/demo
     """
-    from weakfeedback.cli.demo import COMPARISON, examples_folder, show_cascade
+    from weakfeedback.cli.demo import COMPARISON, examples_folder, promised, show_cascade
     from weakfeedback.cli.output import make_writable
     from weakfeedback.experiments.userfile import read_experiment
 
@@ -262,6 +262,9 @@ def demo(
     results, paths = _run(experiment, out, command, workers=workers, progress=True, overwrite=True)
     _tell(results, out, paths, json=False)
     say(f"\nOpen {paths[0]} in a browser. More to run and to change: {folder}")
+    say(
+        f"\n{promised()}\nWould it save you money? weakfeedback replay LOG --models small,large --prices 1,20"
+    )
 
 
 @app.command()

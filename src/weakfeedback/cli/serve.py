@@ -66,6 +66,14 @@ def serve(
             help="Names under which clients call it, separated by commas.",
         ),
     ] = None,
+    root_path: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PREFIX",
+            envvar="WEAKFEEDBACK_ROOT_PATH",
+            help="The prefix under which a reverse proxy offers it, such as /decide.",
+        ),
+    ] = None,
     log: Annotated[
         str,
         typer.Option(metavar="KIND", envvar="WEAKFEEDBACK_LOG", help="How log lines look: human or json."),
@@ -127,7 +135,7 @@ def serve(
     need_extra()
     if log not in ("human", "json"):
         raise Stop(f"--log must be human or json, got {log!r}")
-    settings = settings_of(config, store, host, port, hosts)
+    settings = settings_of(config, store, host, port, hosts, root_path)
     from weakfeedback.serve.service import Options
 
     options = Options(
@@ -167,10 +175,15 @@ def need_extra() -> None:
 
 
 def settings_of(
-    config: Path | None, store: str | None, host: str | None, port: int | None, hosts: str | None = None
+    config: Path | None,
+    store: str | None,
+    host: str | None,
+    port: int | None,
+    hosts: str | None = None,
+    root_path: str | None = None,
 ) -> Any:
     """Return the settings of the file, if there is one, and of the command line or the environment."""
-    from weakfeedback.serve.config import FILE, ConfigError, Settings, check_store, read_settings
+    from weakfeedback.serve.config import FILE, ConfigError, Settings, check_root, check_store, read_settings
 
     path = config
     if path is None and Path(FILE).exists():
@@ -187,6 +200,11 @@ def settings_of(
         settings.port = settings.port if port is None else port
         if hosts is not None:
             settings.hosts = [name for name in (word.strip() for word in hosts.split(",")) if name]
+        if root_path is not None:
+            try:
+                settings.root_path = check_root(root_path)
+            except ValueError as error:
+                raise ConfigError(f"--root-path {error}, got {root_path!r:.60}") from None
         settings.tokens += admin_token()
         settings.check()
     except ConfigError as error:

@@ -46,7 +46,7 @@ def check(store: Address) -> None:
     weakfeedback serve check postgresql://me@db/weakfeedback
     """
     from weakfeedback.journal.recover import Checked
-    from weakfeedback.serve.checking import check_store
+    from weakfeedback.serve.verify import check_store
 
     wrong = False
     with opened(store, read_only=True) as source:

@@ -98,7 +98,7 @@ def live_object(setting: str, policy: str, compiled: bool, seed: int = 0) -> Any
         return None
     problem = SETTINGS[setting].sample_problem(policy)
     given: dict[str, Any] = {**getattr(chosen, "sample_options", {}), "seed": seed, "compiled": compiled}
-    if hasattr(chosen, "next_stage"):
+    if setting == "adaptive" and hasattr(chosen, "next_stage"):
         return Cascade(problem.arms, problem.costs, agree=0.95, **given)
     if setting in ("cascade", "adaptive", "routing"):
         given["error_cost"] = 1.0

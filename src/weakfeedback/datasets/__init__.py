@@ -1,5 +1,6 @@
 """Data sets and the cascades built from them. The user supplies two of them, one comes with scikit-learn."""
 
+from weakfeedback.datasets.answers import Answers, load_answers
 from weakfeedback.datasets.cascades import (
     Predictions,
     breast_cancer_cascade,
@@ -11,12 +12,14 @@ from weakfeedback.datasets.medical import load_breast_cancer, load_heart, load_p
 from weakfeedback.datasets.numbers import Numbers, numeric_cascade, stack
 
 __all__ = [
+    "Answers",
     "DataMissing",
     "Dataset",
     "Numbers",
     "Predictions",
     "breast_cancer_cascade",
     "heart_cascade",
+    "load_answers",
     "load_breast_cancer",
     "load_heart",
     "load_pima",

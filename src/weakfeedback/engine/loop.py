@@ -28,6 +28,7 @@ class Loop:
     with_labels: "Loop | None" = None  # the same setting for policies that buy labels, with ``wants_label``
     # policy -> the same setting for policies that name the next stage, with ``next_stage``
     with_stages: "Callable[[Any], Loop] | None" = None
+    with_groups: "Loop | None" = None  # the same setting for policies that are told groups, with ``turn_to``
     players: Callable[[Any], int] | None = (
         None  # problem -> N: ``play`` gets lists of N policies and generators
     )
@@ -43,6 +44,8 @@ def loop_for(problem: Any, policy: Any) -> Loop:
     loop: Loop = problem.loop()
     if loop.with_stages is not None and callable(getattr(policy, "next_stage", None)):
         return loop.with_stages(policy)
+    if loop.with_groups is not None and callable(getattr(policy, "turn_to", None)):
+        return loop.with_groups
     if callable(getattr(policy, "wants_label", None)):
         if loop.with_labels is None:
             raise ValueError(f"{type(policy).__name__} buys labels, which {problem!r} does not sell")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -56,6 +56,9 @@ class AdaptiveReport(Report):
         As in `CascadeReport`: the cost of the calls of all rounds; what was saved against calling the last stage alone
         in every round (negative if that had been cheaper); against calling all stages; spent on rounds that failed.
     """
+
+    columns: ClassVar = ("stage_costs", "reached", "stopped", "changed", "judged_changes", "agreed")
+    drawn: ClassVar = "stopped"
 
     policy: str
     judge: str | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -75,6 +75,22 @@ class AllocationReport(Report):
         What an even split of the budget, and the best split by current knowledge, would have had in as many rounds.
         Both follow from these estimates of thresholds and means; NaN where the estimates are missing.
     """
+
+    columns: ClassVar = (
+        *(
+            "mean_allocation",
+            "served_share",
+            "seen",
+            "observed",
+            "thresholds",
+            "bounds",
+            "means",
+            "intervals",
+        ),
+        "changes",
+    )
+    row: ClassVar = "arm"
+    drawn: ClassVar = "mean_allocation"
 
     policy: str
     setting: str

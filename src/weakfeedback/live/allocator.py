@@ -18,6 +18,7 @@ from weakfeedback.live.live import Live
 from weakfeedback.live.report import counted
 from weakfeedback.settings.catalog import make_policy, option_names, policy_class
 from weakfeedback.validate import brief, integer, number
+from weakfeedback.words import names_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,6 +58,7 @@ class Allocator(Live):
     ----------
     arms : integer >= 1, or names
         The number of arms, or their names: different strings. Decisions, feedback and reports then use the names.
+        ``names=`` says the same beside a number.
     budget : number > 0
     policy : name or policy object, optional
         Losses or rewards: "CSB-TS" (several thresholds; the default), "CSB-TS-same" (one threshold for all arms),
@@ -112,10 +114,12 @@ class Allocator(Live):
         response: str | None = None,
         compiled: bool = False,
         remember: int | None = None,
+        names: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
-        names = arm_names(arms)
-        number_of_arms = integer("arms", arms, 1) if names is None else len(names)
+        known = arm_names(arms)
+        number_of_arms = integer("arms", arms, 1) if known is None else len(known)
+        called = names_of(names, number_of_arms, "arm") or known
         amount = number("budget", budget, above=0.0)
         if not isinstance(setting, str) or setting not in OTHER:
             raise ValueError(f"setting must be 'loss' or 'reward', got {brief(setting)}")
@@ -130,7 +134,7 @@ class Allocator(Live):
                 raise ValueError(
                     f"response must be {takes!r} with this policy, got {response!r}; leave the policy out"
                 )
-        game = AllocationGame(number_of_arms, names, amount, setting)
+        game = AllocationGame(number_of_arms, called, amount, setting)
         counts = AllocationCounts.of(number_of_arms)
 
         def make(name: str, **options: Any) -> Any:
@@ -213,11 +217,9 @@ class Allocator(Live):
 
         The plot has a legend if there are at most 16 arms.
         """
-        table = self.history()
-        if ax is None:
-            import matplotlib.pyplot as plt
+        from weakfeedback.figures import axes_or_new
 
-            _, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+        table, ax = self.history(), axes_or_new(ax)
         game = self._game
         rounds = table["round"].to_numpy().reshape(-1, game.arms)[:, 0]
         given = table["given"].to_numpy().reshape(-1, game.arms)

@@ -174,7 +174,7 @@ class Cascade(Promises, StepByStep, Live, Rounds):
     >>> cascade = Cascade([lambda x: x > 2, lambda x: x > 3], stage_costs=[1, 30], error_cost=100, seed=0)
     >>> answers = [cascade(x % 10) for x in range(1000)]
     >>> sum(answer.arm == 0 for answer in answers), answers[-1].label
-    (956, True)
+    (971, True)
 
     Decide after every answer: the first stage errs where it is unsure, and the second is called only there.
 
@@ -233,6 +233,7 @@ class Cascade(Promises, StepByStep, Live, Rounds):
             promised = promise_of(K, self._noun, (agree, budget, error_cost), names, **chosen)
             counts = counts._replace(promise=PromiseCounts())
         else:
+            check_name(policy)
             needs = policy is None or (isinstance(policy, str) and policy.lower() not in UNPRICED)
             price_of_error = refuse_unpromised(self._noun, policy, error_cost, needs, **chosen)
             terms = checked_terms(stage_costs, price_of_error, K, combine, compare)

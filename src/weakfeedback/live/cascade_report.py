@@ -115,6 +115,9 @@ class CascadeReport:
     words: Words = field(default=STAGES, kw_only=True)
     numbers: Numbers | None = field(default=None, kw_only=True)
 
+    columns, row, drawn = ("stage_costs", "arm_shares"), "stage", "arm_shares"
+    to_frame, plot, _repr_html_ = Report.to_frame, Report.plot, Report._repr_html_
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON data: arrays are lists, NaN and infinity are None; ``numbers`` only if set."""
         found = Report.to_dict(self)  # type: ignore[arg-type]

@@ -64,7 +64,7 @@ class ContextualCascade(Live, Rounds):
         How many observations are kept individually. Older ones are kept together, as the quadratic expansion of
         their likelihood at the estimate of that time. This bounds memory, saved state and the time of a decision. With
         None all are kept: O(t d') numbers. A policy given as an object has its own limit.
-    compiled, remember
+    compiled, remember, names
         As for `Cascade`. With more than a few features use ``compiled=True``: interpreted regressions are slow.
 
     Examples
@@ -100,6 +100,7 @@ class ContextualCascade(Live, Rounds):
         keep: int | None = KEEP,
         compiled: bool = False,
         remember: int | None = None,
+        names: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
         limit = None if timeout is None else number("timeout", timeout, above=0.0)
@@ -133,6 +134,7 @@ class ContextualCascade(Live, Rounds):
         first = lambda name, **o: make(name, max(1, K * (K - 1) // 2), terms.costs, o)  # noqa: E731
         counts = Counts.of(K, moved=squared is not None)
         self._begin(game, policy, first, seed, options, compiled, remember, counts, terms)
+        self.speak(names)
         self._unready = self._stages[0].elsewhere or any(stage.asynchronous for stage in self._stages)
 
     @classmethod

@@ -138,7 +138,7 @@ def check_given(
         again = name == "policy" or (
             one is not None and (one.role != "data" or one.free or one.priced or one.promised)
         )
-        if value is None or name in ("compiled", "remember") or (again and not named):
+        if value is None or name in ("compiled", "remember", "names") or (again and not named):
             continue
         if name == "seed" and seed is None and isinstance(value, SEEDS):
             continue  # the journal has the generator that was made from it

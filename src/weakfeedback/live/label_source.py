@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import math
 from collections.abc import Sequence
@@ -10,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.lazy import Later
 from weakfeedback.live.answers import Costed, output_list, short
 from weakfeedback.live.errors import Refused
 from weakfeedback.live.stages import in_thread, result_of
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.settings.catalog import canonical_name, option_names
 from weakfeedback.validate import number
+
+asyncio: Any = Later("asyncio")  # whoever needs it has imported it
 
 BUYER = ("wants_label_pairs", "learn_label_pairs")  # methods of a policy that buys labels in a live cascade
 

@@ -71,12 +71,21 @@ class Live:
         """Return where the catalogue lists the policies of an object with this state."""
         return cls.setting
 
+    @property
+    def _size(self) -> int:
+        """The number of stages, models or arms."""
+        return int(self._game.K)
+
     def speak(self, names: Sequence[str] | None = None, currency: str | None = None) -> None:
-        """Use these names of stages, models or arms, and this currency, in reports, explanations and errors."""
-        size, noun = self._game.K, self._words.noun
+        """Use these names of stages, models or arms, and this currency, in reports, explanations and errors.
+
+        What is left out stays as it is. A state holds neither: say them again after `load`.
+        """
+        size, noun = self._size, self._words.noun
         if currency is not None and not (isinstance(currency, str) and currency and currency.isprintable()):
             raise ValueError(f"currency must be a text such as USD, got {brief(currency)}")
-        self._words = Words(noun, names_of(names, size, noun), currency)
+        known = self._words
+        self._words = Words(noun, names_of(names, size, noun) or known.names, currency or known.currency)
 
     # -- what can be seen
 

@@ -328,6 +328,8 @@ def _resume(live: Any, given: dict[str, Any]) -> None:
     }
     if promised:
         live.promise(**promised)
+    if given.get("names") is not None:
+        live.speak(given["names"])
     if journal.pending_ttl is not None:
         journal.expire(journal.pending_ttl)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from weakfeedback.live.player_report import PlayerReport, make_player_report
 from weakfeedback.multiplayer.words import description_of, phase_of
 from weakfeedback.settings.catalog import make_policy, option_names
 from weakfeedback.validate import MOST_ARMS, brief, integer, limited, number
+from weakfeedback.words import ARMS
 
 # Default options of a live player, where its policy accepts them.
 DEFAULTS = {"epsilon": 0.05, "delta": 0.05, "alarm": True, "recheck": 300}
@@ -55,6 +57,8 @@ class Player(Live):
         has no arm of its own at the end of the orthogonalisation, all players notice it and repeat that phase.
     compiled : bool
         As for `Cascade`.
+    names : strings, optional
+        What the arms are called in reports, such as channels.
 
     Examples
     --------
@@ -71,6 +75,7 @@ class Player(Live):
     kind = PlayerGame.kind
     setting = PlayerGame.setting
     form = PlayerGame.form
+    _words = ARMS
     _game: PlayerGame
 
     def __init__(
@@ -82,6 +87,7 @@ class Player(Live):
         seed: Any = None,
         *,
         compiled: bool = False,
+        names: Sequence[str] | None = None,
         **options: Any,
     ) -> None:
         number_of_arms = limited("arms", arms, 2, MOST_ARMS)
@@ -96,6 +102,11 @@ class Player(Live):
         game, counts = PlayerGame(number_of_arms), PlayerCounts.of(number_of_arms)
         # Choices depend on everything observed before, whatever the class declares.
         self._begin(game, policy, make, seed, options, compiled, None, counts, (), in_order=True)
+        self.speak(names)
+
+    @property
+    def _size(self) -> int:
+        return self._game.arms
 
     def __repr__(self) -> str:
         return f"<Player of {self._game.arms} arms, {self._label}, slot {self._core.ledger.rounds}>"
@@ -220,7 +231,9 @@ class Player(Live):
     def report(self) -> PlayerReport:
         """Return what it played, observed and earned so far; ``print`` it for a table."""
         label = self._label
-        return self._core.view(lambda view: make_player_report(label, view.policy, view.rounds, view.counts))
+        return self._core.view(
+            lambda view: make_player_report(label, view.policy, view.rounds, view.counts, self._words)
+        )
 
     # -- saving
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from weakfeedback.live.games.player import PlayerCounts
 from weakfeedback.live.report import Report, between, percent, wilson
 from weakfeedback.multiplayer.words import description_of, phase_of
+from weakfeedback.words import ARMS, Words
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,10 @@ class PlayerReport(Report):
         Whether it found no arm of its own in time, and knows it.
     """
 
+    columns: ClassVar = ("plays", "free", "means", "intervals")
+    row: ClassVar = "arm"
+    drawn: ClassVar = "plays"
+
     policy: str
     slots: int
     idle: int
@@ -53,6 +58,7 @@ class PlayerReport(Report):
     players: int | None
     rank: int | None
     failed: bool
+    words: Words = ARMS
 
     def __str__(self) -> str:
         lines = [
@@ -60,17 +66,20 @@ class PlayerReport(Report):
             f"{self.idle} idle, earned {self.earned:.6g}",
             self.description,
             "",
-            f"{'arm':>4}  {'played':>8}  {'collided':>8}  {'mean reward (95 % interval)':>28}",
+            f"{'arm':>{self.words.width(4)}}  {'played':>8}  {'collided':>8}  {'mean reward (95 % interval)':>28}",
         ]
         return "\n".join(lines + [self._line(arm) for arm in range(len(self.plays))])
 
     def _line(self, arm: int) -> str:
         mean = f"{percent(self.means[arm])} {between(self.intervals[arm])}" if self.free[arm] else "-"
         here = "  <- settled" if self.settled and arm == self.arm else ""
-        return f"{arm:>4}  {self.plays[arm]:>8}  {self.plays[arm] - self.free[arm]:>8}  {mean:>28}{here}"
+        name = self.words.short(arm).rjust(self.words.width(4))
+        return f"{name}  {self.plays[arm]:>8}  {self.plays[arm] - self.free[arm]:>8}  {mean:>28}{here}"
 
 
-def make_player_report(label: str, policy: Any, slot: int, tally: PlayerCounts) -> PlayerReport:
+def make_player_report(
+    label: str, policy: Any, slot: int, tally: PlayerCounts, words: Words = ARMS
+) -> PlayerReport:
     """Return the report from the counts and from what the policy knows."""
     arms = tally.free.size
     means = np.full(arms, math.nan)
@@ -78,6 +87,7 @@ def make_player_report(label: str, policy: Any, slot: int, tally: PlayerCounts) 
     means[played] = tally.earned[played] / tally.free[played]
     players = int(getattr(policy, "N", 0)) or None
     return PlayerReport(
+        words=words,
         policy=label,
         slots=tally.slots,
         idle=tally.idle,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,7 +12,16 @@ from weakfeedback.live.answers import is_nan, is_other, label_of
 from weakfeedback.live.core import Core
 from weakfeedback.live.errors import Refused
 from weakfeedback.live.game import View
-from weakfeedback.live.games.promise import DELTA, LIMITS, Promised, Why, group_of, is_open
+from weakfeedback.live.games.promise import (
+    DELTA,
+    LIMITS,
+    Promised,
+    Why,
+    group_number,
+    group_of,
+    is_open,
+    label_number,
+)
 from weakfeedback.live.promise_report import (
     PromiseCertificate,
     PromiseReport,
@@ -22,6 +32,7 @@ from weakfeedback.validate import brief, integer, number
 from weakfeedback.words import Words, names_of
 
 POLICY = "Promise"
+BEFORE, NO_LABEL = 1, 12  # of the policy: the form before the call, and a label that is no feature
 FIRST_CHECKS = 50  # comparisons after each of which the reference is called a second time,
 LATER = 0.25  # then with this chance
 ADDED = ("sure", "shadow", "groups", "reference", "background", "self_check")
@@ -73,7 +84,7 @@ def refuse_unpromised(noun: str, policy: Any, error_cost: Any, needs: bool, **ch
         if value not in (None, False):
             raise ValueError(f"{name} goes with a promise, agree=... or budget=..., got {brief(value)}")
     if error_cost is None and needs:
-        for_whom = "" if policy is None else f" for {policy}"
+        for_whom = "" if policy is None else f" for {brief(policy)}"
         raise ValueError(
             f"error_cost must be given{for_whom}, or say what is promised: {MEANINGS.format(noun=noun)}"
         )
@@ -177,6 +188,22 @@ class Promises:
         found: PromiseCertificate = self._core.view(lambda view: certificate_of(view, self._words))
         return found
 
+    def risk(self, id: int) -> float | None:
+        """Return the estimated risk that the answer of a request differs: 0 if the reference gave it.
+
+        For the last 1000 requests of this object; None for others, and where nothing was learned yet.
+        """
+        self._keeps("risk")
+        found: float | None = self._core.view(lambda view: risk_of(view, id))
+        return found
+
+    def unseen(self, group: Any = None) -> None:
+        """Let an answer of another model go out because the reference failed: nobody compares it, so it counts as
+        differing. Refused if the allowance is below 1.
+        """
+        self._keeps("unseen")
+        self._alter("unseen", {"group": group_of(group)})  # type: ignore[attr-defined]
+
     # -- a reference that does not agree with itself
 
     def checks_again(self, id: int) -> float | None:
@@ -235,6 +262,27 @@ class Promises:
 
     def _reference_stage(self) -> Any:
         return self._stages[self._keeps("self_check").reference]
+
+
+def risk_of(view: View, id: int) -> float | None:
+    """Return the estimated risk of the answer of a request."""
+    known, policy, promised = view.kept.get(id), view.policy, view.terms.promise
+    if not known:
+        return None
+    if isinstance(known, Why):
+        k, group = known.call[-1], known.call.group
+        form, score, label = BEFORE, math.nan, NO_LABEL
+    else:
+        early = promised.background and is_open(known[-1].chance)
+        ask = next((one for one in known if one.told.stage == one.first), known[-1]) if early else known[-1]
+        k, group, score = ask.told.stage, known[0].group, ask.told.score
+        form = int(policy.form[policy.bucket_of(group_number(group))])
+        label = policy.slot_of_label(label_number(ask.told.digest, promised.salt))
+    if k == promised.reference:
+        return 0.0
+    scored = not math.isnan(score)
+    slot = policy.slot_of_group(group_number(group))
+    return float(policy.risk(form, k, score if scored else 0.0, scored, label, slot))
 
 
 def tossed(chance: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from weakfeedback.live.games.promise import (
 )
 from weakfeedback.live.report import Report, percent
 from weakfeedback.words import STAGES, Words
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 EARLY = 1000  # requests before which a single run says little
 NO_GROUP = "(none)"
@@ -100,6 +103,9 @@ class PromiseReport(Report):
         How often the reference agrees with itself.
     """
 
+    row: ClassVar = "model"
+    drawn: ClassVar = "differs"
+
     requests: int
     spent: float
     reference_alone: float
@@ -127,6 +133,13 @@ class PromiseReport(Report):
     self_check: dict[str, Any] | None
     former_references: list[dict[str, Any]]
     words: Words = STAGES
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a table of the models beside the reference: price, comparisons, how often they differ from it."""
+        import pandas as pd
+
+        table = pd.DataFrame(self.models, columns=["name", "price", "compared", "differs", "usable"])
+        return table.set_index("name").rename_axis(self.row)
 
     def __str__(self) -> str:
         return "\n".join([*self._promise(), *self._money(), *self._groups(), *self._unknown()])

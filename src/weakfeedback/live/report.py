@@ -5,17 +5,66 @@ from __future__ import annotations
 import math
 from dataclasses import fields, is_dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from weakfeedback.words import STAGES, Words
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
 QUANTILE = NormalDist().inv_cdf(0.975)
 
 
 class Report:
-    """Base class of the reports of live objects, which are dataclasses. ``print`` one for a table."""
+    """Base class of the reports of live objects, which are dataclasses. ``print`` one for a table.
+
+    ``columns`` names the fields with a value per stage, model or arm, ``row`` says what these are, ``drawn`` the field
+    that ``plot`` draws.
+    """
+
+    columns: ClassVar[tuple[str, ...]] = ()
+    row: ClassVar[str] = "stage"
+    drawn: ClassVar[str] = ""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a table with a row per stage, model or arm.
+
+        Intervals are two columns, with ``_low`` and ``_high``. What is said of the step from a stage to the next stands
+        in the row of the later one.
+        """
+        import pandas as pd
+
+        size = len(getattr(self, self.columns[0]))
+        found: dict[str, Any] = {}
+        for name in self.columns:
+            values = getattr(self, name)
+            if values is None:
+                continue
+            if np.ndim(values) == 2:
+                found |= {f"{name}_low": values[:, 0], f"{name}_high": values[:, 1]}
+            else:
+                found[name] = [math.nan, *values] if len(values) < size else list(values)
+        names = getattr(self, "names", None) or getattr(self, "words", STAGES).names or range(size)
+        return pd.DataFrame(found, index=pd.Index(list(names), name=self.row))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw a bar for each stage, model or arm: how often it answered or was played, or what it got."""
+        from weakfeedback.figures import plot_bars
+
+        values = self.to_frame()[self.drawn]
+        return plot_bars(
+            [str(name) for name in values.index], values, self.row, self.drawn.replace("_", " "), ax
+        )
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        words, _, _ = str(self).partition("\n\n")
+        table = self.to_frame().to_html(float_format=lambda value: f"{value:.4g}")
+        return f"<p>{escape(words).replace(chr(10), '<br>')}</p>{table}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON data: arrays are lists, NaN and infinity are None."""

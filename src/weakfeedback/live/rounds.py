@@ -6,16 +6,18 @@ learn, wait for the journal. A call, a coroutine and a batch differ only in how 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
+from weakfeedback.lazy import Later
 from weakfeedback.live.answers import answers_of, fingerprint, labels_of
 from weakfeedback.live.audits import all_rows
 from weakfeedback.live.core import Core
 from weakfeedback.live.stages import Failed, Rows
 from weakfeedback.validate import integer
+
+asyncio: Any = Later("asyncio")  # whoever needs it has imported it
 
 
 class Rounds:
@@ -230,7 +232,7 @@ class Rounds:
         self, calls: Sequence[int], x: Any, seen: dict[int, Any], failed: dict[int, Exception]
     ) -> None:
         """Call all models at once; failures other than of the answering one lose only the comparison."""
-        tasks: dict[int, asyncio.Task[Any]] = {}
+        tasks = dict[int, Any]()
         try:
             for k in sorted(calls):
                 tasks[k] = asyncio.ensure_future(self._stages[k].one_async(x, ()))
@@ -250,7 +252,7 @@ class Rounds:
             raise
 
     async def _try_async(
-        self, k: int, task: asyncio.Task[Any], seen: dict[int, Any], failed: dict[int, Exception]
+        self, k: int, task: Awaitable[Any], seen: dict[int, Any], failed: dict[int, Exception]
     ) -> None:
         try:
             seen[k] = await task

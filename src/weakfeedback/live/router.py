@@ -32,10 +32,13 @@ from weakfeedback.live.errors import Refused, UnknownDecision
 from weakfeedback.live.form import Form, from_state
 from weakfeedback.live.game import View
 from weakfeedback.live.games.comparing import check_functions, content_of_pairs, warm_body
+from weakfeedback.live.games.context_router import POLICY as LOOKS
+from weakfeedback.live.games.context_router import ContextRouterGame, features_of
 from weakfeedback.live.games.promise import PromiseCounts, salt_of
 from weakfeedback.live.games.promised_router import PromisedRouterGame
 from weakfeedback.live.games.router import RouterAnswer, RouterCounts, RouterGame, RouterTerms, terms_of
 from weakfeedback.live.live import Live
+from weakfeedback.live.looks import Looks, looks_words, refuse_context
 from weakfeedback.live.promise import POLICY, Promises, is_promised, promise_of, refuse_unpromised
 from weakfeedback.live.promise_report import PromiseCertificate, router_explanation
 from weakfeedback.live.rounds import Rounds
@@ -64,7 +67,7 @@ class RouterDecision:
     answer: int
 
 
-class Router(Promises, Live, Rounds):
+class Router(Promises, Looks, Live, Rounds):
     """Models of increasing price that can be called alone; learns which to trust, and compares only while that pays.
 
     With ``agree=0.95`` it promises instead that at least 95 % of the answers are those of the last model, whatever the
@@ -94,6 +97,9 @@ class Router(Promises, Live, Rounds):
         The seed of the policy's generator; Pay-to-compare draws nothing, unless there is a ``metric``.
     compare, metric : callables, optional
         As for `Cascade`: when two answers count as the same, or how far apart they are.
+    context : names of features, optional
+        What may be known of a request before any call, such as ``["task", "tenant"]``. Implies the policy
+        "Second-looks", which goes down to a cheaper model for groups of requests in which it agrees, and never up.
     timeout, compiled, remember, reference, names, sure, shadow, groups, self_check
         As for `Cascade`.
 
@@ -112,6 +118,14 @@ class Router(Promises, Live, Rounds):
     >>> answers = [router(x % 10) for x in range(1000)]
     >>> router.report().differ <= 0.05, router.report().saved > 0
     (True, True)
+
+    Two tasks; the models differ in one of them only.
+
+    >>> router = Router([lambda x: x % 4 == 1, lambda x: False], prices=[2, 20], error_cost=100, context=["task"])
+    >>> for x in range(2000):
+    ...     answer = router(x, context={"task": "hard" if x % 2 else "easy"})
+    >>> [(one.group, one.model) for one in router.report().groups]
+    [('easy', 0), ('hard', 1)]
     """
 
     kind = RouterGame.kind
@@ -137,6 +151,7 @@ class Router(Promises, Live, Rounds):
         sure: bool = False,
         shadow: bool = False,
         groups: str | None = None,
+        context: Sequence[str] | None = None,
         names: Sequence[str] | None = None,
         background: bool = False,
         self_check: bool = False,
@@ -154,6 +169,10 @@ class Router(Promises, Live, Rounds):
         promises = is_promised(policy, agree, budget)
         chosen = {"reference": reference, "sure": sure, "shadow": shadow, "groups": groups}
         chosen |= {"background": background, "self_check": self_check}
+        features = None if context is None else features_of(context)
+        if features is not None:
+            refuse_context(policy, promises, options)
+            policy, more = LOOKS, {"features": len(features)}
         if promises:
             refuse_metric(metric)
             promised = promise_of(K, self._noun, (agree, budget, error_cost), names, **chosen)
@@ -167,8 +186,10 @@ class Router(Promises, Live, Rounds):
         check_functions(compare=compare, metric=metric)
         if compare is not None and metric is not None:
             raise ValueError("metric must not be given together with compare: one of them says what differs")
-        kind = PromisedRouterGame if promises else RouterGame
-        game = kind(K, Comparer(compare, None, metric), limit)
+        code = Comparer(compare, None, metric)
+        game: RouterGame = (PromisedRouterGame if promises else RouterGame)(K, code, limit)
+        if features is not None:
+            game = ContextRouterGame(K, code, limit, features)
         make = lambda name, **o: make_policy(game.setting, name, terms.costs, **more, **o)  # noqa: E731
         counts = RouterCounts.of(terms.prices)
         counts = counts._replace(promise=PromiseCounts()) if promises else counts
@@ -181,6 +202,8 @@ class Router(Promises, Live, Rounds):
 
     @classmethod
     def _form(cls, body: Any) -> Form:
+        if isinstance(body, dict) and "context" in body:
+            return ContextRouterGame.form
         return PromisedRouterGame.form if isinstance(body, dict) and "promise" in body else RouterGame.form
 
     @classmethod
@@ -204,28 +227,38 @@ class Router(Promises, Live, Rounds):
 
     # -- one sample at a time
 
-    def __call__(self, x: Any, *, group: Any = None) -> RouterAnswer:  # type: ignore[override]
-        """Answer for one sample.
+    def __call__(  # type: ignore[override]
+        self, x: Any, *, group: Any = None, context: Any = None, prices: Any = None
+    ) -> RouterAnswer:
+        """Answer for one sample, of which ``context`` and ``prices`` may be known as for `decide`.
 
         If the answering model raises, the decision is cancelled and nothing is learned from it (with a promise, the
         reference answers then). If another one raises, the comparison is cancelled and the answer stands.
         """
-        found: RouterAnswer = super().__call__(x, group=group)
+        found: RouterAnswer = super().__call__(x, *self._request(context, prices), group=group)
         return found
 
-    async def acall(self, x: Any, group: Any = None) -> RouterAnswer:
+    async def acall(
+        self, x: Any, group: Any = None, *, context: Any = None, prices: Any = None
+    ) -> RouterAnswer:
         """Answer for one sample, calling all models of the decision at once; synchronous models run in threads."""
-        found: RouterAnswer = await self._play_async(x, self._context(group))
+        found: RouterAnswer = await self._play_async(
+            x, self._request(context, prices) or self._context(group)
+        )
         return found
 
     # -- many samples
 
-    def predict(self, X: Any, batch_size: int = 50, groups: Any = None) -> np.ndarray:
+    def predict(self, X: Any, batch_size: int = 50, groups: Any = None, contexts: Any = None) -> np.ndarray:
         """Return the labels for many samples; see `answers`."""
-        return as_array([answer.label for answer in self.answers(X, batch_size, groups)])
+        return as_array([answer.label for answer in self.answers(X, batch_size, groups, contexts)])
 
-    def answers(self, X: Any, batch_size: int = 50, groups: Any = None) -> list[RouterAnswer]:
+    def answers(
+        self, X: Any, batch_size: int = 50, groups: Any = None, contexts: Any = None
+    ) -> list[RouterAnswer]:
         """Answer for many samples, ``batch_size`` at a time, at most 100; ``groups`` as for `Cascade`.
+
+        ``contexts`` has what is known of each, for a router with ``context``.
 
         The models of a whole batch are chosen before any of its outputs is seen, so keep the first batches small. Then
         each model is called on its rows, a classifier once for all of them, and the comparisons are learned in order.
@@ -240,7 +273,10 @@ class Router(Promises, Live, Rounds):
         """
         self._refuse_call(awaits=False)
         samples = Rows(X)
-        return self._answers(samples, self._contexts(groups, samples.size), batch_size)
+        known = self._requests(contexts, samples.size)
+        return self._answers(
+            samples, self._contexts(groups, samples.size) if known is None else known, batch_size
+        )
 
     def _refuse_call(self, awaits: bool) -> None:
         if not awaits:
@@ -249,22 +285,28 @@ class Router(Promises, Live, Rounds):
 
     # -- by hand
 
-    def decide(self, group: Any = None) -> RouterDecision:
-        """Decide for one sample: which models to call, and whose answer counts."""
-        id, call = self._core.decide(self._context(group))
+    def decide(self, group: Any = None, *, context: Any = None, prices: Any = None) -> RouterDecision:
+        """Decide for one sample: which models to call, and whose answer counts.
+
+        A router made with ``context=["task"]`` takes what is known of the request, ``context={"task": "classify"}``,
+        and what it costs on each model, ``prices``, in the order of the stated ones; left out, the stated ones.
+        """
+        id, call = self._core.decide(self._request(context, prices) or self._context(group))
         if self._journal is not None:
             self._give_out(id)
         return RouterDecision(id, tuple(call), call[-1])
 
-    def decide_many(self, count: int, groups: Any = None) -> list[RouterDecision]:
-        """Decide for several samples at once, at most 100: all or, if one is refused, none.
+    def decide_many(self, count: int, groups: Any = None, contexts: Any = None) -> list[RouterDecision]:
+        """Decide for several samples at once, at most 100: all or, if one is refused, none; ``contexts`` one of each.
 
         Open comparisons are taken into account, although their outcome is not yet known. With a journal, all these
         decisions wait for the disk once.
         """
         number_of_decisions, opened = integer("count", count, 1, ALONE), list[int]()
         try:
-            decisions = self._core.decide_many(self._contexts(groups, number_of_decisions), opened)
+            known = self._requests(contexts, number_of_decisions)
+            known = self._contexts(groups, number_of_decisions) if known is None else known
+            decisions = self._core.decide_many(known, opened)
             self._wait()
         except BaseException:
             self._abandon(opened, [{} for _ in range(number_of_decisions)])
@@ -294,19 +336,24 @@ class Router(Promises, Live, Rounds):
         *,
         far: Sequence[float] | None = None,
         digest: str | None = None,
+        failed: Sequence[int] = (),
     ) -> str:
         """Learn a comparison that was made elsewhere: ``differ`` has the pairs of models (i, j), i < j, that differed.
 
         ``far`` is for a router with a ``metric``, instead of ``differ``: the distances of the pairs of ``call``, in the
-        order (first, second), (first, third), .... ``digest`` distinguishes a repeated answer from a conflict. Return
-        and raise as `feedback` does.
+        order (first, second), (first, third), .... ``digest`` distinguishes a repeated answer from a conflict.
+        ``failed``, with a promise: models other than the reference that gave no answer. Return and raise as `feedback`
+        does.
         """
         differ = sorted_pairs(differ)
-        content = content_of_pairs(digest, differ, far)
+        if failed:
+            self._keeps("failed")
+        content = content_of_pairs(digest, differ, far, *([list(failed)] if failed else []))
         call = self._awaited(id, content)
         settled = "duplicate"
         if call is not None:
             record = self._game.record_of_pairs(int(id), call, self._core.terms, content, differ, far)
+            record.failed = {integer("failed", k, 0, len(self._stages) - 1): RuntimeError() for k in failed}
             settled = self._core.settle(record)
         self._wait()
         return settled
@@ -371,7 +418,7 @@ class Router(Promises, Live, Rounds):
             return found
         counts, terms = view.counts, view.terms
         settled = self._game.settled(counts, terms)
-        return make_router_report(
+        found = make_router_report(
             self._label,
             terms.prices,
             terms.error_cost,
@@ -381,6 +428,8 @@ class Router(Promises, Live, Rounds):
             counts,
             self._words,
         )
+        more = looks_words(view.policy)
+        return dataclasses.replace(found, groups=self._groups(view), guarantees=(*found.guarantees, *more))
 
     def certificate(self, alpha: float = 0.05) -> Certificate | PromiseCertificate:
         """Return what the comparisons so far prove without labels, at the prices of the models alone.

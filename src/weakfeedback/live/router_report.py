@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,7 +41,13 @@ class RouterReport(Report):
         What was spent on cancelled decisions, as far as it was reported.
     guarantees : texts
         What is guaranteed, in words.
+    groups : `GroupReport` of every group of requests
+        With ``context``: its share, the model that answers there, and how often the first one differed.
     """
+
+    columns: ClassVar = ("prices", "calls", "answers")
+    row: ClassVar = "model"
+    drawn: ClassVar = "answers"
 
     policy: str
     prices: np.ndarray
@@ -63,6 +69,7 @@ class RouterReport(Report):
     wasted: float
     guarantees: tuple[str, ...]
     words: Words = MODELS
+    groups: tuple[Any, ...] = ()
 
     def __str__(self) -> str:
         size, words, wide = len(self.prices), self.words, self.words.width(5)
@@ -78,7 +85,9 @@ class RouterReport(Report):
             lines.append(
                 f"{words.short(k):>{wide}}  {words.money(price):>10}  {self.calls[k]:>8}  {self.answers[k]:>8}"
             )
-        lines += ["", *self._pairs(), "", *self._money(), *self.guarantees]
+        lines += ["", *self._pairs(), ""]
+        lines += [*(one.line(words) for one in self.groups), ""] if self.groups else []
+        lines += [*self._money(), *self.guarantees]
         return "\n".join(lines)
 
     def _pairs(self) -> list[str]:

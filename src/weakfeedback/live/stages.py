@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import inspect
 import numbers
@@ -15,8 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from weakfeedback.lazy import Later
 from weakfeedback.live.answers import PLAIN, Scored, labels_of, short
 from weakfeedback.validate import integer
+
+asyncio: Any = Later("asyncio")  # whoever needs it has imported it
 
 MOST = 10_000  # stages
 
@@ -199,7 +201,7 @@ class Failed:
     error: Exception
 
 
-class Model(Stage):
+class ModelStage(Stage):
     """A stage that is called a model."""
 
     def _too_late(self) -> TimeoutError:
@@ -210,7 +212,7 @@ def make_models(models: Any, timeout: float | None) -> list[Any]:
     """Return the models of a router, validated; a number means that many models that run elsewhere."""
     try:
         made = make_stages(models, timeout)
-        return made if made[0].elsewhere else [Model(k, one, timeout) for k, one in enumerate(models)]
+        return made if made[0].elsewhere else [ModelStage(k, one, timeout) for k, one in enumerate(models)]
     except ValueError as error:
         raise ValueError(str(error).replace("stages", "models")) from None
 

@@ -1,4 +1,4 @@
-"""Play a log again: every model alone, the promise, decided before the call too, and the adaptive rule, in money."""
+"""Play a log again, in money: every model alone, the promise after and before the call, router and adaptive rule."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from weakfeedback.adaptive.problem import NotedProblem
 from weakfeedback.engine.loop import loop_for
 from weakfeedback.engine.replication import Compiled, streams
 from weakfeedback.replays.log import Log, read_frame, read_log
+from weakfeedback.replays.page import money, page_of
+from weakfeedback.routing.answering import RoutedAnswers
 from weakfeedback.validate import brief, integer
 
 SWEEP = (0.85, 0.9, 0.95, 0.98, 0.99)
 EARLY = 1000  # requests below which it is too early to say
-PRICE_OF_ERROR = 10.0  # for the adaptive rule, in calls of the reference, if none is given
+PRICE_OF_ERROR = 10.0  # for the router and the adaptive rule, in calls of the reference, if none is given
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,16 @@ class Way:
     by_group: dict[str, float] = field(default_factory=dict)  # share that differs
     course: tuple[float, ...] = ()  # money of each tenth of the requests, as a share of the reference alone
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return money, shares and their intervals as plain data."""
+        return {
+            "spent": self.spent,
+            "differ": self.differ,
+            "errors": self.errors,
+            "spent_interval": list(self.spent_interval),
+            "differ_interval": list(self.differ_interval),
+        }
+
 
 @dataclass(frozen=True)
 class Replay:
@@ -46,12 +58,15 @@ class Replay:
     ----------
     requests, reference, reference_alone
         How many, the name of the reference, and what it costs alone.
-    promise, before, adaptive : Way
-        The promise, the promise decided before the call, and USS-A.
+    promise, before, router, adaptive : Way
+        The promise, the promise decided before the call, Pay-to-compare and USS-A. The last two take ``error_cost`` for
+        the price of an error, or ten calls of the reference.
     alone : list of Way
         Every model alone.
-    frontier : list of (agree, Way)
-        Whole replays of other promises.
+    frontier, frontier_before : lists of (agree, Way)
+        Whole replays of other promises, and those of promises decided before the call.
+    price_of_error : float
+        What the router and the adaptive rule took for the price of an error.
     """
 
     requests: int
@@ -64,8 +79,11 @@ class Replay:
     alone: list[Way]
     promise: Way
     before: Way
+    router: Way
     adaptive: Way
     frontier: list[tuple[float, Way]]
+    frontier_before: list[tuple[float, Way]]
+    price_of_error: float
     source: str = ""
 
     @property
@@ -92,16 +110,7 @@ class Replay:
             "spent_interval": list(self.promise.spent_interval),
             "differ_interval": list(self.promise.differ_interval),
             "by_group": self.promise.by_group,
-            "before": {
-                "spent": self.before.spent,
-                "differ": self.before.differ,
-                "errors": self.before.errors,
-            },
-            "adaptive": {
-                "spent": self.adaptive.spent,
-                "differ": self.adaptive.differ,
-                "errors": self.adaptive.errors,
-            },
+            **{name: getattr(self, name).to_dict() for name in ("before", "router", "adaptive")},
             "frontier": [
                 {"agree": agree, "spent": way.spent, "differ": way.differ} for agree, way in self.frontier
             ],
@@ -127,15 +136,17 @@ class Replay:
     def __str__(self) -> str:
         lines = [self.headline(), ""]
         width = max(len(way.name) for way in self.ways())
-        lines.append(f"{'':{width}}  {'money':>10}  {'saved':>6}  {'differ':>7}  {'wrong':>7}")
+        lines.append(
+            f"{'':{width}}  {'money':>10}  {'saved':>6}  {'differ':>7}  {'wrong':>7}  {'money, over orders':>20}"
+        )
         for way in self.ways():
             wrong = "" if way.errors is None else f"{way.errors:.1%}"
             saved = 1.0 - way.spent / self.reference_alone
-            lines.append(
-                f"{way.name:{width}}  {money(way.spent):>10}  {saved:>6.0%}  {way.differ:>7.1%}  {wrong:>7}"
-            )
-        low, high = self.promise.spent_interval
-        lines += ["", f"The promise, over orders of the log: {money(low)} to {money(high)}."]
+            low, high = (money(end) for end in way.spent_interval)
+            over = f"{low} to {high}" if low != high else ""
+            cells = f"{money(way.spent):>10}  {saved:>6.0%}  {way.differ:>7.1%}  {wrong:>7}  {over:>20}"
+            lines.append(f"{way.name:{width}}  {cells}".rstrip())
+        lines.append("")
         if self.promise.differ_at_most is not None:
             lines.append(
                 f"Live it could have certified: at most {self.promise.differ_at_most:.1%} differ, 95 % sure."
@@ -148,23 +159,17 @@ class Replay:
 
     def ways(self) -> list[Way]:
         """Return all ways, the models first."""
-        return [*self.alone, self.promise, self.before, self.adaptive]
+        return [*self.alone, self.promise, self.before, self.router, self.adaptive]
 
     def save(self, folder: str | Path) -> Path:
         """Write the page ``replay.html`` into a folder, and return its path."""
         from weakfeedback.files import write_atomically
-        from weakfeedback.replays.page import page_of
 
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
         text = page_of(self)
         write_atomically(path / "replay.html", lambda part: part.write_text(text, encoding="utf-8"))
         return path / "replay.html"
-
-
-def money(value: float) -> str:
-    """Return an amount with three or more digits."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def replay(
@@ -227,10 +232,22 @@ def replay(
         )  # models that save nothing are in the table of all models
         promise = Promise(costs, reference=R, **limits)
         before = Promise(costs, reference=R, before=True, **limits)
-        swept = [(level, Promise(costs, reference=R, agree=level)) for level in SWEEP]
+        swept = [
+            [(level, Promise(costs, reference=R, agree=level, before=form)) for level in SWEEP]
+            for form in (False, True)
+        ]
     play = _Player(log, costs, R, orders, seed)
     alone = [play.alone(k) for k in range(len(log.models))]
-    found = play.play("promise", promise)
+    found, decided = play.play("promise", promise), play.play("promise, decided before the call", before)
+    price = PRICE_OF_ERROR * float(costs[R]) if error_cost is None else float(error_cost)
+
+    def sweep(form: list[tuple[float, Promise]], whole: Way) -> list[tuple[float, Way]]:
+        given = {**dict.fromkeys(limits), "agree": agree}
+        return [
+            (level, whole if limits == given and level == agree else play.play("", one, orders=1))
+            for level, one in form
+        ]
+
     given = ", ".join(f"{name} = {value:g}" for name, value in limits.items() if value is not None)
     return Replay(
         len(log.outputs),
@@ -242,15 +259,12 @@ def replay(
         agree,
         alone,
         found,
-        play.play("promise, decided before the call", before),
-        play.adaptive(costs, error_cost),
-        [
-            (
-                level,
-                found if limits == {**dict.fromkeys(limits), "agree": level} else play.play("", one, only=1),
-            )
-            for level, one in swept
-        ],
+        decided,
+        play.chained("router (Pay-to-compare)", RoutedAnswers, costs, price),
+        play.chained("adaptive rule (USS-A)", UssA, costs, price),
+        sweep(swept[0], found),
+        sweep(swept[1], decided),
+        price,
         Path(source).name,
     )
 
@@ -275,11 +289,11 @@ class _Player:
         called[:, k] = True
         return self._way(f"{self.log.models[k]} alone", [(called, np.full(n, k))])
 
-    def play(self, name: str, policy: Any, only: int = 0) -> Way:
+    def play(self, name: str, policy: Any, orders: int = 0) -> Way:
         """Play a policy over the log in its own order, then in random ones."""
         runs = []
         bound = None
-        for order in range(only or self.orders + 1):
+        for order in range(orders or self.orders + 1):
             called, answered, state = self._run(self.problems[min(order, 1)], policy, order)
             runs.append((called, answered))
             if order == 0:
@@ -288,21 +302,20 @@ class _Player:
                 bound = min(float(last.at_most(0)) / len(answered), 1.0)
         return self._way(name, runs, bound)
 
-    def adaptive(self, costs: np.ndarray, error_cost: float | None) -> Way:
-        """Play USS-A over the models up to the price of the reference, which is the last stage."""
+    def chained(self, name: str, make: Any, costs: np.ndarray, price: float) -> Way:
+        """Play a policy over the models up to the price of the reference, which is the last stage."""
         chain = [
             k for k in np.argsort(costs, kind="stable").tolist() if k != self.R and costs[k] <= costs[self.R]
         ]
         chain.append(self.R)
-        price = PRICE_OF_ERROR * costs[self.R] if error_cost is None else error_cost
         runs = []
         for order in range(self.orders + 1):
             problem = self._problem(costs[chain] / price, chain, "given" if order == 0 else "shuffled")
-            seen, stage, _ = self._run(problem, UssA(problem.costs), order)
+            seen, stage, _ = self._run(problem, make(problem.costs), order)
             called = np.zeros(self.log.outputs.shape, dtype=bool)
             called[:, chain] = seen
             runs.append((called, np.array(chain)[stage]))
-        return self._way("USS-A", runs)
+        return self._way(name, runs)
 
     def _run(
         self, problem: NotedProblem, policy: Any, order: int

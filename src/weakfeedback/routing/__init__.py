@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from weakfeedback.routing.policies.double_thompson import DoubleThompson as DoubleThompson
     from weakfeedback.routing.policies.fixed_model import FixedModel as FixedModel
     from weakfeedback.routing.policies.pay_to_compare import PayToCompare as PayToCompare
+    from weakfeedback.routing.policies.second_looks import SecondLooks as SecondLooks
 
 # and the policies, which are imported when first used
 __all__ = ["RoutingProblem", *SETTING.policies.classes]

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from weakfeedback.cascade.conformance import Recorded, Rows
+from weakfeedback.contract.decisions import checked_call
 from weakfeedback.contract.typing import Rng, RoutingPolicy
 
 
@@ -47,6 +48,119 @@ class Protocol(Recorded):
         """Return another row that looks the same to the policy."""
         other = rng.integers(0, 1000, size=row.size)
         other[1:][call] = row[1:][call]
+        return other
+
+
+class CountedProtocol(Protocol):
+    """The same where errors are counted."""
+
+    def scramble(self, row: Any, call: np.ndarray, rng: Rng) -> Any:
+        """Return another row that looks the same to the policy; the truth is counted by the loop, and never shown."""
+        other = super().scramble(row, call, rng)
+        other[0] = row[0]
+        return other
+
+
+class GroupsScript(Script):
+    """The same with the groups of every round."""
+
+    def __init__(self, rounds: np.ndarray) -> None:
+        super().__init__(rounds["row"])
+        self.groups = rounds["groups"]
+
+
+class GroupsSpy:
+    """Wraps a policy and records its calls, and which of them its first layer asked for."""
+
+    def __init__(self, policy: Any) -> None:
+        self.decisions: list[np.ndarray] = []
+        self._policy = policy
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return type(self._policy)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._policy, name)
+
+    def start(self, call: np.ndarray, rng: Rng) -> None:
+        """Record the decision, and forward the call."""
+        self.decisions.append(np.array([call, self._policy.own]))
+        self._policy.start(call, rng)
+
+
+class GroupsLate(GroupsSpy):
+    """Wraps a policy and forwards feedback some rounds late, with the groups of its own round."""
+
+    def __init__(self, policy: Any, delay: int) -> None:
+        super().__init__(policy)
+        self._delay = delay
+        self._waiting: list[tuple[Any, ...]] = []
+
+    def turn_to(self, groups: np.ndarray, own: np.ndarray) -> None:
+        """Note the groups, and forward the call."""
+        self._groups = groups.copy()
+        self._policy.turn_to(groups, own)
+
+    def update(self, call: np.ndarray, outputs: np.ndarray, rng: Rng) -> None:
+        """Queue the feedback and forward the oldest."""
+        self._waiting.append((self._groups, self.decisions[-1], outputs.copy()))
+        if len(self._waiting) > self._delay:
+            groups, (asked, own), given = self._waiting.pop(0)
+            self._policy.turn_to(groups, own)
+            self._policy.update(asked, given, rng)
+
+
+class GroupsProtocol(CountedProtocol):
+    """The same for policies that are told the groups of a round; a decision has two rows, ``call`` and ``own``."""
+
+    judges = True  # ``decide`` checks the decision itself
+    spy = GroupsSpy
+    late = GroupsLate
+
+    def record(self, problem: Any, rounds: int, rng: Rng) -> np.ndarray:
+        """Return the hidden data of ``rounds`` rounds: rows and groups."""
+        world = problem.world()
+        world.begin(rng)
+        kinds: Any = [("row", "i8", (world.rows.shape[1],)), ("groups", "i8", (world.groups.shape[1],))]
+        records = np.zeros(rounds, dtype=kinds)
+        for t in range(rounds):
+            row = world.draw(rng)
+            records["row"][t], records["groups"][t] = world.rows[row], world.groups[row]
+        return records
+
+    def script(self, hidden: np.ndarray) -> GroupsScript:
+        """Return a world that replays recorded data."""
+        return GroupsScript(hidden)
+
+    def announce(self, row: Any) -> tuple[Any, ...]:
+        """The groups, which a policy is told before it decides, and how many models there are."""
+        return row["groups"].copy(), row["row"].size - 1
+
+    def decide(self, policy: Any, groups: np.ndarray, models: int, rng: Rng) -> np.ndarray:  # type: ignore[override]
+        """Tell the groups, and ask for the models to call."""
+        policy.turn_to(groups, np.zeros(models, dtype=np.bool_))
+        call = checked_call(policy, policy.select(rng), models)
+        return np.array([call, policy.own])
+
+    def show(self, row: Any, decision: np.ndarray) -> Any:
+        """Return what the policy may see of a row."""
+        return row["groups"].copy(), row["row"][1:][decision[0]]
+
+    def learn(self, policy: Any, decision: np.ndarray, seen: Any, rng: Rng) -> None:
+        """Tell the round again, count it and give its feedback."""
+        policy.turn_to(seen[0], decision[1])
+        super().learn(policy, decision[0], seen[1], rng)
+
+    def learn_pairs(self, policy: Any, decision: np.ndarray, seen: Any, rng: Rng, size: int) -> None:
+        """Do the same with a ``size`` x ``size`` matrix of disagreements."""
+        policy.turn_to(seen[0], decision[1])
+        super().learn_pairs(policy, decision[0], seen[1], rng, size)
+
+    def scramble(self, row: Any, decision: np.ndarray, rng: Rng) -> Any:
+        """Return another row that looks the same to the policy."""
+        other = row.copy()
+        other["row"] = super().scramble(row["row"], decision[0], rng)
         return other
 
 

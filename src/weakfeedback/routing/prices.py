@@ -1,10 +1,12 @@
-"""Validation of the prices of models that can be called alone."""
+"""Validation of the prices of models that can be called alone, and of what their disagreements yield."""
 
 from typing import Any
 
 import numpy as np
 
 from weakfeedback.validate import brief, vector
+
+LEAST_YIELD = 1e-9  # a pair in which the dearer model is not better at all
 
 
 def model_prices(value: Any) -> np.ndarray:
@@ -23,3 +25,20 @@ def model_prices(value: Any) -> np.ndarray:
             f"prices must end with a number > 0, the price of the last model, got {brief(value)}"
         )
     return prices
+
+
+def yield_table(value: Any, models: int) -> np.ndarray:
+    """Validate yields, K x K numbers up to 1; those of pairs i < j are used, and none below 1e-9; None: all 1.
+
+    >>> yield_table([[1, 0.4], [1, 1]], 2).tolist()
+    [[1.0, 0.4], [1.0, 1.0]]
+    """
+    if value is None:
+        return np.ones((models, models))
+    try:
+        found = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.zeros(0)
+    if found.shape != (models, models) or not (found <= 1.0).all():
+        raise ValueError(f"yields must be a table of {models} x {models} numbers up to 1, got {brief(value)}")
+    return np.maximum(found, LEAST_YIELD)

@@ -9,7 +9,8 @@ import numpy as np
 
 from weakfeedback.cascade.problem import CascadeProblem, OtherNumberOfCosts, RowsProblem
 from weakfeedback.routing.prices import model_prices
-from weakfeedback.settings.problem import counts_table
+from weakfeedback.settings.problem import counts_table, fingerprint
+from weakfeedback.validate import brief
 
 if TYPE_CHECKING:
     from weakfeedback.engine.loop import Loop
@@ -47,6 +48,9 @@ class RoutingProblem(RowsProblem):
         The probability of each row.
     prices : K non-decreasing numbers >= 0, the last > 0
         ``prices[k]`` is what a call of model k alone costs, in units of an error. Not cumulative.
+    groups : n labels, or labels of shape (n, features), optional
+        What is known of each row before any model is called, such as its task. Regret then counts the errors that the
+        answers made, as their probability depends on the groups.
 
     Attributes
     ----------
@@ -59,6 +63,8 @@ class RoutingProblem(RowsProblem):
         is the last.
     weak_dominance : bool
         Whether xi > 1e-12: then the optimal model can be learned from disagreements.
+    features : int
+        In how many ways the rows are grouped; 0 without groups.
     margin : float
         The least |p - d| that decides: xi, and for every i < i* the largest p_ij - (c_j - c_i) over j > i.
 
@@ -77,13 +83,17 @@ class RoutingProblem(RowsProblem):
 
     prices: np.ndarray
     margin: float
+    features: int
+    _groups: np.ndarray
 
-    def __init__(self, outcomes: Any, probabilities: Any, prices: Any):
+    def __init__(self, outcomes: Any, probabilities: Any, prices: Any, groups: Any = None):
         found = model_prices(prices)
-        self._settle(_priced(CascadeProblem, outcomes, probabilities, found), found)
+        self._settle(_priced(CascadeProblem, outcomes, probabilities, found), found, groups)
 
     @classmethod
-    def from_predictions(cls, truth: Any, predictions: Any, prices: Any) -> RoutingProblem:
+    def from_predictions(
+        cls, truth: Any, predictions: Any, prices: Any, groups: Any = None
+    ) -> RoutingProblem:
         """Make the problem of a data set: its rows are served in turn, in an order shuffled per replication.
 
         ``truth`` has n labels, ``predictions`` has shape (n, K), model k's prediction of row r at [r, k].
@@ -95,27 +105,31 @@ class RoutingProblem(RowsProblem):
         """
         problem = cls.__new__(cls)
         found = model_prices(prices)
-        problem._settle(_priced(CascadeProblem.from_predictions, truth, predictions, found), found)
+        problem._settle(_priced(CascadeProblem.from_predictions, truth, predictions, found), found, groups)
         return problem
 
-    def _settle(self, law: CascadeProblem, prices: np.ndarray) -> None:
+    def _settle(self, law: CascadeProblem, prices: np.ndarray, groups: Any) -> None:
         """Take over what a cascade with these costs has in common with routing, and freeze the problem."""
         shared = {name: getattr(law, name) for name in RowsProblem.__annotations__}
         margin = _margin(law.optimal_arm, law.disagreement, prices)
         self.__dict__.update(shared, prices=prices, margin=margin)
+        self.__dict__["_groups"] = _numbered(groups, len(shared["_rows"]))
+        self.__dict__["features"] = self._groups.shape[1]
         self._freeze()
 
     def world(self) -> LawWorld | TableWorld:
         """Return the hidden part of the simulation, which draws the rows."""
         from weakfeedback.routing.world import LawWorld, TableWorld
 
-        return TableWorld(self._rows) if self._cycled else LawWorld(self._rows, self._probabilities)
+        if self._cycled:
+            return TableWorld(self._rows, self._groups)
+        return LawWorld(self._rows, self._probabilities, self._groups)
 
     def loop(self) -> Loop:
         """Return the round loop of this setting."""
-        from weakfeedback.routing.play import LOOP
+        from weakfeedback.routing.play import GROUPED, LOOP
 
-        return LOOP
+        return GROUPED if self.features else LOOP
 
     def measures(self, counts: Any) -> dict[str, np.ndarray]:
         """Turn counts of calls and answers, shape (..., 2 K), into regret, cost and the counts, shape (...) each.
@@ -128,8 +142,8 @@ class RoutingProblem(RowsProblem):
         >>> found["regret"].item(), found["cost"].item()
         (1.0, 3.5)
         """
-        given = counts_table("counts", counts, 2 * self.arms)
-        calls, answers = given[..., : self.arms], given[..., self.arms :]
+        given = counts_table("counts", counts, 2 * self.arms + (self.features > 0))
+        calls, answers = given[..., : self.arms], given[..., self.arms : 2 * self.arms]
         regret = np.zeros(given.shape[:-1])
         cost = np.zeros(given.shape[:-1])
         # in index order, so that the result does not depend on how the counts are batched
@@ -138,11 +152,34 @@ class RoutingProblem(RowsProblem):
             cost += calls[..., k] * self.prices[k]
         shares = {f"calls_{k}": calls[..., k].copy() for k in range(self.arms)}
         shares |= {f"answers_{k}": answers[..., k].copy() for k in range(self.arms)}
-        return {"regret": regret, "cost": cost, **shares}
+        if not self.features:
+            return {"regret": regret, "cost": cost, **shares}
+        errors = given[..., -1].astype(np.float64)
+        best = answers.sum(axis=-1) * self.total_costs[self.optimal_arm]
+        return {"regret": cost + errors - best, "cost": cost, "errors": errors, **shares}
 
     def digest(self) -> str:
         """Return a hexadecimal fingerprint of everything that determines a simulation of this problem."""
-        return self._fingerprint(self.prices)
+        known = self._fingerprint(self.prices)
+        return fingerprint(known, self._groups) if self.features else known
+
+
+def _numbered(groups: Any, rows: int) -> np.ndarray:
+    """Return the groups of every row as numbers from 0, one column per feature, in the order of their labels."""
+    if groups is None:
+        return np.zeros((rows, 0), dtype=np.int64)
+    try:
+        found = np.asarray(groups)
+    except ValueError:
+        found = np.zeros(0)
+    if found.ndim == 1:
+        found = found[:, None]
+    if found.ndim != 2 or len(found) != rows or found.shape[1] < 1 or found.dtype.kind not in "biuUT":
+        raise ValueError(
+            f"groups must be {rows} labels, or rows of labels, that are integers or strings, got {brief(groups)}"
+        )
+    columns = [np.unique(column, return_inverse=True)[1] for column in found.T]
+    return np.ascontiguousarray(np.column_stack(columns), dtype=np.int64)
 
 
 def _priced(make: Any, *arguments: Any) -> CascadeProblem:

@@ -12,6 +12,12 @@ def sample_problem() -> RoutingProblem:
     return load("prices-1-4-12")
 
 
+def grouped_problem() -> RoutingProblem:
+    """Two models and two groups: in one they agree, in the other the dear one is right."""
+    rows = [[1, 1, 1], [1, 0, 0], [1, 1, 1], [1, 0, 1], [1, 0, 0]]
+    return RoutingProblem(rows, [0.48, 0.02, 0.3, 0.15, 0.05], [0.02, 0.1], [0, 0, 1, 1, 1])
+
+
 def describe_problem(problem: RoutingProblem) -> Words:
     """Describe a problem for readers."""
     holds = "holds" if problem.weak_dominance else "fails: the optimal model cannot be learned"
@@ -24,6 +30,7 @@ def describe_problem(problem: RoutingProblem) -> Words:
         ("Weak dominance", holds),
         ("ξ", "∞" if math.isinf(problem.xi) else f"{problem.xi:.4g}"),
         ("Margin", "∞" if math.isinf(problem.margin) else f"{problem.margin:.4g}"),
+        *([("Features known before a call", str(problem.features))] if problem.features else []),
     ]
 
 
@@ -34,13 +41,15 @@ SETTING = Setting(
         "weakfeedback.routing.policies",
         {
             "Pay-to-compare": "pay_to_compare:PayToCompare",
+            "Second-looks": "second_looks:SecondLooks",
             "Double-Thompson": "double_thompson:DoubleThompson",
             "Fixed-model": "fixed_model:FixedModel",
         },
     ),
     first=("prices",),
     arguments=lambda problem: (problem.prices,),
-    samples={"prices": sample_problem},
+    told=lambda problem: {"features": problem.features},
+    samples={"prices": sample_problem, "groups": grouped_problem},
     describe_problem=describe_problem,
     forms=(Form(RoutingProblem.from_predictions, ("truth", "predictions")), Form(RoutingProblem)),
     listed=("weak_dominance", "xi", "optimal_arm"),

@@ -14,9 +14,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from weakfeedback.journal import Event
 from weakfeedback.serve import models
-from weakfeedback.serve.limits import NAME, is_name
+from weakfeedback.serve.limits import NAME, NESTING_LIMIT, is_deep, is_name
 from weakfeedback.serve.models import CONFIG, Problem, invalid
-from weakfeedback.serve.nesting import DEEP, is_deep
 from weakfeedback.serve.service import Service
 from weakfeedback.serve.wording import moment
 
@@ -27,7 +26,7 @@ LINES = b"application/x-ndjson"
 
 
 @dataclass
-class Call:
+class Incoming:
     """One request, as a handler sees it."""
 
     service: Service
@@ -84,7 +83,7 @@ class Call:
 
 
 @dataclass
-class Answer:
+class Outgoing:
     """What is sent back."""
 
     data: Any = None
@@ -102,11 +101,11 @@ def read_json(body: bytes, headers: dict[bytes, bytes]) -> Any:
     except orjson.JSONDecodeError as error:
         raise Problem("bad_json", f"the body is not JSON: {error}") from None
     if is_deep(body, data):
-        raise Problem("invalid", f"the body must not be nested deeper than {DEEP}")
+        raise Problem("invalid", f"the body must not be nested deeper than {NESTING_LIMIT}")
     return data
 
 
-Handler = Callable[[Call], Awaitable[Answer]]
+Handler = Callable[[Incoming], Awaitable[Outgoing]]
 
 
 @dataclass(frozen=True)
@@ -141,19 +140,19 @@ class Operation:
 
 
 # where an argument of an operation comes from; others come from the query
-GIVEN: dict[str, Callable[[Call], Any]] = {
+GIVEN: dict[str, Callable[[Incoming], Any]] = {
     "name": lambda call: call.params["name"],
     "id": lambda call: call.number("id"),
     "audit": lambda call: call.number("audit"),
     "given": lambda call: call.given,
-    "key": Call.key,
+    "key": Incoming.key,
 }
 
 
 def offer(route: str, scope: str, work: Any, body: Any = None, answer: Any = None, **more: Any) -> Operation:
     """Return the operation of a route, its method and its path, that does ``work``.
 
-    That is a function of a `Call`, or a method of `Service`, called with what its signature names.
+    That is a function of a `Incoming`, or a method of `Service`, called with what its signature names.
     """
     method, _, path = route.partition(" ")
     summary = work.__doc__.splitlines()[0]
@@ -164,9 +163,9 @@ def offer(route: str, scope: str, work: Any, body: Any = None, answer: Any = Non
     getters = [GIVEN[name] for name in known if name in GIVEN]
     query = {name: default for name, default in known.items() if name not in GIVEN}
 
-    async def handle(call: Call) -> Answer:
+    async def handle(call: Incoming) -> Outgoing:
         ask, asked = getattr(call.service, work.__name__), call.asked(**query) if query else {}
-        return Answer(await ask(*[get(call) for get in getters], **asked))
+        return Outgoing(await ask(*[get(call) for get in getters], **asked))
 
     handle.__name__ = more.pop("named", work.__name__)
     more |= {"optional": known.get("given", True) is None, "keyed": "key" in known, "query": query}
@@ -176,32 +175,32 @@ def offer(route: str, scope: str, work: Any, body: Any = None, answer: Any = Non
 # -- those that are more than a method of the service
 
 
-async def create(call: Call) -> Answer:
+async def create(call: Incoming) -> Outgoing:
     """Make a learner; 200 if the same is there already."""
     if not is_name(call.name):
         raise Problem("invalid", f"name must match {NAME[1:-1]}, got {call.name!r:.80}", field="name")
     told, new = await call.service.create(call.name, call.given)
-    return Answer(told, 201 if new else 200)
+    return Outgoing(told, 201 if new else 200)
 
 
-async def report(call: Call) -> Answer:
+async def report(call: Incoming) -> Outgoing:
     """Report what was seen, spent and saved; as text/plain the printed table."""
     if call.accepts(TEXT):
-        return Answer(body=(await call.service.report_text(call.name)).encode() + b"\n", kind=TEXT)
-    return Answer(await call.service.report(call.name))
+        return Outgoing(body=(await call.service.report_text(call.name)).encode() + b"\n", kind=TEXT)
+    return Outgoing(await call.service.report(call.name))
 
 
 LOGGED: dict[str, Any] = {"after": -1, "limit": 1000}
 
 
-async def events(call: Call) -> Answer:
+async def events(call: Incoming) -> Outgoing:
     """Read the log; as application/x-ndjson one event a line."""
     found = await call.service.events(call.name, **call.asked(**LOGGED))
     # not orjson: numbers of generators have 128 bits
     lines = [json.dumps(_event(event), separators=(",", ":")) for event in found]
     if call.accepts(LINES):
-        return Answer(body="".join(line + "\n" for line in lines).encode(), kind=LINES)
-    return Answer(body=f'{{"events":[{",".join(lines)}]}}'.encode())
+        return Outgoing(body="".join(line + "\n" for line in lines).encode(), kind=LINES)
+    return Outgoing(body=f'{{"events":[{",".join(lines)}]}}'.encode())
 
 
 def _event(event: Event) -> dict[str, Any]:
@@ -215,15 +214,15 @@ def _event(event: Event) -> dict[str, Any]:
     }
 
 
-async def live(call: Call) -> Answer:
+async def live(call: Incoming) -> Outgoing:
     """Say that the process runs."""
-    return Answer(_health(call.service, "live"))
+    return Outgoing(_health(call.service, "live"))
 
 
-async def ready(call: Call) -> Answer:
+async def ready(call: Incoming) -> Outgoing:
     """Say whether requests can be served: the store is owned, read and can be written."""
     state = "stopping" if call.service.draining else call.service.state
-    return Answer(_health(call.service, state), 200 if state == "ready" else 503)
+    return Outgoing(_health(call.service, state), 200 if state == "ready" else 503)
 
 
 def _health(service: Service, status: str) -> dict[str, Any]:
@@ -235,9 +234,9 @@ def _health(service: Service, status: str) -> dict[str, Any]:
     }
 
 
-async def metrics(call: Call) -> Answer:
+async def metrics(call: Incoming) -> Outgoing:
     """Show the metrics, as Prometheus reads them."""
-    return Answer(body=call.service.metrics.text(), kind=call.service.metrics.content_type.encode())
+    return Outgoing(body=call.service.metrics.text(), kind=call.service.metrics.content_type.encode())
 
 
 # -- all of them
@@ -287,7 +286,14 @@ OPERATIONS = [  # the busiest first: routes are tried in this order
         models.CancelAnswer,
         problems=(*DECISION, "conflict", "expired"),
     ),
-    offer(f"POST {ONE}/begin", "use", Service.begin, answer=models.StepAnswer, problems=(*OPENING, *KEYS)),
+    offer(
+        f"POST {ONE}/begin",
+        "use",
+        Service.begin,
+        models.BeginRequest,
+        models.StepAnswer,
+        problems=(*OPENING, *KEYS, "wrong_context"),
+    ),
     offer(
         f"POST {DECIDED}/tell",
         "use",

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Route
 
 from weakfeedback.plaintext import one_line
-from weakfeedback.serve.api import JSON, OPERATIONS, PROBLEM, Answer, Call, Operation
+from weakfeedback.serve.api import JSON, OPERATIONS, PROBLEM, Incoming, Operation, Outgoing
 from weakfeedback.serve.auth import Auth
 from weakfeedback.serve.limits import BODY_LIMIT, HEADER_LIMIT, IN_FLIGHT_LIMIT, is_name
 from weakfeedback.serve.models import Problem
@@ -62,7 +62,7 @@ class Endpoint:
         if operation.path == "/metrics" and self._auth.open_metrics:
             needed = "none"
         await self._auth.check(scope, headers, needed)
-        call = Call(self._service, scope["path_params"], headers, scope["query_string"])
+        call = Incoming(self._service, scope["path_params"], headers, scope["query_string"])
         if operation.body is not None:
             body = await read_body(receive, headers, self._limit)
             call.given = operation.parsed(body, headers)
@@ -87,7 +87,7 @@ async def read_body(receive: Any, headers: dict[bytes, bytes], limit: int) -> by
     return b"".join(pieces)
 
 
-async def send_answer(send: Any, answer: Answer) -> None:
+async def send_answer(send: Any, answer: Outgoing) -> None:
     """Send an answer."""
     body = await encoded(answer.data) if answer.body is None else answer.body
     headers = [(b"content-type", answer.kind), (b"content-length", str(len(body)).encode())]
@@ -123,8 +123,16 @@ async def send_problem(send: Any, problem: Problem, path: str = "") -> None:
 class Gate:
     """The middleware around every request and answer."""
 
-    def __init__(self, app: Any, service: Service, auth: Auth, in_flight: int = IN_FLIGHT_LIMIT) -> None:
+    def __init__(
+        self,
+        app: Any,
+        service: Service,
+        auth: Auth,
+        in_flight: int = IN_FLIGHT_LIMIT,
+        root_path: str = "",
+    ) -> None:
         self._app, self._service, self._auth, self._most = app, service, auth, in_flight
+        self._root = root_path
         self._under_way = 0
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -133,6 +141,10 @@ class Gate:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
+        if self._root and f"{scope['path']}/".startswith(
+            f"{self._root}/"
+        ):  # else a reverse proxy has removed it
+            scope = {**scope, "path": scope["path"][len(self._root) :] or "/"}
         headers = scope["weakfeedback.headers"] = dict(scope["headers"])
         number = _request_id(headers)
         status = 0
@@ -211,7 +223,7 @@ class Gate:
         await self._app(scope, receive, send)
 
     async def _preflight(self, send: Any, headers: dict[bytes, bytes]) -> bool:
-        """Answer a browser's preflight request for another site's page; return False if the page is not allowed."""
+        """Outgoing a browser's preflight request for another site's page; return False if the page is not allowed."""
         if headers[b"origin"].decode("latin-1").lower() not in self._auth.origins:
             return False
         allowed = [
@@ -262,8 +274,11 @@ def make_app(
     operations: Sequence[Operation] = (),
     routes: Sequence[BaseRoute] = (),
     in_flight: int = IN_FLIGHT_LIMIT,
+    root_path: str = "",
 ) -> Starlette:
     """Return the application: the decision routes, further ``operations`` and ``routes``, all behind the gate.
+
+    Paths may begin with ``root_path``, the prefix under which a reverse proxy offers them.
 
     It starts and stops ``service`` unless the service is already running.
     """
@@ -288,7 +303,7 @@ def make_app(
     app = Starlette(routes=table, lifespan=lifespan)
     app.router.redirect_slashes = False
     # the gate handles all exceptions, so Starlette's own middleware would only cost time
-    app.middleware_stack = Gate(app.router, service, auth, in_flight)
+    app.middleware_stack = Gate(app.router, service, auth, in_flight, root_path)
     app.state.service, app.state.auth = service, auth
     return app
 

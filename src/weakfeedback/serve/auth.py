@@ -24,6 +24,7 @@ ADDRESSES = 10_000  # whose failures are counted
 WAITING = 500  # requests that wait at once for having failed
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 SAFE = ("GET", "HEAD", "OPTIONS")
+FORM = b"x-weakfeedback-form"  # the header in which the page proves that a change comes from it
 SINGLE = (b"host", b"authorization", b"x-api-key")  # headers of which a request must not have two
 
 
@@ -118,6 +119,10 @@ class Auth:
             raise Problem("unauthorized", "a token is needed: Authorization: Bearer TOKEN")
         if level < wanted:
             raise Problem("forbidden", "the token does not allow this")
+        by_token = not self.tokens or b"authorization" in headers or b"x-api-key" in headers
+        if scope["method"] not in SAFE and not by_token and not self._is_of_page(headers):
+            words = "a browser's cookie changes nothing without the page's own header: load the page again"
+            raise Problem("forbidden", words)
         return level
 
     async def fail(self, scope: Any, headers: dict[bytes, bytes]) -> None:
@@ -149,20 +154,33 @@ class Auth:
         text = f"{level}.{int(time.time()) + SESSION}"
         return f"{text}.{self._sign(text)}"
 
+    def form_of(self, cookie: str) -> str:
+        """Return what the page must send with a change, for the holder of a cookie; no other site can know it."""
+        return self._sign(f"form {cookie}")
+
+    def _is_of_page(self, headers: dict[bytes, bytes]) -> bool:
+        value = _cookie(headers.get(b"cookie", b"").decode("latin-1"))
+        given = headers.get(FORM, b"").decode("latin-1").encode("ascii", "replace").decode()
+        return value is not None and hmac.compare_digest(self.form_of(value), given)
+
     def _level_of_cookie(self, text: str) -> int | None:
-        for part in text.split(";"):
-            name, _, value = part.strip().partition("=")
-            if name != COOKIE:
-                continue
-            signed, _, signature = value.rpartition(".")
-            if not hmac.compare_digest(self._sign(signed), signature.encode("ascii", "replace").decode()):
-                return None
-            level, _, until = signed.partition(".")
-            return int(level) if time.time() < int(until) else None
-        return None
+        value = _cookie(text)
+        if value is None:
+            return None
+        signed, _, signature = value.rpartition(".")
+        if not hmac.compare_digest(self._sign(signed), signature.encode("ascii", "replace").decode()):
+            return None
+        level, _, until = signed.partition(".")
+        return int(level) if time.time() < int(until) else None
 
     def _sign(self, text: str) -> str:
         return hmac.new(self._key, text.encode("latin-1", "replace"), sha256).hexdigest()
+
+
+def _cookie(text: str) -> str | None:
+    """Return the value of the page's cookie."""
+    parts = (part.strip().partition("=") for part in text.split(";"))
+    return next((value for name, _, value in parts if name == COOKIE), None)
 
 
 def origin_of(scope: Any, headers: dict[bytes, bytes]) -> str:

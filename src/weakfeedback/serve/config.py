@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from ipaddress import ip_address, ip_network
@@ -25,6 +26,7 @@ STORE = "sqlite:///weakfeedback.db"
 PORT = 8470
 SECRETS = ("token", "password", "secret", "key", "api_key", "value")
 PRICES = ("stage_costs", "prices", "error_cost")
+PROMISES = ("agree", "budget", "reference")
 
 
 class ConfigError(BadFile):
@@ -41,6 +43,13 @@ def check_store(address: str) -> str:
             "a password must not stand in the address of a store: put it into WEAKFEEDBACK_STORE_PASSWORD"
         )
     return address
+
+
+def check_root(path: str) -> str:
+    """Reject what is no prefix of paths."""
+    if path and not re.fullmatch(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)+", path):
+        raise ValueError("must be a prefix such as /decide, without a / at its end")
+    return path
 
 
 def _check_network(address: str) -> str:
@@ -102,6 +111,9 @@ class ServerTable(Table):
         default=STORE, repr=False, description="sqlite:///FILE or postgresql://USER@HOST/DATABASE"
     )
     durability: Literal["full", "process"] = Field(default="full", description="one of full, process")
+    root_path: Annotated[str, AfterValidator(check_root)] = Field(
+        default="", description="a prefix such as /decide, without a / at its end"
+    )
     hosts: list[Text] = Field(default=[], description="a list of texts")
     origins: list[Text] = Field(default=[], description="a list of texts")
     proxy_headers: Networks = Field(default=[], description="a list of addresses, such as 127.0.0.1")
@@ -243,11 +255,15 @@ async def _compare(service: Any, known: Any, name: str, config: Any, file: str) 
     from weakfeedback.serve.models import CostsRequest
 
     wanted, now = config.model_dump(mode="json", exclude={"seed"}), known.settings()
-    told = unlike(wanted, now, [key for key in wanted if key not in PRICES])
+    told = unlike(wanted, now, [key for key in wanted if key not in PRICES + PROMISES])
     if told:
         raise ConfigError(f"{file}: learner {name}: {told}: only prices can change; use another name")
-    changed = {key: wanted[key] for key in PRICES if key in wanted and wanted[key] != now.get(key)}
-    if changed:
+    for keys in (PRICES, PROMISES):
+        changed = {
+            key: wanted[key] for key in keys if key in wanted and wanted[key] not in (None, now.get(key))
+        }
+        if not changed:
+            continue
         try:
             await service.recost(name, CostsRequest(**changed))
         except Problem as problem:

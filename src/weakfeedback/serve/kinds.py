@@ -17,13 +17,23 @@ from weakfeedback.live.cascade_report import WEAK_DOMINANCE
 from weakfeedback.live.contextual import ContextualCascade
 from weakfeedback.live.errors import FeedbackConflict, Refused
 from weakfeedback.live.games.adaptive import alone
+from weakfeedback.live.games.promise import group_of
 from weakfeedback.live.live import Live
+from weakfeedback.live.promise_report import PromiseReport
 from weakfeedback.live.report import plain
 from weakfeedback.live.router import Router
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.limits import HISTORY_LIMIT, MATRIX_LIMIT, PAIRS_LIMIT, STAGES_LIMIT
 from weakfeedback.serve.models import CalibrateRequest, FeedbackRequest, Problem, TellRequest
-from weakfeedback.serve.outputs import Comparator, differ
+from weakfeedback.serve.outputs import LabelComparator, differ
+from weakfeedback.serve.promised import (
+    CHANGES,
+    billed_promise,
+    change,
+    is_promised,
+    promise_arguments,
+    promise_body,
+)
 
 STATED_BOUND = (
     "Money: whatever the models answer, at most that of the last model alone, plus 5 %, plus 50 calls of it, at the "
@@ -77,17 +87,24 @@ class Kind:
         live.speak(self.names, self.config.currency)
         return live
 
-    def checked_context(self, live: Any, context: Sequence[float] | None) -> tuple[Any, ...]:
-        """Return the context as the core takes it; Problem if it does not fit."""
+    def checked_context(self, live: Any, context: Any) -> tuple[Any, ...]:
+        """Return the context, or the group, as the core takes it; Problem if it does not fit."""
+        if isinstance(context, str):
+            if not is_promised(self.config):
+                raise Problem("wrong_context", "group goes with a promise: agree or budget", field="group")
+            try:
+                return (group_of(context),)
+            except ValueError as error:
+                raise Problem("wrong_context", str(error), field="group") from None
         if context is not None:
             raise Problem(
                 "wrong_context", f"context must be left out for a {self.name} learner", field="context"
             )
         return ()
 
-    def is_same(self, live: Any, body: dict[str, Any], context: Sequence[float] | None) -> bool:
-        """Whether the event of a decision belongs to a request with this context."""
-        return context is None
+    def is_same(self, live: Any, body: dict[str, Any], context: Any) -> bool:
+        """Whether the event of a decision belongs to a request with this context, or group."""
+        return bool(context == body.get("group"))
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return what a client is told about a decision, from its event."""
@@ -96,6 +113,11 @@ class Kind:
     def stage(self, body: dict[str, Any]) -> str:
         """Return the name of the stage that answers, from the event of a decision."""
         raise NotImplementedError
+
+    def answering(self, body: dict[str, Any]) -> int:
+        """Return the stage that answers, from the event of the last output of a round."""
+        early = getattr(self.config, "background", False) and 0.0 < body.get("chance", 1.0) < 1.0
+        return int(body["first"] if early else body["stage"])
 
     def waits(self, body: dict[str, Any]) -> bool:
         """Whether a decision waits for feedback."""
@@ -146,7 +168,7 @@ class Compared(Kind):
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
-        self.comparator = Comparator(config.compare)
+        self.comparator = LabelComparator(config.compare)
 
     def common(self, seed: int, compiled: bool) -> dict[str, Any]:
         policy = {} if self.config.policy is None else {"policy": self.config.policy}
@@ -298,9 +320,7 @@ class CascadeKind(Compared):
     def recost(self, live: Any, given: dict[str, Any]) -> None:
         if given.get("prices") is not None:
             raise Problem("invalid", "prices are those of a router: give stage_costs", field="prices")
-        costs = live.core.terms.prices if given.get("stage_costs") is None else given["stage_costs"]
-        error = live.core.terms.error_cost if given.get("error_cost") is None else given["error_cost"]
-        live.recost(costs, error)
+        reprice(live, given.get("stage_costs"), given, self.names)
 
     def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
         if contexts is not None:
@@ -420,7 +440,11 @@ class AdaptiveKind(CascadeKind):
             raise Problem("invalid", "compare must be exact or text for an adaptive learner", field="compare")
 
     def make(self, seed: int, compiled: bool) -> Live:
-        config, common = self.config, {"policy": "USS-A", **self.common(seed, compiled)}
+        config, common = self.config, self.common(seed, compiled)
+        if is_promised(config):
+            common |= promise_arguments(config, self.names)
+        else:
+            common = {"policy": "USS-A", **common, **unpromised(config)}
         made = Cascade(len(self.names), config.stage_costs, config.error_cost, **common)
         if made.core.opening != self.opening:
             raise ValueError(f"policy must be one that decides after every answer, got {config.policy!r:.60}")
@@ -430,16 +454,19 @@ class AdaptiveKind(CascadeKind):
         return {}
 
     def again(self, state: dict[str, Any], compiled: bool) -> Live:
-        return Cascade.from_state(state, compiled=compiled)
+        return self.named(Cascade.from_state(state, compiled=compiled))
 
     def answer(self, body: dict[str, Any]) -> dict[str, Any]:
-        return {"stage": 0, "name": self.names[0], "call": self.names[:1]}  # at the start of a round
+        stage = body.get("next", 0)  # at the start of a round
+        return {"stage": stage, "name": self.names[stage], "call": [self.names[stage]]}
 
     def digest(self, given: FeedbackRequest) -> str:
         raise Problem("not_offered", "an adaptive learner is told each output as it comes: use tell")
 
     def output(self, given: TellRequest) -> Any:
         """Return an output in the form that the live object expects."""
+        if given.failed:
+            return RuntimeError("the stage failed")
         label = self.comparator.labels("output", [given.output])[0]
         told = label
         if given.score is not None:
@@ -478,6 +505,10 @@ class AdaptiveKind(CascadeKind):
 
     def report(self, live: Any, invoice: Invoice) -> dict[str, Any]:
         report = billed_report(live, invoice)
+        if isinstance(report, PromiseReport):
+            stops = live.core.counts.stops
+            shares = [count / sum(stops) if sum(stops) else None for count in stops]
+            return promise_body(report, self.names, live.core.terms.prices, shares)
         costs, rounds = report.stage_costs.tolist(), report.rounds
         shares = [int(count) / rounds if rounds else None for count in report.stopped]
         return {
@@ -502,6 +533,7 @@ class RouterKind(Compared):
 
     def make(self, seed: int, compiled: bool) -> Live:
         config, common = self.config, self.common(seed, compiled)
+        common |= promise_arguments(config, self.names) if is_promised(config) else unpromised(config)
         return Router(len(self.names), config.prices, config.error_cost, **self.code(), **common)
 
     def code(self) -> dict[str, Any]:
@@ -519,19 +551,17 @@ class RouterKind(Compared):
         return len(body["call"]) > 1
 
     def learn(self, live: Any, id: int, given: FeedbackRequest, digest: str) -> None:
-        self.refuse(given, ("outputs", "differ", "distance"))
+        self.refuse(given, ("outputs", "differ", "distance", "failed"))
         pairs, far, _ = self.seen(given, live.core.ledger.waiting[id])
         try:
-            live.feedback_pairs(id, pairs, far=far, digest=digest)
+            live.feedback_pairs(id, pairs, far=far, digest=digest, failed=given.failed or ())
         except ValueError as error:
             raise Problem("wrong_outputs", str(error)) from None
 
     def recost(self, live: Any, given: dict[str, Any]) -> None:
         if given.get("stage_costs") is not None:
             raise Problem("invalid", "stage_costs are those of a cascade: give prices", field="stage_costs")
-        prices = live.core.terms.prices if given.get("prices") is None else given["prices"]
-        error = live.core.terms.error_cost if given.get("error_cost") is None else given["error_cost"]
-        live.recost(prices, error)
+        reprice(live, given.get("prices"), given, self.names)
 
     def warm(self, live: Any, outputs: list[list[Any]], contexts: list[list[float]] | None) -> int:
         if contexts is not None:
@@ -541,6 +571,10 @@ class RouterKind(Compared):
 
     def report(self, live: Any, invoice: Invoice) -> dict[str, Any]:
         report = billed_report(live, invoice)
+        if isinstance(report, PromiseReport):
+            answers = live.core.counts.answers
+            shares = [count / sum(answers) if sum(answers) else None for count in answers]
+            return promise_body(report, self.names, live.core.terms.prices, shares)
         prices, decided = report.prices.tolist(), sum(report.answers)
         shares = [count / decided if decided else None for count in report.answers]
         return {
@@ -616,6 +650,8 @@ def kind_of(config: Any) -> Kind:
 def billed_report(live: Any, invoice: Invoice) -> Any:
     """Return the report of a live object; its money is that of the invoice if there is one, not of stated prices."""
     report = live.report()
+    if isinstance(report, PromiseReport):
+        return billed_promise(report, invoice, list(report.words.names or ()))
     if invoice.terms is None:
         return report
     known = {item.name: getattr(report, item.name) for item in dataclasses.fields(report)}
@@ -633,6 +669,24 @@ def billed_report(live: Any, invoice: Invoice) -> Any:
         news["bound"] = math.inf  # it is for stated prices
         news["guarantees"] = (STATED_BOUND, *known["guarantees"][1:])
     return dataclasses.replace(report, **news)
+
+
+def reprice(live: Any, prices: Any, given: dict[str, Any], names: list[str]) -> None:
+    """Continue with new prices, or with another promise."""
+    error, terms = given.get("error_cost"), live.core.terms
+    priced = prices is not None or error is not None
+    if priced and any(given.get(name) is not None for name in CHANGES):
+        raise Problem("invalid", "change the prices or the promise, one request for each")
+    if priced:
+        error = terms.error_cost if error is None and terms.promise is None else error
+        live.recost(terms.prices if prices is None else prices, error)
+    change(live, given, names)
+
+
+def unpromised(config: Any) -> dict[str, Any]:
+    """Return what goes with a promise only, where it is given: the live object says so."""
+    names = ("reference", "sure", "groups", "shadow", "background")
+    return {name: getattr(config, name) for name in names if getattr(config, name, None)}
 
 
 def same_output(output: Any, body: dict[str, Any]) -> bool:

@@ -21,6 +21,7 @@ from weakfeedback.journal.events import ENDS, OPENS, Row, make_row
 from weakfeedback.live.core import GAP, Core
 from weakfeedback.live.errors import PendingDecision, Refused
 from weakfeedback.live.live import Live
+from weakfeedback.serve.activity import RESULTS, Activity
 from weakfeedback.serve.commit import Committer
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.kinds import Kind, kind_of
@@ -32,7 +33,7 @@ from weakfeedback.serve.models import (
     WarmStartRequest,
     stored_config,
 )
-from weakfeedback.serve.watch import RESULTS, Watch
+from weakfeedback.serve.promised import settings_of
 
 SNAPSHOT = 10_000  # events between snapshots; a quarter for a learner whose events take long to replay
 UNKNOWN = 32  # the first steps of a kind, this many, run in a thread and are timed
@@ -73,7 +74,7 @@ class Observer(Protocol):
 
 
 OBSERVERS: dict[str, Callable[[Learner], Observer]] = {
-    "watch": Watch.of,
+    "watch": Activity.of,
     "invoice": Invoice.of,
 }  # by name, made for each learner
 
@@ -334,14 +335,14 @@ class Learner:
                     self.clocks[id] = event.body["clock"]
         elif kind == "tell":
             if event.body["next"] is None:
-                self._stop(self.kind.names[event.body["stage"]])
+                self._stop(self.kind.names[self.kind.answering(event.body)])
         elif kind in ENDS and id is not None:
             self.opened.pop(id, None)
             if self.clocks or self._noticed:
                 self.clocks.pop(id, None)
                 self._noticed.pop(id, None)
             self.counts[_COUNTED[kind]] += 1
-        elif kind == "recost":
+        elif kind in ("recost", "promise"):
             self.revision += 1
         elif kind == "archive":
             self.archived = True
@@ -359,9 +360,9 @@ class Learner:
         """Make one decision for each context, all or none."""
         return self._open("decide", "decides after every answer: use begin and tell", contexts, key)
 
-    def begin_round(self, key: str | None = None) -> list[Event]:
+    def begin_round(self, group: str | None = None, key: str | None = None) -> list[Event]:
         """Begin a round of a learner that decides after every answer."""
-        return self._open("begin", "decides at once: use decide and feedback", [None], key)
+        return self._open("begin", "decides at once: use decide and feedback", [group], key)
 
     def _open(self, opening: str, instead: str, contexts: Sequence[Any], key: str | None) -> list[Event]:
         if self.archived:
@@ -479,6 +480,15 @@ class Learner:
             raise Problem(code, str(error)) from None
         return self._settle()
 
+    def unseen(self, group: str | None) -> bool:
+        """Let an answer go out because the reference failed; False if the promise has no room for it."""
+        try:
+            self.live.unseen(group)  # type: ignore[attr-defined]
+        except Refused:
+            return False
+        self._settle()
+        return True
+
     def warm(self, given: WarmStartRequest, key: str | None, digest: str | None) -> list[Event]:
         """Learn rows in which all stages ran."""
         try:
@@ -581,7 +591,7 @@ class Learner:
         """Take over what is not in the store from an object of the same learner."""
         self.refused = before.refused
         watch, known = self.observers.get("watch"), before.observers.get("watch")
-        if isinstance(watch, Watch) and isinstance(known, Watch):
+        if isinstance(watch, Activity) and isinstance(known, Activity):
             watch.noted = known.noted
 
     # -- what can be seen
@@ -594,8 +604,20 @@ class Learner:
         """Count a feedback that changed nothing: a duplicate, a conflict, or a late one."""
         self.refused[result] += 1
         watch = self.observers.get("watch")
-        if isinstance(watch, Watch) and not self.lock.locked():  # a running step may be in another thread
+        if isinstance(watch, Activity) and not self.lock.locked():  # a running step may be in another thread
             watch.note(self.outbox._clock(), result)
+
+    def warning(self) -> str | None:
+        """Say that no stage after the first can ever pay, if that is so."""
+        told = self.settings()
+        alone = "prices" in told  # then the second costs only its difference to the first
+        prices, error = told.get("prices") or told.get("stage_costs"), told.get("error_cost")
+        if not prices or len(prices) < 2 or error is None or prices[1] - alone * prices[0] < error:
+            return None
+        first, second = self.kind.names[:2]
+        more = f"{prices[1] - alone * prices[0]:g}{' more' if alone else ''}"
+        words = f"learner {self.name}: {second} costs {more}, and a wrong answer only {error:g}"
+        return f"{words}: nothing after {first} can ever pay; is error_cost what you meant?"
 
     def settings(self) -> dict[str, Any]:
         """Return the configuration with the current prices and without the seed, which stays in the log."""
@@ -603,6 +625,11 @@ class Learner:
         for field, own in (("stage_costs", "prices"), ("prices", "prices"), ("error_cost", "error_cost")):
             if field in told:
                 told[field] = getattr(self.core.terms, own)
+        promised = getattr(self.core.terms, "promise", None)
+        if promised is not None:
+            told |= settings_of(promised, self.kind.names)
+            if told["reference"] == self.kind.names[-1] and self.config.reference is None:
+                told["reference"] = None  # as it was given
         return told
 
 

@@ -22,6 +22,9 @@ STAGES_LIMIT = 64
 TEXT_LIMIT = 64  # characters of the name of a stage, model or arm
 LABEL_LIMIT = 4096  # characters
 KEY_LIMIT = 128  # characters
+NESTING_LIMIT = (
+    128  # levels of lists and objects, so that no recursive code runs out of stack; orjson writes 254
+)
 REASON_LIMIT = 200  # characters
 BATCH_LIMIT = 1000
 PENDING_LIMIT = 10_000
@@ -79,6 +82,21 @@ _NAME = re.compile(NAME[1:-1])
 def is_name(name: Any) -> bool:
     """Whether this is a valid name of a learner."""
     return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
+def is_deep(raw: bytes, data: Any) -> bool:
+    """Whether ``data``, parsed from ``raw``, is nested more deeply than `NESTING_LIMIT`."""
+    if raw.count(b"[") + raw.count(b"{") <= NESTING_LIMIT:  # nearly always
+        return False
+    level = [data]
+    for _ in range(NESTING_LIMIT):
+        level = [
+            item
+            for one in level
+            if isinstance(one, (list, dict))
+            for item in (one if isinstance(one, list) else one.values())
+        ]
+    return any(isinstance(one, (list, dict)) for one in level)
 
 
 # fields of a stored configuration, with the smallest and the largest value

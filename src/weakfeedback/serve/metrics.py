@@ -127,6 +127,14 @@ class Metrics:
             name: GaugeMetricFamily(f"{PREFIX}{name}_total", words, labels=["learner", "currency"])
             for name, words in (("spent", "Money spent."), ("saved", "Saved, signed."), ("wasted", "Wasted."))
         }
+        promise = {
+            name: GaugeMetricFamily(f"{PREFIX}promise_{name}", words, labels=["learner"])
+            for name, words in (
+                ("differ", "Share of answers unlike the reference's, estimated."),
+                ("differ_at_most", "The same, at most, with 95 %."),
+                ("allowance", "Answers that may still differ."),
+            )
+        }
         alarms = CounterMetricFamily(f"{PREFIX}drift_alarms", "Changes found.", labels=["learner", "pair"])
         for learner in learners:
             name, live = learner.name, learner.live
@@ -148,6 +156,11 @@ class Metrics:
                     for j in range(i + 1, len(compared)):
                         if compared[i, j]:
                             share.add_metric([name, f"{i}-{j}"], counts.differed[i, j] / compared[i, j])
+                if getattr(learner.core.terms, "promise", None) is not None:
+                    kept = live.report()
+                    for what, family in promise.items():
+                        if getattr(kept, what) is not None:
+                            family.add_metric([name], getattr(kept, what))
                 currency = learner.config.currency or ""
                 sums = (counts.spent, counts.alone - counts.spent, counts.wasted)
                 if learner.invoice.terms is not None:
@@ -155,7 +168,18 @@ class Metrics:
                     sums = bills.spent, bills.saved, bills.money["lost"]
                 for family, amount in zip(money.values(), sums):
                     family.add_metric([name, currency], amount)
-        yield from (decided, fed, pending, oldest, step, share, settled, alarms, *money.values())
+        yield from (
+            decided,
+            fed,
+            pending,
+            oldest,
+            step,
+            share,
+            settled,
+            alarms,
+            *money.values(),
+            *promise.values(),
+        )
 
 
 def _gauge(name: str, words: str, value: float) -> Any:

@@ -240,7 +240,20 @@ class ContextualConfig(_Priced):
     keep: Annotated[int, Field(ge=100, le=KEEP_LIMIT)] | None = 5000
 
 
-class AdaptiveConfig(_Priced):
+class _Promised(_Priced):
+    """What the answers are for: one of agree, budget and error_cost, or agree and error_cost."""
+
+    error_cost: Positive | None = None  # type: ignore[assignment]
+    agree: Annotated[float, Field(gt=0.5, lt=1.0)] | None = None
+    budget: Positive | None = None
+    reference: Text | None = None
+    sure: bool = False
+    groups: Literal["each"] | None = None
+    shadow: bool = False
+    background: bool = False
+
+
+class AdaptiveConfig(_Promised):
     """A cascade that decides after every answer: `begin`, then `tell` until it has enough."""
 
     kind: Literal["adaptive"]
@@ -248,7 +261,7 @@ class AdaptiveConfig(_Priced):
     stage_costs: list[Amount]
 
 
-class RouterConfig(_Priced):
+class RouterConfig(_Promised):
     """Models that can be called alone; compares only while that pays."""
 
     kind: Literal["router"]
@@ -291,6 +304,7 @@ class LearnerInfo(Model):
     pending: int
     durability: str
     config: dict[str, Any]
+    warning: str | None = None
 
 
 class LearnerList(Model):
@@ -300,22 +314,35 @@ class LearnerList(Model):
 
 
 class CostsRequest(Model):
-    """New prices: of the stages, or models, and of an error."""
+    """New prices: of the stages, or models, and of an error; or another promise."""
 
     stage_costs: list[Amount] | None = None
     prices: list[Amount] | None = None
     error_cost: Positive | None = None
+    agree: Annotated[float, Field(gt=0.5, lt=1.0)] | None = None
+    budget: Positive | None = None
+    reference: Text | None = None
 
 
 # -- decisions
 
 
 class DecideRequest(Model):
-    """Ask for one decision, or ``count`` of them; a contextual learner needs a context (or one for each)."""
+    """Ask for one decision, or ``count`` of them; a contextual learner needs a context (or one for each).
+
+    ``group`` is for a promise: what kind of request it is.
+    """
 
     count: Annotated[int, Field(ge=1)] | None = None
     context: Context | None = None
     contexts: list[Context] | None = None
+    group: Text | None = None
+
+
+class BeginRequest(Model):
+    """Begin a round; ``group`` is for a promise: what kind of request it is."""
+
+    group: Text | None = None
 
 
 class DecisionAnswer(Model):
@@ -339,7 +366,8 @@ class DecisionsAnswer(Model):
 class FeedbackRequest(Model):
     """What was seen: ``outputs`` of the stages called, or ``differ`` or ``distance`` if the caller compared them.
 
-    An allocation takes ``observed`` instead. With ``dry_run`` nothing changes, and ``wants_label`` is told.
+    An allocation takes ``observed`` instead. ``failed``, of a router with a promise: models that gave no answer. With
+    ``dry_run`` nothing changes, and ``wants_label`` is told.
     """
 
     outputs: list[Any] | None = None
@@ -350,6 +378,7 @@ class FeedbackRequest(Model):
     label_cost: Amount | None = None
     right: list[bool] | None = None
     observed: dict[str, Number | None] | None = None
+    failed: list[int] | None = None
     dry_run: bool = False
 
 
@@ -397,10 +426,12 @@ class CancelAnswer(Model):
 class TellRequest(Model):
     """The output of the stage that was to be run, by itself with its ``stage`` where a request may be repeated.
 
-    ``score`` says how sure it is; ``chances``, of the last stage, how probable it takes each label to be.
+    ``score`` says how sure it is; ``chances``, of the last stage, how probable it takes each label to be. With a
+    promise, ``failed`` says that the stage gave none: the reference answers.
     """
 
     output: Any
+    failed: bool = False
     stage: Annotated[int, Field(ge=0)] | None = None
     score: Number | None = None
     cost: Amount | None = None
@@ -501,13 +532,14 @@ class AuditAnswer(Model):
 
 
 class CertificateAnswer(Model):
-    """What the comparisons prove without labels."""
+    """What the comparisons prove without labels; of a promise, which share of the answers differs at most."""
 
     verdict: str
     possible: list[int]
     needed: int | None
     alpha: float
     text: str
+    differ_at_most: float | None = None
 
 
 class Saved(Model):
@@ -541,8 +573,9 @@ class StageReport(Model):
 class ReportAnswer(Model):
     """What a learner has seen, spent and saved. ``details`` is the library's report as data.
 
-    ``proxy``, of a learner whose stages are upstream models: its invoice, with requests, calls, tokens, seconds and
-    money; ``spent``, ``wasted`` and ``saved`` are those of the invoice then.
+    ``promise``, of a learner that keeps one: its state, how much differs, and the report in words. ``proxy``, of a
+    learner whose stages are upstream models: its invoice, with requests, calls, tokens, seconds and money; ``spent``,
+    ``wasted`` and ``saved`` are those of the invoice then.
     """
 
     name: str
@@ -564,6 +597,7 @@ class ReportAnswer(Model):
     drift: list[dict[str, Any]] | None = None
     weak_dominance: str | None = None
     proxy: dict[str, Any] | None = None
+    promise: dict[str, Any] | None = None
     details: dict[str, Any]
 
 

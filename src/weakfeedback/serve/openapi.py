@@ -93,8 +93,11 @@ PAGES = {
 }
 
 
-def document(operations: Iterable[Operation], *, chat: bool = False) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document of these operations; with ``chat`` it includes the proxy's routes."""
+def document(operations: Iterable[Operation], *, chat: bool = False, root: str = "") -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of these operations, which are found below ``root``.
+
+    With ``chat`` it includes the proxy's routes.
+    """
     table = list(operations)
     adapters = [(f"{kind} {n}", mode, _adapter(model)) for n, kind, mode, model in _models(table)]
     schemas, shared = TypeAdapter.json_schemas(
@@ -123,6 +126,7 @@ def document(operations: Iterable[Operation], *, chat: bool = False) -> dict[str
         paths, models = {**paths, **described()}, {**models, **SCHEMAS}
     return {
         "openapi": "3.1.0",
+        **({"servers": [{"url": root}]} if root else {}),
         "info": {
             "title": "weakfeedback serve",
             "version": __version__,

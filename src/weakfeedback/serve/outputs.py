@@ -52,7 +52,7 @@ def differ(labels: Sequence[Any], numbers: Sequence[int]) -> list[tuple[int, int
     ]
 
 
-class Comparator:
+class LabelComparator:
     """Finds which outputs differ, or how far apart they are, as configured for a learner."""
 
     def __init__(self, compare: Compare) -> None:

@@ -126,7 +126,7 @@ class Patient(HttpToolsProtocol):
         self.transport.close()
 
 
-class Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """A server that refuses slow senders, reports when it is ready, and ends without raising the signal again."""
 
     def __init__(self, config: uvicorn.Config, service: Service, patience: float = PATIENCE) -> None:
@@ -212,7 +212,7 @@ async def serve(
             routes += more.get("routes", ())
             closers += [more["close"]] if "close" in more else []
             service.models += more.get("models", ())
-        app = make_app(service, auth, operations=operations, routes=routes)
+        app = make_app(service, auth, operations=operations, routes=routes, root_path=settings.root_path)
         most, backlog = room_for(bool(settings.proxied))
         config = Config(
             app,
@@ -230,7 +230,7 @@ async def serve(
             backlog=backlog,
         )
         config.room = Room(most)
-        server = Server(config, service, patience)
+        server = HttpServer(config, service, patience)
         if ready is not None:
             server.ready = lambda port: ready(port, service)
         leave_alone()

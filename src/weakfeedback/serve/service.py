@@ -71,6 +71,7 @@ class Service:
     decide_ahead = deciding.decide_ahead
     begin = deciding.begin
     tell = answering.tell
+    unseen = answering.unseen
     feedback = answering.feedback
     feedback_batch = answering.feedback_batch
     cancel = answering.cancel

@@ -9,7 +9,6 @@ import builtins
 import dis
 import functools
 import hashlib
-import importlib.resources
 import inspect
 import itertools
 import sys
@@ -127,7 +126,9 @@ def _functions_behind(name: str, value: Any, parts: list[str]) -> dict[str, type
 @functools.cache
 def package_digest(name: str) -> str:
     """Return a digest of the text of all modules of a package and of its subpackages."""
-    return _hash_parts(_texts(importlib.resources.files(name), ""))
+    from importlib.resources import files
+
+    return _hash_parts(_texts(files(name), ""))
 
 
 def _texts(folder: Any, place: str) -> Iterator[str]:

@@ -49,6 +49,7 @@ from weakfeedback.live.games.promise import (
     Share,
     changed,
     checked,
+    go_unseen,
     group_number,
     is_open,
     lasting_numbers,
@@ -201,6 +202,7 @@ class Ask(NamedTuple):
     more: bool
     chance: float = 1.0  # of the coin
     first: int = NOT_CALLED
+    group: str | None = None
 
 
 def alone(output: Any) -> Told:
@@ -361,7 +363,7 @@ class AdaptiveGame:
         self.alters = {"recost": self.recost, "calibrate": self.calibrate}
         if promises:
             self.form = self.promised_form
-            self.alters |= {"promise": self.change, "self_check": self.check_again}
+            self.alters |= {"promise": self.change, "self_check": self.check_again, "unseen": self.unseen}
 
     def methods(self, policy: Any) -> tuple[Examples, tuple[str, ...]]:
         numbers, scores = freeze(np.zeros(1, dtype=np.int64)), freeze(np.zeros(1))
@@ -475,7 +477,9 @@ class AdaptiveGame:
             now = before._replace(told=seen)
             numbers, scores = now.by_stage(self.K, self._salt(terms))
             after = self._named(self.ask(told.stage, numbers, scores, rng), now)
-            ask = Ask(told, None, terms.prices, after.next is not None, after.chance, after.first)
+            ask = Ask(
+                told, None, terms.prices, after.next is not None, after.chance, after.first, after.group
+            )
         else:
             ask = self._ask(Progress(seen), terms, rng)
             after = Progress(seen, told.stage + 1 if ask.more else None)
@@ -526,6 +530,8 @@ class AdaptiveGame:
         self, decided: Progress, record: RoundRecord, counts: Counts, terms: Terms, rng: np.random.Generator
     ) -> Counts:
         price(record, terms)
+        if terms.promise is not None:
+            record.last = self._alone(decided, terms)
         arm = record.arm
         numbers, scores = (
             decided.by_stage(self.K, self._salt(terms)) if self.names_stages else decided.arrays()
@@ -544,6 +550,13 @@ class AdaptiveGame:
             if terms.promise is None
             else after._replace(promise=self._kept(decided, record, after, terms))
         )
+
+    @staticmethod
+    def _alone(decided: Progress, terms: Terms) -> float:
+        """Return what the reference alone would have cost: what it did if it was called, else its stated price."""
+        R = terms.promise.reference
+        paid = [one.cost for one in decided.told if one.stage == R and one.cost is not None]
+        return float(paid[0] if paid else terms.prices[R])
 
     def _kept(self, decided: Progress, record: RoundRecord, counts: Counts, terms: Terms) -> PromiseCounts:
         """Count a round of a promise."""
@@ -618,6 +631,12 @@ class AdaptiveGame:
         """Promise something else from the next request on."""
         promised = changed(body, terms.promise, counts.promise.total.requests, self.driver)
         return Altered(body, terms=terms._replace(promise=promised))
+
+    def unseen(self, body: dict[str, Any], counts: Counts, terms: Terms, rng: Any) -> Altered:
+        """Let an answer go out although the reference failed."""
+        go_unseen(body, self.driver)
+        kept = counts.promise.plus(body["group"], Share(1, 1))
+        return Altered(body, counts._replace(promise=kept))
 
     def check_again(self, body: dict[str, Any], counts: Counts, terms: Any, rng: Any) -> Altered:
         """Count a second call of the reference."""

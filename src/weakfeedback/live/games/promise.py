@@ -11,6 +11,7 @@ import numpy as np
 
 from weakfeedback.live.answers import VAGUE, short
 from weakfeedback.live.driver import Interpreted
+from weakfeedback.live.errors import Refused
 from weakfeedback.live.form import Argument
 from weakfeedback.live.storage import StateError, require
 from weakfeedback.validate import brief, integer
@@ -292,6 +293,20 @@ def changed(body: dict[str, Any], promised: Promised, requests: int, driver: Int
         since = (*promised.since, (promised.reference, requests))[-100:]
         new = new._replace(reference=body["reference"], since=since)
     return new
+
+
+def go_unseen(body: dict[str, Any], driver: Interpreted) -> None:
+    """Count an answer that goes out although the reference failed, as differing; refused without allowance."""
+
+    def count(policy: Any) -> None:
+        policy.turn_to(group_number(body["group"]), -1, 1.0)
+        if not policy.can_go_blind():
+            raise Refused(
+                "the reference failed, and the allowance has no room for an answer that nobody compares"
+            )
+        policy.go_blind()
+
+    driver.alter(count)
 
 
 def promise_state(promised: Promised, counts: PromiseCounts) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from weakfeedback.live.games.promise import (
     Why,
     changed,
     checked,
+    go_unseen,
     group_number,
     is_open,
     promise_arguments,
@@ -53,7 +54,7 @@ OFFERS = {
 
 
 class Called(tuple[int, ...]):
-    """The models of a decision in increasing order, with its group and its coin."""
+    """The models of a decision, the answering one last, with its group and its coin."""
 
     group: str | None
     first: int  # the model whose answer might have gone out, or goes out
@@ -97,6 +98,7 @@ class PromisedRouterGame(RouterGame):
     def __init__(self, K: int, code: Comparer, timeout: float | None) -> None:
         super().__init__(K, code, timeout)
         self.alters = {"recost": self.recost, "promise": self.change, "self_check": self.check_again}
+        self.alters["unseen"] = self.unseen
         self.refuses = OFFERS
         self._no_scores = freeze(np.full(K, np.nan))
         self._no_chances = freeze(np.zeros(0))
@@ -156,13 +158,15 @@ class PromisedRouterGame(RouterGame):
             numbers[stage] = PASSING + stage
             stage = int(self.ask(stage, freeze(numbers.copy()), self._no_scores, rng))
         fields = self.driver.fields()
-        return Called(tuple(sorted(called)), group, int(fields["first"]), float(fields["chance"]))
+        first, chance = int(fields["first"]), float(fields["chance"])
+        early = self.policy.background and is_open(chance)  # its answer goes out before it is compared
+        return Called(tuple(sorted(called, key=lambda k: (early and k == first, k))), group, first, chance)
 
     def _numbers(self, call: Call, same: Any) -> np.ndarray:
-        """Return numbers of the answers, equal where they are the ``same`` as the last model's of the call."""
+        """Return numbers of the answers, equal for the ``same``."""
         found = np.full(self.K, NOT_CALLED, dtype=np.int64)
         for k in call:
-            found[k] = PASSING if k == call[-1] or k in same else PASSING + 1 + k
+            found[k] = PASSING if k in same else PASSING + 1 + k
         return freeze(found)
 
     def rescue(self, call: Call, terms: RouterTerms) -> int | None:
@@ -181,10 +185,8 @@ class PromisedRouterGame(RouterGame):
         """Return the record of these outputs; an exception among them says that the model failed."""
         self._check_number(decided, outputs)
         failed = {k: one for k, one in zip(decided, outputs) if isinstance(one, Exception)}
-        if decided[-1] in failed:
-            raise ValueError(f"the answer of model {decided[-1]} is needed: cancel the decision if it failed")
         known = content_of(list(outputs)) if content is None else content
-        return self._against_last(id, decided, dict(zip(decided, outputs)), failed, known)
+        return self._against(terms.promise.reference, id, decided, dict(zip(decided, outputs)), failed, known)
 
     def answered_by(
         self, id: int, call: Call, outputs: dict[int, Any], failed: dict[int, Exception], terms: RouterTerms
@@ -194,21 +196,30 @@ class PromisedRouterGame(RouterGame):
         models = (*call, terms.promise.reference) if rescued else call
         given = [outputs.get(k) for k in models]
         if len(call) > 1:
-            record = self._against_last(id, call, outputs, failed, content_of(given))
+            record = self._against(terms.promise.reference, id, call, outputs, failed, content_of(given))
         else:
             record = ComparisonRecord(id, models, (), None)
         record.rescued = rescued
         record.outputs, record.cost, record.failed = given, self.paid(outputs, terms), failed
         return record
 
-    def _against_last(
-        self, id: int, call: Call, outputs: dict[int, Any], failed: dict[int, Exception], content: Content
+    def _against(
+        self,
+        reference: int,
+        id: int,
+        call: Call,
+        outputs: dict[int, Any],
+        failed: dict[int, Exception],
+        content: Content,
     ) -> ComparisonRecord:
-        """Compare each model with the reference, which is the last; what cannot be compared differs."""
-        matrix, last = np.zeros((self.K, self.K), dtype=np.bool_), call[-1]
-        for k in call[:-1]:
-            if k not in failed:
-                matrix[k, last] = self._differs(label_of(outputs[k]), label_of(outputs[last]))
+        """Compare each model with the reference; what cannot be compared differs."""
+        if reference in failed:
+            raise ValueError(f"the answer of model {reference} is needed: cancel the decision if it failed")
+        matrix = np.zeros((self.K, self.K), dtype=np.bool_)
+        for k in call:
+            if k != reference and k not in failed and reference in outputs:
+                pair = min(k, reference), max(k, reference)
+                matrix[pair] = self._differs(label_of(outputs[k]), label_of(outputs[reference]))
         made = ComparisonRecord(id, call, content, freeze(matrix), failed=failed)
         made.outputs = [outputs.get(k) for k in call]
         return made
@@ -226,27 +237,32 @@ class PromisedRouterGame(RouterGame):
         rng: np.random.Generator,
     ) -> RouterCounts:
         differ: Any = record.differ
-        R, last = terms.promise.reference, decided[-1]
+        R = terms.promise.reference
+        unlike = [k for k in decided if k != R and differ[min(k, R), max(k, R)]]
         self.turn(group_number(decided.group), decided.first, decided.chance)
         lost = False
         if decided.first in record.failed:
             self.spare()
-        if last == R:
+        if R in decided:
             answered = tuple(k for k in decided if k not in record.failed)
-            same = [k for k in answered[:-1] if not differ[k, last]]
-            self.learn_from(last, self._numbers(answered, same), self._no_scores, self._no_chances, rng)
+            same = [k for k in answered if k not in unlike]
+            self.learn_from(R, self._numbers(answered, same), self._no_scores, self._no_chances, rng)
         elif decided.first not in record.failed:  # another reference was chosen meanwhile
             self.lose()
             lost = True
         kept = counts.promise
-        if is_open(decided.chance) and not terms.promise.shadow and (lost or differ[decided.first, last]):
+        if (
+            is_open(decided.chance)
+            and not terms.promise.shadow
+            and (lost or (decided.first in unlike and decided.first not in record.failed))
+        ):
             kept = kept.plus(decided.group, Share(estimate=weight(decided.chance, terms.promise.background)))
         if terms.promise.shadow:
             fields = self.driver.fields()
             known = kept.total.requests - (counts.asked - counts.learned - 1)  # without those under way
             kept = kept.after_shadow(max(known, 0), float(fields["would_differ"]), float(fields["eps"]))
         if terms.promise.self_check and record.outputs:
-            record.keep = Why(decided, labels_of(record.outputs)[-1], True)
+            record.keep = Why(decided, labels_of(record.outputs)[decided.index(R)], True)
         return counts.after_comparison(decided, differ)._replace(promise=kept)
 
     def drop(self, decided: Called | None, cost: float, counts: RouterCounts) -> RouterCounts:  # type: ignore[override]
@@ -281,6 +297,11 @@ class PromisedRouterGame(RouterGame):
         """Promise something else from the next request on."""
         promised = changed(body, terms.promise, counts.promise.total.requests, self.driver)
         return Altered(body, terms=terms._replace(promise=promised))
+
+    def unseen(self, body: dict[str, Any], counts: RouterCounts, terms: Any, rng: Any) -> Altered:
+        """Let an answer go out although the reference failed; its request is counted already."""
+        go_unseen(body, self.driver)
+        return Altered(body, counts._replace(promise=counts.promise.plus(body["group"], Share(cheap=1))))
 
     def check_again(self, body: dict[str, Any], counts: RouterCounts, terms: Any, rng: Any) -> Altered:
         """Count a second call of the reference."""
@@ -322,7 +343,13 @@ class PromisedRouterGame(RouterGame):
     def _called(self, data: Any) -> Called:
         if not isinstance(data, dict):
             raise StateError(f"a decision is damaged: {short(data)}")
-        call, group = self._models(data.get("call")), data.get("group")
+        given = data.get("call")
+        call, group = self._models(sorted(given) if isinstance(given, list) else given), data.get("group")
+        call = (
+            call
+            if data.get("answer") not in call
+            else (*(k for k in call if k != data["answer"]), data["answer"])
+        )
         first, chance = data.get("first", NOT_CALLED), data.get("chance", 1.0)
         sound = isinstance(group, (str, type(None))) and type(first) is int and type(chance) in (int, float)
         if not sound or not 0.0 <= chance <= 1.0 or not NOT_CALLED <= first < self.K:

@@ -52,6 +52,18 @@ NO_WARM = {"warm_start": "warm_start is not for {}, which has no warm_pairs()"}
 Call = tuple[int, ...]  # models, in increasing order
 
 
+class LayeredCall(tuple[int, ...]):
+    """The models called for a policy that must be told its round again, by ``turn_to``, before it learns from it."""
+
+    own: Call  # the models that its first layer called
+    groups: tuple[int, ...]  # of the request
+
+    def __new__(cls, call: Sequence[int], own: Call, groups: tuple[int, ...]) -> LayeredCall:
+        found = super().__new__(cls, call)
+        found.own, found.groups = own, groups
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class RouterAnswer:
     """The answer to one sample, the model that gave it, and the total cost of the calls.
@@ -134,6 +146,7 @@ class RouterCounts(NamedTuple):
     allowed: float = 0.0  # the price of the last model, once for every period of prices
     wasted: float = 0.0  # reported as spent on cancelled decisions
     promise: Any = None  # `PromiseCounts`, where something is promised
+    labels: tuple[tuple[str | None, ...], ...] = ()  # of the groups of each feature, where features are known
 
     @classmethod
     def of(cls, prices: list[float]) -> RouterCounts:
@@ -243,6 +256,7 @@ class RouterGame:
         counted="prices",
     )
     resize = wants = None
+    names: tuple[str, ...] = ()  # of features of a request
 
     def __init__(self, K: int, code: Comparer, timeout: float | None) -> None:
         self.K, self.code, self.timeout = K, code, timeout
@@ -257,6 +271,9 @@ class RouterGame:
             "cancel": (call,),
         }
         undrawn = ["cancel"]
+        if callable(getattr(policy, "turn_to", None)):
+            examples["turn_to"] = (freeze(np.zeros(1, dtype=np.int64)), call)
+            undrawn.append("turn_to")
         for name, example in (("reprice", freeze(np.zeros(1))), ("warm_pairs", differ)):
             if callable(getattr(policy, name, None)):
                 examples[name] = (example,)
@@ -268,6 +285,7 @@ class RouterGame:
         self.driver, self.policy = driver, policy
         self.select, self.start = method("select"), method("start")
         self.update, self.free = method("update_pairs"), method("cancel")
+        self.turn: Any = method("turn_to") if callable(getattr(policy, "turn_to", None)) else None
         warms = callable(getattr(policy, "warm_pairs", None))
         self.warm_row: Any = method("warm_pairs") if warms else None
         forgets = getattr(policy, "memory", 0) > 0
@@ -275,6 +293,9 @@ class RouterGame:
 
     def check(self, policy: Any, terms: RouterTerms) -> None:
         check_costs(policy, terms.costs, "c", "prices / error_cost", "model")
+        wanted = int(getattr(policy, "Q", 0)) if callable(getattr(policy, "turn_to", None)) else 0
+        if wanted != len(self.names):
+            raise ValueError(f"features must be {len(self.names)}, those named in context, got {wanted}")
 
     # -- one round
 
@@ -283,8 +304,14 @@ class RouterGame:
     ) -> Choice:
         """Ask the policy which models to call; in a replay, ``played`` were called instead."""
         known = self._known(counts, terms)
+        groups = played.groups if isinstance(played, LayeredCall) else ()
+        if self.turn is not None:
+            self._turn(LayeredCall((), (), groups))
         chosen = tuple(np.flatnonzero(checked_call(self.policy, self.select(rng), self.K)).tolist())
+        if self.turn is not None:
+            chosen = LayeredCall(chosen, tuple(np.flatnonzero(self.driver.fields()["own"]).tolist()), groups)
         call = chosen if played is None else played
+        self._turn(call)
         self.start(self._bools(call), rng)
         after = counts.after_decision(call, terms.prices)
         return Choice(call, known._replace(call=call), after, len(call) > 1, chosen)
@@ -304,6 +331,11 @@ class RouterGame:
         if callable(known):
             return int(known())
         return stop_by_means(terms.costs, counts.differed, counts.compared)
+
+    def _turn(self, decided: Call) -> None:
+        """Tell a policy that must know which round comes now."""
+        if isinstance(decided, LayeredCall):
+            self.turn(freeze(np.array(decided.groups, dtype=np.int64)), self._bools(decided.own))
 
     def _bools(self, call: Call) -> np.ndarray:
         found = np.zeros(self.K, dtype=np.bool_)
@@ -394,12 +426,14 @@ class RouterGame:
     ) -> RouterCounts:
         if record.differ is None:
             record.differ = self._by_models(decided, sample_disagreements(record.far, rng))  # type: ignore[arg-type]
+        self._turn(decided)
         self.update(self._bools(decided), record.differ, rng)
         return counts.after_comparison(decided, record.differ)
 
     def drop(self, decided: Call | None, cost: float, counts: RouterCounts) -> RouterCounts:
         """Close its comparisons; the round and its spending stay counted. None: one model alone."""
         if decided is not None:
+            self._turn(decided)
             self.free(self._bools(decided))
         return counts.after_cancel(cost)
 
@@ -431,13 +465,21 @@ class RouterGame:
     # -- what the log and a state hold
 
     def opened(self, decided: Call) -> dict[str, Any]:
-        return {"call": list(decided), "answer": decided[-1]}
+        own = {"own": list(decided.own)} if isinstance(decided, LayeredCall) else {}
+        return {"call": list(decided), "answer": decided[-1], **own}
 
     def context_of(self, body: dict[str, Any]) -> tuple[Any, ...]:
-        return (self._models(body["call"]),)
+        return (self._layered(body),)
 
     def decided_from(self, body: dict[str, Any], terms: RouterTerms) -> Call:
-        return self._models(body["call"])
+        return self._layered(body)
+
+    def _layered(self, body: dict[str, Any]) -> Call:
+        """Return the models called, with what the policy must be told again."""
+        call = self._models(body["call"])
+        if self.turn is None:
+            return call
+        return LayeredCall(call, self._models(body["own"]), tuple(body.get("groups", ())))
 
     def answered(self, decided: Call, record: ComparisonRecord) -> dict[str, Any]:
         return pairs_body(record.differ, record.far, record.content)
@@ -449,11 +491,14 @@ class RouterGame:
         pairs = () if far is not None else body["differ"]
         return self.record_of_pairs(id, decided, terms, body["digest"], pairs, far)
 
-    def encode(self, decided: Call) -> list[int]:
+    def encode(self, decided: Call) -> Any:
+        if isinstance(decided, LayeredCall):
+            return {"call": list(decided), "own": list(decided.own), "groups": list(decided.groups)}
         return list(decided)
 
     def decode(self, data: Any, terms: RouterTerms) -> Call:
-        call = self._models(data)
+        known = self.turn is not None and isinstance(data, dict) and data.keys() == {"call", "own", "groups"}
+        call = self._layered(data) if known else self._models(data)
         if len(call) < 2:
             raise StateError("a decision of one model alone waits for no feedback")
         return call

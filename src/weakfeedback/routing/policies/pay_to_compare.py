@@ -103,6 +103,10 @@ class PayToCompare:
 
     def select(self, rng):
         """Return which models to call: the last of them answers, and it is never cheaper than the settled one."""
+        return self.compared()
+
+    def compared(self):
+        """Return the settled model and those that it pays to compare."""
         a = self.settled()
         call = np.zeros(self.K, dtype=np.bool_)
         call[a] = True
@@ -212,6 +216,10 @@ class PayToCompare:
 
     def start(self, call, rng):
         """Count a round that is actually played: its spending and its open comparisons."""
+        self.begin(call)
+
+    def begin(self, call):
+        """Count a round of these calls."""
         self.t += 1
         self.spent += self.price_of(call)
         for i in range(self.K):
@@ -224,11 +232,15 @@ class PayToCompare:
     def forget(self):
         """Let old comparisons fade."""
         kept = math.exp(-max(1, self.memory // 200) / self.memory)
+        self.fade(kept)
+        self.weigh_all()
+
+    def fade(self, kept):
+        """Multiply all counts."""
         for i in range(self.K):
             for j in range(i + 1, self.K):
                 self.D[i, j] *= kept
                 self.N[i, j] *= kept
-        self.weigh_all()
 
     def update(self, call, outputs, rng):
         """Learn from the outputs of the models called, in their order."""

@@ -164,6 +164,12 @@ async def tell(service: Service, name: str, id: int, given: TellRequest) -> dict
     return {"id": id, "stage": stage, "name": stage_name, "answer": answer, "repeated": repeated}
 
 
+async def unseen(service: Service, name: str, group: str | None) -> bool:
+    """Count an answer that goes out because the reference failed; False if the promise has no room for it."""
+    learner = service.learner(name)
+    return bool(await service.steps.run(learner, learner.unseen, group))
+
+
 def _tell_once(learner: Learner, id: int, given: TellRequest) -> tuple[int | None, int | None] | None:
     return learner.tell(id, given) if id in learner.core.ledger.waiting else None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weakfeedback.journal import Event
 from weakfeedback.journal.events import OPENS
 from weakfeedback.serve.learner import ITEM, Learner
-from weakfeedback.serve.models import DecideRequest, Problem, check_batch
+from weakfeedback.serve.models import BeginRequest, DecideRequest, Problem, check_batch
 from weakfeedback.serve.operations.lookup import checked_key, find_by_key
 from weakfeedback.serve.wording import moment
 
@@ -40,15 +40,18 @@ async def decide_ahead(
     return told[0], lambda: service.steps.wait(None if future is None else asyncio.shield(future))
 
 
-async def begin(service: Service, name: str, key: str | None = None) -> dict[str, Any]:
+async def begin(
+    service: Service, name: str, given: BeginRequest | None = None, key: str | None = None
+) -> dict[str, Any]:
     """Begin a round of a learner that decides after every answer.
 
     A repeated key returns the same round.
     """
     learner = service.learner(name)
-    (told,), future = await _open(service, learner, learner.begin_round, (), [None], key)
+    group = None if given is None else given.group
+    (told,), future = await _open(service, learner, learner.begin_round, (group,), [group], key)
     await service.steps.wait(future)
-    answer = {"id": told["id"], "stage": 0, "name": learner.kind.names[0], "answer": None}
+    answer = {"id": told["id"], "stage": told["stage"], "name": told["name"], "answer": None}
     return answer | {"expires": told["expires"], "repeated": told["repeated"]}
 
 
@@ -112,6 +115,10 @@ def _contexts(given: DecideRequest | None) -> list[Any]:
     """Return one context for each requested decision, None where there is none."""
     if given is None:
         return [None]
+    if given.group is not None and (given.context is not None or given.contexts is not None):
+        raise Problem(
+            "invalid", "group goes with a promise, context with a contextual learner", field="group"
+        )
     if given.contexts is not None:
         if given.context is not None or given.count not in (None, len(given.contexts)) or not given.contexts:
             raise Problem("invalid", "contexts must be at least one, and as many as count", field="contexts")
@@ -119,7 +126,7 @@ def _contexts(given: DecideRequest | None) -> list[Any]:
         return list(given.contexts)
     count = 1 if given.count is None else given.count
     check_batch(count)
-    return [given.context] * count
+    return [given.context if given.group is None else given.group] * count
 
 
 def _retrieve(future: asyncio.Future[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from weakfeedback.serve.wording import moment, unlike
 
 if TYPE_CHECKING:
     from weakfeedback.serve.service import Service
+
+log = logging.getLogger("weakfeedback.serve")
 
 
 async def create(service: Service, name: str, config: Any) -> tuple[dict[str, Any], bool]:
@@ -52,6 +55,7 @@ async def _create(service: Service, name: str, config: Any) -> tuple[dict[str, A
                 "store_unavailable", "the store was opened again: repeat the request", retry_after=1
             )
         service.learners[name] = learner
+        _warn(learner)
         service.steps.compile([learner])
         return describe(service, learner), True
 
@@ -72,8 +76,8 @@ def _check_same(service: Service, learner: Learner, config: Any) -> dict[str, An
 
 def describe(service: Service, learner: Learner) -> dict[str, Any]:
     """Return the description of a learner."""
-    settings = learner.settings()
-    return {
+    settings, warning = learner.settings(), learner.warning()
+    told = {
         "name": learner.name,
         "kind": learner.kind.name,
         "revision": learner.revision,
@@ -86,6 +90,14 @@ def describe(service: Service, learner: Learner) -> dict[str, Any]:
         "durability": service.options.durability,
         "config": settings,
     }
+    return told if warning is None else {**told, "warning": warning}
+
+
+def _warn(learner: Learner) -> None:
+    """Say at once, in the log, what is odd about its prices."""
+    words = learner.warning()
+    if words is not None:
+        log.warning("%s", words)
 
 
 async def info(service: Service, name: str) -> dict[str, Any]:
@@ -110,11 +122,12 @@ async def recost(service: Service, name: str, given: CostsRequest) -> dict[str, 
     learner = service.learner(name)
     wanted = given.model_dump(exclude_none=True)
     if not wanted:
-        raise Problem("invalid", "stage_costs, prices or error_cost must be given")
+        raise Problem("invalid", "stage_costs, prices, error_cost, agree, budget or reference must be given")
     settings = learner.settings()
     if all(settings.get(field) == value for field, value in wanted.items()):
         return await service.steps.confirm(learner, describe(service, learner))
     await service.steps.run(learner, learner.recost, wanted)
+    _warn(learner)
     return await info(service, name)
 
 

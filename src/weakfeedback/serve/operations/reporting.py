@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weakfeedback.cascade.certificate import certificate_level
+from weakfeedback.live.promise_report import PromiseCertificate
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.models import Problem
 from weakfeedback.serve.wording import moment
@@ -75,6 +76,16 @@ async def certificate(service: Service, name: str, alpha: float = 0.05) -> dict[
             found = await service.steps.in_pool(certificate, alpha)
         except ValueError as error:
             raise Problem("not_offered", str(error)) from None
+    if isinstance(found, PromiseCertificate):
+        kept: dict[str, Any] = {
+            "verdict": "promise",
+            "possible": [],
+            "needed": None,
+            "alpha": alpha,
+            "text": str(found),
+        }
+        told = {**kept, "differ_at_most": found.differ_at_most}
+        return await service.steps.confirm(learner, told)
     told = {
         "verdict": found.verdict,
         "possible": list(found.possible),

@@ -10,8 +10,8 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
+from weakfeedback.serve.activity import Activity
 from weakfeedback.serve.page.words import count, share
-from weakfeedback.serve.watch import Watch
 
 STEPS = {15: "15 seconds", 60: "minute", 1800: "half hour", 7200: "2 hours"}
 LABELS = {
@@ -23,7 +23,7 @@ LABELS = {
 GAP = 0.14  # share of a step that stays empty between bars
 
 
-def bars_of(watch: Watch, length: int, step: int, now: int, created: int) -> dict[str, Any]:
+def bars_of(watch: Activity, length: int, step: int, now: int, created: int) -> dict[str, Any]:
     """Return the bars of ``length`` seconds in steps of ``step``; ``now`` and ``created`` in microseconds."""
     end = (now // 1_000_000 // step + 1) * step  # the running step is shown
     start = end - length

@@ -39,13 +39,17 @@ def calls_of(
 ) -> list[tuple[str, str]]:
     """Return what to type, each with its title; ``chat`` if it answers OpenAI clients, ``token`` if one is needed."""
     header = ' -H "Authorization: Bearer $WEAKFEEDBACK_TOKEN"' if token else ""
+    name_ = name.replace("-", "_")
+    name_ = name_ if name_.isidentifier() else "learner"
+    given = ', token_env="WEAKFEEDBACK_TOKEN"' if token else ""
+    python = PYTHON.format(name_=name_, address=address, name=name, token=given, lines="{lines}")
     if chat:
         return [
             ("OpenAI client", CHAT.format(address=address, name=name)),
             ("curl", CURL_CHAT.format(address=address, name=name, header=header)),
+            ("Python", python.replace("{lines}", f"print({name_}.report())  # what it has cost and saved")),
         ]
-    name_, context = name.replace("-", "_"), "[0.2, -0.7]" if kind == "contextual" else ""
-    name_ = name_ if name_.isidentifier() else "learner"
+    context = "[0.2, -0.7]" if kind == "contextual" else ""
     lines = {"adaptive": ADAPTIVE, "allocation": ALLOCATION}.get(kind, DECIDE)
     lines = lines.format(name_=name_, context=context, first=names[0])
     told: dict[str, dict[str, Any]] = {
@@ -54,16 +58,7 @@ def calls_of(
     }
     seen = told.get(kind, {"outputs": ["yes", "yes"]})
     return [
-        (
-            "Python",
-            PYTHON.format(
-                name_=name_,
-                address=address,
-                name=name,
-                lines=lines,
-                token=', token_env="WEAKFEEDBACK_TOKEN"' if token else "",
-            ),
-        ),
+        ("Python", python.replace("{lines}", lines)),
         (
             "curl",
             CURL.format(

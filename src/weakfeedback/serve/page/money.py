@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from weakfeedback.serve.activity import WATCHED, Activity
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.page.words import amount, count, counted, duration, share
-from weakfeedback.serve.watch import WATCHED, Watch
 
 MINUS = "\N{MINUS SIGN}"
 ENOUGH = 50  # comparisons of a pair before the headline speaks of its answers
@@ -48,7 +48,7 @@ def fixed(value: float, decimals: int) -> str:
     return (MINUS if value < 0.0 and text.strip("0.,") else "") + text
 
 
-def headline(report: dict[str, Any], watch: Watch, other: dict[str, Any] | None) -> dict[str, Any] | None:
+def headline(report: dict[str, Any], watch: Activity, other: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return the sentence that a manager can repeat; None while nothing was spent, and for an allocation."""
     saved = report.get("saved")
     if watch.kind == "allocation" or saved is None or not watch.decided or report.get("spent") is None:
@@ -69,7 +69,7 @@ def headline(report: dict[str, Any], watch: Watch, other: dict[str, Any] | None)
     }
 
 
-def other_side(report: dict[str, Any], watch: Watch, invoice: Invoice) -> dict[str, Any] | None:
+def other_side(report: dict[str, Any], watch: Activity, invoice: Invoice) -> dict[str, Any] | None:
     """Return how many answers differ from the baseline's, as an estimate and an interval, and what that may cost.
 
     None before the first decision, and for an allocation. Where which requests are compared depends on the requests,

@@ -19,20 +19,21 @@ from starlette.routing import BaseRoute, Route
 
 from weakfeedback._version import __version__
 from weakfeedback.plaintext import visible
-from weakfeedback.serve.api import Answer, Call, Operation
+from weakfeedback.serve.activity import WATCHED, Activity
+from weakfeedback.serve.api import Incoming, Operation, Outgoing
 from weakfeedback.serve.app import read_body
-from weakfeedback.serve.auth import COOKIE, LOOPBACK, SESSION, Auth
+from weakfeedback.serve.auth import COOKIE, LEVELS, LOOPBACK, SESSION, Auth
 from weakfeedback.serve.learner import Learner
 from weakfeedback.serve.models import Problem, SeriesAnswer
 from weakfeedback.serve.openapi import document, sections
 from weakfeedback.serve.operations.reporting import report_now
 from weakfeedback.serve.page import view
+from weakfeedback.serve.page.actions import actions_of
 from weakfeedback.serve.page.bars import bars_of
 from weakfeedback.serve.page.calling import calls_of
 from weakfeedback.serve.page.money import invoice_of, totals
 from weakfeedback.serve.page.words import ago, amount, count, duration, moment
 from weakfeedback.serve.service import Service
-from weakfeedback.serve.watch import WATCHED, Watch
 
 PAGE = 100  # learners on one page
 PERIOD = 0.5  # minimum seconds between updates
@@ -59,8 +60,8 @@ def _shown(value: Any) -> Any:
 
 
 @cache
-def templates() -> Environment:
-    """Return the templates; every text is escaped, and an undefined name is an error."""
+def templates(root: str = "") -> Environment:
+    """Return the templates, with links below ``root``; every text is escaped, and an undefined name is an error."""
     made = Environment(
         loader=PackageLoader("weakfeedback.serve.page"),
         autoescape=True,
@@ -70,6 +71,7 @@ def templates() -> Environment:
         auto_reload=False,
         finalize=_shown,
     )
+    made.globals["root"] = root
     made.filters["pretty"] = lambda data: json.dumps(data, indent=1)
     return made
 
@@ -92,8 +94,14 @@ def static_files() -> dict[str, tuple[str, bytes, bytes]]:
 class Page:
     """Everything that the page shows of one service."""
 
-    def __init__(self, service: Service, auth: Auth, operations: Callable[[], Iterable[Operation]]) -> None:
-        self.service, self.auth, self._operations = service, auth, operations
+    def __init__(
+        self,
+        service: Service,
+        auth: Auth,
+        operations: Callable[[], Iterable[Operation]],
+        root: str = "",
+    ) -> None:
+        self.service, self.auth, self._operations, self._root = service, auth, operations, root
         self._rows: dict[str, tuple[Any, dict[str, Any], str]] = {}  # rendered; valid until a change
         self._settled: dict[str, tuple[float, Any, int | None]] = {}
         self._lines: dict[str, tuple[Any, str]] = {}
@@ -126,11 +134,12 @@ class Page:
                 now=now,
                 money=learner.money(),
             )
-            html = str(templates().get_template("pieces.html").module.row(made))  # type: ignore[attr-defined]
+            pieces: Any = templates(self._root).get_template("pieces.html").module
+            html = str(pieces.row(made))
             known = self._rows[learner.name] = key, made, html
         return known[1], known[2]
 
-    def _line(self, learner: Learner, watch: Watch, now: int) -> str:
+    def _line(self, learner: Learner, watch: Activity, now: int) -> str:
         """Return the sparkline of a learner, rebuilt every minute."""
         known, minute = self._lines.get(learner.name), now // 60_000_000
         if known is None or known[0] != (learner, minute):
@@ -214,6 +223,9 @@ class Page:
         watch, kind = watch_of(learner), learner.kind.name
         config, details = learner.settings(), report["details"]
         charts = view.charts(report, watch, span, now, learner.created)
+        summary, warning = view.summary(report, watch, learner.invoice, now), learner.warning()
+        if warning is not None:
+            summary["trust"] = [{"state": "bad", "text": warning}, *summary["trust"]]
         return {
             "name": learner.name,
             "kind": kind,
@@ -222,7 +234,7 @@ class Page:
             "revision": learner.revision,
             "currency": report["currency"],
             "baseline": watch.names[watch.baseline],
-            "summary": view.summary(report, watch, learner.invoice, now),
+            "summary": summary,
             "invoice": invoice_of(learner.invoice, report["currency"]),
             "since": moment(learner.created)[:16],
             "bars": None if kind == "allocation" else bars_of(watch, *view.SPANS[span], now, learner.created),
@@ -254,6 +266,7 @@ class Page:
                 token=bool(self.auth.tokens),
             ),
             "next": _next(learner, watch, self.address),
+            "actions": actions_of(learner, chat=learner.name in self.service.models),
             "charts": charts,
         }
 
@@ -267,14 +280,23 @@ class Page:
             if problem.code != "unauthorized":
                 raise
             target = request.url.path
-            return RedirectResponse("/login?" + urlencode({"next": target}), 303)
+            return RedirectResponse(f"{self._root}/login?" + urlencode({"next": target}), 303)
         return None
 
     def render(self, request: Request, template: str, code: int = 200, /, **values: Any) -> Response:
         """Return a page, gzipped if the browser accepts that."""
-        logout = bool(self.auth.tokens) and COOKIE in request.cookies
-        values = {"here": "", "version": __version__, "logout": logout, **values}
-        text = templates().get_template(template).render(values)
+        cookie = request.cookies.get(COOKIE)
+        logout = bool(self.auth.tokens) and cookie is not None
+        level = self.auth.level(request.scope["weakfeedback.headers"]) or 0
+        values = {
+            "here": "",
+            "version": __version__,
+            "logout": logout,
+            "may": level >= LEVELS["admin"],
+            "form": self.auth.form_of(cookie) if cookie is not None else "",
+            **values,
+        }
+        text = templates(self._root).get_template(template).render(values)
         return packed(request, text.encode(), HTML, code)
 
     async def overview(self, request: Request) -> Response:
@@ -304,7 +326,7 @@ class Page:
             first=(page - 1) * PAGE + 1,
             last=(page - 1) * PAGE + len(rows),
             query=urlencode({"q": q, "page": page}),
-            address=f"{request.url.scheme}://{request.url.netloc}",
+            address=f"{request.url.scheme}://{request.url.netloc}{self._root}",
         )
 
     async def one(self, request: Request) -> Response:
@@ -312,7 +334,7 @@ class Page:
         if (elsewhere := await self.allowed(request)) is not None:
             return elsewhere
         name = request.path_params["name"]
-        self.address = f"{request.url.scheme}://{request.url.netloc}"
+        self.address = f"{request.url.scheme}://{request.url.netloc}{self._root}"
         try:
             span = _span(request) or self.usual_span(name)
             made = await self.learner(name, span)
@@ -346,7 +368,7 @@ class Page:
 
     async def docs(self, request: Request) -> Response:
         """Show the documentation of the API."""
-        made = document(self._operations(), chat=bool(self.service.models))
+        made = document(self._operations(), chat=bool(self.service.models), root=self._root)
         return self.render(request, "docs.html", here="docs", doc=made, sections=sections(made))
 
     def problem(self, request: Request, problem: Problem) -> Response:
@@ -372,15 +394,16 @@ class Page:
         if value is None:
             await self.auth.fail(request.scope, headers)
             return self.render(request, "login.html", 401, wrong=True, next=after)
-        answer = RedirectResponse(after, 303)
+        answer = RedirectResponse(self._root + after, 303)
         secure = (request.url.hostname or "") not in LOOPBACK
-        answer.set_cookie(COOKIE, value, max_age=SESSION, httponly=True, samesite="strict", secure=secure)
+        path = self._root or "/"
+        answer.set_cookie(COOKIE, value, SESSION, path=path, httponly=True, samesite="strict", secure=secure)
         return answer
 
     async def logout(self, request: Request) -> Response:
         """Delete the cookie."""
-        answer = RedirectResponse("/login", 303)
-        answer.delete_cookie(COOKIE)
+        answer = RedirectResponse(f"{self._root}/login", 303)
+        answer.delete_cookie(COOKIE, path=self._root or "/")
         return answer
 
     async def static(self, request: Request) -> Response:
@@ -416,7 +439,7 @@ class Page:
     def overview_pieces(self, learners: Iterable[Learner]) -> dict[str, str]:
         """Return the pieces of the overview, by their places in the page."""
         pieces = {f"row-{learner.name}": self.row(learner)[1] for learner in learners}
-        module: Any = templates().get_template("pieces.html").module
+        module: Any = templates(self._root).get_template("pieces.html").module
         pieces["status"] = str(module.status(self.status()))
         sums = self.totals()
         pieces["say"], pieces["total"] = str(module.say_all(sums)), str(module.total(sums))
@@ -445,7 +468,7 @@ class Page:
             if sent.get("view") is made:
                 return {}
             sent["view"] = made
-            pieces = learner_pieces(made)
+            pieces = learner_pieces(made, self._root)
             changed = {id: html for id, html in pieces.items() if sent.get(id) != html}
             sent.update(changed)
             return {"pieces": changed, "charts": made["charts"]}
@@ -500,9 +523,9 @@ class Page:
         ]
 
 
-def learner_pieces(made: dict[str, Any]) -> dict[str, str]:
+def learner_pieces(made: dict[str, Any], root: str = "") -> dict[str, str]:
     """Return the pieces of a learner's page, by their places in the page."""
-    module: Any = templates().get_template("pieces.html").module
+    module: Any = templates(root).get_template("pieces.html").module
     wanted = ["summary", "trust", "numbers", "waiting", "recent", "proxy"]
     wanted += ["arms"] if made["kind"] == "allocation" else ["stages", "pairs", "drift", "bars", "invoice"]
     wanted += ["audits"] if made["audited"] or made["weak_dominance"] else []
@@ -511,10 +534,11 @@ def learner_pieces(made: dict[str, Any]) -> dict[str, str]:
     return {name: str(getattr(module, name)(made)) for name in wanted}
 
 
-def page_of(service: Service, auth: Auth, *_: Any) -> dict[str, Any]:
+def page_of(service: Service, auth: Auth, settings: Any = None) -> dict[str, Any]:
     """Return the operations and routes that the page adds to a service."""
     from weakfeedback.serve.api import OPERATIONS
 
+    root = "" if settings is None else settings.root_path
     extra = [
         Operation(
             "GET",
@@ -528,15 +552,15 @@ def page_of(service: Service, auth: Auth, *_: Any) -> dict[str, Any]:
         ),
     ]
 
-    async def openapi(_: Call) -> Answer:
-        return Answer(document([*OPERATIONS, *extra], chat=bool(service.models)))
+    async def openapi(_: Incoming) -> Outgoing:
+        return Outgoing(document([*OPERATIONS, *extra], chat=bool(service.models), root=root))
 
     extra.append(Operation("GET", "/openapi.json", "none", openapi, "Describe all routes: this document."))
-    page = Page(service, auth, lambda: [*OPERATIONS, *extra])
+    page = Page(service, auth, lambda: [*OPERATIONS, *extra], root)
     return {"operations": extra, "routes": page.routes()}
 
 
-async def series(call: Call) -> Answer:
+async def series(call: Incoming) -> Outgoing:
     """Sums by minute."""
     learner = call.service.learner(call.name)
     asked = call.asked(**{"from": 0, "to": 0, "step": 60})
@@ -546,12 +570,12 @@ async def series(call: Call) -> Answer:
         read = watch_of(learner).read(start, end, asked["step"])
     except ValueError as error:
         raise Problem("invalid", str(error), field="step") from None
-    return Answer(await call.service.steps.confirm(learner, read))
+    return Outgoing(await call.service.steps.confirm(learner, read))
 
 
-def watch_of(learner: Learner) -> Watch:
+def watch_of(learner: Learner) -> Activity:
     """Return the watch of a learner."""
-    return cast(Watch, learner.observers["watch"])
+    return cast(Activity, learner.observers["watch"])
 
 
 def packed(request: Request, content: bytes, kind: str, status: int = 200) -> Response:
@@ -608,7 +632,7 @@ def _config(config: dict[str, Any], policy: str, created: int) -> list[tuple[str
     return shown
 
 
-def _audits(learner: Learner, watch: Watch, currency: str | None) -> list[dict[str, Any]]:
+def _audits(learner: Learner, watch: Activity, currency: str | None) -> list[dict[str, Any]]:
     at = {one["audit"]: one["at"] for one in watch.audits if "audit" in one}
     found = []
     for number, audit in reversed(learner.audits.items()):
@@ -618,7 +642,7 @@ def _audits(learner: Learner, watch: Watch, currency: str | None) -> list[dict[s
                 "at": moment(at.get(number)),
                 "stage": watch.names[audit["arm"]] if "arm" in audit else "",
                 "verdict": audit.get("verdict") or "waits for labels",
-                "labels": count(audit.get("labels") or 0),
+                "labels": count(audit.get("count") or 0),
                 "interval": ""
                 if low is None or high is None
                 else f"{amount(low)} to {amount(high, currency)}",
@@ -659,7 +683,7 @@ def _decide_command(learner: Learner, address: str) -> str:
     return _post(address, f"{learner.name}/{verb}", body)
 
 
-def _next(learner: Learner, watch: Watch, address: str) -> str:
+def _next(learner: Learner, watch: Activity, address: str) -> str:
     """Return the next command for a new learner."""
     if learner.archived:
         return ""

@@ -8,10 +8,10 @@ from typing import Any
 
 from weakfeedback.live.adaptive_report import CALIBRATED_LIMIT, LIMIT, NO_LIMIT
 from weakfeedback.live.report import wilson
+from weakfeedback.serve.activity import WATCHED, Activity
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.page.money import decimals_of, fixed, headline, other_side
 from weakfeedback.serve.page.words import ago, amount, count, counted, duration, listed, moment, number, share
-from weakfeedback.serve.watch import WATCHED, Watch
 
 KINDS = {
     "cascade": ("cascade", "calls its stages from the cheapest on, and learns where to stop"),
@@ -43,7 +43,7 @@ NOT_WATCHED = (
 )
 
 
-def spark(watch: Watch, now: int) -> str:
+def spark(watch: Activity, now: int) -> str:
     """Return the sparkline of the decisions in each of the last 30 whole minutes; empty if there were none."""
     end = now // 60_000_000 * 60  # the unfinished minute would look like a drop
     read = watch.series.read(end - 30 * 60, end, 60, ["decisions"])
@@ -75,21 +75,21 @@ def bar_of(shares: Sequence[float], names: Sequence[str], width: float = 160.0) 
     return pieces
 
 
-def shares_of(watch: Watch) -> list[float]:
+def shares_of(watch: Activity) -> list[float]:
     """Return the shares of decisions that stopped at each stage, or of the budget that each arm got."""
     weights: Sequence[float] = watch.stops if watch.kind != "allocation" else watch.given
     total = sum(weights)
     return [weight / total for weight in weights] if total else [0.0] * len(weights)
 
 
-def alarms_of(watch: Watch, now: int) -> list[tuple[int, tuple[int, int]]]:
+def alarms_of(watch: Activity, now: int) -> list[tuple[int, tuple[int, int]]]:
     """Return the alarms of the last day, by time."""
     if watch.alarmed is None or now - watch.alarmed >= RECENT_ALARM:
         return []
     return [(at, pair) for at, pair in watch.drift.marks() if now - at < RECENT_ALARM]
 
 
-def does(watch: Watch, settled: int | None) -> tuple[str, str]:
+def does(watch: Activity, settled: int | None) -> tuple[str, str]:
     """Return in words what a learner does now: the beginning of a sentence, and the stage it refers to."""
     names = watch.names
     if not watch.decided:
@@ -110,7 +110,7 @@ def does(watch: Watch, settled: int | None) -> tuple[str, str]:
 
 def row(
     name: str,
-    watch: Watch,
+    watch: Activity,
     *,
     line: str,
     settled: int | None,
@@ -151,7 +151,7 @@ def row(
     }
 
 
-def state_of(watch: Watch) -> str:
+def state_of(watch: Activity) -> str:
     """Return the progress of a learner, in one word."""
     if not watch.decided:
         return "new"
@@ -159,7 +159,7 @@ def state_of(watch: Watch) -> str:
     return "learning" if done < LEARNING_ROUNDS else "settled"
 
 
-def alarm_words(watch: Watch, mark: tuple[int, tuple[int, int]], now: int) -> str:
+def alarm_words(watch: Activity, mark: tuple[int, tuple[int, int]], now: int) -> str:
     """Say what an alarm was about."""
     at, (i, j) = mark
     since = duration((now - at) / 1e6, 1)
@@ -169,7 +169,7 @@ def alarm_words(watch: Watch, mark: tuple[int, tuple[int, int]], now: int) -> st
 # -- one learner
 
 
-def summary(report: dict[str, Any], watch: Watch, invoice: Invoice, now: int) -> dict[str, Any]:
+def summary(report: dict[str, Any], watch: Activity, invoice: Invoice, now: int) -> dict[str, Any]:
     """Return the top of the page: a sentence, what the learner does, what it costs, whether it can be trusted."""
     other = other_side(report, watch, invoice)
     return {
@@ -183,7 +183,7 @@ def summary(report: dict[str, Any], watch: Watch, invoice: Invoice, now: int) ->
     }
 
 
-def _does_sentence(report: dict[str, Any], watch: Watch) -> str:
+def _does_sentence(report: dict[str, Any], watch: Activity) -> str:
     names, settled = watch.names, report.get("settled")
     rounds = counted(report["rounds"], "round")
     if watch.kind == "allocation":
@@ -214,7 +214,7 @@ def _does_sentence(report: dict[str, Any], watch: Watch) -> str:
     return f"{first}{used} {basis}"
 
 
-def _flow(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
+def _flow(report: dict[str, Any], watch: Activity) -> list[dict[str, Any]]:
     """Return the stages as a row of pills: which ones are usually called, and which one answers."""
     settled = report.get("settled")
     if (
@@ -235,7 +235,7 @@ def _flow(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
     ]
 
 
-def _money(report: dict[str, Any], watch: Watch) -> dict[str, Any] | None:
+def _money(report: dict[str, Any], watch: Activity) -> dict[str, Any] | None:
     saved = report.get("saved")
     if watch.kind == "allocation" or saved is None or not watch.decided or report.get("spent") is None:
         return None
@@ -261,7 +261,7 @@ def _money(report: dict[str, Any], watch: Watch) -> dict[str, Any] | None:
     }
 
 
-def _outcome(report: dict[str, Any], watch: Watch, now: int) -> dict[str, str] | None:
+def _outcome(report: dict[str, Any], watch: Activity, now: int) -> dict[str, str] | None:
     """Return what an allocation has seen per round, overall and lately."""
     if watch.kind != "allocation":
         return None
@@ -282,7 +282,7 @@ def _outcome(report: dict[str, Any], watch: Watch, now: int) -> dict[str, str] |
     }
 
 
-def _trust(report: dict[str, Any], watch: Watch, now: int) -> list[dict[str, str]]:
+def _trust(report: dict[str, Any], watch: Activity, now: int) -> list[dict[str, str]]:
     """Return statements, each with its state: "good", "open" or "bad"."""
     found = [_alarm_statement(watch, now)] if watch.kind in WATCHED else []
     if state_of(watch) in ("new", "learning"):
@@ -333,7 +333,7 @@ def _found_statement(known: bool | None) -> dict[str, str]:
     return {"state": "open", "text": words or "Still searching for what each arm needs."}
 
 
-def _alarm_statement(watch: Watch, now: int) -> dict[str, str]:
+def _alarm_statement(watch: Activity, now: int) -> dict[str, str]:
     alarms = alarms_of(watch, now)
     if alarms:
         return {"state": "bad", "text": f"Something changed: {alarm_words(watch, alarms[-1], now)}."}
@@ -346,7 +346,7 @@ def _alarm_statement(watch: Watch, now: int) -> dict[str, str]:
     return {"state": "good", "text": f"No large change seen; watching {counted(watched, 'pair')}."}
 
 
-def _certificate_statement(certificate: dict[str, Any], watch: Watch) -> dict[str, str]:
+def _certificate_statement(certificate: dict[str, Any], watch: Activity) -> dict[str, str]:
     sure = share(1.0 - certificate["alpha"])
     verdict = certificate["verdict"]
     if verdict == "first-optimal":
@@ -362,7 +362,7 @@ def _certificate_statement(certificate: dict[str, Any], watch: Watch) -> dict[st
     return {"state": "open", "text": words}
 
 
-def numbers(report: dict[str, Any], watch: Watch, now: int) -> list[tuple[str, str]]:
+def numbers(report: dict[str, Any], watch: Activity, now: int) -> list[tuple[str, str]]:
     """Return the counters of a learner."""
     ends = watch.ends
     return [
@@ -376,11 +376,11 @@ def numbers(report: dict[str, Any], watch: Watch, now: int) -> list[tuple[str, s
     ]
 
 
-def _lately(watch: Watch, now: int) -> float:
+def _lately(watch: Activity, now: int) -> float:
     return watch.series.lately("decisions", now // 1_000_000 - 55)
 
 
-def stages(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
+def stages(report: dict[str, Any], watch: Activity) -> list[dict[str, Any]]:
     """Return one row for every stage or model."""
     currency, found = report.get("currency"), []
     parts = shares_of(watch)
@@ -400,7 +400,7 @@ def stages(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
     return found
 
 
-def pairs(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
+def pairs(report: dict[str, Any], watch: Activity) -> list[dict[str, Any]]:
     """Return one row for every pair of stages that was compared."""
     found = []
     for item in report.get("disagreement") or _counted_pairs(watch):
@@ -427,7 +427,7 @@ def pairs(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
     return found
 
 
-def _counted_pairs(watch: Watch) -> list[dict[str, Any]]:
+def _counted_pairs(watch: Activity) -> list[dict[str, Any]]:
     """Return the pairs as counted by the watch, for a report that has none."""
     found = []
     for (i, j), (tries, differed) in sorted(watch.differed.items()):
@@ -437,7 +437,7 @@ def _counted_pairs(watch: Watch) -> list[dict[str, Any]]:
     return found
 
 
-def drift(watch: Watch) -> list[dict[str, Any]]:
+def drift(watch: Activity) -> list[dict[str, Any]]:
     """Return one row for every detector, nearest to an alarm first."""
     found = []
     for item in sorted(watch.drift.rows(), key=lambda item: -item["level"]):
@@ -456,7 +456,7 @@ def drift(watch: Watch) -> list[dict[str, Any]]:
     return found[:20]
 
 
-def waiting(watch: Watch, now: int) -> dict[str, Any]:
+def waiting(watch: Activity, now: int) -> dict[str, Any]:
     """Return the open decisions by age."""
     ages = watch.ages(now)
     labels, sizes = [*(label for _, label in AGES), "more than a day"], [0] * (len(AGES) + 1)
@@ -473,7 +473,7 @@ def waiting(watch: Watch, now: int) -> dict[str, Any]:
     }
 
 
-def recent(watch: Watch, now: int, explained: bool) -> list[dict[str, Any]]:
+def recent(watch: Activity, now: int, explained: bool) -> list[dict[str, Any]]:
     """Return the last decisions, newest first."""
     found = []
     for shown in reversed(watch.recent.values()):
@@ -504,7 +504,7 @@ def recent(watch: Watch, now: int, explained: bool) -> list[dict[str, Any]]:
     return found
 
 
-def arms(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
+def arms(report: dict[str, Any], watch: Activity) -> list[dict[str, Any]]:
     """Return one row for every arm of an allocation."""
     if watch.kind != "allocation":
         return []
@@ -549,7 +549,7 @@ def proxy(invoice: Invoice) -> list[dict[str, Any]]:
     return found
 
 
-def changes(watch: Watch, currency: str | None) -> list[dict[str, str]]:
+def changes(watch: Activity, currency: str | None) -> list[dict[str, str]]:
     """Return the changes of prices, newest first."""
     return [
         {
@@ -566,7 +566,7 @@ def changes(watch: Watch, currency: str | None) -> list[dict[str, str]]:
 # -- charts
 
 
-def charts(report: dict[str, Any], watch: Watch, span: str, now: int, created: int = 0) -> dict[str, Any]:
+def charts(report: dict[str, Any], watch: Activity, span: str, now: int, created: int = 0) -> dict[str, Any]:
     """Return the data of the charts as JSON: sums by step, running shares with their intervals, running money."""
     length, step = SPANS[span]
     end = (now // 1_000_000 // step + 1) * step  # the running step is the last
@@ -619,7 +619,7 @@ def _unborn(values: list[Any], born: int) -> list[Any]:
     return [None] * born + values[born:]
 
 
-def _marks(watch: Watch, start: int) -> list[tuple[int, tuple[int, int]]]:
+def _marks(watch: Activity, start: int) -> list[tuple[int, tuple[int, int]]]:
     return [(at // 1_000_000, pair) for at, pair in watch.drift.marks() if at // 1_000_000 >= start]
 
 
@@ -632,7 +632,7 @@ def _running(total: float, sums: Sequence[float]) -> list[float]:
     return values[::-1]
 
 
-def _drawn(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
+def _drawn(report: dict[str, Any], watch: Activity) -> list[dict[str, Any]]:
     """Return the pairs to draw: those of the settled stage first, if they were compared."""
     settled = report.get("settled")
     compared = [item for item in report.get("disagreement") or _counted_pairs(watch) if item["comparisons"]]
@@ -641,7 +641,7 @@ def _drawn(report: dict[str, Any], watch: Watch) -> list[dict[str, Any]]:
 
 
 def _pair_line(
-    item: dict[str, Any], watch: Watch, columns: dict[str, list[float]], born: int
+    item: dict[str, Any], watch: Activity, columns: dict[str, list[float]], born: int
 ) -> dict[str, Any]:
     i, j = item["pair"]
     tries, differed = watch.differed.get((i, j), [0, 0])

@@ -24,7 +24,7 @@ LETTERS = ("A", "B", "C", "D", "E")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModelAnswer:
     """The answer of a model: its text, its tool calls (name, arguments), and how sure it was.
 
     ``score`` is the geometric mean of its token probabilities, None if the upstream does not report them.
@@ -35,7 +35,7 @@ class Answer:
     score: float | None = None
 
 
-def answer_of(completion: dict[str, Any]) -> Answer:
+def answer_of(completion: dict[str, Any]) -> ModelAnswer:
     """Return the first answer in a plain completion; ValueError if it has none, or another one without a message."""
     choices = completion.get("choices")
     if not isinstance(choices, list) or not choices:
@@ -44,7 +44,7 @@ def answer_of(completion: dict[str, Any]) -> Answer:
     return found[0]
 
 
-def _choice(choice: Any) -> Answer:
+def _choice(choice: Any) -> ModelAnswer:
     try:
         message = choice["message"]
         tools = tuple(
@@ -57,7 +57,7 @@ def _choice(choice: Any) -> Answer:
         raise ValueError("the answer has no message") from None
     if not isinstance(text, str):
         raise ValueError("the content of the answer is no text")
-    return Answer(text, tools, score_of(logprobs))
+    return ModelAnswer(text, tools, score_of(logprobs))
 
 
 def score_of(logprobs: Any) -> float | None:
@@ -84,15 +84,15 @@ def ending(text: str) -> str:
     return text[-CUT:]
 
 
-def last_match(pattern: re.Pattern[str], answer: Answer) -> re.Match[str] | None:
+def last_match(pattern: re.Pattern[str], answer: ModelAnswer) -> re.Match[str] | None:
     """Return the last match of a pattern in an answer."""
     return next(iter(deque(pattern.finditer(ending(answer.text)), maxlen=1)), None)
 
 
-def text_label(answer: Answer, casefold: bool = False) -> str:
+def text_label(answer: ModelAnswer, casefold: bool = False) -> str:
     """Return the stripped text, with every run of whitespace as one space.
 
-    >>> text_label(Answer(" Yes,  it\\n is. "), casefold=True)
+    >>> text_label(ModelAnswer(" Yes,  it\\n is. "), casefold=True)
     'text:yes, it is.'
     """
     text = " ".join(answer.text.split())
@@ -106,20 +106,20 @@ def choice_pattern(labels: Sequence[str]) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?:{'|'.join(parts)})(?!\w)")
 
 
-def choice_label(answer: Answer, pattern: re.Pattern[str]) -> str:
+def choice_label(answer: ModelAnswer, pattern: re.Pattern[str]) -> str:
     """Return the last of the labels that stands alone in the text.
 
-    >>> choice_label(Answer("Not A. The answer is (B)."), choice_pattern(LETTERS))
+    >>> choice_label(ModelAnswer("Not A. The answer is (B)."), choice_pattern(LETTERS))
     'choice:b'
     """
     found = last_match(pattern, answer)
     return UNPARSABLE if found is None else "choice:" + found.group().casefold()
 
 
-def regex_label(answer: Answer, pattern: re.Pattern[str]) -> str:
+def regex_label(answer: ModelAnswer, pattern: re.Pattern[str]) -> str:
     """Return the group ``answer``, or the first group, of the last match.
 
-    >>> regex_label(Answer("#### 3, no: #### 4"), re.compile(r"#### (\\d+)"))
+    >>> regex_label(ModelAnswer("#### 3, no: #### 4"), re.compile(r"#### (\\d+)"))
     'regex:4'
     """
     found = last_match(pattern, answer)
@@ -129,10 +129,10 @@ def regex_label(answer: Answer, pattern: re.Pattern[str]) -> str:
     return UNPARSABLE if group is None else "regex:" + group.strip()
 
 
-def json_label(answer: Answer, fields: Sequence[str]) -> str:
+def json_label(answer: ModelAnswer, fields: Sequence[str]) -> str:
     """Return the canonical JSON of the fields that JSON pointers name, from the text or its last fenced block.
 
-    >>> json_label(Answer('Here:\\n```json\\n{"b": 1.0, "a": [2]}\\n```'), ["/a/0", "/b"])
+    >>> json_label(ModelAnswer('Here:\\n```json\\n{"b": 1.0, "a": [2]}\\n```'), ["/a/0", "/b"])
     'json:[2,1]'
     """
     document = json_in(answer.text)
@@ -175,10 +175,10 @@ def pointed(document: Any, pointer: str) -> Any:
     return document
 
 
-def tools_label(answer: Answer) -> str:
+def tools_label(answer: ModelAnswer) -> str:
     """Return the names and canonical arguments of the tool calls, in order; no call at all is also a label.
 
-    >>> tools_label(Answer("", (("look", '{"b": 2, "a": 1}'),)))
+    >>> tools_label(ModelAnswer("", (("look", '{"b": 2, "a": 1}'),)))
     'tools:[["look",{"a":1,"b":2}]]'
     """
     calls = []
@@ -194,10 +194,10 @@ def tools_label(answer: Answer) -> str:
         return UNPARSABLE
 
 
-def number_in(answer: Answer) -> float | None:
+def number_in(answer: ModelAnswer) -> float | None:
     """Return the last number of the text, None if there is none; commas group digits.
 
-    >>> number_in(Answer("from 3 to 1,250.5 m"))
+    >>> number_in(ModelAnswer("from 3 to 1,250.5 m"))
     1250.5
     """
     found = NUMBER.findall(ending(answer.text))

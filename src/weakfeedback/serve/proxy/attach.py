@@ -13,6 +13,7 @@ from weakfeedback.serve.config import ConfigError, Settings, checked_learner, se
 from weakfeedback.serve.invoice import Invoice
 from weakfeedback.serve.metrics import PREFIX
 from weakfeedback.serve.models import (
+    BeginRequest,
     CancelRequest,
     CostsRequest,
     DecideRequest,
@@ -22,7 +23,7 @@ from weakfeedback.serve.models import (
 )
 from weakfeedback.serve.proxy.calls import Server
 from weakfeedback.serve.proxy.chat import Proxy
-from weakfeedback.serve.proxy.decider import Ruling, Spending, Step, Unavailable
+from weakfeedback.serve.proxy.decider import NextStage, Ruling, Spending, Unavailable
 from weakfeedback.serve.proxy.dialect import Completions, Dialect
 from weakfeedback.serve.proxy.messages import Messages
 from weakfeedback.serve.proxy.prices import Tokens
@@ -67,9 +68,11 @@ class ServiceDecider:
             for settings in self._settings.values()
         }
 
-    async def decide(self, learner: str, context: list[float] | None, key: str | None) -> Ruling:
+    async def decide(
+        self, learner: str, context: list[float] | None, key: str | None, group: str | None = None
+    ) -> Ruling:
         """Decide which stages to call; a key that was seen before gets its earlier decision."""
-        given = None if context is None else DecideRequest(context=context)
+        given = None if context is None and group is None else DecideRequest(context=context, group=group)
         found, commit = await self._asked(self._service.decide_ahead(learner, given, key))
         place = self._places[learner]
         call = tuple(place[name] for name in found["call"])
@@ -80,20 +83,41 @@ class ServiceDecider:
 
         return Ruling(found["id"], call, found["stage"], found["repeated"], waits, stored)
 
-    async def begin(self, learner: str) -> Step:
+    async def begin(self, learner: str, group: str | None = None) -> NextStage:
         """Begin a request of an adaptive learner."""
-        found = await self._asked(self._service.begin(learner))
-        return Step(found["id"], found["stage"])
+        found = await self._asked(self._service.begin(learner, BeginRequest(group=group)))
+        return NextStage(found["id"], found["stage"])
+
+    async def tell_failed(self, learner: str, id: int, stage: int) -> NextStage:
+        """Tell that the requested stage gave no answer."""
+        given = TellRequest(output=None, failed=True, stage=stage)
+        found = await self._asked(self._service.tell(learner, id, given))
+        if found is None:
+            raise Unavailable(f"decision {id} has ended")
+        return NextStage(id, found["stage"])
+
+    async def unseen(self, learner: str, group: str | None) -> bool:
+        """Count an answer that nobody can compare; whether it may go out."""
+        return bool(await self._asked(self._service.unseen(learner, group)))
+
+    def risk(self, learner: str, id: int) -> float | None:
+        """Return the estimated risk of an answer, None where none is promised."""
+        known = self._service.learners.get(learner)
+        live: Any = None if known is None else known.live
+        if live is None or getattr(live, "promised", None) is None or known is None or known.lock.locked():
+            return None
+        found: float | None = live.risk(id)
+        return found
 
     async def tell(
         self, learner: str, id: int, stage: int, label: int, score: float | None, cost: float
-    ) -> Step:
+    ) -> NextStage:
         """Tell the answer of the requested stage: its class of equal answers, its score and its price."""
         given = TellRequest(output=label, stage=stage, score=score, cost=cost)
         found = await self._asked(self._service.tell(learner, id, given))
         if found is None:
             raise Unavailable(f"decision {id} has ended")
-        return Step(id, found["stage"])
+        return NextStage(id, found["stage"])
 
     async def feedback(
         self,
@@ -103,9 +127,12 @@ class ServiceDecider:
         far: Sequence[float] | None,
         digest: str,
         spending: Spending,
+        failed: Sequence[int] = (),
     ) -> None:
         """Report which pairs of stages differed, or the distances of all pairs of the call."""
         seen: dict[str, Any] = {"differ": [list(pair) for pair in differ]}
+        if failed:
+            seen["failed"] = list(failed)
         if far is not None:
             seen = {"distance": list(far)}
         if self._settings[learner].kind != "router":
@@ -137,6 +164,16 @@ class ServiceDecider:
         """Continue with new prices."""
         name = "prices" if self._settings[learner].kind == "router" else "stage_costs"
         await self._asked(self._service.recost(learner, CostsRequest(**{name: prices})))  # type: ignore[arg-type]
+
+    def gain(self, learner: str, low: int, high: int) -> float:
+        """Return what a request gains if a dearer stage answers instead of a cheaper one, as far as it differs."""
+        try:
+            live: Any = self._service.learner(learner).live
+        except Problem as problem:
+            raise Unavailable(problem.detail) from None
+        counts, terms = live.core.view(lambda view: (view.counts, view.terms))
+        share = (counts.differed[low, high] + 1.0) / (counts.compared[low, high] + 2.0)
+        return float(share * terms.error_cost - (terms.prices[high] - terms.prices[low]))
 
     def settled(self, learner: str) -> int:
         """Return the stage that the learner trusts now."""

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from weakfeedback.serve.invoice import BilledCall
 from weakfeedback.serve.proxy.accounts import Watch
-from weakfeedback.serve.proxy.answers import Answer, answer_of
+from weakfeedback.serve.proxy.answers import ModelAnswer, answer_of
 from weakfeedback.serve.proxy.prices import PriceWatch, Tokens, estimated_tokens, is_beyond, tokens_of
 from weakfeedback.serve.proxy.request import Asked, has_images
 from weakfeedback.serve.proxy.settings import ProxySettings
@@ -88,7 +88,7 @@ class Call:
         self.outcome = ""
         self.again = list[str]()  # outcomes of attempts that were repeated
         self.billed = False
-        self.answer: Answer | None = None
+        self.answer: ModelAnswer | None = None
         self.completion: dict[str, Any] | None = None
 
     @property

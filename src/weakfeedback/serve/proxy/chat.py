@@ -21,7 +21,8 @@ from weakfeedback.serve.proxy.accounts import Watch, alone_estimated
 from weakfeedback.serve.proxy.answers import answer_of
 from weakfeedback.serve.proxy.calls import CHAT, Books, Call, Server, stop
 from weakfeedback.serve.proxy.compare import Comparator, Partition
-from weakfeedback.serve.proxy.decider import Decider, Ruling, Spending, Step, Unavailable
+from weakfeedback.serve.proxy.conversations import Conversations, switching
+from weakfeedback.serve.proxy.decider import Decider, NextStage, Ruling, Spending, Unavailable
 from weakfeedback.serve.proxy.dialect import Dialect
 from weakfeedback.serve.proxy.prices import PriceWatch, Tokens, estimated_tokens, tokens_of
 from weakfeedback.serve.proxy.reply import Receive, Reply, Send, until_left
@@ -34,7 +35,7 @@ log = logging.getLogger("weakfeedback.serve")
 LARGEST = 16 << 20  # maximum bytes of a request
 WAITING = 1000  # comparisons that may wait at the same time
 UNBILLED = 100_000  # bills that wait for a store that cannot be written
-Made = TypeVar("Made", Ruling, Step)
+Made = TypeVar("Made", Ruling, NextStage)
 
 
 class StreamCut(Exception):
@@ -60,7 +61,9 @@ class Round:
         self.spoilt = False  # nothing can be learned from it
         self.skipped = False  # a stage that should have been called costs too much
         self.compared = False
+        self.turn: str | None = None  # of a conversation: first, same or up
         self.delivered: int | None = None  # the stage whose answer the client has
+        self.risk: float | None = None  # that the answer differs from the reference's, of a promise
 
     def spending(self, more: float = 0.0) -> Spending:
         """Return the cost of the calls so far."""
@@ -79,8 +82,12 @@ class Round:
             "x-weakfeedback-compared": "yes" if self.compared else "no",
             "x-weakfeedback-learning": "on" if self.learning else "off",
         }
+        if self.turn is not None:
+            found["x-weakfeedback-conversation"] = self.turn
         if self.ruling is not None:
             found["x-weakfeedback-decision"] = str(self.ruling.id)
+        if self.risk is not None:
+            found["x-weakfeedback-risk"] = f"{self.risk:.3g}"
         if len(self.path) > 1:
             found["x-weakfeedback-fallback"] = _header(">".join(settings.stages[k].name for k in self.path))
         if cost is not None:
@@ -108,6 +115,11 @@ class Proxy:
         self._books = {
             name: Books(PriceWatch(settings.prices(), settings.kind == "router"), watch)
             for name, settings in self.learners.items()
+        }
+        self._conversations = {
+            name: Conversations(settings.conversation.ttl)
+            for name, settings in self.learners.items()
+            if settings.conversation is not None
         }
         self._comparators = {name: self._comparator(settings) for name, settings in self.learners.items()}
         self._unbilled: deque[tuple[str, dict[str, Any]]] = deque(maxlen=UNBILLED)
@@ -205,24 +217,24 @@ class Proxy:
             raise
         self._settle(round)
 
-    async def _decide(self, round: Round) -> Step | None:
+    async def _decide(self, round: Round) -> NextStage | None:
         """Decide which stages to call; for an adaptive learner return the first step."""
         asked = round.asked
         settings = asked.settings
         served = asked.forced is not None or not asked.learn or not asked.comparable
-        if served or self._comparing >= WAITING:
-            round.chosen = self._able(
-                asked, self._settled(settings) if asked.forced is None else asked.forced
-            )
+        held = self._held(round)
+        if served or held is not None or self._comparing >= WAITING:
+            chosen = self._settled(settings) if held is None else held
+            round.chosen = self._able(asked, chosen if asked.forced is None else asked.forced)
             return None
         try:
             if settings.kind == "adaptive":
-                step = await self._to_the_end(round, self._decider.begin(settings.name))
+                step = await self._to_the_end(round, self._decider.begin(settings.name, asked.group))
                 round.partition = Partition(self._comparators[settings.name])
                 round.ruling = Ruling(step.id, (0,), 0)
                 self._under_way.add((settings.name, step.id))
                 return step
-            work = self._decider.decide(settings.name, asked.context, asked.key)
+            work = self._decider.decide(settings.name, asked.context, asked.key, asked.group)
             ruling = await self._to_the_end(round, work)
         except Unavailable as error:
             if not settings.fail_open:
@@ -264,10 +276,32 @@ class Proxy:
             return
 
     def _settled(self, settings: ProxySettings) -> int:
+        if settings.promises:  # an answer that nobody can compare is the reference's
+            return settings.reference
         try:
             return self._decider.settled(settings.name)
         except Unavailable:
             return settings.fallback
+
+    def _held(self, round: Round) -> int | None:
+        """Return the stage of a conversation under way, moved up if that pays by now; None if it begins."""
+        asked, settings = round.asked, round.asked.settings
+        if asked.conversation is None or asked.forced is not None:
+            return None
+        held = self._conversations[settings.name].stage(asked.conversation)
+        round.turn = "first" if held is None else "same"
+        if held is None:
+            return None
+        trusted = self._settled(settings)
+        try:
+            if trusted > held and self._decider.gain(settings.name, held, trusted) > switching(
+                settings.stages[trusted], asked.characters
+            ):
+                round.turn = "up"
+                return trusted
+        except Unavailable:
+            return held
+        return held
 
     def _able(self, asked: Asked, stage: int) -> int:
         """Return the stage if it can read the request and is worth its price, otherwise the nearest later one."""
@@ -300,11 +334,22 @@ class Proxy:
             if await self._try(round, reply, k):
                 return
         earlier = sorted(range(stage), key=lambda k: (not self._is_there(round, k), -k))
-        for k in earlier:
-            if await self._try(round, reply, k):
-                return
+        if earlier and await self._may_go_out(round):
+            for k in earlier:
+                if await self._try(round, reply, k):
+                    return
         names = ", ".join(round.asked.settings.stages[k].name for k in round.path)
         raise Problem("upstream_failed", f"no upstream answered; tried: {names}")
+
+    async def _may_go_out(self, round: Round) -> bool:
+        """Whether a cheaper stage may answer although the reference failed: a promise must have room for it."""
+        settings = round.asked.settings
+        if not settings.promises or settings.shadow or round.asked.forced is not None:
+            return True
+        try:
+            return await self._decider.unseen(settings.name, round.asked.group)
+        except Unavailable:
+            return settings.fail_open
 
     def _is_there(self, round: Round, stage: int) -> bool:
         call = round.calls.get(stage)
@@ -334,6 +379,15 @@ class Proxy:
         await self._give(round, reply, stage, found)
         return True
 
+    def _weigh(self, round: Round, stage: int) -> None:
+        """Note the risk of the answer that goes out, where a share is promised."""
+        settings = round.asked.settings
+        if settings.promises and round.ruling is not None:
+            known = (
+                None if stage == settings.reference else self._decider.risk(settings.name, round.ruling.id)
+            )
+            round.risk = 0.0 if stage == settings.reference else known
+
     async def _stored(self, round: Round) -> None:
         """Wait until the decision is on disk; the calls run meanwhile. If it is not stored, nothing is learned."""
         if round.ruling is None or round.ruling.stored is None:
@@ -349,6 +403,7 @@ class Proxy:
     async def _give(self, round: Round, reply: Reply, stage: int, found: dict[str, Any]) -> None:
         """Send the client a complete answer."""
         await self._stored(round)
+        self._weigh(round, stage)
         call, asked = round.calls[stage], round.asked
         await self._bill_answer(round, call)
         shown = dict(found)
@@ -374,6 +429,7 @@ class Proxy:
         events = await call.open()
         try:
             await self._stored(round)
+            self._weigh(round, call.stage)
             await reply.stream(round.headers(call.stage))
             async for data, chunk in events:
                 if chunk is None:
@@ -408,7 +464,7 @@ class Proxy:
                 changed = choice.pop("logprobs", None) is not None or changed
         return round.asked.dialect.chunk(chunk, None if changed else data)
 
-    async def _one_after_the_other(self, round: Round, step: Step, reply: Reply) -> None:
+    async def _one_after_the_other(self, round: Round, step: NextStage, reply: Reply) -> None:
         """Call stage after stage, and ask the learner after each answer whether it is good enough.
 
         Only the last of all stages is known to be final before it answers, so only its answer can be streamed.
@@ -420,8 +476,7 @@ class Proxy:
             while stage is not None and stage < last:
                 call = self._call(round, stage)
                 round.chosen = stage
-                await call.plain()
-                stage = (await self._tell(round, call)).stage
+                stage = (await self._told(round, call)).stage
         except (UpstreamFailed, Unavailable, ValueError) as error:
             await self._recover(round, reply, error)
             return
@@ -433,6 +488,22 @@ class Proxy:
         round.compared = len(round.calls) > 1
         round.path.append(round.chosen)
         await self._give(round, reply, round.chosen, round.calls[round.chosen].completion or {})
+
+    async def _told(self, round: Round, call: Call) -> NextStage:
+        """Call a stage and tell its answer; one that fails is told to a promise, whose reference answers then."""
+        settings = round.asked.settings
+        try:
+            await call.plain()
+        except UpstreamFailed as error:
+            if (
+                error.passed_on
+                or not settings.promises
+                or call.stage == settings.reference
+                or round.ruling is None
+            ):
+                raise
+            return await self._decider.tell_failed(settings.name, round.ruling.id, call.stage)
+        return await self._tell(round, call)
 
     async def _recover(self, round: Round, reply: Reply, error: Exception) -> None:
         """Answer a request whose learning failed midway: with later stages, then with an answer that exists."""
@@ -448,7 +519,7 @@ class Proxy:
         round.spoilt = True
         await self._answer(round, reply, min(failed + 1, stages - 1))
 
-    async def _tell(self, round: Round, call: Call) -> Step:
+    async def _tell(self, round: Round, call: Call) -> NextStage:
         """Tell an adaptive learner the answer of a stage."""
         if call.answer is None or round.partition is None or round.ruling is None:
             raise ValueError("there is no answer to tell")
@@ -475,6 +546,8 @@ class Proxy:
         settings, stage = round.asked.settings, round.delivered
         if stage is None:
             return
+        if round.turn is not None:
+            self._conversations[settings.name].keep(round.asked.conversation, stage)
         books = self._books[settings.name]
         if len(round.path) > 1 or round.spoilt or round.skipped:
             reason = "failed" if round.spoilt else "fallback" if len(round.path) > 1 else "too dear"
@@ -504,8 +577,8 @@ class Proxy:
                 return
             try:
                 async with asyncio.timeout(settings.compare_timeout):
-                    await asyncio.gather(*round.others.values())
-                    answers = [round.calls[k].answer for k in ruling.call]
+                    failed = await self._failures(round)
+                    answers = [round.calls[k].answer for k in ruling.call if k not in failed]
                     found = await self._comparators[settings.name].compare(
                         [a for a in answers if a is not None]
                     )
@@ -519,8 +592,9 @@ class Proxy:
             judge = found.cost
             spending = round.spending(found.cost)
             try:
+                called = tuple(k for k in ruling.call if k not in failed)
                 await self._decider.feedback(
-                    settings.name, ruling.id, found.differ(ruling.call), found.far, found.digest, spending
+                    settings.name, ruling.id, found.differ(called), found.far, found.digest, spending, failed
                 )
             except Unavailable:
                 return
@@ -528,6 +602,18 @@ class Proxy:
             self._ended(round)
             self._comparing -= 1
             await self._bill(round, judge=judge)
+
+    async def _failures(self, round: Round) -> tuple[int, ...]:
+        """Wait for the other answers; return the stages that failed, if a promise can do without them."""
+        settings = round.asked.settings
+        if not settings.promises or settings.reference in round.others:
+            await asyncio.gather(*round.others.values())
+            return ()
+        found = await asyncio.gather(*round.others.values(), return_exceptions=True)
+        for one in found:
+            if isinstance(one, BaseException) and not isinstance(one, UpstreamFailed):
+                raise one
+        return tuple(k for k, one in zip(round.others, found) if isinstance(one, UpstreamFailed))
 
     def _abandon(self, round: Round, reason: str, end: str | None = None) -> None:
         """Stop all calls of a request at once, and cancel its decision with its cost; ``end`` if it has no answer."""

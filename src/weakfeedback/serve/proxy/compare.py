@@ -20,7 +20,7 @@ from weakfeedback.live.answers import TOLERANCES, WHY
 from weakfeedback.serve.outputs import differ
 from weakfeedback.serve.proxy.answers import (
     LETTERS,
-    Answer,
+    ModelAnswer,
     choice_label,
     choice_pattern,
     ending,
@@ -85,7 +85,7 @@ class CompareSettings(Table):
     labels: Texts = Field(default=list(LETTERS))
     pattern: str = Field(default="", description="a regular expression")
     fields: Texts = Field(default=[""])
-    scale: Positive = 1.0
+    scale: Positive = Field(default=1.0, title="–, of number")
     upstream: Text = ""
     model: Text = ""
     price: Price = Field(default=Price(input=0.0), description="a table")
@@ -157,7 +157,7 @@ class Comparator:
         elif self.settings.type == "regex":
             self._pattern = re.compile(self.settings.pattern)
 
-    def label(self, answer: Answer) -> str:
+    def label(self, answer: ModelAnswer) -> str:
         """Return the label of an answer, for the comparators that make labels."""
         settings, pattern = self.settings, self._pattern
         match settings.type:
@@ -172,7 +172,7 @@ class Comparator:
             case _:
                 return text_label(answer, settings.casefold)
 
-    async def compare(self, answers: Sequence[Answer]) -> Comparison:
+    async def compare(self, answers: Sequence[ModelAnswer]) -> Comparison:
         """Compare answers, in the order of their models; raises if a judge or embedding call fails."""
         match self.settings.type:
             case "number":
@@ -191,7 +191,7 @@ class Comparator:
                     partition.add_label(self.label(answer))
                 return Comparison(tuple(partition.classes), None, self._digest(answers))
 
-    async def _embedded(self, answers: Sequence[Answer]) -> Comparison:
+    async def _embedded(self, answers: Sequence[ModelAnswer]) -> Comparison:
         if self.embed is None:
             raise ValueError("embeddings need an upstream")
         texts = [ending(answer.text).strip() for answer in answers]
@@ -203,7 +203,7 @@ class Comparator:
         far = angles([next(vectors) if text else None for text in texts])
         return Comparison(None, far, self._digest(answers), cost)
 
-    def _digest(self, answers: Sequence[Answer]) -> str:
+    def _digest(self, answers: Sequence[ModelAnswer]) -> str:
         """Return a digest that identifies these answers and reveals nothing about them."""
         return digest_of([[answer.text, [list(call) for call in answer.tools]] for answer in answers])
 
@@ -221,7 +221,7 @@ class Partition:
         self.classes: list[int] = []
         self.cost = 0.0
 
-    async def add(self, answer: Answer) -> int:
+    async def add(self, answer: ModelAnswer) -> int:
         """Add an answer, and return its class."""
         if self._comparator.settings.type != "judge":
             return self.add_label(self._comparator.label(answer))

@@ -26,7 +26,7 @@ class Ruling:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NextStage:
     """A step of an adaptive learner: the stage to call next, or None if the last answer is good enough."""
 
     id: int
@@ -54,15 +54,26 @@ class Unavailable(Exception):
 class Decider(Protocol):
     """The decision service, as far as the proxy needs it. Every method may raise `Unavailable`."""
 
-    async def decide(self, learner: str, context: list[float] | None, key: str | None) -> Ruling:
+    async def decide(
+        self, learner: str, context: list[float] | None, key: str | None, group: str | None = None
+    ) -> Ruling:
         """Decide which stages to call; a key that was seen before gets its earlier decision."""
 
-    async def begin(self, learner: str) -> Step:
+    async def begin(self, learner: str, group: str | None = None) -> NextStage:
         """Begin a request of an adaptive learner."""
+
+    async def tell_failed(self, learner: str, id: int, stage: int) -> NextStage:
+        """Tell that the requested stage gave no answer; for a promise, whose reference answers then."""
+
+    async def unseen(self, learner: str, group: str | None) -> bool:
+        """Count an answer that nobody can compare with the reference, which failed; whether it may go out."""
+
+    def risk(self, learner: str, id: int) -> float | None:
+        """Return the estimated risk that an answer differs from the reference's, None where none is promised."""
 
     async def tell(
         self, learner: str, id: int, stage: int, label: int, score: float | None, cost: float
-    ) -> Step:
+    ) -> NextStage:
         """Tell the answer of the requested stage: its class of equal answers, its score and its price."""
 
     async def feedback(
@@ -73,6 +84,7 @@ class Decider(Protocol):
         far: Sequence[float] | None,
         digest: str,
         spending: Spending,
+        failed: Sequence[int] = (),
     ) -> None:
         """Report which pairs of stages differed, or the distances of all pairs of the call."""
 
@@ -90,6 +102,9 @@ class Decider(Protocol):
 
     async def recost(self, learner: str, prices: list[float]) -> None:
         """Continue with new prices."""
+
+    def gain(self, learner: str, low: int, high: int) -> float:
+        """Return what a request gains if a dearer stage answers instead of a cheaper one, as far as it differs."""
 
     def settled(self, learner: str) -> int:
         """Return the stage that the learner trusts now."""

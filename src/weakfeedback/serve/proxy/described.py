@@ -21,6 +21,7 @@ TOLD = {
     "model": "The upstream's name of its model.",
     "compared": "Whether answers are compared: yes or no.",
     "learning": "Whether it was decided by the learner: on, or off while the store is not available.",
+    "conversation": "Of a conversation: first (decided), same (its model answers) or up (a dearer one from now on).",
     "decision": "The decision, if there is one.",
     "fallback": "The stages that were tried, if the first one failed: small>large.",
     "cost": "What the answer cost; on whole answers.",

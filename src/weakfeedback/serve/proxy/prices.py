@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from weakfeedback.toml import Amount, Table
 
@@ -35,7 +35,7 @@ class Price(Table):
 
     input: Amount
     output: Amount = 0.0
-    cached: Amount = 0.0
+    cached: Amount = Field(default=0.0, title="as input")
 
     @model_validator(mode="before")
     @classmethod

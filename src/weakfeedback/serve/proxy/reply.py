@@ -26,7 +26,8 @@ class Reply:
 
     async def stream(self, headers: Mapping[str, str]) -> None:
         """Begin a stream of events."""
-        await self._start(200, {"content-type": "text/event-stream; charset=utf-8", **headers})
+        kind = {"content-type": "text/event-stream; charset=utf-8", "x-accel-buffering": "no"}
+        await self._start(200, {**kind, **headers})
 
     async def piece(self, data: bytes) -> None:
         """Send a piece of a stream."""

@@ -13,6 +13,7 @@ import orjson
 from weakfeedback.plaintext import one_line
 from weakfeedback.serve.api import read_json
 from weakfeedback.serve.models import Problem
+from weakfeedback.serve.proxy.conversations import key_of
 from weakfeedback.serve.proxy.dialect import Dialect
 from weakfeedback.serve.proxy.prices import PER_TOKEN, characters_of
 from weakfeedback.serve.proxy.settings import FIELDS, NEVER, Feature, ProxySettings
@@ -35,7 +36,9 @@ class Asked:
     comparable: bool
     context: list[float] | None
     key: str | None
+    group: str | None
     characters: int  # number in the messages and tools
+    conversation: bytes | None  # to which it belongs
     dialect: Dialect  # in which the client is answered
 
     def body_for(self, stage: int, stream: bool, with_logprobs: bool) -> dict[str, Any]:
@@ -80,7 +83,9 @@ def read_request(
         comparable=_comparable(body, settings),
         context=_context(body, told, settings, characters),
         key=_key(told),
+        group=_group(told, settings),
         characters=characters,
+        conversation=key_of(settings.conversation, body, told),
         dialect=dialect,
     )
 
@@ -154,6 +159,17 @@ def _key(headers: Mapping[str, str]) -> str | None:
         allowed = f"1 to {LONGEST_KEY} printable characters"
         raise Problem("bad_value", f"Idempotency-Key must be {allowed}", field="Idempotency-Key")
     return key
+
+
+def _group(headers: Mapping[str, str], settings: ProxySettings) -> str | None:
+    """Return the kind of the request, for a learner that keeps a promise."""
+    value = headers.get("x-weakfeedback-group")
+    if value is None or not settings.promises:
+        return None
+    if not 1 <= len(value) <= LONGEST_KEY or not value.isprintable():
+        words = f"x-weakfeedback-group must be 1 to {LONGEST_KEY} printable characters"
+        raise Problem("bad_value", words, field="x-weakfeedback-group")
+    return value
 
 
 def _comparable(body: dict[str, Any], settings: ProxySettings) -> bool:

@@ -24,6 +24,7 @@ from weakfeedback.validate import brief
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 PASSED_ON = ("policy", "options", "seed", "pending_ttl")  # to the learner, if given
+PROMISED = ("agree", "sure", "groups", "shadow", "background")
 LITERAL = ("key", "api_key", "apikey", "token", "secret", "password", "authorization", "headers", "bearer")
 
 # fields that clients may send upstream
@@ -145,7 +146,7 @@ class StageSettings(KeylessTable):
 
     upstream: Text
     model: Text
-    name: Text
+    name: Text = Field(title="the name of the model")
     price: Price = Field(description="a table with input, output and cached, money per million tokens")
     expect: Expect = Field(default=Expect(), description="a table")
     params: dict[str, Any] = Field(default={}, description="a table")
@@ -178,7 +179,7 @@ class Feature(Table):
         description="one of prompt_tokens, messages, has_code, has_tools, has_images, header"
     )
     low: Positive = 1.0
-    high: Positive = 50.0
+    high: Positive = Field(default=50.0, title="50, of prompt_tokens 20,000")
     size: Annotated[int, whole(0, 64)] = 1  # of a header
 
     @model_validator(mode="before")
@@ -198,6 +199,20 @@ class Feature(Table):
         return self
 
 
+class Conversation(Table):
+    """What makes requests a conversation: a header, or how its messages begin; forgotten after ``ttl`` seconds."""
+
+    key: str = Field(
+        pattern=r"^(first|header:[A-Za-z0-9-]{1,64})$", description='"first" or "header:" and its name'
+    )
+    ttl: Positive = 3600.0
+
+    @property
+    def header(self) -> str | None:
+        """The name of the header."""
+        return self.key.removeprefix("header:").lower() if self.key != "first" else None
+
+
 class ProxySettings(KeylessTable):
     """A table ``[[learner]]`` whose stages are models of upstreams."""
 
@@ -209,7 +224,16 @@ class ProxySettings(KeylessTable):
     stages: list[StageSettings] = Field(
         alias="stage", min_length=1, max_length=64, description="1 to 64 tables [[learner.stage]]"
     )
-    error_cost: Positive
+    agree: float | None = Field(
+        default=None, gt=0.5, lt=1.0, description="a share above 0.5 and below 1, such as 0.95"
+    )
+    budget: Positive | None = Field(default=None, description="a number > 0")  # for 1000 requests
+    error_cost: Positive | None = Field(default=None, description="a number > 0")
+    reference_name: str | None = Field(default=None, alias="reference", description="the name of a stage")
+    sure: Flag = False
+    groups: Literal["each"] | None = Field(default=None, description='"each"')
+    shadow: Flag = False
+    background: Flag = False
     currency: Text | None = Field(default=None, description="a text that is not empty")
     waiting_price: Amount = 0.0
     fallback_name: str | None = Field(default=None, alias="fallback", description="the name of a stage")
@@ -222,11 +246,12 @@ class ProxySettings(KeylessTable):
         description='"always", for kind cascade or contextual (kind router compares only while that pays)',
     )
     features: list[Feature] = Field(default=[], description="a list of features, for kind contextual")
-    policy: Any = None
+    policy: Any = Field(default=None, description="as of a learner without upstreams")
     options: dict[str, Any] = Field(default={}, description="a table")
     judge: Literal["last", "score"] | None = Field(default=None, description="last or score, for adaptive")
-    seed: Any = None
-    pending_ttl: Any = None
+    seed: Any = Field(default=None, description="as of a learner without upstreams")
+    pending_ttl: Any = Field(default=None, description="as of a learner without upstreams")
+    conversation: Conversation | None = Field(default=None, description="a table with key and ttl")
     passthrough: Flag = False  # whether clients may name the models of the stages
 
     @model_validator(mode="before")
@@ -252,7 +277,13 @@ class ProxySettings(KeylessTable):
             raise Wrong("features", "must be a list of features for kind contextual, and left out for others")
         if len(set(names)) != len(names):
             raise Wrong("stage", f"must have no name twice, got {brief(names)}")
-        for key, name in (("fallback", self.fallback_name), ("baseline", self.baseline_name)):
+        self._check_promise()
+        named = {
+            "fallback": self.fallback_name,
+            "baseline": self.baseline_name,
+            "reference": self.reference_name,
+        }
+        for key, name in named.items():
             if name is not None and name not in names:
                 hint = near(name, names)
                 raise Wrong(key, f"must be one of {', '.join(names)}, got {brief(name)}{hint}")
@@ -269,15 +300,46 @@ class ProxySettings(KeylessTable):
             raise Wrong("compare.type", f"must not be {self.compare.type} for adaptive: it needs labels")
         return self
 
+    def _check_promise(self) -> None:
+        """Refuse a learner without any limit, and what goes with a promise only."""
+        if self.agree is None and self.budget is None and self.error_cost is None:
+            raise Wrong(
+                "agree",
+                "must be given, such as 0.95 (at least 95 % of the answers as from the last stage, as cheaply as "
+                "possible), or budget (money for 1000 requests), or error_cost (what a wrong answer costs)",
+            )
+        if self.budget is not None and (self.agree is not None or self.error_cost is not None):
+            raise Wrong("budget", "must stand alone; agree and error_cost may be given together")
+        if self.promises and self.kind not in ("router", "adaptive"):
+            raise Wrong("agree" if self.agree is not None else "budget", "is for kind router or adaptive")
+        if self.background and self.kind != "router":
+            raise Wrong(
+                "background", "is for kind router, where one answer is known to go out before it is complete"
+            )
+        only = {"reference": self.reference_name, "sure": self.sure, "groups": self.groups}
+        for key, value in {**only, "shadow": self.shadow, "background": self.background}.items():
+            if value and not self.promises:
+                raise Wrong(key, "must be left out: it goes with a promise, agree or budget")
+
+    @property
+    def promises(self) -> bool:
+        """Whether the learner keeps a promise."""
+        return self.agree is not None or self.budget is not None
+
+    @cached_property
+    def reference(self) -> int:
+        """The stage whose answers are promised: the last, unless another is named."""
+        return self._stage_named(self.reference_name)
+
     @cached_property
     def fallback(self) -> int:
-        """The stage that answers where no decision can be made: the last, unless another is named."""
-        return self._stage_named(self.fallback_name)
+        """The stage that answers where no decision can be made: the last or the reference, unless another is named."""
+        return self._stage_named(self.fallback_name or self.reference_name)
 
     @cached_property
     def baseline(self) -> int:
-        """The stage against which savings are counted: the last, unless another is named."""
-        return self._stage_named(self.baseline_name)
+        """The stage against which savings are counted: the last or the reference, unless another is named."""
+        return self._stage_named(self.baseline_name or self.reference_name)
 
     def _stage_named(self, name: str | None) -> int:
         return [stage.name for stage in self.stages].index(name or self.stages[-1].name)
@@ -306,7 +368,15 @@ class ProxySettings(KeylessTable):
     def learner(self) -> dict[str, Any]:
         """Return the learner as the decision service creates it."""
         names, prices = [stage.name for stage in self.stages], self.prices()
-        made: dict[str, Any] = {"kind": self.kind, "error_cost": self.error_cost}
+        made: dict[str, Any] = {"kind": self.kind}
+        if self.error_cost is not None:
+            made["error_cost"] = self.error_cost
+        if self.promises:
+            made |= {key: getattr(self, key) for key in PROMISED}
+            made |= {
+                "budget": None if self.budget is None else self.budget / 1000.0,
+                "reference": self.reference_name,
+            }
         made |= {key: getattr(self, key) for key in PASSED_ON if key in self.model_fields_set}
         if self.judge is not None:  # an option of the policy
             made["options"] = {**self.options, "judge": self.judge}

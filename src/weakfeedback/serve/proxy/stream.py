@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from weakfeedback.serve.nesting import is_deep
-from weakfeedback.serve.proxy.answers import Answer, logprobs_of
+from weakfeedback.serve.limits import is_deep
+from weakfeedback.serve.proxy.answers import ModelAnswer, logprobs_of
 from weakfeedback.serve.proxy.prices import Tokens, tokens_of
 
 LONGEST_EVENT = 1 << 20  # bytes
@@ -106,12 +106,12 @@ class Assembly:
         if choice.get("logprobs"):
             self._logprobs += logprobs_of(choice["logprobs"])
 
-    def answer(self) -> Answer:
+    def answer(self) -> ModelAnswer:
         """Return the answer."""
         found = self._logprobs
         score = math.exp(min(0.0, sum(found) / len(found))) if found else None
         tools = tuple(("".join(name), "".join(given)) for _, (name, given) in sorted(self._tools.items()))
-        return Answer("".join(self._text) or "".join(self._refusal), tools, score)
+        return ModelAnswer("".join(self._text) or "".join(self._refusal), tools, score)
 
 
 def parsed(data: bytes) -> dict[str, Any]:

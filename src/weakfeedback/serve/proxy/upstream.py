@@ -23,7 +23,7 @@ from aiohttp.resolver import ThreadedResolver
 
 from weakfeedback.environment import secret_in
 from weakfeedback.plaintext import one_line
-from weakfeedback.serve.nesting import is_deep
+from weakfeedback.serve.limits import is_deep
 from weakfeedback.serve.proxy.stream import BrokenStream, EventReader, parsed
 from weakfeedback.toml import Positive, Table
 

@@ -141,6 +141,97 @@
   }
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 
+  // changes: each form is one request of the API; the header proves that it comes from this page
+  async function send(method, path, body) {
+    const headers = { "Content-Type": "application/json", "X-Weakfeedback-Form": document.body.dataset.form };
+    const answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    const told = await answer.json();
+    if (!answer.ok) throw new Error(told.detail || answer.statusText);
+    return told;
+  }
+
+  function fields(form) {
+    const body = {};
+    for (const one of form.querySelectorAll("[data-type]")) {
+      const value = Number(one.value);
+      if (one.dataset.type === "numbers") (body[one.name] = body[one.name] || []).push(value);
+      else body[one.name] = value;
+    }
+    return Object.keys(body).length ? body : undefined;
+  }
+
+  // the rows of a CSV text: quoted cells may hold commas, line ends and doubled quotes
+  function rowsOf(text) {
+    const rows = [[]];
+    for (const [, quoted, plain, end] of text.matchAll(/(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r?\n|$)/g)) {
+      rows[rows.length - 1].push(quoted === undefined ? plain : quoted.replaceAll('""', '"'));
+      if (end === "") break;
+      if (end !== ",") rows.push([]);
+    }
+    return rows.filter((row) => row.length > 1 || row[0] !== "");
+  }
+
+  async function audit(form) {
+    const [head, ...rows] = rowsOf(await form.querySelector("input").files[0].text());
+    const place = (name) => {
+      const k = head ? head.map((one) => one.trim()).indexOf(name) : -1;
+      if (k < 0) throw new Error(`The first line must name the columns: ${name} is missing.`);
+      return k;
+    };
+    const stages = JSON.parse(form.dataset.stages).map(place), truth = place("truth");
+    const begun = await send("POST", form.dataset.audit, { outputs: rows.map((row) => stages.map((k) => row[k])) });
+    const labels = Object.fromEntries(begun.rows.map((row) => [row, rows[row][truth]]));
+    return (await send("POST", `${form.dataset.audit}/${begun.id}/labels`, { labels })).text;
+  }
+
+  async function create(form) {
+    const list = (name) => form.elements[name].value.split(",").map((one) => one.trim());
+    const kind = form.elements.kind.value, router = kind === "router", config = { kind };
+    config[router ? "models" : "stages"] = list("names");
+    config[router ? "prices" : "stage_costs"] = list("prices").map(Number);
+    config.error_cost = Number(form.elements.error_cost.value);
+    if (form.elements.currency.value) config.currency = form.elements.currency.value;
+    const name = form.elements.name.value;
+    const prefix = document.body.dataset.root;
+    await send("PUT", prefix + "/v1/learners/" + name, config);
+    location.href = prefix + "/learners/" + name;
+  }
+
+  document.addEventListener("submit", async (event) => {
+    const form = event.target, data = form.dataset;
+    if (!data.path && !data.audit && data.create === undefined) return;
+    event.preventDefault();
+    const output = form.querySelector("output"), button = form.querySelector("button");
+    button.disabled = true;
+    output.className = "";
+    output.textContent = "…";
+    try {
+      if (data.audit) output.textContent = await audit(form);
+      else if (data.path) { await send(data.method, data.path, fields(form)); location.reload(); return; }
+      else { await create(form); return; }
+      output.className = "good";
+    } catch (error) {
+      output.className = "bad";
+      output.textContent = error.message;
+    } finally {
+      button.disabled = false;
+    }
+  });
+
+  document.addEventListener("click", async (event) => {
+    if (!event.target.matches(".copy")) return;
+    await navigator.clipboard.writeText(event.target.previousElementSibling.textContent);
+    event.target.textContent = "Copied";
+  });
+
+  // narrow screens: the last sections start closed; a link to one opens it
+  const folds = document.querySelectorAll("details.fold");
+  if (innerWidth < 700) folds.forEach((one) => { if (!one.querySelector("#trust")) one.open = false; });
+  addEventListener("hashchange", () => {
+    const target = location.hash && document.getElementById(location.hash.slice(1)), fold = target && target.closest("details");
+    if (fold) { fold.open = true; target.scrollIntoView(); }
+  });
+
   const pulse = document.getElementById("pulse");
   function say(state, words) { if (pulse) { pulse.className = "pulse " + state; pulse.textContent = words; } }
 

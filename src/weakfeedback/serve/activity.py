@@ -2,7 +2,7 @@
 
 ::
 
-    event --> Watch.apply --> series   minutes: decisions, stops, comparisons, money
+    event --> Activity.apply --> series   minutes: decisions, stops, comparisons, money
                           --> drift    a detector for every pair of stages
                           --> open     decisions that wait, with their age
                           --> recent   the last decisions and how they ended
@@ -34,7 +34,7 @@ TOKENS = ("tokens_in", "tokens_cached", "tokens_out")
 RESULTS = ("duplicate", "conflict", "late")
 
 
-class Watch:
+class Activity:
     """What the page shows of one learner.
 
     Parameters
@@ -65,7 +65,7 @@ class Watch:
             (i, j): (place[f"compared_{i}_{j}"], place[f"differed_{i}_{j}"]) for i, j in self.pairs
         }
         self.drift = Drift()
-        self.open: dict[int, list[Any]] = {}  # id -> [at, stage or None, called stages or classes]
+        self.open: dict[int, list[Any]] = {}  # id -> [at, stage or None, called stages]
         self.recent: dict[int, dict[str, Any]] = {}  # by decision, oldest first
         self.prices: deque[dict[str, Any]] = deque(maxlen=CHANGES)
         self.audits: deque[dict[str, Any]] = deque(maxlen=AUDITS)
@@ -77,6 +77,7 @@ class Watch:
         self.decided, self.spent, self.saved, self.wasted = 0, 0.0, 0.0, 0.0
         self.ends = {"accepted": 0, "cancelled": 0, "expired": 0}
         self.billed = False  # whether money comes from bills, not from stated prices
+        self.early = False  # whether answers go out before they are compared
         self._steps = self._methods()
 
     def _methods(self) -> dict[str, Callable[[Event], None]]:
@@ -92,6 +93,7 @@ class Watch:
             "bill": self._bill,
             "warm": self._warm,
             "recost": self._recost,
+            "promise": self._promise,
             "audit": self._audit,
         }
 
@@ -151,14 +153,17 @@ class Watch:
         known = None if event.decision is None else self.open.get(event.decision)
         if known is None:
             return
-        classes, body = known[2], event.body
-        classes.append(body["class"])
+        called, body = known[2], event.body
+        called.append(int(body["stage"]))
         if body["next"] is not None:
             return
         stage = int(body["stage"])
+        if self.early and 0.0 < body.get("chance", 1.0) < 1.0:
+            stage = int(body["first"])
         self.series.row(event.at)[self._stops[stage]] += 1
         self.stops[stage] += 1
-        known[1], known[2] = stage, None  # the feedback that follows has the differences and the costs
+        # the feedback that follows has the differences and the costs
+        known[1], known[2] = stage, None if called == list(range(stage + 1)) else called
         self._remembered(event.decision, stage=stage)
 
     def _feedback(self, event: Event) -> None:
@@ -174,8 +179,15 @@ class Watch:
                     row[place[f"seen_{k}"]] += 1
                     row[place[f"observed_{k}"]] = added(row[place[f"observed_{k}"]], seen)
             return
-        if called is None:
-            paid = body.get("costs")
+        paid = body.get("costs")
+        if called is not None and self.kind == "adaptive" and paid is not None and len(paid) == len(called):
+            # stages that were named, in the order of their calls
+            alone = (
+                paid[called.index(self.baseline)] if self.baseline in called else self.costs[self.baseline]
+            )
+            self._pay(row, total(paid), float(alone))
+            called = sorted(called)
+        elif called is None or self.kind == "adaptive":
             spent = total(self.costs[: stage + 1]) if paid is None else total(paid)
             self._pay(row, spent, self._alone(stage, paid))
             called = range(stage + 1)
@@ -232,6 +244,10 @@ class Watch:
     def _recost(self, event: Event) -> None:
         self.costs = [float(cost) for cost in event.body["stage_costs"]]
         self.prices.append({"at": event.at, **event.body})
+
+    def _promise(self, event: Event) -> None:
+        """Count money against the reference in force."""
+        self.baseline = int(event.body["reference"])
 
     def _audit(self, event: Event) -> None:
         self.audits.append({"at": event.at, **event.body})
@@ -330,11 +346,16 @@ class Watch:
     # -- as an observer of a learner of the service
 
     @classmethod
-    def of(cls, learner: Any) -> Watch:
+    def of(cls, learner: Any) -> Activity:
         """Return the watch of a new learner."""
         config = learner.config
         costs = getattr(config, "stage_costs", None) or getattr(config, "prices", None) or ()
-        return cls(learner.kind.name, learner.kind.names, costs)
+        promised = getattr(learner.core.terms, "promise", None)
+        made = cls(
+            learner.kind.name, learner.kind.names, costs, None if promised is None else promised.reference
+        )
+        made.early = promised is not None and promised.background
+        return made
 
     def see(self, event: Event, learner: Any) -> None:
         """Take one event into account."""
@@ -342,7 +363,9 @@ class Watch:
 
     def restore(self, state: Any) -> None:
         """Continue from a result of ``state``."""
-        self.__dict__.update(Watch.from_state(state).__dict__)
+        early = self.early
+        self.__dict__.update(Activity.from_state(state).__dict__)
+        self.early = early
         self._steps = self._methods()
 
     # -- snapshots
@@ -372,7 +395,7 @@ class Watch:
         }
 
     @classmethod
-    def from_state(cls, state: Any) -> Watch:
+    def from_state(cls, state: Any) -> Activity:
         """Return the watch restored from ``state``; ValueError for anything else."""
         try:
             made = cls(state["kind"], state["names"], state["costs"], state["baseline"])

@@ -7,8 +7,8 @@ import pytest
 
 from weakfeedback import Allocator, Cascade, Router
 from weakfeedback.journal import Event, SqliteStore
+from weakfeedback.serve.activity import Activity
 from weakfeedback.serve.series import KEPT, MINUTE, Series
-from weakfeedback.serve.watch import Watch
 
 
 def events_of(path):
@@ -59,7 +59,7 @@ def cascade(tmp_path):
 
 def test_minutes_add_up_to_the_report(cascade):
     events, report = cascade
-    watch = folded(Watch("cascade", ["a", "b", "c"], [1, 5, 20]), events)
+    watch = folded(Activity("cascade", ["a", "b", "c"], [1, 5, 20]), events)
     assert total(watch, "decisions") == 300
     assert total(watch, "accepted") == report.rounds == watch.ends["accepted"]
     assert total(watch, "cancelled") == 6
@@ -81,12 +81,12 @@ def test_minutes_add_up_to_the_report(cascade):
 
 def test_a_restart_from_any_point_changes_nothing(cascade):
     events, _ = cascade
-    whole = folded(Watch("cascade", ["a", "b", "c"], [1, 5, 20]), events)
+    whole = folded(Activity("cascade", ["a", "b", "c"], [1, 5, 20]), events)
     for cut in (0, 1, 250, len(events)):
-        first = folded(Watch("cascade", ["a", "b", "c"], [1, 5, 20]), events[:cut])
-        again = Watch.from_state(json.loads(json.dumps(first.state(), allow_nan=False)))
+        first = folded(Activity("cascade", ["a", "b", "c"], [1, 5, 20]), events[:cut])
+        again = Activity.from_state(json.loads(json.dumps(first.state(), allow_nan=False)))
         assert folded(again, events[cut:]).state() == whole.state()
-        restored = Watch("cascade", ["a", "b", "c"], [1, 5, 20])
+        restored = Activity("cascade", ["a", "b", "c"], [1, 5, 20])
         restored.restore(first.state())
         for event in events[cut:]:
             restored.see(event, None)
@@ -94,7 +94,7 @@ def test_a_restart_from_any_point_changes_nothing(cascade):
 
 
 def test_ages_and_prices():
-    watch = Watch("cascade", ["a", "b"], [1, 5])
+    watch = Activity("cascade", ["a", "b"], [1, 5])
     watch.apply(Event(0, 10_000_000, "decide", 0, None, {"stage": 1}))
     watch.apply(Event(1, 12_000_000, "decide", 1, None, {"stage": 0}))
     assert watch.ages(13_000_000) == [3.0, 1.0]
@@ -105,7 +105,7 @@ def test_ages_and_prices():
     assert [change["stage_costs"] for change in watch.prices] == [[2, 7]]
     watch.note(15_000_000, "late")
     assert watch.read(0, 60)["columns"]["late"] == [1.0]
-    assert Watch.from_state(watch.state()).read(0, 60)["columns"]["late"] == [0.0]  # it is in no log
+    assert Activity.from_state(watch.state()).read(0, 60)["columns"]["late"] == [0.0]  # it is in no log
 
 
 def test_a_router_pays_when_it_decides(tmp_path):
@@ -115,7 +115,7 @@ def test_a_router_pays_when_it_decides(tmp_path):
             if len(decision.call) > 1:
                 live.feedback(decision.id, ["x"] * len(decision.call))
         report = live.report()
-    watch = folded(Watch("router", ["a", "b", "c"], [1, 5, 20]), events_of(tmp_path / "r.db"))
+    watch = folded(Activity("router", ["a", "b", "c"], [1, 5, 20]), events_of(tmp_path / "r.db"))
     assert total(watch, "decisions") == 120
     assert total(watch, "spent") == pytest.approx(report.spent)
     assert total(watch, "saved") == pytest.approx(report.saved_alone)
@@ -130,15 +130,15 @@ def test_an_allocation(tmp_path):
             decision = live.decide()
             live.feedback(decision.id, [float(x > 0.4) for x in decision.allocation])
         report = live.report()
-    watch = folded(Watch("allocation", ["n", "s"]), events_of(tmp_path / "a.db"))
+    watch = folded(Activity("allocation", ["n", "s"]), events_of(tmp_path / "a.db"))
     for k in range(2):
         assert total(watch, f"given_{k}") / 50 == pytest.approx(report.mean_allocation[k])
         assert total(watch, f"seen_{k}") == report.seen[k]
-    assert Watch.from_state(watch.state()).state() == watch.state()
+    assert Activity.from_state(watch.state()).state() == watch.state()
 
 
 def test_an_adaptive_learner_stops_when_it_is_told_enough():
-    watch = Watch("adaptive", ["a", "b", "c"], [1, 5, 20])
+    watch = Activity("adaptive", ["a", "b", "c"], [1, 5, 20])
     watch.apply(Event(0, 0, "begin", 0, None, {}))
     watch.apply(Event(1, 1, "tell", 0, None, {"stage": 0, "class": 0, "next": 1}))
     assert total(watch, "decisions") == 1
@@ -158,12 +158,12 @@ def test_an_adaptive_learner_stops_when_it_is_told_enough():
 
 
 def test_a_warm_start_and_a_proxied_request_count():
-    watch = Watch("router", ["a", "b"], [1, 5])
+    watch = Activity("router", ["a", "b"], [1, 5])
     watch.apply(Event(0, 0, "warm", None, None, {"differ": [[[0, 1]], []]}))
     assert (total(watch, "compared_0_1"), total(watch, "differed_0_1")) == (2, 1)
     watch.apply(Event(1, 5, "serve", None, None, {"stage": 0, "cost": 1.5, "tokens": [10, 0, 3]}))
     assert not watch.recent
-    assert Watch.from_state(watch.state()).state() == watch.state()
+    assert Activity.from_state(watch.state()).state() == watch.state()
     assert (total(watch, "spent"), total(watch, "saved"), total(watch, "tokens_in")) == (1.5, 3.5, 10)
 
 
@@ -223,9 +223,9 @@ def test_wrong_windows_and_states_are_refused():
     for state in (None, {}, {**series.state(), "minutes": [[1, 2]]}, {**series.state(), "now": [1, 9, 1.0]}):
         with pytest.raises(ValueError, match="not the state"):
             Series.from_state(state)
-    for state in (None, {}, {**Watch("cascade", ["a"], [1]).state(), "drift": [3]}):
+    for state in (None, {}, {**Activity("cascade", ["a"], [1]).state(), "drift": [3]}):
         with pytest.raises(ValueError, match="not the state"):
-            Watch.from_state(state)
+            Activity.from_state(state)
 
 
 def test_a_state_of_another_version_is_read_as_far_as_it_goes():
@@ -237,7 +237,7 @@ def test_a_state_of_another_version_is_read_as_far_as_it_goes():
 
 
 def test_many_stages_keep_pairs_of_neighbours():
-    watch = Watch("cascade", [str(k) for k in range(64)], [1.0] * 64)
+    watch = Activity("cascade", [str(k) for k in range(64)], [1.0] * 64)
     assert len(watch.pairs) == 63
     watch.apply(Event(0, 0, "decide", 0, None, {"stage": 63}))
     watch.apply(Event(1, 1, "feedback", 0, None, {"differ": [[0, 63]], "digest": ""}))
@@ -247,7 +247,7 @@ def test_many_stages_keep_pairs_of_neighbours():
 
 def test_a_state_does_not_change_while_the_watch_goes_on():
     """Snapshots are written by another thread, after their state was taken."""
-    watch, taken = Watch("adaptive", ["a", "b"], [1, 5]), []
+    watch, taken = Activity("adaptive", ["a", "b"], [1, 5]), []
     events = [
         Event(0, 0, "begin", 0, None, {}),
         Event(1, 1, "tell", 0, None, {"stage": 0, "class": 0, "next": 1}),

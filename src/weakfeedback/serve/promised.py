@@ -1,0 +1,111 @@
+"""Learners of the service that keep a promise: their arguments, their changes and their reports."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from weakfeedback.live.promise_report import PromiseReport
+from weakfeedback.serve.invoice import Invoice
+from weakfeedback.serve.models import Problem
+
+CHANGES = (
+    "agree",
+    "budget",
+    "reference",
+)  # what a promise may change while the learner runs, with error_cost
+CHOICES = ("sure", "groups", "shadow", "background")
+
+
+def is_promised(config: Any) -> bool:
+    """Whether a configuration asks for a promise."""
+    named = (getattr(config, "policy", None) or "").lower() == "promise"
+    given = any(getattr(config, name, None) is not None for name in ("agree", "budget"))
+    return named or (given and config.kind in ("adaptive", "router"))
+
+
+def promise_arguments(config: Any, names: list[str]) -> dict[str, Any]:
+    """Return the arguments of the live object that say what is promised; Problem for a reference that there is not."""
+    found: dict[str, Any] = {name: getattr(config, name) for name in ("agree", "budget", *CHOICES)}
+    return {**found, "reference": reference_of(config.reference, names)}
+
+
+def reference_of(name: str | None, names: list[str]) -> int | None:
+    """Return the number of the reference."""
+    if name is None:
+        return None
+    if name not in names:
+        raise Problem(
+            "invalid", f"reference must be one of {', '.join(names)}, got {name!r:.60}", field="reference"
+        )
+    return names.index(name)
+
+
+def change(live: Any, given: dict[str, Any], names: list[str]) -> None:
+    """Promise something else from the next request on, if that is asked for."""
+    wanted = {name: given[name] for name in CHANGES if given.get(name) is not None}
+    if "reference" in wanted:
+        wanted["reference"] = reference_of(wanted["reference"], names)
+    if wanted and live.core.terms.promise is None:
+        raise Problem(
+            "not_offered", f"{next(iter(wanted))} is for a promise; make a learner with agree or budget"
+        )
+    if wanted:
+        live.promise(**wanted)
+
+
+def settings_of(promised: Any, names: list[str]) -> dict[str, Any]:
+    """Return what is promised now, as the configuration has it."""
+    return {**promised.limits(), "reference": names[promised.reference]}
+
+
+def billed_promise(report: PromiseReport, invoice: Invoice, names: list[str]) -> PromiseReport:
+    """Return the report with the money of the invoice, if there is one."""
+    if invoice.terms is None:
+        return report
+    is_base = names[invoice.terms["baseline"]] == report.reference
+    alone = invoice.alone if is_base else report.reference_alone
+    saved = alone - invoice.spent
+    worst, about = report.differ_at_most * report.requests, report.differ * report.requests
+    return dataclasses.replace(
+        report,
+        spent=invoice.spent,
+        reference_alone=alone,
+        saved=saved,
+        wasted=invoice.money["lost"],
+        worth_below=saved / worst if saved > 0 and worst > 0 and report.shadow is None else None,
+        worth_below_estimate=saved / about if saved > 0 and about > 0 else None,
+    )
+
+
+def promise_body(
+    report: PromiseReport, names: list[str], costs: list[float], shares: list[Any]
+) -> dict[str, Any]:
+    """Return the part of a report that is specific to a promise."""
+    alone = report.reference_alone
+    share = report.saved / alone if alone > 0.0 else None
+    return {
+        "policy": "Promise",
+        "rounds": report.requests,
+        "pending": report.pending,
+        "stages": [{"name": n, "cost": c, "stopped_share": s} for n, c, s in zip(names, costs, shares)],
+        "spent": report.spent,
+        "wasted": report.wasted,
+        "saved": {
+            "against": f"{report.reference} alone",
+            "amount": report.saved,
+            "share": share,
+            "estimated": True,
+        },
+        "promise": {
+            "words": str(report).splitlines(),
+            **{name: getattr(report, name) for name in SHOWN},
+        },
+        "details": report.to_dict(),
+    }
+
+
+SHOWN = (
+    *("state", "reference", "requests", "differ", "differ_at_most", "compared", "allowance", "bucket"),
+    *("worth_below", "worth_below_estimate"),
+)

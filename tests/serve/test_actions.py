@@ -1,0 +1,144 @@
+"""What the page can change, in a real browser and by hand: only for those whose token may, and only from the page."""
+
+import json
+import re
+
+from tests.serve.chrome import chrome
+from tests.serve.harness import CASCADE, Caller, quick, run, serving
+from tests.serve.sockets import listening
+
+from weakfeedback.serve.app import make_app
+from weakfeedback.serve.auth import Auth, Token
+from weakfeedback.serve.models import CONFIG, FeedbackRequest
+from weakfeedback.serve.page.routes import page_of
+
+SECRET = "a-token-that-is-long-enough"
+JSON = {"content-type": "application/json"}
+FORM = re.compile(rb'data-form="(\w*)"')
+
+
+def guarded():
+    return Auth([Token.of("boss", SECRET, "admin"), Token.of("eye", SECRET + "2", "read")])
+
+
+async def log_in(call, secret):
+    """The cookie of a token, and what its pages hold to prove that a change comes from them."""
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    found = await call.raw("POST", "/login", b"token=" + secret.encode(), form)
+    cookie = {"cookie": found.headers["set-cookie"].partition(";")[0]}
+    page = await call.raw("GET", "/learners/triage", None, cookie)
+    return cookie, FORM.search(page.body)[1].decode(), page.body.decode()
+
+
+def test_a_cookie_alone_changes_nothing(tmp_path):
+    async def look():
+        async with serving(tmp_path / "s.db") as (service, _):
+            await service.create("triage", CONFIG.validate_python({**CASCADE, "seed": 1}))
+            auth = guarded()
+            call = Caller(make_app(service, auth, **page_of(service, auth)))
+            body = json.dumps({"error_cost": 70}).encode()
+            cookie, form, page = await log_in(call, SECRET)
+            assert "Change prices" in page
+            other, _, looked = await log_in(call, SECRET + "2")
+            assert "Your access token may look only." in looked
+            assert "Change prices" not in looked
+
+            async def change(**headers):
+                sent = {**JSON, **{name.replace("_", "-"): value for name, value in headers.items()}}
+                reply = await call.raw("PATCH", "/v1/learners/triage/costs", body, sent)
+                return reply.status, reply.data.get("detail", "")
+
+            status, words = await change(**cookie)
+            assert status == 403
+            assert "a browser's cookie changes nothing without the page's own header" in words
+            assert (await change(**cookie, x_weakfeedback_form="0" * 64))[0] == 403
+            assert (await change(**cookie, x_weakfeedback_form="\xe9"))[0] == 403
+            theirs = auth.form_of(other["cookie"].partition("=")[2])
+            assert (await change(**cookie, x_weakfeedback_form=theirs))[0] == 403
+            assert (await change(**other, x_weakfeedback_form=theirs))[0] == 403  # it may look only
+            assert (await change(x_weakfeedback_form=form))[0] == 401
+            assert (await change(**cookie, x_weakfeedback_form=form, origin="http://elsewhere.example"))[
+                0
+            ] == 403
+            assert service.learner("triage").settings()["error_cost"] == CASCADE["error_cost"]
+            assert (await change(**cookie, x_weakfeedback_form=form))[0] == 200
+            assert (await change(authorization=f"Bearer {SECRET}"))[0] == 200
+            assert service.learner("triage").settings()["error_cost"] == 70
+
+    run(look())
+
+
+CSV = "rules,small,expert,truth\nx,x,x,x\n" + 'x,y,"y",y\r\n' * 8 + '"a ""b"", c",y,y,"a ""b"", c"\n'
+
+
+def test_the_actions_in_a_browser(tmp_path):
+    async def look():
+        async with (
+            listening(tmp_path / "s.db", quick(durability="process")) as (service, address),
+            chrome(tmp_path) as tab,
+        ):
+            await tab.open(address + "/")
+            await fill(
+                tab,
+                "form.new",
+                name="triage",
+                names="rules, small, expert",
+                prices="1, 2, oops",
+                error_cost=70,
+            )
+            await tab.run("document.querySelector('form.new').elements.kind.value = 'cascade'")
+            await submit(tab, "form.new")
+            await tab.until_true("document.querySelector('form.new output')?.className == 'bad'")
+            assert "stage_costs[2]" in await tab.run("document.querySelector('form.new output').textContent")
+            await fill(tab, "form.new", prices="1, 2, 30", currency="EUR")
+            await submit(tab, "form.new")
+            await tab.until_true(
+                "location.pathname == '/learners/triage' && document.readyState == 'complete'"
+            )
+            assert service.learner("triage").settings()["stage_costs"] == [1, 2, 30]
+            for width in (1280, 390):
+                await tab.open(address + "/learners/triage", width=width)
+                await tab.run("document.getElementById('change').open = true")
+                assert await tab.run("document.documentElement.scrollWidth") <= width
+                await tab.picture(tmp_path / f"change-{width}.png")
+            prices = "[data-method=PATCH]"
+            await fill(tab, prices, error_cost=55)
+            await submit(tab, prices)
+            await tab.until_true("document.querySelector('[name=error_cost]')?.defaultValue == '55.0'")
+            assert service.learner("triage").settings()["error_cost"] == 55
+            for _ in range(3):
+                decided = await service.decide("triage")
+                given = FeedbackRequest(outputs=["x"] * len(decided["call"]))
+                await service.feedback("triage", decided["id"], given)
+            await tab.run(
+                "const list = new DataTransfer(); list.items.add(new File(["
+                + json.dumps(CSV)
+                + "], 'a.csv'));"
+                "document.querySelector('[data-audit] input').files = list.files"
+            )
+            await submit(tab, "[data-audit]")
+            await tab.until_true("document.querySelector('[data-audit] output').className == 'good'")
+            told = await tab.run("document.querySelector('[data-audit] output').textContent")
+            assert told.startswith("Audit of ")
+            await fill(tab, "[data-method=DELETE]")
+            await tab.run("document.querySelector('[data-method=DELETE] input').value = 'other'")
+            await submit(tab, "[data-method=DELETE]")
+            assert not service.learner("triage").archived
+            await tab.run("document.querySelector('[data-method=DELETE] input').value = 'triage'")
+            await submit(tab, "[data-method=DELETE]")
+            await tab.until_true("document.body?.textContent.includes('It is archived')")
+            assert service.learner("triage").archived
+            assert not [event for event in tab.events if event["method"] == "Runtime.exceptionThrown"]
+
+    run(look())
+
+
+async def fill(tab, form, **values):
+    for name, value in values.items():
+        await tab.run(f"document.querySelector({form!r}).elements[{name!r}].value = {str(value)!r}")
+
+
+async def submit(tab, form):
+    await tab.run(
+        f"document.querySelector({form!r}).requestSubmit(document.querySelector({form!r}).querySelector('button'))"
+    )

@@ -1,0 +1,145 @@
+"""A promise over HTTP: as the live object decides, changed while it runs, over restarts."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.serve.harness import quick, run, serving
+
+from weakfeedback import Cascade, Router, Scored
+
+PLACE = "/v1/learners/p"
+NAMES = ["small", "large"]
+ROUTER = {
+    "kind": "router",
+    "models": NAMES,
+    "prices": [1, 20],
+    "agree": 0.9,
+    "seed": 3,
+    "options": {"memory": 64},
+}
+STEPS = {
+    "kind": "adaptive",
+    "stages": NAMES,
+    "stage_costs": [1, 20],
+    "agree": 0.9,
+    "seed": 3,
+    "options": {"memory": 64},
+}
+
+
+def test_a_router_over_http_is_the_router_and_its_promise_changes_by_an_event(tmp_path: Path) -> None:
+    own: Any = Router(2, [1, 20], agree=0.9, seed=3, memory=64, names=NAMES)
+
+    async def play(call: Any, start: int, end: int) -> None:
+        for n in range(start, end):
+            group = "even" if n % 2 == 0 else "odd"
+            told = (await call("POST", PLACE + "/decide", {"group": group})).data
+            decision = own.decide(group=group)
+            assert (told["stage"], told["call"]) == (decision.answer, [NAMES[k] for k in decision.call])
+            if len(decision.call) > 1:
+                outputs = ["x" if n % 20 == 0 else "a", "a"]
+                own.feedback(decision.id, outputs)
+                path = f"{PLACE}/decisions/{told['id']}/feedback"
+                assert (await call("POST", path, {"outputs": outputs})).data["result"] == "accepted"
+
+    async def all_of_it() -> None:
+        async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+            made = await call("PUT", PLACE, ROUTER)
+            assert (made.status, made.data["policy"], made.data["config"]["agree"]) == (201, "Promise", 0.9)
+            await play(call, 0, 90)
+            changed = (await call("PATCH", PLACE + "/costs", {"agree": 0.8})).data
+            assert (changed["revision"], changed["config"]["agree"]) == (made.data["revision"] + 1, 0.8)
+            own.promise(agree=0.8)
+            again = (await call("PATCH", PLACE + "/costs", {"agree": 0.8})).data
+            assert again["revision"] == changed["revision"]
+            await play(call, 90, 130)
+            both = await call("PATCH", PLACE + "/costs", {"agree": 0.9, "prices": [1, 30]})
+            assert (both.status, both.data["code"]) == (422, "invalid")
+            wrong = await call("PATCH", PLACE + "/costs", {"reference": "huge"})
+            assert (wrong.status, wrong.data["code"]) == (422, "invalid")
+        async with serving(tmp_path / "s.db") as (_, call):
+            await play(call, 130, 170)
+            report = (await call("GET", PLACE + "/report")).data
+            expected = own.report()
+            assert report["promise"]["words"] == str(expected).splitlines()
+            assert report["saved"]["amount"] == pytest.approx(expected.saved)
+            assert report["details"]["by_group"] == expected.to_dict()["by_group"]
+            certificate = (await call("GET", PLACE + "/certificate")).data
+            assert certificate["differ_at_most"] == own.certificate().differ_at_most
+            assert certificate["text"] == str(own.certificate())
+            settings = (await call("GET", PLACE)).data["config"]
+            assert (settings["agree"], settings["reference"]) == (0.8, None)
+            text = (await call("GET", "/metrics")).body.decode()
+            assert 'weakfeedback_promise_differ{learner="p"}' in text
+            assert 'weakfeedback_promise_allowance{learner="p"}' in text
+
+    run(all_of_it())
+
+
+def test_rounds_over_http_begin_anywhere_and_a_stage_may_fail(tmp_path: Path) -> None:
+    own: Any = Cascade(2, [1, 20], agree=0.9, seed=3, memory=64, names=NAMES)
+
+    async def play(call: Any, start: int, end: int) -> None:
+        for n in range(start, end):
+            told = (await call("POST", PLACE + "/begin", {"group": "g"}, **{"idempotency-key": f"k{n}"})).data
+            again = (
+                await call("POST", PLACE + "/begin", {"group": "g"}, **{"idempotency-key": f"k{n}"})
+            ).data
+            assert (again["id"], again["repeated"]) == (told["id"], True)  # a retry earns nothing
+            step = own.begin(group="g")
+            while step.answer is None:
+                assert (told["stage"], told["name"]) == (step.stage, NAMES[step.stage])
+                fails, stage = n % 7 == 3 and step.stage == 0, step.stage
+                score = (n % 11) / 11
+                said = {"output": None, "failed": True} if fails else {"output": "a", "score": score}
+                path = f"{PLACE}/decisions/{told['id']}/tell"
+                told = (await call("POST", path, {**said, "stage": stage})).data
+                step = own.tell(step.id, RuntimeError() if fails else Scored("a", score), stage)
+            assert told["answer"] == step.answer.arm
+
+    async def all_of_it() -> None:
+        async with serving(tmp_path / "s.db", quick(durability="process")) as (_, call):
+            await call("PUT", PLACE, STEPS)
+            await play(call, 0, 70)
+        async with serving(tmp_path / "s.db") as (service, call):
+            await play(call, 70, 100)
+            report = (await call("GET", PLACE + "/report")).data
+            assert report["promise"]["words"] == str(own.report()).splitlines()
+            watch = service.learners["p"].observers["watch"]
+            assert watch.spent == pytest.approx(own.report().spent)
+            assert watch.spent + watch.saved == pytest.approx(own.report().reference_alone)
+            moved = (await call("PATCH", PLACE + "/costs", {"budget": 5.0})).data["config"]
+            assert (moved["agree"], moved["budget"]) == (None, 5.0)
+
+    run(all_of_it())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"agree": None}, "agree=0.95"),
+        ({"agree": 1.0}, "agree"),
+        ({"agree": 0.9, "budget": 3.0}, "budget must stand alone"),
+        ({"reference": "huge"}, "reference must be one of small, large"),
+        ({"agree": None, "error_cost": 10, "shadow": True}, "shadow goes with a promise"),
+    ],
+)
+def test_configurations_that_contradict_themselves_are_explained(
+    tmp_path: Path, change: Any, words: str
+) -> None:
+    async def play() -> None:
+        async with serving(tmp_path / "s.db", quick(durability="process")) as (service, call):
+            for config in (ROUTER, STEPS):
+                told = await call("PUT", PLACE, {**config, **change})
+                assert told.status == 422
+                assert words in told.data["detail"]
+            assert not service.learners
+            await call("PUT", PLACE, {**ROUTER, "agree": None, "error_cost": 10.0, "options": {}})
+            refused = await call("PATCH", PLACE + "/costs", {"agree": 0.9})
+            assert (refused.status, refused.data["code"]) == (409, "not_offered")
+            grouped = await call("POST", PLACE + "/decide", {"group": "a"})
+            assert grouped.data["code"] == "wrong_context"
+
+    asyncio.run(play())
