@@ -36,7 +36,7 @@ def test_everything_that_a_client_can_ask(service):
             triage.feedback(999, ["ham"])
         with pytest.raises(Refused, match="outputs must be"):
             triage.feedback(triage.decide().id, ["a"] * 9)
-        assert f"Decision {decision.id}: stop at stage" in triage.explain(decision.id)
+        assert f"Decision {decision.id}: stop at {decision.name}" in triage.explain(decision.id)
         assert triage.decision(decision.id)["status"] == "answered"
         several = triage.decide_many(3)
         told = triage.feedback_many([{"id": one.id, "outputs": ["x"] * len(one.call)} for one in several])

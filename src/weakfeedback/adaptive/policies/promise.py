@@ -882,7 +882,7 @@ def warn_of_prices(costs, reference, least):
         k for k in range(costs.size) if k != reference and not costs[k] < (1.0 - least) * costs[reference]
     ]
     if len(dear) == costs.size - 1:
-        words = "the reference is the cheapest stage" if costs.size > 1 else "there is no other stage"
+        words = "the reference is the cheapest stage" if costs.size > 1 else "the reference is the only stage"
         warnings.warn(f"nothing can be saved: {words}, and answers everything", stacklevel=3)
     elif dear:
         words = ", ".join(str(k) for k in dear)

@@ -28,7 +28,7 @@ from weakfeedback.serve.models import Problem, SeriesAnswer
 from weakfeedback.serve.openapi import document, sections
 from weakfeedback.serve.operations.reporting import report_now
 from weakfeedback.serve.page import view
-from weakfeedback.serve.page.actions import actions_of
+from weakfeedback.serve.page.actions import actions_of, groups_of
 from weakfeedback.serve.page.bars import bars_of
 from weakfeedback.serve.page.calling import calls_of
 from weakfeedback.serve.page.money import invoice_of, totals
@@ -247,11 +247,13 @@ class Page:
             "expires": duration(learner.config.pending_ttl),
             "drift": view.drift(watch),
             "drift_words": view.DRIFT if kind in WATCHED else view.NOT_WATCHED,
-            "watched": kind in WATCHED,
+            "watched": kind in WATCHED and report.get("promise") is None,
             "recent": view.recent(watch, now, hasattr(learner.live, "explain")),
             "proxy": view.proxy(learner.invoice),
             "changes": view.changes(watch, report["currency"]),
-            "audited": kind in WATCHED and hasattr(learner.live, "audit_outputs"),
+            "audited": kind in WATCHED
+            and hasattr(learner.live, "audit_outputs")
+            and report.get("promise") is None,
             "audits": _audits(learner, watch, report["currency"]),
             "weak_dominance": report.get("weak_dominance"),
             "context": _context(kind, details, learner.live),
@@ -266,6 +268,7 @@ class Page:
                 token=bool(self.auth.tokens),
             ),
             "next": _next(learner, watch, self.address),
+            "groups": groups_of(details, report["currency"]),
             "actions": actions_of(learner, chat=learner.name in self.service.models),
             "charts": charts,
         }
@@ -528,6 +531,7 @@ def learner_pieces(made: dict[str, Any], root: str = "") -> dict[str, str]:
     module: Any = templates(root).get_template("pieces.html").module
     wanted = ["summary", "trust", "numbers", "waiting", "recent", "proxy"]
     wanted += ["arms"] if made["kind"] == "allocation" else ["stages", "pairs", "drift", "bars", "invoice"]
+    wanted += ["groups"] if made["kind"] in ("router", "adaptive") else []
     wanted += ["audits"] if made["audited"] or made["weak_dominance"] else []
     if made["context"]:
         wanted.append("context")
