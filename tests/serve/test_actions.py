@@ -9,7 +9,7 @@ from tests.serve.sockets import listening
 
 from weakfeedback.serve.app import make_app
 from weakfeedback.serve.auth import Auth, Token
-from weakfeedback.serve.models import CONFIG, FeedbackRequest
+from weakfeedback.serve.models import CONFIG, DecideRequest, FeedbackRequest
 from weakfeedback.serve.page.routes import page_of
 
 SECRET = "a-token-that-is-long-enough"
@@ -129,6 +129,37 @@ def test_the_actions_in_a_browser(tmp_path):
             await tab.until_true("document.body?.textContent.includes('It is archived')")
             assert service.learner("triage").archived
             assert not [event for event in tab.events if event["method"] == "Runtime.exceptionThrown"]
+
+    run(look())
+
+
+def test_a_promise_is_made_and_changed_in_a_browser(tmp_path):
+    async def look():
+        options = quick(durability="process")
+        async with listening(tmp_path / "s.db", options) as (service, address), chrome(tmp_path) as tab:
+            await tab.open(address + "/")
+            await fill(tab, "form.new", name="support", names="small, large", prices="1, 20", agree=95)
+            await submit(tab, "form.new")
+            await tab.until_true(
+                "location.pathname == '/learners/support' && document.readyState == 'complete'"
+            )
+            assert service.learner("support").settings()["agree"] == 0.95
+            for k in range(60):
+                decided = await service.decide("support", DecideRequest(group="ab"[k % 2]))
+                if decided["expires"] is not None:
+                    given = FeedbackRequest(outputs=["x"] * len(decided["call"]))
+                    await service.feedback("support", decided["id"], given)
+            for width in (1280, 390):
+                await tab.open(address + "/learners/support", width=width, settle=0.5)
+                await tab.run("document.getElementById('change').open = true")
+                assert await tab.run("document.documentElement.scrollWidth") <= width
+                await tab.picture(tmp_path / f"promise-{width}.png")
+            rows = "document.querySelectorAll('#groups tbody tr')"
+            assert await tab.run(f"[...{rows}].map((row) => row.cells[0].textContent)") == ["a", "b"]
+            await fill(tab, "[data-method=PATCH]", agree=98)
+            await submit(tab, "[data-method=PATCH]")
+            await tab.until_true("document.querySelector('#change [name=agree]')?.defaultValue == '98'")
+            assert service.learner("support").settings()["agree"] == 0.98
 
     run(look())
 

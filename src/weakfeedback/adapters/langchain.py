@@ -7,13 +7,12 @@ chain = prompt | model | parser
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weakfeedback.live.router import Router, RouterDecision
-from weakfeedback.validate import brief
+from weakfeedback.adapters.elsewhere import Elsewhere
+from weakfeedback.live.router import Router
 
 
 def text_of(output: Any) -> Any:
@@ -50,60 +49,15 @@ def runnable(
     answering model raises, the decision is cancelled and the error goes on. If another one does, its comparison is
     cancelled and the answer stands, as with `Router` itself.
     """
-    if not isinstance(router, Router):
-        raise ValueError(f"router must be a Router, got {brief(router)}")
-    count = len(router.report().prices) if router.promised is None else len(models)
-    if len(models) != count or not all(callable(getattr(model, "invoke", None)) for model in models):
-        raise ValueError(
-            f"models must be {count} runnables, one per model of the router, got {brief(models)}"
-        )
-
-    def decided(given: Any) -> RouterDecision:
-        return router.decide(context=None if context is None else context(given))
-
-    def tell(decision: RouterDecision, outputs: dict[int, Any]) -> None:
-        """Give the outputs as feedback, or cancel a comparison of which one is missing."""
-        if len(decision.call) < 2:
-            return
-        if len(outputs) < len(decision.call):
-            router.cancel(decision.id)
-            return
-        try:
-            router.feedback(decision.id, [label(outputs[k]) for k in decision.call])
-        except BaseException:  # answers that cannot be compared
-            router.cancel(decision.id)
-            raise
+    rounds = Elsewhere(
+        router, models, label, context, "runnables", lambda one: callable(getattr(one, "invoke", None))
+    )
 
     def invoke(given: Any, config: Any) -> Any:
-        decision = decided(given)
-        outputs: dict[int, Any] = {}
-        try:
-            outputs[decision.answer] = models[decision.answer].invoke(given, config)
-        except BaseException:
-            router.cancel(decision.id)
-            raise
-        for k in decision.call[:-1]:
-            try:
-                outputs[k] = models[k].invoke(given, config)
-            except Exception:  # the answer stands, and the comparison is cancelled
-                break
-        tell(decision, outputs)
-        return outputs[decision.answer]
+        return rounds.play(given, lambda k: models[k].invoke(given, config))
 
     async def ainvoke(given: Any, config: Any) -> Any:
-        decision = decided(given)
-        calls = [models[k].ainvoke(given, config) for k in decision.call]
-        try:
-            found = await asyncio.gather(*calls, return_exceptions=True)
-        except BaseException:
-            router.cancel(decision.id)
-            raise
-        if isinstance(found[-1], BaseException):
-            router.cancel(decision.id)
-            raise found[-1]
-        outputs = {k: one for k, one in zip(decision.call, found) if not isinstance(one, BaseException)}
-        tell(decision, outputs)
-        return outputs[decision.answer]
+        return await rounds.play_async(given, lambda k: models[k].ainvoke(given, config))
 
     made = importlib.import_module("langchain_core.runnables").RunnableLambda
     return made(invoke, afunc=ainvoke, name="weakfeedback")

@@ -58,6 +58,12 @@ class Looks:
     _stages: list[Any]
     _label: str
 
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the features that may be known of a request, those of ``context``."""
+        found: tuple[str, ...] = self._game.names
+        return found
+
     def _request(self, context: Any, prices: Any) -> tuple[Any, ...]:
         """Return the context of a request; nothing if nothing is said of it."""
         if context is None and prices is None:

@@ -28,12 +28,13 @@ from weakfeedback.serve.models import Problem, SeriesAnswer
 from weakfeedback.serve.openapi import document, sections
 from weakfeedback.serve.operations.reporting import report_now
 from weakfeedback.serve.page import view
-from weakfeedback.serve.page.actions import actions_of
+from weakfeedback.serve.page.actions import actions_of, groups_of
 from weakfeedback.serve.page.bars import bars_of
 from weakfeedback.serve.page.calling import calls_of
 from weakfeedback.serve.page.money import invoice_of, totals
 from weakfeedback.serve.page.words import ago, amount, count, duration, moment
 from weakfeedback.serve.service import Service
+from weakfeedback.serve.tokens import token_operations, tokens_told
 
 PAGE = 100  # learners on one page
 PERIOD = 0.5  # minimum seconds between updates
@@ -247,11 +248,13 @@ class Page:
             "expires": duration(learner.config.pending_ttl),
             "drift": view.drift(watch),
             "drift_words": view.DRIFT if kind in WATCHED else view.NOT_WATCHED,
-            "watched": kind in WATCHED,
+            "watched": kind in WATCHED and report.get("promise") is None,
             "recent": view.recent(watch, now, hasattr(learner.live, "explain")),
             "proxy": view.proxy(learner.invoice),
             "changes": view.changes(watch, report["currency"]),
-            "audited": kind in WATCHED and hasattr(learner.live, "audit_outputs"),
+            "audited": kind in WATCHED
+            and hasattr(learner.live, "audit_outputs")
+            and report.get("promise") is None,
             "audits": _audits(learner, watch, report["currency"]),
             "weak_dominance": report.get("weak_dominance"),
             "context": _context(kind, details, learner.live),
@@ -266,6 +269,7 @@ class Page:
                 token=bool(self.auth.tokens),
             ),
             "next": _next(learner, watch, self.address),
+            "groups": groups_of(details, report["currency"]),
             "actions": actions_of(learner, chat=learner.name in self.service.models),
             "charts": charts,
         }
@@ -315,6 +319,15 @@ class Page:
             request,
             "overview.html",
             here="overview",
+            tokens=[
+                {
+                    **one,
+                    "spent": f"{one['money']:.6g}",
+                    "now": f"{one['today']:.6g}",
+                    "until": (one["expires"] or "never").replace("T", " "),
+                }
+                for one in tokens_told(self.auth)
+            ],
             status=self.status(),
             sums=self.totals(),
             rows=rows,
@@ -528,6 +541,7 @@ def learner_pieces(made: dict[str, Any], root: str = "") -> dict[str, str]:
     module: Any = templates(root).get_template("pieces.html").module
     wanted = ["summary", "trust", "numbers", "waiting", "recent", "proxy"]
     wanted += ["arms"] if made["kind"] == "allocation" else ["stages", "pairs", "drift", "bars", "invoice"]
+    wanted += ["groups"] if made["kind"] in ("router", "adaptive") else []
     wanted += ["audits"] if made["audited"] or made["weak_dominance"] else []
     if made["context"]:
         wanted.append("context")
@@ -550,6 +564,7 @@ def page_of(service: Service, auth: Auth, settings: Any = None) -> dict[str, Any
             problems=("unknown_learner",),
             query={"from": 0, "to": 0, "step": 60},
         ),
+        *token_operations(auth, settings),
     ]
 
     async def openapi(_: Incoming) -> Outgoing:

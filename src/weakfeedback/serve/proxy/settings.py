@@ -310,6 +310,10 @@ class ProxySettings(KeylessTable):
             )
         if self.budget is not None and (self.agree is not None or self.error_cost is not None):
             raise Wrong("budget", "must stand alone; agree and error_cost may be given together")
+        if self.promises and self.conversation is not None:
+            raise Wrong(
+                "conversation", "must be left out with agree or budget: a promise counts every request"
+            )
         if self.promises and self.kind not in ("router", "adaptive"):
             raise Wrong("agree" if self.agree is not None else "budget", "is for kind router or adaptive")
         if self.background and self.kind != "router":

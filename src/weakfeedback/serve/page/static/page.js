@@ -155,7 +155,7 @@
     for (const one of form.querySelectorAll("[data-type]")) {
       const value = Number(one.value);
       if (one.dataset.type === "numbers") (body[one.name] = body[one.name] || []).push(value);
-      else body[one.name] = value;
+      else body[one.name] = one.dataset.type === "percent" ? value / 100 : value;
     }
     return Object.keys(body).length ? body : undefined;
   }
@@ -189,7 +189,8 @@
     const kind = form.elements.kind.value, router = kind === "router", config = { kind };
     config[router ? "models" : "stages"] = list("names");
     config[router ? "prices" : "stage_costs"] = list("prices").map(Number);
-    config.error_cost = Number(form.elements.error_cost.value);
+    if (form.elements.agree.value) config.agree = Number(form.elements.agree.value) / 100;
+    if (form.elements.error_cost.value) config.error_cost = Number(form.elements.error_cost.value);
     if (form.elements.currency.value) config.currency = form.elements.currency.value;
     const name = form.elements.name.value;
     const prefix = document.body.dataset.root;
